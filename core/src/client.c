@@ -1,0 +1,233 @@
+#include "client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+hf_status hf_client_check(const hf_client *client) {
+    if (client == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (hf_client_inherited(client))
+        return hf_fail(HF_EFORKED, "this client belongs to the parent process: open one of your "
+                                   "own after fork");
+    if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+        return hf_fail(HF_ECLOSED, "the client is closed");
+    return HF_OK;
+}
+
+bool hf_client_inherited(const hf_client *client) {
+    return client->generation != hf_generation();
+}
+
+static hf_status name_client(hf_client *client) {
+    unsigned char id[16];
+    char host[256] = "";
+    if (!hf_random(id, sizeof id))
+        return hf_fail(HF_ENOMEM, "no random bytes from the system");
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(client->prefix, sizeof client->prefix, "%s/%ld:", host, (long)getpid());
+    hf_hex(client->prefix + length, id, sizeof id);
+    strcat(client->prefix, ":");
+    client->prefix_length = strlen(client->prefix);
+    return HF_OK;
+}
+
+hf_status hf_client_open(const char *url, const hf_client_options *options,
+                         hf_client **client_out) {
+    hf_client_options chosen;
+    hf_address address;
+    if (client_out == NULL)
+        return hf_fail(HF_EINVAL, "client_out is NULL");
+    *client_out = NULL;
+    if (url == NULL)
+        return hf_fail(HF_EINVAL, "the URL is NULL");
+    hf_status status = hf_options_copy(&chosen, sizeof chosen, options, "hf_client_options");
+    if (status != HF_OK)
+        return status;
+    if (chosen.connect_timeout_ms < 0 || chosen.command_timeout_ms < 0 ||
+        chosen.connect_timeout_ms > HF_LEASE_MAX || chosen.command_timeout_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a connect or command timeout is negative or over ten years");
+    hf_generation_watch();
+    hf_client *client = calloc(1, sizeof *client);
+    if (client == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    client->references = 1;
+    client->generation = hf_generation();
+    pthread_mutex_init(&client->mutex, NULL);
+    client->closed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client->closed_fd < 0)
+        status = hf_fail(HF_ENOMEM, "no descriptor for the client: %s", strerror(errno));
+    if (status == HF_OK)
+        status = name_client(client);
+    if (status == HF_OK)
+        status = hf_address_parse(url, &address);
+    if (status == HF_OK)
+        status = hf_transport_open(&address, &chosen, &client->transport);
+    if (status != HF_OK) {
+        hf_client_drop(client);
+        return status;
+    }
+    *client_out = client;
+    return HF_OK;
+}
+
+hf_client *hf_client_keep(hf_client *client) {
+    __atomic_add_fetch(&client->references, 1, __ATOMIC_RELAXED);
+    return client;
+}
+
+void hf_client_drop(hf_client *client) {
+    if (__atomic_sub_fetch(&client->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    hf_transport_free(client->transport);
+    if (client->closed_fd >= 0)
+        close(client->closed_fd);
+    pthread_mutex_destroy(&client->mutex);
+    explicit_bzero(client->random, sizeof client->random);
+    free(client);
+}
+
+void hf_client_close(hf_client *client) {
+    if (client == NULL || hf_client_inherited(client))
+        return; /* a child's copy may be in the middle of a change: leave it */
+    pthread_mutex_lock(&client->mutex);
+    bool again = client->closed;
+    __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
+    hf_hold *ended = NULL;
+    size_t count = 0;
+    while (!again && client->holds != NULL) {
+        hf_hold *hold = client->holds;
+        hf_client_remove(client, hold);
+        hold->state = HF_RELEASED;
+        hold->next = ended;
+        ended = hold;
+        count++;
+    }
+    pthread_mutex_unlock(&client->mutex);
+    eventfd_write(client->closed_fd, 1);
+
+    hf_request *requests = calloc(count > 0 ? count : 1, sizeof *requests);
+    count = 0;
+    while (ended != NULL) {
+        hf_hold *hold = ended;
+        ended = hold->next;
+        if (requests != NULL)
+            hf_release_request(&requests[count++], hold);
+        hf_hold_drop(hold);
+    }
+    if (requests != NULL)
+        hf_transport_flush(
+            client->transport, requests, count,
+            hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    for (size_t i = 0; i < count; i++)
+        hf_request_free(&requests[i]);
+    free(requests);
+    hf_transport_shut(client->transport);
+    if (!again)
+        hf_client_drop(client);
+}
+
+hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
+                          size_t capacity) {
+    if (client == NULL || buffer == NULL || (kind != 't' && kind != 'a' && kind != 'o') ||
+        serial < 1)
+        return hf_fail(HF_EINVAL, "an owner needs a client, a kind (t, a or o) and a serial above 0");
+    int length =
+        snprintf(buffer, capacity, "%s%c%lld", client->prefix, kind, (long long)serial);
+    if (length < 0 || (size_t)length >= capacity)
+        return hf_fail(HF_EINVAL, "the buffer for the owner is too small");
+    return HF_OK;
+}
+
+hf_status hf_client_new_id(hf_client *client, char *id) {
+    pthread_mutex_lock(&client->mutex);
+    bool ok = true;
+    if (client->random_left < 16) {
+        /* In stock, because asking the system costs more than all else here. */
+        ok = hf_random(client->random, sizeof client->random);
+        client->random_left = ok ? sizeof client->random : 0;
+    }
+    if (ok) {
+        client->random_left -= 16;
+        hf_hex(id, client->random + client->random_left, 16);
+        memset(client->random + client->random_left, 0, 16);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return ok ? HF_OK : hf_fail(HF_ENOMEM, "no random bytes from the system");
+}
+
+int64_t hf_client_floor(hf_client *client, const hf_names *names) {
+    pthread_mutex_lock(&client->mutex);
+    size_t at = names->hash % BUCKETS;
+    int64_t floor = client->floors[at].hash == names->hash ? client->floors[at].fence : 0;
+    pthread_mutex_unlock(&client->mutex);
+    return floor;
+}
+
+hf_status hf_client_sleep(hf_client *client, int64_t ms) {
+    struct pollfd fd = {.fd = client->closed_fd, .events = POLLIN};
+    int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+    if (ready > 0)
+        return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+    if (ready < 0)
+        return hf_fail(HF_EINTR, "a signal ended the wait");
+    return HF_OK;
+}
+
+/* ----------------------------------------------------- Holds of a client */
+
+uint64_t hf_stack_hash(const hf_names *names, int64_t lock_serial, const void *owner,
+                       size_t length) {
+    if (lock_serial != 0)
+        return hf_hash(names->hash, &lock_serial, sizeof lock_serial);
+    return hf_hash(names->hash, owner, length);
+}
+
+hf_status hf_client_add(hf_client *client, hf_hold *hold, bool keep) {
+    pthread_mutex_lock(&client->mutex);
+    bool closed = client->closed;
+    size_t at = hold->names->hash % BUCKETS;
+    if (client->floors[at].hash != hold->names->hash || client->floors[at].fence < hold->fence) {
+        client->floors[at].hash = hold->names->hash;
+        client->floors[at].fence = hold->fence;
+    }
+    if (!closed) {
+        hold->references++;
+        hold->listed = true;
+        hold->next = client->holds;
+        if (hold->next != NULL)
+            hold->next->previous = hold;
+        client->holds = hold;
+        if (keep) {
+            hold->kept = true;
+            hold->stack = hf_stack_hash(hold->names, hold->lock_serial, hold->owner,
+                                        hold->owner_length);
+            hold->older = client->stacks[hold->stack % BUCKETS];
+            client->stacks[hold->stack % BUCKETS] = hold;
+        }
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return closed ? hf_fail(HF_ECANCELED, "the client was closed during the call") : HF_OK;
+}
+
+void hf_client_remove(hf_client *client, hf_hold *hold) {
+    if (hold->kept) {
+        hf_hold **at = &client->stacks[hold->stack % BUCKETS];
+        while (*at != hold)
+            at = &(*at)->older;
+        *at = hold->older;
+        hold->kept = false;
+    }
+    if (hold->previous != NULL)
+        hold->previous->next = hold->next;
+    else
+        client->holds = hold->next;
+    if (hold->next != NULL)
+        hold->next->previous = hold->previous;
+    hold->previous = hold->next = NULL;
+    hold->listed = false;
+}

@@ -1,0 +1,265 @@
+#include "connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <hiredis/sds.h>
+#include <sys/socket.h>
+
+#include "protocol.h"
+
+/* No answer to anything we ask is longer than this, nor has more parts. */
+#define REPLY_BYTES_MAX (16 * 1024 * 1024)
+#define REPLY_PARTS_MAX 100000
+
+static void set_error(redisContext *redis, int type, const char *text) {
+    redis->err = type;
+    snprintf(redis->errstr, sizeof redis->errstr, "%s", text);
+}
+
+/* Give the socket a timeout of a little less than what is left: the deadline is
+ * looked at again when it ends. Most calls are given the same time, so that the
+ * old setting mostly serves. */
+static void set_timeout(hf_connection *connection, int64_t now) {
+    int64_t ms = hf_until(connection->deadline, now);
+    if (connection->timeout_ms <= ms && connection->timeout_ms > ms / 2)
+        return;
+    ms -= ms / 16;
+    struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
+    setsockopt(connection->redis->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(connection->redis->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    connection->timeout_ms = ms;
+}
+
+/* Read and write instead of hiredis's own: without SIGPIPE, which would end a
+ * program that does not expect it, and with a deadline that signals do not move. */
+static bool again(redisContext *redis) {
+    hf_connection *connection = redis->privdata;
+    if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
+        set_error(redis, REDIS_ERR_IO, strerror(errno));
+        return false;
+    }
+    int64_t now = hf_now();
+    if (now >= connection->deadline) {
+        set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
+        return false;
+    }
+    set_timeout(connection, now);
+    return true;
+}
+
+static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
+    hf_connection *connection = redis->privdata;
+    for (;;) {
+        ssize_t count = recv(redis->fd, buffer, size, 0);
+        if (count > 0) {
+            connection->received += (size_t)count;
+            if (connection->received <= REPLY_BYTES_MAX)
+                return count;
+            set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
+            return -1;
+        }
+        if (count == 0) {
+            set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
+            return -1;
+        }
+        if (!again(redis))
+            return -1;
+    }
+}
+
+static ssize_t transmit(redisContext *redis) {
+    for (;;) {
+        ssize_t count = send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
+        if (count >= 0)
+            return count;
+        if (!again(redis))
+            return -1;
+    }
+}
+
+void hf_connection_close(hf_connection *connection) {
+    if (connection == NULL)
+        return;
+    if (connection->redis != NULL)
+        redisFree(connection->redis);
+    free(connection);
+}
+
+bool hf_connection_stale(const hf_connection *connection) {
+    char byte;
+    return recv(connection->redis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+           (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
+    return !bytes->failed && redisAppendFormattedCommand(connection->redis, bytes->data,
+                                                         bytes->length) == REDIS_OK;
+}
+
+hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
+                                 redisReply **reply_out) {
+    void *reply = NULL;
+    connection->received = 0;
+    connection->deadline = deadline;
+    set_timeout(connection, hf_now());
+    if (redisGetReply(connection->redis, &reply) == REDIS_OK && reply != NULL) {
+        *reply_out = reply;
+        return HF_OK;
+    }
+    *reply_out = NULL;
+    switch (connection->redis->err) {
+    case REDIS_ERR_PROTOCOL:
+        return hf_fail(HF_EPROTOCOL, "what answered does not speak the Redis protocol: %s",
+                       connection->redis->errstr);
+    case REDIS_ERR_OOM:
+        return hf_fail(HF_ENOMEM, "no memory");
+    default:
+        return hf_fail(HF_ECONNECT, "%s", connection->redis->errstr);
+    }
+}
+
+/* --------------------------------------------------------------- Opening */
+
+static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
+                     int count, const char **words) {
+    *reply_out = NULL;
+    if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
+        return hf_fail(HF_ENOMEM, "no memory");
+    return hf_connection_exchange(connection, deadline, reply_out);
+}
+
+/* The server's error, which never repeats the password, as a status. */
+static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
+    hf_status status = HF_EPROTOCOL;
+    if (reply->type != REDIS_REPLY_ERROR)
+        return hf_fail(status, "%s: an answer to %s that Redis does not give", address->shown, what);
+    hf_error_class(reply->str, &status);
+    if (strcmp(what, "AUTH") == 0)
+        status = HF_EAUTH;
+    return hf_fail(status, "%s refused %s: %.200s", address->shown,
+                   strcmp(what, "AUTH") == 0 ? "the user or the password" : what, reply->str);
+}
+
+static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
+                           int count, const char **words) {
+    redisReply *reply;
+    hf_status status = ask(connection, deadline, &reply, count, words);
+    if (status != HF_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
+        status = refused(address, words[0], reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+static hf_status too_old(const hf_address *address, const char *version) {
+    return hf_fail(HF_EUNSUPPORTED, "%s runs Redis %.20s: 6.2 or newer is needed", address->shown,
+                   version);
+}
+
+static hf_status check_version(const hf_address *address, const char *version) {
+    int major, minor;
+    if (sscanf(version, "%d.%d", &major, &minor) != 2)
+        return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
+    if (major < 6 || (major == 6 && minor < 2))
+        return too_old(address, version);
+    return HF_OK;
+}
+
+/* HELLO tells the version to any user; before Redis 6 there is only INFO. */
+static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
+    redisReply *reply;
+    hf_status status = ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
+    if (status != HF_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ARRAY) {
+        status = hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
+        for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+            const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+            if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
+                strcmp(name->str, "version") == 0)
+                status = check_version(address, value->str);
+        }
+    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0) {
+        status = HF_OK; /* it has ACLs, so it is new enough to try */
+    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0) {
+        freeReplyObject(reply);
+        status = ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
+        if (status != HF_OK)
+            return status;
+        const char *version =
+            reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
+        status = version != NULL ? check_version(address, version + strlen("redis_version:"))
+                                 : too_old(address, "older than 6.0");
+    } else {
+        status = refused(address, "HELLO", reply);
+    }
+    freeReplyObject(reply);
+    return status;
+}
+
+static hf_status log_in(hf_connection *connection, const hf_address *address, int64_t deadline) {
+    hf_status status = HF_OK;
+    if (address->secret != NULL) {
+        const char *words[] = {"AUTH", address->user, address->secret};
+        if (address->user == NULL)
+            words[1] = address->secret;
+        status = expect_ok(connection, address, deadline, address->user != NULL ? 3 : 2, words);
+    }
+    if (status == HF_OK)
+        status = greet(connection, address, deadline);
+    if (status == HF_OK && address->database != 0) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", address->database);
+        status = expect_ok(connection, address, deadline, 2, (const char *[]){"SELECT", number});
+    }
+    return status;
+}
+
+hf_status hf_connection_open(const hf_address *address, int64_t deadline,
+                             hf_connection **connection_out) {
+    int64_t ms = hf_until(deadline, hf_now());
+    struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    hf_connection *connection = calloc(1, sizeof *connection);
+    redisOptions options = {0};
+    *connection_out = NULL;
+    if (connection == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    if (address->path != NULL)
+        REDIS_OPTIONS_SET_UNIX(&options, address->path);
+    else
+        REDIS_OPTIONS_SET_TCP(&options, address->host, address->port);
+    options.connect_timeout = &timeout;
+    redisContext *redis = ms > 0 ? redisConnectWithOptions(&options) : NULL;
+    if (redis == NULL || redis->err != 0) {
+        hf_status status = hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown,
+                                   redis != NULL ? redis->errstr : "no answer in time");
+        if (redis != NULL)
+            redisFree(redis);
+        free(connection);
+        return status;
+    }
+    connection->functions = *redis->funcs;
+    connection->functions.read = receive;
+    connection->functions.write = transmit;
+    redis->funcs = &connection->functions;
+    redis->privdata = connection;
+    redis->reader->maxelements = REPLY_PARTS_MAX;
+    connection->redis = redis;
+    if (address->path == NULL)
+        redisEnableKeepAliveWithInterval(redis, 15);
+    hf_status status = log_in(connection, address, deadline);
+    if (status != HF_OK) {
+        if (status == HF_ECONNECT || (status == HF_EPROTOCOL && redis->err != 0)) {
+            char text[160];
+            snprintf(text, sizeof text, "%s", hf_error_message());
+            hf_fail(status, "cannot log in to %s: %s", address->shown, text);
+        }
+        hf_connection_close(connection);
+        return status;
+    }
+    *connection_out = connection;
+    return HF_OK;
+}

@@ -1,0 +1,37 @@
+/* One connection to one server: reach it, log in, send, receive. Over hiredis. */
+#ifndef HF_CONNECTION_H
+#define HF_CONNECTION_H
+
+#include <hiredis/hiredis.h>
+
+#include "address.h"
+
+typedef struct hf_connection {
+    redisContext *redis;
+    redisContextFuncs functions; /* hiredis's, but for reading and writing */
+    struct hf_connection *next; /* in the pool */
+    int64_t idle_since;
+    int64_t deadline;   /* of the read or write that is under way */
+    int64_t timeout_ms; /* what the socket's timeout is set to */
+    size_t received;    /* bytes of the reply that is being read */
+} hf_connection;
+
+/* Connect, log in, choose the database and see that the server is new enough. */
+hf_status hf_connection_open(const hf_address *address, int64_t deadline,
+                             hf_connection **connection_out);
+void hf_connection_close(hf_connection *connection);
+
+/* Has it been closed, or been sent something nobody asked for, while it was idle? */
+bool hf_connection_stale(const hf_connection *connection);
+
+/* Queue bytes for the next exchange. */
+bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);
+
+/*
+ * Send what is queued and read one reply. After anything but HF_OK the
+ * connection is good for nothing but to be closed.
+ */
+hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
+                                 redisReply **reply_out);
+
+#endif

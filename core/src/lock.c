@@ -1,0 +1,434 @@
+/* A lock: turns a call into a request, and its answer into a hold. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static int64_t next_serial(void) {
+    static int64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+static int64_t thread_serial(void) {
+    static _Thread_local int64_t serial;
+    if (serial == 0)
+        serial = next_serial();
+    return serial;
+}
+
+static hf_status check_owner(const void *owner, size_t length) {
+    if (owner == NULL && length == 0)
+        return HF_OK;
+    if (owner == NULL || length == 0 || length > HF_OWNER_MAX)
+        return hf_fail(HF_EINVAL, "the owner has %zu bytes: 1 to %d, or NULL for the default",
+                       length, HF_OWNER_MAX);
+    return HF_OK;
+}
+
+static hf_status check_lease(int64_t lease_ms) {
+    if (lease_ms != HF_NEVER && (lease_ms < HF_LEASE_MIN || lease_ms > HF_LEASE_MAX))
+        return hf_fail(HF_EINVAL, "a lease of %lld ms: it takes 10 ms to 10 years, or HF_NEVER",
+                       (long long)lease_ms);
+    return HF_OK;
+}
+
+static hf_status check_switch(int32_t value, const char *what) {
+    if (value != HF_DEFAULT && value != HF_ON && value != HF_OFF)
+        return hf_fail(HF_EINVAL, "%s is %d: it takes HF_DEFAULT, HF_ON or HF_OFF", what,
+                       (int)value);
+    return HF_OK;
+}
+
+hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, const void *owner,
+                       size_t owner_len, const hf_lock_options *options, hf_lock **lock_out) {
+    hf_lock_options chosen;
+    hf_names *names;
+    if (lock_out == NULL)
+        return hf_fail(HF_EINVAL, "lock_out is NULL");
+    *lock_out = NULL;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_lock_options");
+    if (status == HF_OK && chosen.lease_ms != 0)
+        status = check_lease(chosen.lease_ms);
+    if (status == HF_OK)
+        status = check_switch(chosen.renew, "renew");
+    if (status == HF_OK)
+        status = check_switch(chosen.reentrant, "reentrant");
+    if (status == HF_OK)
+        status = check_owner(owner, owner_len);
+    if (status == HF_OK)
+        status = hf_names_new(name, name_len, &names);
+    if (status != HF_OK)
+        return status;
+    hf_lock *lock = calloc(1, sizeof *lock + owner_len);
+    if (lock == NULL) {
+        hf_names_drop(names);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    lock->client = hf_client_keep(client);
+    lock->names = names;
+    lock->serial = next_serial();
+    lock->lease_ms = chosen.lease_ms != 0 ? chosen.lease_ms : HF_LEASE_DEFAULT;
+    lock->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0;
+    lock->reentrant = chosen.reentrant != HF_OFF;
+    lock->owner_length = owner_len;
+    if (owner_len > 0)
+        memcpy(lock->owner, owner, owner_len);
+    *lock_out = lock;
+    return HF_OK;
+}
+
+void hf_lock_close(hf_lock *lock) {
+    if (lock == NULL || hf_client_inherited(lock->client))
+        return;
+    hf_names_drop(lock->names);
+    hf_client_drop(lock->client);
+    free(lock);
+}
+
+/* ---------------------------------------------------------------- Owners */
+
+typedef struct {
+    const char *bytes;
+    size_t length;
+    int64_t lock_serial; /* not 0: holds of this owner are found by the lock alone */
+    char buffer[384];
+} owner_t;
+
+/* Who acquires or releases: the call's owner, the lock's, or the default. */
+static hf_status choose_owner(const hf_lock *lock, const void *owner, size_t length,
+                              owner_t *chosen) {
+    hf_status status = check_owner(owner, length);
+    if (status != HF_OK)
+        return status;
+    chosen->lock_serial = 0;
+    chosen->bytes = owner;
+    chosen->length = length;
+    if (length > 0)
+        return HF_OK;
+    chosen->bytes = lock->owner;
+    chosen->length = lock->owner_length;
+    if (chosen->length > 0)
+        return HF_OK;
+    char kind = 't';
+    int64_t serial;
+    if (lock->reentrant) {
+        serial = thread_serial();
+    } else {
+        kind = 'o';
+        serial = next_serial();
+        chosen->lock_serial = lock->serial;
+    }
+    status = hf_client_owner(lock->client, kind, serial, chosen->buffer, sizeof chosen->buffer);
+    chosen->bytes = chosen->buffer;
+    chosen->length = strlen(chosen->buffer);
+    return status;
+}
+
+/* --------------------------------------------------------------- Acquire */
+
+static void acquire_request(hf_request *request, const hf_lock *lock, const hf_hold *hold) {
+    hf_request_begin(request, &hf_script_acquire);
+    hf_request_lock(request, lock->names);
+    hf_request_companion(request, lock->names, "hf1:f");
+    hf_request_companion(request, lock->names, "hf1:q");
+    hf_request_dead(request, lock->names, hold->id);
+    hf_request_number(request, hf_client_floor(lock->client, lock->names));
+    hf_request_number(request, 0); /* does not join the queue */
+    hf_request_bytes(request, hold->id, HF_ID_LENGTH);
+    hf_request_bytes(request, hold->owner, hold->owner_length);
+    hf_request_number(request, hold->lease_ms == HF_NEVER ? 0 : hold->lease_ms);
+    hf_request_number(request, lock->reentrant);
+    hf_request_bytes(request, "", 0);
+    hf_request_number(request, 0);
+}
+
+/* What one try came to: HF_OK, HF_EBUSY with the holder's TTL, HF_ELOST if the
+ * lease ended before the answer was here, or a failure. */
+static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
+    hf_request request;
+    hf_answer answer;
+    int64_t numbers[5];
+    acquire_request(&request, lock, hold);
+    hf_status status = hf_transport_call(lock->client->transport, &request, deadline, &answer);
+    hf_request_free(&request);
+    hold->bury = hold->bury || answer.doubtful;
+    if (status != HF_OK)
+        return status;
+    bool good = hf_reply_numbers(answer.reply, numbers, 5);
+    freeReplyObject(answer.reply);
+    if (!good)
+        return hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+    *ttl_ms = numbers[1];
+    switch (numbers[2]) {
+    case HF_REPLY_BUSY:
+        return HF_EBUSY;
+    case HF_REPLY_HELD:
+        hold->fence = numbers[3];
+        hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
+        hold->state = HF_HELD;
+        return hf_now() < hold->deadline ? HF_OK : HF_ELOST;
+    case HF_REPLY_DEAD:
+        return HF_ELOST;
+    default:
+        return hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+    }
+}
+
+/* Undo a grant that is of no use. Best effort: at worst its lease ends it. */
+static void give_up(hf_hold *hold) {
+    hf_request request;
+    hf_answer answer;
+    hf_release_request(&request, hold);
+    hf_transport *transport = hold->client->transport;
+    if (hf_transport_call(transport, &request,
+                          hf_after(hf_now(), hf_transport_patience_ms(transport)), &answer) == HF_OK)
+        freeReplyObject(answer.reply);
+    hf_request_free(&request);
+}
+
+/* Try until it is held or the time is up. Here a queue would be joined; until
+ * then a waiter comes back by itself, with jitter so that no two keep step. */
+static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible) {
+    hf_client *client = lock->client;
+    int64_t patience_ms = hf_transport_patience_ms(client->transport);
+    int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 2;
+    for (;;) {
+        int64_t ttl_ms = 0, now = hf_now();
+        int64_t left_ms = until == HF_NO_DEADLINE ? 0 : hf_until(until, now);
+        hf_status status = hf_client_check(client);
+        if (status == HF_OK && hold->id[0] == '\0')
+            status = hf_client_new_id(client, hold->id);
+        if (status == HF_OK)
+            status = try_once(lock, hold, hf_after(now, left_ms + patience_ms), &ttl_ms);
+        now = hf_now();
+        if (status == HF_ELOST) {
+            /* The answer was so late that the lease is over. That id is spent. */
+            give_up(hold);
+            hold->id[0] = '\0';
+            hold->bury = false;
+            if (timeout_ms == 0)
+                return hf_fail(HF_ELOST, "the lease of lock %s ended before the answer was here",
+                               hf_quote(lock->names->data, lock->names->length));
+        } else if (status != HF_EBUSY) {
+            return status;
+        }
+        if (timeout_ms == 0)
+            return hf_fail(HF_EBUSY, "lock %s is held by somebody else",
+                           hf_quote(lock->names->data, lock->names->length));
+        if (now >= until)
+            return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms",
+                           hf_quote(lock->names->data, lock->names->length),
+                           (long long)timeout_ms);
+        int64_t sleep_ms = hf_jitter(pause_ms, 2 * pause_ms + 1);
+        if (pause_ms < 16)
+            pause_ms *= 2;
+        if (ttl_ms >= 0 && sleep_ms > ttl_ms)
+            sleep_ms = ttl_ms + 1;
+        if (sleep_ms > hf_until(until, now))
+            sleep_ms = hf_until(until, now);
+        status = ttl_ms == -2 ? HF_OK : hf_client_sleep(client, sleep_ms);
+        if (status == HF_ECANCELED || (status == HF_EINTR && interruptible))
+            return status;
+    }
+}
+
+hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
+                             int64_t timeout_ms, const hf_acquire_options *options,
+                             hf_hold **hold_out) {
+    hf_acquire_options chosen;
+    owner_t who;
+    if (hold_out != NULL)
+        *hold_out = NULL;
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK)
+        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
+    if (status == HF_OK && timeout_ms < HF_FOREVER)
+        status = hf_fail(HF_EINVAL, "a timeout of %lld ms: it takes 0 or more, or HF_FOREVER",
+                         (long long)timeout_ms);
+    if (status == HF_OK && chosen.lease_ms != 0)
+        status = check_lease(chosen.lease_ms);
+    if (status == HF_OK)
+        status = check_switch(chosen.renew, "renew");
+    if (status == HF_OK && (chosen.flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
+        status = hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
+    if (status == HF_OK)
+        status = choose_owner(lock, owner, owner_len, &who);
+    if (status != HF_OK)
+        return status;
+    hf_hold *hold = hf_hold_new(lock->client, lock->names, who.bytes, who.length);
+    if (hold == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    hold->lock_serial = who.lock_serial;
+    hold->lease_ms = chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms;
+    hold->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON
+                                             : chosen.lease_ms == 0 && lock->renew;
+    status = wait_for(lock, hold, timeout_ms, (chosen.flags & HF_INTERRUPTIBLE) != 0);
+    if (status == HF_OK) {
+        status = hf_client_add(lock->client, hold, hold_out == NULL || (chosen.flags & HF_KEEP));
+        if (status != HF_OK)
+            give_up(hold);
+    }
+    if (status == HF_OK && hold_out != NULL)
+        *hold_out = hold;
+    else
+        hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out) {
+    return hf_lock_acquire_as(lock, NULL, 0, timeout_ms, NULL, hold_out);
+}
+
+/* --------------------------------------------------------------- Release */
+
+/* The next hold, from this one on, of the owner's stack. With the mutex held. */
+static hf_hold *find_kept(const hf_lock *lock, hf_hold *hold, const owner_t *who, uint64_t stack) {
+    for (; hold != NULL; hold = hold->older) {
+        if (hold->stack != stack || hold->lock_serial != who->lock_serial)
+            continue;
+        if (hold->names->length != lock->names->length ||
+            memcmp(hold->names->data, lock->names->data, lock->names->length) != 0)
+            continue;
+        if (who->lock_serial != 0 || (hold->owner_length == who->length &&
+                                      memcmp(hold->owner, who->bytes, who->length) == 0))
+            return hold;
+    }
+    return NULL;
+}
+
+hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len) {
+    owner_t who;
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_client *client = lock->client;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = choose_owner(lock, owner, owner_len, &who);
+    if (status != HF_OK)
+        return status;
+    uint64_t stack = hf_stack_hash(lock->names, who.lock_serial, who.bytes, who.length);
+    pthread_mutex_lock(&client->mutex);
+    hf_hold *hold = find_kept(lock, client->stacks[stack % BUCKETS], &who, stack);
+    if (hold != NULL)
+        hold->references++;
+    pthread_mutex_unlock(&client->mutex);
+    if (hold == NULL)
+        return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
+                       hf_quote(lock->names->data, lock->names->length));
+    status = hf_hold_release(hold);
+    hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_lock_release(hf_lock *lock) { return hf_lock_release_as(lock, NULL, 0); }
+
+int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len) {
+    owner_t who;
+    if (lock == NULL || hf_client_check(lock->client) != HF_OK ||
+        choose_owner(lock, owner, owner_len, &who) != HF_OK)
+        return 0;
+    uint64_t stack = hf_stack_hash(lock->names, who.lock_serial, who.bytes, who.length);
+    int64_t count = 0, now = hf_now();
+    pthread_mutex_lock(&lock->client->mutex);
+    hf_hold *hold = lock->client->stacks[stack % BUCKETS];
+    while ((hold = find_kept(lock, hold, &who, stack)) != NULL) {
+        count += hf_hold_state_now(hold, now) == HF_HELD;
+        hold = hold->older;
+    }
+    pthread_mutex_unlock(&lock->client->mutex);
+    return count;
+}
+
+/* --------------------------------------------------------- Inspect, break */
+
+hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,
+                          size_t *owner_len_out) {
+    hf_request request;
+    hf_answer answer;
+    if (lock == NULL || info == NULL || info->size < sizeof info->size)
+        return hf_fail(HF_EINVAL, "a handle is NULL, or hf_lock_info.size is not set");
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    hf_transport *transport = lock->client->transport;
+    hf_request_begin(&request, &hf_script_inspect);
+    hf_request_lock(&request, lock->names);
+    hf_request_companion(&request, lock->names, "hf1:q");
+    status = hf_transport_call(transport, &request,
+                               hf_after(hf_now(), hf_transport_patience_ms(transport)), &answer);
+    hf_request_free(&request);
+    if (status == HF_EUNKNOWN)
+        status = HF_ECONNECT; /* it changes nothing, so there is nothing to be unsure of */
+    if (status != HF_OK)
+        return status;
+    redisReply *reply = answer.reply;
+    bool good = reply->type == REDIS_REPLY_ARRAY && reply->elements >= 6 &&
+                reply->element[1]->type == REDIS_REPLY_STRING;
+    for (size_t i = 0; good && i < 6; i++)
+        good = i == 1 || reply->element[i]->type == REDIS_REPLY_INTEGER;
+    if (good) {
+        hf_lock_info found = {0};
+        uint32_t size = info->size;
+        int64_t ttl = reply->element[4]->integer;
+        found.size = size;
+        found.held = reply->element[0]->integer != 0;
+        found.foreign = reply->element[0]->integer == 2;
+        found.count = reply->element[2]->integer;
+        found.fence = reply->element[3]->integer;
+        found.remaining_ms = ttl == -1 ? HF_NEVER : ttl < 0 ? 0 : ttl;
+        found.waiters = reply->element[5]->integer;
+        memset(info, 0, size);
+        memcpy(info, &found, size < sizeof found ? size : sizeof found);
+        size_t length = (size_t)reply->element[1]->len;
+        if (owner != NULL)
+            memcpy(owner, reply->element[1]->str, length < capacity ? length : capacity);
+        if (owner_len_out != NULL)
+            *owner_len_out = length;
+    }
+    freeReplyObject(reply);
+    return good ? HF_OK
+                : hf_fail(HF_EPROTOCOL, "an answer that the inspect script does not give");
+}
+
+hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
+    hf_request request;
+    hf_answer answer;
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    if (fence < 0 || (flags & ~HF_BREAK_FOREIGN) != 0)
+        return hf_fail(HF_EINVAL, "break takes a fence of hf_lock_inspect() and HF_BREAK_FOREIGN");
+    hf_transport *transport = lock->client->transport;
+    int64_t deadline = hf_after(hf_now(), hf_transport_patience_ms(transport));
+    hf_request_begin(&request, &hf_script_break);
+    hf_request_lock(&request, lock->names);
+    hf_request_companion(&request, lock->names, "hf1:f");
+    hf_request_companion(&request, lock->names, "hf1:q");
+    hf_request_number(&request, fence);
+    hf_request_number(&request, (flags & HF_BREAK_FOREIGN) != 0);
+    status = hf_transport_call(transport, &request, deadline, &answer);
+    hf_request_free(&request);
+    if (status != HF_OK)
+        return status;
+    int64_t outcome = answer.reply->type == REDIS_REPLY_INTEGER ? answer.reply->integer : -1;
+    freeReplyObject(answer.reply);
+    if (outcome == 0) {
+        /* If an earlier copy broke it, the next holder is what the retry found. */
+        if (answer.doubtful)
+            return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now another holds lock %s",
+                           hf_quote(lock->names->data, lock->names->length));
+        return hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
+                       hf_quote(lock->names->data, lock->names->length));
+    }
+    if (outcome == 2)
+        hf_kick(lock->client, lock->names, deadline);
+    return outcome > 0 ? HF_OK
+                       : hf_fail(HF_EPROTOCOL, "an answer that the break script does not give");
+}

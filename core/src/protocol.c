@@ -1,0 +1,203 @@
+#include "protocol.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ----------------------------------------------------------------- Names */
+
+/* ":hf", digits, ":", one letter: how our own companion keys end. */
+static bool reserved(const char *name, size_t length) {
+    size_t at = length;
+    if (at < 6 || !isalpha((unsigned char)name[at - 1]) || name[at - 2] != ':')
+        return false;
+    at -= 2;
+    size_t digits_end = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < digits_end && at >= 3 && memcmp(name + at - 3, ":hf", 3) == 0;
+}
+
+hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
+    *names_out = NULL;
+    if (name == NULL || length == 0)
+        return hf_fail(HF_EINVAL, "the name is empty");
+    if (length > HF_NAME_MAX)
+        return hf_fail(HF_EINVAL, "the name has %zu bytes: at most %d", length, HF_NAME_MAX);
+    if (reserved(name, length))
+        return hf_fail(HF_EINVAL, "the name %s ends like one of a lock's own keys: choose another",
+                       hf_quote(name, length));
+    /* Cluster's rule for the hash tag: between the first { and the next }. */
+    const char *tag = name, *open = memchr(name, '{', length);
+    size_t tag_length = length;
+    if (open != NULL) {
+        const char *from = open + 1;
+        const char *close = memchr(from, '}', length - (size_t)(from - (const char *)name));
+        if (close != NULL && close > from) {
+            tag = from;
+            tag_length = (size_t)(close - from);
+        }
+    }
+    hf_names *names = malloc(sizeof *names + 2 * length + tag_length + 3);
+    if (names == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    names->references = 1;
+    names->hash = hf_hash(0, name, length);
+    names->length = length;
+    names->tagged = tag_length + length + 3;
+    memcpy(names->data, name, length);
+    char *to = names->data + length;
+    *to++ = '{';
+    to = (char *)memcpy(to, tag, tag_length) + tag_length;
+    *to++ = '}';
+    to = (char *)memcpy(to, name, length) + length;
+    *to = ':';
+    *names_out = names;
+    return HF_OK;
+}
+
+hf_names *hf_names_keep(hf_names *names) {
+    __atomic_add_fetch(&names->references, 1, __ATOMIC_RELAXED);
+    return names;
+}
+
+void hf_names_drop(hf_names *names) {
+    if (names != NULL && __atomic_sub_fetch(&names->references, 1, __ATOMIC_ACQ_REL) == 0)
+        free(names);
+}
+
+/* -------------------------------------------------------------- Requests */
+
+static size_t print_number(char *to, int64_t number) {
+    char digits[24];
+    size_t count = 0, length = 0;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (number < 0)
+        to[length++] = '-';
+    while (count > 0)
+        to[length++] = digits[--count];
+    return length;
+}
+
+/* "$<length>\r\n" or "*<count>\r\n" */
+static void add_header(hf_bytes *bytes, char kind, size_t value) {
+    char header[32];
+    header[0] = kind;
+    size_t length = 1 + print_number(header + 1, (int64_t)value);
+    header[length++] = '\r';
+    header[length++] = '\n';
+    hf_bytes_add(bytes, header, length);
+}
+
+static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
+    add_header(bytes, '$', length);
+    hf_bytes_add(bytes, data, length);
+    hf_bytes_add(bytes, "\r\n", 2);
+}
+
+void hf_request_begin(hf_request *request, const hf_script *script) {
+    request->script = script;
+    request->keys = request->arguments = 0;
+    hf_bytes_init(&request->encoded);
+}
+
+void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
+
+void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
+    char digits[24];
+    add_header(head, '*', (size_t)(3 + request->keys + request->arguments));
+    if (whole) {
+        add_bulk(head, "EVAL", 4);
+        add_bulk(head, request->script->text, request->script->length);
+    } else {
+        add_bulk(head, "EVALSHA", 7);
+        add_bulk(head, request->script->sha1, 40);
+    }
+    add_bulk(head, digits, print_number(digits, request->keys));
+}
+
+void hf_request_lock(hf_request *request, const hf_names *names) {
+    request->keys++;
+    add_bulk(&request->encoded, names->data, names->length);
+}
+
+static void add_companion(hf_request *request, const hf_names *names, const char *suffix,
+                          size_t length) {
+    request->keys++;
+    add_header(&request->encoded, '$', names->tagged + length);
+    hf_bytes_add(&request->encoded, names->data + names->length, names->tagged);
+    hf_bytes_add(&request->encoded, suffix, length);
+    hf_bytes_add(&request->encoded, "\r\n", 2);
+}
+
+void hf_request_companion(hf_request *request, const hf_names *names, const char *suffix) {
+    add_companion(request, names, suffix, strlen(suffix));
+}
+
+void hf_request_dead(hf_request *request, const hf_names *names, const char *id) {
+    char suffix[HF_ID_LENGTH + 7];
+    memcpy(suffix, id, HF_ID_LENGTH);
+    memcpy(suffix + HF_ID_LENGTH, ":hf1:d", 6);
+    add_companion(request, names, suffix, HF_ID_LENGTH + 6);
+}
+
+void hf_request_bytes(hf_request *request, const void *bytes, size_t length) {
+    request->arguments++;
+    add_bulk(&request->encoded, bytes, length);
+}
+
+void hf_request_number(hf_request *request, int64_t number) {
+    char digits[24];
+    hf_request_bytes(request, digits, print_number(digits, number));
+}
+
+/* --------------------------------------------------------------- Replies */
+
+bool hf_reply_numbers(const redisReply *reply, int64_t *numbers, size_t count) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+        numbers[i] = reply->element[i]->integer;
+    }
+    return true;
+}
+
+/* The one table of server errors, by the first word. A script's own error
+ * comes wrapped ("ERR ... script: ..."), but these keep their code. */
+hf_after_error hf_error_class(const char *text, hf_status *status) {
+    static const struct {
+        const char *code;
+        hf_status status;
+        hf_after_error after;
+    } table[] = {
+        {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* SCRIPT FLUSH, a new server */
+        {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* reading its data after a start */
+        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in somebody's endless script */
+        {"TRYAGAIN", HF_ESERVER, HF_AFTER_WAIT},        /* a slot is being moved */
+        {"CLUSTERDOWN", HF_ESERVER, HF_AFTER_WAIT},     /* no majority, for now */
+        {"MASTERDOWN", HF_ESERVER, HF_AFTER_RECONNECT}, /* a replica without its master */
+        {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* became a replica: find the master */
+        {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* became a replica under the call */
+        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* it wants a password */
+        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* it wants another */
+        {"NOPERM", HF_ESERVER, HF_AFTER_FAIL},          /* the user's ACL lacks a permission */
+        {"OOM", HF_ESERVER, HF_AFTER_FAIL},             /* out of memory, noeviction */
+        {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */
+        {"NOREPLICAS", HF_ESERVER, HF_AFTER_FAIL},      /* min-replicas-to-write not met */
+    };
+    size_t length = strcspn(text, " ");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strlen(table[i].code) == length && memcmp(table[i].code, text, length) == 0) {
+            *status = table[i].status;
+            return table[i].after;
+        }
+    }
+    *status = HF_ESERVER;
+    return HF_AFTER_FAIL;
+}

@@ -1,0 +1,15 @@
+-- The last fence, and behind it, after a space, the channel of a grant that
+-- was pushed and is not claimed yet.
+local LIMIT = 9007199254740992 -- 2^53: the last fence that a double can hold
+local last, mark = string.match(stored or '0', '^(%d+) ?(.*)$')
+last = tonumber(last) or 0
+if mark == '' then mark = nil end
+
+-- Keep it for a day after the later of the clock and itself, as an absolute
+-- time: a clock that runs ahead must not make it forgotten sooner.
+local function remember(fence, channel)
+  local value = string.format('%.0f', fence)
+  if channel then value = value .. ' ' .. channel end
+  redis.call('SET', F, value, 'PXAT',
+    math.floor(math.max(now, fence) / 1000) + 86400000)
+end

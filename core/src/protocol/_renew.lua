@@ -1,0 +1,40 @@
+-- Move one hold's own expiry. mode: 0 never shorten it; 1 set it, shorter or
+-- not; 2 only look. Answers the remaining ms, -1: never, -2: not held, -3: the
+-- server refused. The key's TTL stays the latest of its holds', and is moved
+-- first: a full server allows that, and then the rest.
+local function renew(K, id, lease, mode)
+  local field = 'h' .. id
+  local held = redis.pcall('HMGET', K, 'hf1', field)
+  if held.err then
+    return string.find(held.err, 'WRONGTYPE', 1, true) and -2 or -3
+  end
+  local mine = tonumber(held[2] or nil)
+  if not (held[1] and mine and live(mine)) then return -2 end
+  local ends = lease > 0 and now_ms + lease or 0
+  local longer = mine ~= 0 and (ends == 0 or ends > mine)
+  if mode == '2' or ends == mine or (mode == '0' and not longer) then return remaining(mine) end
+
+  local latest = ends
+  if longer then
+    local ttl = redis.call('PTTL', K)
+    if ttl < 0 then latest = 0 elseif latest > 0 then latest = math.max(latest, now_ms + ttl) end
+  else
+    local fields = redis.call('HGETALL', K)
+    for i = 1, #fields, 2 do
+      local name = fields[i]
+      if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' and latest > 0 then
+        local other = tonumber(fields[i + 1])
+        latest = other == 0 and 0 or math.max(latest, other)
+      end
+    end
+  end
+  local moved
+  if latest == 0 then
+    moved = redis.pcall('PERSIST', K)
+  else
+    moved = redis.pcall('PEXPIREAT', K, latest)
+  end
+  if type(moved) == 'table' then return -3 end
+  redis.call('HSET', K, field, ends)
+  return remaining(ends)
+end

@@ -1,0 +1,27 @@
+-- inspect: who holds the lock. Changes nothing.
+--
+-- KEYS  K, queue
+-- Answers  0 free, 1 held, 2 foreign; owner; count; fence; TTL in ms (-1: none);
+--       members of the queue
+local K, Q = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)
+--@include _live.lua
+local waiters = redis.pcall('ZCARD', Q)
+if type(waiters) == 'table' then waiters = 0 end
+local fields = redis.pcall('HGETALL', K)
+if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
+local owner, fence, count = nil, 0, 0
+for i = 1, #fields, 2 do
+  local name, value = fields[i], fields[i + 1]
+  if name == 'hf1' then
+    owner = value
+  elseif name == 'f' then
+    fence = tonumber(value) or 0
+  elseif string.sub(name, 1, 1) == 'h' and live(tonumber(value) or -1) then
+    count = count + 1
+  end
+end
+local ttl = redis.call('PTTL', K)
+if owner then return { 1, owner, count, fence, ttl, waiters } end
+return { ttl == -2 and 0 or 2, '', 0, 0, ttl, waiters }

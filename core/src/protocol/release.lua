@@ -1,0 +1,66 @@
+-- release: end one hold; with its last hold the lock goes to the next waiter.
+--
+-- KEYS  K, last fence, queue, dead-id key of the hold id
+-- ARGV  hold id
+--       bury (0, 1): some copy of its acquire may still be under way; refuse it
+--       pushed (0, 1): the hold was granted by a message and never claimed
+--       member: take this queue member out too (a cancelled wait), or empty
+-- Answers  0 not held; 1 released; 2 released, and more of the queue to skip
+local K, F, Q = KEYS[1], KEYS[2], KEYS[3]
+local field = 'h' .. ARGV[1]
+local fields = redis.pcall('HGETALL', K)
+if fields.err then
+  if not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
+  fields = {}
+end
+local ours, mine = false, nil
+for i = 1, #fields, 2 do
+  if fields[i] == 'hf1' then ours = true end
+  if fields[i] == field then mine = tonumber(fields[i + 1]) end
+end
+
+-- Its only hold, nobody queued, nothing else to do. (K lives, so it does.)
+if ours and mine and #fields == 6 and ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == ''
+  and redis.call('EXISTS', Q) == 0 then
+  redis.call('DEL', K)
+  return 1
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now / 1000)
+local stored = redis.call('MGET', F)[1]
+--@include _fence.lua
+--@include _live.lua
+--@include _grant.lua
+
+-- A removal first, even of nothing: after it a full server allows the rest.
+if ARGV[4] ~= '' or ARGV[2] == '1' then
+  redis.call('ZREM', Q, ARGV[4])
+end
+if ARGV[2] == '1' then
+  redis.call('SET', KEYS[4], '1', 'PX', 600000)
+end
+if not (ours and mine and live(mine)) then return 0 end
+
+-- The latest of the other holds' expiries; nil: there is no other.
+local latest
+for i = 1, #fields, 2 do
+  local name = fields[i]
+  if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' then
+    local ends = tonumber(fields[i + 1])
+    if live(ends) and latest ~= 0 then
+      latest = ends == 0 and 0 or math.max(latest or 0, ends)
+    end
+  end
+end
+if latest then
+  redis.call('HDEL', K, field)
+  if latest > 0 then redis.call('PEXPIREAT', K, latest) end
+else
+  redis.call('DEL', K)
+end
+if mark then remember(last) end
+if latest then return 1 end
+local _, more = grant({})
+return more and 2 or 1

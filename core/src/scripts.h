@@ -1,0 +1,21 @@
+/* The Lua scripts of protocol/, embedded by the build. */
+#ifndef HF_SCRIPTS_H
+#define HF_SCRIPTS_H
+
+#include <stddef.h>
+
+typedef struct hf_script {
+    const char *sha1; /* 40 hex digits */
+    const char *text;
+    size_t length;
+} hf_script;
+
+extern const hf_script hf_script_acquire;
+extern const hf_script hf_script_break;
+extern const hf_script hf_script_cancel;
+extern const hf_script hf_script_claim;
+extern const hf_script hf_script_inspect;
+extern const hf_script hf_script_release;
+extern const hf_script hf_script_renew;
+
+#endif

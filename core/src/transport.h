@@ -1,0 +1,46 @@
+/*
+ * Where requests go: the address, the pool of connections, and what is done
+ * when one fails. The layers above know no server and no connection.
+ */
+#ifndef HF_TRANSPORT_H
+#define HF_TRANSPORT_H
+
+#include "address.h"
+#include "connection.h"
+#include "protocol.h"
+
+typedef struct hf_transport hf_transport;
+
+typedef struct hf_answer {
+    redisReply *reply; /* freeReplyObject(); NULL unless HF_OK */
+    int64_t sent_at;   /* when the request that was answered was sent */
+    bool doubtful;     /* some copy of the request was sent and has no answer */
+} hf_answer;
+
+/* Takes the address over, also if it fails. Connects once. */
+hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
+                            hf_transport **transport_out);
+/* Close idle connections now, and the others when they come back. */
+void hf_transport_shut(hf_transport *transport);
+void hf_transport_free(hf_transport *transport);
+
+/*
+ * Run the request and wait for its answer, on the calling thread. It is sent
+ * again, unchanged, as long as it is in doubt or the server is not ready, until
+ * the deadline: so it must be one that a server can carry out twice.
+ *
+ *   HF_OK         an answer that is no error.
+ *   HF_EUNKNOWN   sent, perhaps carried out.
+ *   others        not carried out.
+ */
+hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
+                            hf_answer *answer);
+
+/* Send all requests in one go and read the answers away, once, best effort. */
+void hf_transport_flush(hf_transport *transport, hf_request *requests, size_t count,
+                        int64_t deadline);
+
+/* For how long a call without a timeout of its own may take. */
+int64_t hf_transport_patience_ms(const hf_transport *transport);
+
+#endif

@@ -1,0 +1,179 @@
+#include "util.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+
+static _Thread_local char message[512];
+
+const char *hf_error_message(void) { return message; }
+
+const char *hf_version(void) {
+    return STRING(HF_VERSION_MAJOR) "." STRING(HF_VERSION_MINOR) "." STRING(HF_VERSION_PATCH);
+}
+
+const char *hf_status_name(hf_status status) {
+    static const char *const names[] = {
+        "HF_OK",       "HF_EINVAL",    "HF_ENOMEM",       "HF_EBUSY",   "HF_ETIMEOUT", "HF_ENOTHELD",
+        "HF_ELOST",    "HF_EUNKNOWN",  "HF_ECANCELED",    "HF_EINTR",   "HF_ECONNECT", "HF_EAUTH",
+        "HF_ESERVER",  "HF_EPROTOCOL", "HF_EUNSUPPORTED", "HF_ECLOSED", "HF_EFORKED",
+    };
+    if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
+        return "HF_E?";
+    return names[status];
+}
+
+hf_status hf_fail(hf_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return status;
+}
+
+const char *hf_quote(const void *bytes, size_t length) {
+    static _Thread_local char text[4 * 40 + 8];
+    const unsigned char *from = bytes;
+    char *to = text;
+    *to++ = '\'';
+    for (size_t i = 0; i < length && i < 40; i++) {
+        if (from[i] >= 0x20 && from[i] < 0x7f && from[i] != '\\' && from[i] != '\'')
+            *to++ = (char)from[i];
+        else
+            to += sprintf(to, "\\x%02x", from[i]);
+    }
+    strcpy(to, length > 40 ? "...'" : "'");
+    return text;
+}
+
+hf_status hf_options_copy(void *to, size_t size, const void *from, const char *what) {
+    memset(to, 0, size);
+    if (from == NULL)
+        return HF_OK;
+    uint32_t given;
+    memcpy(&given, from, sizeof given);
+    if (given < sizeof given)
+        return hf_fail(HF_EINVAL, "%s.size is %u: set it to sizeof(%s)", what, given, what);
+    for (size_t i = size; i < given; i++)
+        if (((const char *)from)[i] != 0)
+            return hf_fail(HF_EINVAL, "%s sets an option that holdfast %s does not have", what,
+                           hf_version());
+    memcpy(to, from, given < size ? given : size);
+    return HF_OK;
+}
+
+int64_t hf_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 * HF_MS + now.tv_nsec;
+}
+
+int64_t hf_after(int64_t now, int64_t ms) {
+    if (ms < 0 || ms > (HF_NO_DEADLINE - now) / HF_MS)
+        return HF_NO_DEADLINE;
+    return now + ms * HF_MS;
+}
+
+int64_t hf_until(int64_t deadline, int64_t now) {
+    if (deadline <= now)
+        return 0;
+    int64_t left = deadline - now;
+    return left / HF_MS + (left % HF_MS != 0);
+}
+
+bool hf_random(void *bytes, size_t count) {
+    char *to = bytes;
+    while (count > 0) {
+        ssize_t got = getrandom(to, count, 0);
+        if (got < 0)
+            return false;
+        to += got;
+        count -= (size_t)got;
+    }
+    return true;
+}
+
+void hf_hex(char *to, const unsigned char *bytes, size_t count) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        *to++ = digits[bytes[i] >> 4];
+        *to++ = digits[bytes[i] & 15];
+    }
+    *to = '\0';
+}
+
+/* xorshift64*, a state for each thread. Source: Vigna, "An experimental
+ * exploration of Marsaglia's xorshift generators, scrambled", 2016. */
+int64_t hf_jitter(int64_t low, int64_t high) {
+    static _Thread_local uint64_t state;
+    if (state == 0)
+        state = (uint64_t)hf_now() ^ (uint64_t)(uintptr_t)&state;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    uint64_t random = state * UINT64_C(2685821657736338717) >> 1;
+    return high > low ? low + (int64_t)(random % (uint64_t)(high - low)) : low;
+}
+
+/* FNV-1a. Source: draft-eastlake-fnv. */
+uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
+    const unsigned char *from = bytes;
+    uint64_t hash = seed ^ UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ from[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static atomic_uint generation;
+
+static void forked(void) { atomic_fetch_add(&generation, 1); }
+static void watch(void) { pthread_atfork(NULL, NULL, forked); }
+
+void hf_generation_watch(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+}
+
+unsigned hf_generation(void) { return atomic_load_explicit(&generation, memory_order_relaxed); }
+
+void hf_bytes_init(hf_bytes *bytes) {
+    bytes->data = bytes->small;
+    bytes->length = 0;
+    bytes->capacity = sizeof bytes->small;
+    bytes->failed = false;
+}
+
+void hf_bytes_free(hf_bytes *bytes) {
+    if (bytes->data != bytes->small)
+        free(bytes->data);
+    hf_bytes_init(bytes);
+}
+
+void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length) {
+    if (bytes->failed)
+        return;
+    if (length > bytes->capacity - bytes->length) {
+        size_t capacity = 2 * bytes->capacity + length;
+        bool small = bytes->data == bytes->small;
+        char *grown = realloc(small ? NULL : bytes->data, capacity);
+        if (grown == NULL) {
+            hf_bytes_free(bytes);
+            bytes->failed = true;
+            return;
+        }
+        if (small)
+            memcpy(grown, bytes->small, bytes->length);
+        bytes->data = grown;
+        bytes->capacity = capacity;
+    }
+    memcpy(bytes->data + bytes->length, data, length);
+    bytes->length += length;
+}

@@ -1,0 +1,60 @@
+/* What every layer needs: errors, the clock, randomness, growing bytes. */
+#ifndef HF_UTIL_H
+#define HF_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "holdfast/holdfast.h"
+
+/* Keep the message for hf_error_message() and answer the status. */
+hf_status hf_fail(hf_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Bytes as one printable word for a message, cut short; a static per thread. */
+const char *hf_quote(const void *bytes, size_t length);
+
+/*
+ * Copy an option struct that starts with its size: a shorter one leaves the
+ * rest at the default 0, a longer one is refused only if it sets what we lack.
+ */
+hf_status hf_options_copy(void *to, size_t size, const void *from, const char *what);
+
+/* Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine sleeps. */
+int64_t hf_now(void);
+
+#define HF_MS INT64_C(1000000)
+#define HF_NO_DEADLINE INT64_MAX
+
+/* now + ms, without overflow; HF_FOREVER (-1) gives HF_NO_DEADLINE. */
+int64_t hf_after(int64_t now, int64_t ms);
+/* Whole milliseconds from now to the deadline, rounded up; 0 if it is past. */
+int64_t hf_until(int64_t deadline, int64_t now);
+
+/* Fill with random bytes of the system's CSPRNG. */
+bool hf_random(void *bytes, size_t count);
+void hf_hex(char *to, const unsigned char *bytes, size_t count);
+
+/* A number in [low, high), for jitter only. */
+int64_t hf_jitter(int64_t low, int64_t high);
+
+uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length);
+
+/* Goes up by one in every forked child. */
+unsigned hf_generation(void);
+void hf_generation_watch(void);
+
+/* Bytes that grow. After a failed allocation it stays failed, and empty. */
+typedef struct hf_bytes {
+    char *data;
+    size_t length, capacity;
+    bool failed;
+    char small[512];
+} hf_bytes;
+
+void hf_bytes_init(hf_bytes *bytes);
+void hf_bytes_free(hf_bytes *bytes);
+void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length);
+
+#endif
