@@ -31,6 +31,7 @@ static hf_status name_client(hf_client *client) {
     gethostname(host, sizeof host - 1);
     int length = snprintf(client->prefix, sizeof client->prefix, "%s/%ld:", host, (long)getpid());
     hf_hex(client->prefix + length, id, sizeof id);
+    snprintf(client->channel, sizeof client->channel, "hf:%s", client->prefix + length);
     strcat(client->prefix, ":");
     client->prefix_length = strlen(client->prefix);
     return HF_OK;
@@ -57,6 +58,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
         return hf_fail(HF_ENOMEM, "no memory");
     client->references = 1;
     client->generation = hf_generation();
+    hf_keeper_init(&client->keeper);
     pthread_mutex_init(&client->mutex, NULL);
     client->closed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->closed_fd < 0)
@@ -83,6 +85,7 @@ hf_client *hf_client_keep(hf_client *client) {
 void hf_client_drop(hf_client *client) {
     if (__atomic_sub_fetch(&client->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    hf_keeper_free(client);
     hf_transport_free(client->transport);
     if (client->closed_fd >= 0)
         close(client->closed_fd);
@@ -91,44 +94,71 @@ void hf_client_drop(hf_client *client) {
     free(client);
 }
 
+/* One more request to undo what a closing client leaves on the server. */
+static hf_task *add_undo(hf_task *tasks, const hf_hold *hold, const hf_op *op) {
+    hf_task *task = hf_task_new(NULL);
+    if (task == NULL)
+        return tasks;
+    hf_release_request(&task->request, hold, op);
+    task->next = tasks;
+    return task;
+}
+
 void hf_client_close(hf_client *client) {
     if (client == NULL || hf_client_inherited(client))
         return; /* a child's copy may be in the middle of a change: leave it */
-    pthread_mutex_lock(&client->mutex);
-    bool again = client->closed;
-    __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
+    hf_task *tasks;
     hf_hold *ended = NULL;
     size_t count = 0;
-    while (!again && client->holds != NULL) {
+    pthread_mutex_lock(&client->mutex);
+    __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&client->mutex);
+    eventfd_write(client->closed_fd, 1);
+    hf_keeper_join(client);
+
+    pthread_mutex_lock(&client->mutex);
+    tasks = hf_tasks_take(client);
+    for (size_t i = 0; i < sizeof client->keeper.ids / sizeof *client->keeper.ids; i++) {
+        for (hf_op *op = client->keeper.ids[i], *next; op != NULL; op = next) {
+            next = op->same_id;
+            op->hold->bury = true;
+            tasks = add_undo(tasks, op->hold, op);
+            if (op->started)
+                hf_op_finish(client, op, HF_ECANCELED);
+        }
+    }
+    while (client->holds != NULL) {
         hf_hold *hold = client->holds;
         hf_client_remove(client, hold);
+        tasks = add_undo(tasks, hold, NULL);
         hold->state = HF_RELEASED;
         hold->next = ended;
         ended = hold;
-        count++;
     }
+    hf_ops_notify(client);
     pthread_mutex_unlock(&client->mutex);
-    eventfd_write(client->closed_fd, 1);
 
-    hf_request *requests = calloc(count > 0 ? count : 1, sizeof *requests);
+    for (hf_task *task = tasks; task != NULL; task = task->next)
+        count++;
+    const hf_request **requests = count > 0 ? calloc(count, sizeof *requests) : NULL;
     count = 0;
-    while (ended != NULL) {
-        hf_hold *hold = ended;
-        ended = hold->next;
-        if (requests != NULL)
-            hf_release_request(&requests[count++], hold);
-        hf_hold_drop(hold);
-    }
-    if (requests != NULL)
-        hf_transport_flush(
-            client->transport, requests, count,
-            hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
-    for (size_t i = 0; i < count; i++)
-        hf_request_free(&requests[i]);
+    for (hf_task *task = tasks; task != NULL && requests != NULL; task = task->next)
+        requests[count++] = &task->request;
+    hf_transport_flush(client->transport, requests, count,
+                       hf_after(hf_now(), hf_transport_command_ms(client->transport)));
     free(requests);
     hf_transport_shut(client->transport);
-    if (!again)
-        hf_client_drop(client);
+    while (tasks != NULL) {
+        hf_task *next = tasks->next;
+        hf_task_free(tasks);
+        tasks = next;
+    }
+    while (ended != NULL) {
+        hf_hold *next = ended->next;
+        hf_hold_drop(ended);
+        ended = next;
+    }
+    hf_client_drop(client);
 }
 
 hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
@@ -188,40 +218,43 @@ uint64_t hf_stack_hash(const hf_names *names, int64_t lock_serial, const void *o
 }
 
 hf_status hf_client_add(hf_client *client, hf_hold *hold, bool keep) {
-    pthread_mutex_lock(&client->mutex);
-    bool closed = client->closed;
     size_t at = hold->names->hash % BUCKETS;
     if (client->floors[at].hash != hold->names->hash || client->floors[at].fence < hold->fence) {
         client->floors[at].hash = hold->names->hash;
         client->floors[at].fence = hold->fence;
     }
-    if (!closed) {
-        hold->references++;
-        hold->listed = true;
-        hold->next = client->holds;
-        if (hold->next != NULL)
-            hold->next->previous = hold;
-        client->holds = hold;
-        if (keep) {
-            hold->kept = true;
-            hold->stack = hf_stack_hash(hold->names, hold->lock_serial, hold->owner,
-                                        hold->owner_length);
-            hold->older = client->stacks[hold->stack % BUCKETS];
-            client->stacks[hold->stack % BUCKETS] = hold;
+    if (client->closed)
+        return hf_fail(HF_ECANCELED, "the client was closed during the call");
+    hold->references++;
+    hold->listed = true;
+    hold->kept = keep;
+    hold->number = ++client->hold_numbers;
+    hold->previous = NULL;
+    hold->next = client->holds;
+    if (hold->next != NULL)
+        hold->next->previous = hold;
+    client->holds = hold;
+    hold->stack =
+        hf_stack_hash(hold->names, hold->lock_serial, hold->owner, hold->owner_length);
+    hf_hold **stack = &client->stacks[hold->stack % BUCKETS];
+    hold->older = *stack;
+    /* Nested in one that is held: one and the same section, as to max_hold. */
+    for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
+        if (outer->stack == hold->stack && outer->fence == hold->fence) {
+            hold->granted_at = outer->granted_at;
+            break;
         }
-    }
-    pthread_mutex_unlock(&client->mutex);
-    return closed ? hf_fail(HF_ECANCELED, "the client was closed during the call") : HF_OK;
+    *stack = hold;
+    return HF_OK;
 }
 
 void hf_client_remove(hf_client *client, hf_hold *hold) {
-    if (hold->kept) {
-        hf_hold **at = &client->stacks[hold->stack % BUCKETS];
-        while (*at != hold)
-            at = &(*at)->older;
-        *at = hold->older;
-        hold->kept = false;
-    }
+    hf_hold **at = &client->stacks[hold->stack % BUCKETS];
+    while (*at != hold)
+        at = &(*at)->older;
+    *at = hold->older;
+    hold->kept = false;
+    hf_timer_clear(&client->keeper.timers, &hold->timer);
     if (hold->previous != NULL)
         hold->previous->next = hold->next;
     else

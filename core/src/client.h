@@ -1,12 +1,14 @@
 /*
- * What a client keeps: its identity, its holds, the highest fences it has seen.
- * The structures behind the public handles are here, for the layer `lock`.
+ * What a client keeps: its identity, its holds, the highest fences it has seen,
+ * and its keeper. The structures behind the public handles are here, for the
+ * layers `lock` and `keeper`.
  */
 #ifndef HF_CLIENT_H
 #define HF_CLIENT_H
 
 #include <pthread.h>
 
+#include "keeper.h"
 #include "protocol.h"
 #include "transport.h"
 
@@ -19,25 +21,28 @@ struct hf_client {
     int closed_fd; /* readable when the client is closed: ends waits */
     char prefix[336]; /* "<host>/<pid>:<client id>:" */
     size_t prefix_length;
+    char channel[3 + HF_ID_LENGTH + 1]; /* "hf:<client id>": where grants come in */
 
     pthread_mutex_t mutex; /* of all below, and of what is marked so in a hold */
     bool closed;
-    struct hf_hold *holds;            /* all that may still be on the server */
-    struct hf_hold *stacks[BUCKETS];  /* those kept for hf_lock_release(), newest first */
+    struct hf_hold *holds;           /* all that may still be on the server */
+    struct hf_hold *stacks[BUCKETS]; /* the same by name and owner, newest first */
     struct {
         uint64_t hash;
         int64_t fence;
     } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
     unsigned char random[1024];
     size_t random_left;
+    int64_t hold_numbers;
+    hf_keeper keeper;
 };
 
 struct hf_lock {
     hf_client *client;
     hf_names *names;
     int64_t serial; /* never reused */
-    int64_t lease_ms;
-    bool renew, reentrant;
+    int64_t lease_ms, max_hold_ms;
+    bool renew, reentrant, heal;
     size_t owner_length; /* 0: the default owner */
     char owner[];
 };
@@ -46,21 +51,28 @@ struct hf_hold {
     int references; /* the caller's handle, and the client's while it is listed */
     hf_client *client;
     hf_names *names;
+    int64_t number; /* for completions; never reused by this client */
     char id[HF_ID_LENGTH + 1];
-    bool bury; /* a copy of its acquire may still be under way */
     int64_t fence;
 
     /* Under the client's mutex. */
-    int state;
-    int64_t deadline; /* it is valid before this, on hf_now()'s clock */
-    int64_t lease_ms; /* HF_NEVER or what a renewal gives */
-    bool renew;
+    int state, cause;
+    bool bury;   /* some copy of its acquire may still be under way */
+    bool pushed; /* granted by a message, and not claimed yet */
+    int64_t deadline;    /* it is valid before this, on hf_now()'s clock */
+    int64_t granted_at;  /* of the outermost hold of this owner */
+    int64_t lease_ms;    /* HF_NEVER or what a renewal gives */
+    int64_t max_hold_ms; /* 0: none */
+    bool renew, reentrant, heal;
+    bool asked;      /* the keeper has a request for it under way */
+    int64_t renew_at;
+    hf_timer timer;
     bool listed;
     struct hf_hold *previous, *next; /* in client->holds */
-    bool kept;
-    struct hf_hold *older; /* in its bucket of client->stacks */
-    uint64_t stack;        /* the hash that chose the bucket */
-    int64_t lock_serial;   /* not 0: only this lock finds it on the stack */
+    bool kept;                       /* for hf_lock_release() */
+    struct hf_hold *older;           /* in its bucket of client->stacks */
+    uint64_t stack;                  /* the hash that chose the bucket */
+    int64_t lock_serial;             /* not 0: only this lock finds it on the stack */
 
     size_t owner_length;
     char owner[];
@@ -68,7 +80,7 @@ struct hf_hold {
 
 /* Is the handle there, of this process, and not closed? */
 hf_status hf_client_check(const hf_client *client);
-/* The same for handles that must work on a closed client. */
+/* Of the process that this one was forked from? */
 bool hf_client_inherited(const hf_client *client);
 
 hf_client *hf_client_keep(hf_client *client);
@@ -82,7 +94,8 @@ int64_t hf_client_floor(hf_client *client, const hf_names *names);
 /* Sleep; HF_ECANCELED when the client closes, HF_EINTR when a signal comes. */
 hf_status hf_client_sleep(hf_client *client, int64_t ms);
 
-/* Put a new hold on the list, and on the stack if keep. HF_ECANCELED if closed. */
+/* Put a new hold on the list, and on the stack if keep. HF_ECANCELED if closed.
+ * With the mutex held. */
 hf_status hf_client_add(hf_client *client, hf_hold *hold, bool keep);
 /* Take it off list and stack; with the mutex held. The caller gets the list's reference. */
 void hf_client_remove(hf_client *client, hf_hold *hold);
@@ -94,13 +107,32 @@ uint64_t hf_stack_hash(const hf_names *names, int64_t lock_serial, const void *o
 
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
 void hf_hold_drop(hf_hold *hold);
+/* The same with the mutex held; the hold must not be the last to know its client. */
+void hf_hold_drop_locked(hf_hold *hold);
 
 /* When a hold ends that a request sent then was told remaining_ms of. */
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
 /* The state as of now: a hold past its deadline is lost. With the mutex held. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 
-void hf_release_request(hf_request *request, const hf_hold *hold);
+/* End it here, before the server is told. Answers the state it had; it is off
+ * the list, whose reference is the caller's if *listed. With the mutex held. */
+int hf_hold_end(hf_hold *hold, int64_t now, bool *listed);
+/* What a release came to. `outcome` is the script's answer, or below 0 if none. */
+hf_status hf_release_status(const hf_hold *hold, int state, hf_status status, int64_t outcome,
+                            bool doubtful);
+int64_t hf_reply_number(const redisReply *reply);
+
+/* The requests. A queue member is told by its op; NULL: none. */
+void hf_release_request(hf_request *request, const hf_hold *hold, const hf_op *op);
+void hf_cancel_request(hf_request *request, const hf_op *op);
+void hf_claim_request(hf_request *request, const hf_hold *hold);
+void hf_renew_request(hf_request *request, hf_hold *const *holds, size_t count);
+/* floor < 0: leave it out, it only hands on a free lock. */
+void hf_acquire_begin(hf_request *request, const hf_names *names, const char *const *ids,
+                      size_t count, int64_t floor, bool wait);
+void hf_acquire_add(hf_request *request, const hf_hold *hold, const hf_op *op);
+
 /* Hand on a lock that was left free with more of its queue to skip; best effort. */
 void hf_kick(hf_client *client, const hf_names *names, int64_t deadline);
 

@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,10 @@ static bool again(redisContext *redis) {
     return true;
 }
 
+static bool later(const hf_connection *connection) {
+    return connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
     for (;;) {
@@ -64,6 +69,8 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
             set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
             return -1;
         }
+        if (later(connection))
+            return 0;
         if (!again(redis))
             return -1;
     }
@@ -74,6 +81,8 @@ static ssize_t transmit(redisContext *redis) {
         ssize_t count = send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
         if (count >= 0)
             return count;
+        if (later(redis->privdata))
+            return 0;
         if (!again(redis))
             return -1;
     }
@@ -218,9 +227,9 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return status;
 }
 
-hf_status hf_connection_open(const hf_address *address, int64_t deadline,
-                             hf_connection **connection_out) {
-    int64_t ms = hf_until(deadline, hf_now());
+/* Connect, or begin to. */
+static hf_status reach(const hf_address *address, int64_t ms, bool driven,
+                       hf_connection **connection_out) {
     struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     hf_connection *connection = calloc(1, sizeof *connection);
     redisOptions options = {0};
@@ -231,7 +240,10 @@ hf_status hf_connection_open(const hf_address *address, int64_t deadline,
         REDIS_OPTIONS_SET_UNIX(&options, address->path);
     else
         REDIS_OPTIONS_SET_TCP(&options, address->host, address->port);
-    options.connect_timeout = &timeout;
+    if (driven)
+        options.options |= REDIS_OPT_NONBLOCK;
+    else
+        options.connect_timeout = &timeout;
     redisContext *redis = ms > 0 ? redisConnectWithOptions(&options) : NULL;
     if (redis == NULL || redis->err != 0) {
         hf_status status = hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown,
@@ -248,11 +260,24 @@ hf_status hf_connection_open(const hf_address *address, int64_t deadline,
     redis->privdata = connection;
     redis->reader->maxelements = REPLY_PARTS_MAX;
     connection->redis = redis;
+    connection->driven = driven;
+    connection->deadline = HF_NO_DEADLINE;
     if (address->path == NULL)
         redisEnableKeepAliveWithInterval(redis, 15);
-    hf_status status = log_in(connection, address, deadline);
+    *connection_out = connection;
+    return HF_OK;
+}
+
+hf_status hf_connection_open(const hf_address *address, int64_t deadline,
+                             hf_connection **connection_out) {
+    hf_connection *connection;
+    hf_status status = reach(address, hf_until(deadline, hf_now()), false, &connection);
+    *connection_out = NULL;
+    if (status != HF_OK)
+        return status;
+    status = log_in(connection, address, deadline);
     if (status != HF_OK) {
-        if (status == HF_ECONNECT || (status == HF_EPROTOCOL && redis->err != 0)) {
+        if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
             char text[160];
             snprintf(text, sizeof text, "%s", hf_error_message());
             hf_fail(status, "cannot log in to %s: %s", address->shown, text);
@@ -262,4 +287,85 @@ hf_status hf_connection_open(const hf_address *address, int64_t deadline,
     }
     *connection_out = connection;
     return HF_OK;
+}
+
+/* ---------------------------------------------------------------- Driven */
+
+hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out) {
+    hf_connection *connection;
+    hf_status status = reach(address, 1, true, &connection);
+    *connection_out = NULL;
+    if (status != HF_OK)
+        return status;
+    bool ok = true;
+    if (address->secret != NULL) {
+        const char *words[] = {"AUTH", address->user, address->secret};
+        if (address->user == NULL)
+            words[1] = address->secret;
+        ok = redisAppendCommandArgv(connection->redis, address->user != NULL ? 3 : 2, words,
+                                    NULL) == REDIS_OK;
+        connection->greetings++;
+    }
+    if (address->database != 0) {
+        ok = ok && redisAppendCommand(connection->redis, "SELECT %d", address->database) == REDIS_OK;
+        connection->greetings++;
+    }
+    if (!ok) {
+        hf_connection_close(connection);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    *connection_out = connection;
+    return HF_OK;
+}
+
+short hf_connection_events(const hf_connection *connection) {
+    return POLLIN | (!connection->connected || sdslen(connection->redis->obuf) > 0 ? POLLOUT : 0);
+}
+
+hf_status hf_connection_drive(hf_connection *connection, const hf_address *address) {
+    redisContext *redis = connection->redis;
+    if (!connection->connected) {
+        struct pollfd fd = {.fd = redis->fd, .events = POLLOUT};
+        int error = 0;
+        socklen_t size = sizeof error;
+        if (poll(&fd, 1, 0) < 1)
+            return HF_OK;
+        getsockopt(redis->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        if (error != 0)
+            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, strerror(error));
+        connection->connected = true;
+    }
+    /* Until there is nothing to send, or the socket takes no more. */
+    for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
+        before = sdslen(redis->obuf);
+        if (redisBufferWrite(redis, NULL) != REDIS_OK)
+            return hf_fail(HF_ECONNECT, "%s: %s", address->shown, redis->errstr);
+    }
+    if (redisBufferRead(redis) != REDIS_OK)
+        return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
+                       address->shown, redis->errstr);
+    return HF_OK;
+}
+
+hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
+                             redisReply **reply_out) {
+    for (;;) {
+        void *reply = NULL;
+        *reply_out = NULL;
+        if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
+            return hf_fail(HF_EPROTOCOL, "%s: %s", address->shown, connection->redis->reader->errstr);
+        if (reply != NULL)
+            connection->received = 0;
+        if (reply == NULL || connection->greetings == 0) {
+            *reply_out = reply;
+            return HF_OK;
+        }
+        connection->greetings--;
+        hf_status status = HF_OK;
+        if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
+            status = refused(address, "the log-in", reply);
+        freeReplyObject(reply);
+        if (status != HF_OK)
+            return status;
+    }
 }

@@ -14,6 +14,9 @@ typedef struct hf_connection {
     int64_t deadline;   /* of the read or write that is under way */
     int64_t timeout_ms; /* what the socket's timeout is set to */
     size_t received;    /* bytes of the reply that is being read */
+    bool driven;        /* non-blocking: driven by hand over poll(2) */
+    bool connected;     /* driven: known to be */
+    int greetings;      /* driven: answers to the log-in still to come */
 } hf_connection;
 
 /* Connect, log in, choose the database and see that the server is new enough. */
@@ -33,5 +36,18 @@ bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);
  */
 hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
                                  redisReply **reply_out);
+
+/*
+ * The same without ever blocking, for a thread that waits in poll(2): begin to
+ * connect, with the log-in queued. hf_connection_drive() does what can be done
+ * now; hf_connection_next() takes the replies that are there, without those to
+ * the log-in: HF_OK with NULL when there is none.
+ */
+hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out);
+hf_status hf_connection_drive(hf_connection *connection, const hf_address *address);
+hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
+                             redisReply **reply_out);
+/* What to wait for: POLLIN, and POLLOUT if there is something to send. */
+short hf_connection_events(const hf_connection *connection);
 
 #endif

@@ -16,16 +16,25 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     return hold;
 }
 
+static void free_hold(hf_hold *hold) {
+    hf_client *client = hold->client;
+    hf_names_drop(hold->names);
+    free(hold);
+    hf_client_drop(client);
+}
+
 void hf_hold_drop(hf_hold *hold) {
     hf_client *client = hold->client;
     pthread_mutex_lock(&client->mutex);
     bool last = --hold->references == 0;
     pthread_mutex_unlock(&client->mutex);
-    if (!last)
-        return;
-    hf_names_drop(hold->names);
-    free(hold);
-    hf_client_drop(client);
+    if (last)
+        free_hold(hold);
+}
+
+void hf_hold_drop_locked(hf_hold *hold) {
+    if (--hold->references == 0)
+        free_hold(hold);
 }
 
 /* ------------------------------------------------------------- Validity */
@@ -76,29 +85,108 @@ int64_t hf_hold_remaining_ms(const hf_hold *hold) {
     return remaining;
 }
 
-/* --------------------------------------------------------------- Release */
+int64_t hf_hold_number(const hf_hold *hold) { return hold != NULL ? hold->number : 0; }
 
-void hf_release_request(hf_request *request, const hf_hold *hold) {
+int hf_hold_cause(const hf_hold *hold) {
+    if (hold == NULL || hf_client_inherited(hold->client))
+        return HF_CAUSE_NONE;
+    int64_t now = hf_now();
+    pthread_mutex_lock(&hold->client->mutex);
+    int cause = hold->cause;
+    if (cause == HF_CAUSE_NONE && hf_hold_state_now(hold, now) == HF_LOST)
+        cause = HF_CAUSE_EXPIRED;
+    pthread_mutex_unlock(&hold->client->mutex);
+    return cause;
+}
+
+/* ------------------------------------------------------------- Requests */
+
+static void add_keys(hf_request *request, const hf_names *names) {
+    hf_request_lock(request, names);
+    hf_request_companion(request, names, "hf1:f");
+    hf_request_companion(request, names, "hf1:q");
+}
+
+static void add_member(hf_request *request, const hf_op *op) {
+    hf_bytes member;
+    hf_bytes_init(&member);
+    if (op != NULL)
+        hf_op_member(op, &member);
+    if (member.failed)
+        request->encoded.failed = true;
+    hf_request_bytes(request, member.data, member.length);
+    hf_bytes_free(&member);
+}
+
+static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
+
+void hf_acquire_begin(hf_request *request, const hf_names *names, const char *const *ids,
+                      size_t count, int64_t floor, bool wait) {
+    hf_request_begin(request, &hf_script_acquire);
+    add_keys(request, names);
+    for (size_t i = 0; i < count; i++)
+        hf_request_dead(request, names, ids[i]);
+    hf_request_number(request, floor > 0 ? floor : 0);
+    hf_request_number(request, wait);
+}
+
+void hf_acquire_add(hf_request *request, const hf_hold *hold, const hf_op *op) {
+    hf_request_bytes(request, hold->id, HF_ID_LENGTH);
+    hf_request_bytes(request, hold->owner, hold->owner_length);
+    hf_request_number(request, on_the_wire(hold->lease_ms));
+    hf_request_number(request, hold->reentrant);
+    add_member(request, op);
+    hf_request_number(request, op != NULL ? op->score : 0);
+}
+
+void hf_release_request(hf_request *request, const hf_hold *hold, const hf_op *op) {
     hf_request_begin(request, &hf_script_release);
-    hf_request_lock(request, hold->names);
-    hf_request_companion(request, hold->names, "hf1:f");
-    hf_request_companion(request, hold->names, "hf1:q");
+    add_keys(request, hold->names);
     hf_request_dead(request, hold->names, hold->id);
     hf_request_bytes(request, hold->id, HF_ID_LENGTH);
-    hf_request_number(request, hold->bury);
-    hf_request_number(request, 0);
-    hf_request_bytes(request, "", 0);
+    hf_request_number(request, hold->bury || (op != NULL && op->asking > 0));
+    hf_request_number(request, hold->pushed);
+    add_member(request, op);
+}
+
+void hf_cancel_request(hf_request *request, const hf_op *op) {
+    hf_request_begin(request, &hf_script_cancel);
+    add_keys(request, op->hold->names);
+    hf_request_dead(request, op->hold->names, op->hold->id);
+    hf_request_bytes(request, op->hold->id, HF_ID_LENGTH);
+    hf_request_number(request, op->hold->bury || op->asking > 0);
+    add_member(request, op);
+}
+
+void hf_claim_request(hf_request *request, const hf_hold *hold) {
+    hf_request_begin(request, &hf_script_claim);
+    hf_request_lock(request, hold->names);
+    hf_request_companion(request, hold->names, "hf1:f");
+    hf_request_bytes(request, hold->id, HF_ID_LENGTH);
+    hf_request_number(request, on_the_wire(hold->lease_ms));
+}
+
+enum { RENEW_LONGER = 0, RENEW_EXACTLY = 1, RENEW_LOOK = 2 };
+
+static void add_renewal(hf_request *request, const hf_hold *hold, int64_t lease_ms, int mode) {
+    hf_request_bytes(request, hold->id, HF_ID_LENGTH);
+    hf_request_number(request, on_the_wire(lease_ms));
+    hf_request_number(request, mode);
+}
+
+void hf_renew_request(hf_request *request, hf_hold *const *holds, size_t count) {
+    hf_request_begin(request, &hf_script_renew);
+    for (size_t i = 0; i < count; i++)
+        hf_request_lock(request, holds[i]->names);
+    for (size_t i = 0; i < count; i++)
+        add_renewal(request, holds[i], holds[i]->lease_ms,
+                    holds[i]->lease_ms == HF_NEVER ? RENEW_LOOK : RENEW_LONGER);
 }
 
 void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
     hf_request request;
     hf_answer answer;
-    hf_request_begin(&request, &hf_script_acquire);
-    hf_request_lock(&request, names);
-    hf_request_companion(&request, names, "hf1:f");
-    hf_request_companion(&request, names, "hf1:q");
-    hf_request_number(&request, 0);
-    hf_request_number(&request, 0);
+    hf_acquire_begin(&request, names, NULL, 0, 0, false);
     for (int64_t numbers[2] = {0, -2}; numbers[1] == -2;) {
         numbers[1] = 0;
         if (hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK) {
@@ -109,6 +197,42 @@ void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
     hf_request_free(&request);
 }
 
+int64_t hf_reply_number(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+}
+
+/* --------------------------------------------------------------- Release */
+
+int hf_hold_end(hf_hold *hold, int64_t now, bool *listed) {
+    int state = hf_hold_state_now(hold, now);
+    *listed = hold->listed;
+    hold->state = HF_RELEASED;
+    if (hold->listed)
+        hf_client_remove(hold->client, hold);
+    return state;
+}
+
+hf_status hf_release_status(const hf_hold *hold, int state, hf_status status, int64_t outcome,
+                            bool doubtful) {
+    if (state == HF_LOST)
+        return lost(hold, "its lease ended, or its key was taken away");
+    if (status != HF_OK)
+        return status;
+    if (outcome < 0)
+        return hf_fail(HF_EPROTOCOL, "an answer that the release script does not give");
+    if (outcome > 0)
+        return HF_OK;
+    if (!doubtful)
+        return lost(hold, "the server does not know it any more");
+    /* An earlier copy may have released it, and did if the lease still ran. */
+    if (hf_now() < hold->deadline)
+        return HF_OK;
+    return hf_fail(HF_EUNKNOWN,
+                   "the hold of lock %s ended by an earlier try to release it, or was lost just "
+                   "before",
+                   hf_quote(hold->names->data, hold->names->length));
+}
+
 hf_status hf_hold_release(hf_hold *hold) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
@@ -117,51 +241,89 @@ hf_status hf_hold_release(hf_hold *hold) {
     if (status != HF_OK)
         return status;
     int64_t now = hf_now(), deadline = hf_after(now, hf_transport_patience_ms(client->transport));
+    int64_t outcome = -1;
     hf_request request;
     hf_answer answer;
+    bool listed;
 
     /* It ends here first, and on the server afterwards. */
     pthread_mutex_lock(&client->mutex);
-    int state = hf_hold_state_now(hold, now);
-    int64_t valid_until = hold->deadline;
-    bool listed = hold->listed;
-    hold->state = HF_RELEASED;
-    if (listed)
-        hf_client_remove(client, hold);
+    int state = hf_hold_end(hold, now, &listed);
     pthread_mutex_unlock(&client->mutex);
     if (state == HF_RELEASED)
         return not_held(hold);
-
-    hf_release_request(&request, hold);
+    hf_release_request(&request, hold, NULL);
     status = hf_transport_call(client->transport, &request, deadline, &answer);
     hf_request_free(&request);
     if (status == HF_OK) {
-        int64_t outcome = answer.reply->type == REDIS_REPLY_INTEGER ? answer.reply->integer : -1;
+        outcome = hf_reply_number(answer.reply);
         freeReplyObject(answer.reply);
-        if (outcome == 2)
-            hf_kick(client, hold->names, deadline);
-        if (outcome < 0)
-            status = hf_fail(HF_EPROTOCOL, "an answer that the release script does not give");
-        else if (outcome == 0 && answer.doubtful && state == HF_HELD)
-            /* An earlier copy may have released it, and did if the lease still ran. */
-            status = hf_now() < valid_until
-                         ? HF_OK
-                         : hf_fail(HF_EUNKNOWN, "the hold of lock %s ended by an earlier try to "
-                                                "release it, or was lost just before",
-                                   hf_quote(hold->names->data, hold->names->length));
-        else if (outcome == 0 && state == HF_HELD)
-            status = lost(hold, "the server does not know it any more");
+    } else {
+        /* It is not given up: the keeper goes on until its lease would have ended. */
+        pthread_mutex_lock(&client->mutex);
+        hf_keeper_undo(client, hold, NULL);
+        pthread_mutex_unlock(&client->mutex);
     }
-    if (state == HF_LOST)
-        status = lost(hold, "its lease ended");
+    if (outcome == 2)
+        hf_kick(client, hold->names, deadline);
+    status = hf_release_status(hold, state, status, outcome, answer.doubtful);
     if (listed)
         hf_hold_drop(hold);
     return status;
 }
 
-/* ----------------------------------------------------------------- Renew */
+static void release_done(hf_client *client, hf_task *task, hf_status status,
+                         const redisReply *reply) {
+    hf_hold *hold = task->holds[0];
+    int64_t outcome = status == HF_OK ? hf_reply_number(reply) : -1;
+    hf_completion completion = {.kind = HF_RELEASE, .op = task->number,
+                                .hold_number = hold->number};
+    if (status != HF_OK)
+        hf_keeper_undo(client, hold, NULL);
+    else if (outcome == 2)
+        hf_keeper_kick(client, hold->names);
+    completion.status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
+    hf_tell(client, &completion);
+}
 
-enum { RENEW_LONGER = 0, RENEW_EXACTLY = 1, RENEW_LOOK = 2 };
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    if (hold == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_client *client = hold->client;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK && hf_client_fd(client) < 0)
+        status = HF_ENOMEM;
+    if (status != HF_OK)
+        return status;
+    hf_task *task = hf_task_new(release_done);
+    hf_hold **holds = task != NULL ? malloc(sizeof(hf_hold *)) : NULL;
+    if (holds == NULL) {
+        free(task);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    bool listed;
+    pthread_mutex_lock(&client->mutex);
+    task->state = hf_hold_end(hold, hf_now(), &listed);
+    if (task->state == HF_RELEASED) {
+        pthread_mutex_unlock(&client->mutex);
+        free(holds);
+        free(task);
+        return not_held(hold);
+    }
+    if (!listed)
+        hold->references++;
+    holds[0] = hold;
+    task->holds = holds;
+    task->count = 1;
+    task->number = op;
+    hf_release_request(&task->request, hold, NULL);
+    hf_task_submit(client, task,
+                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    pthread_mutex_unlock(&client->mutex);
+    return HF_OK;
+}
+
+/* ----------------------------------------------------------------- Renew */
 
 static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     hf_client *client = hold->client;
@@ -171,9 +333,7 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     int64_t deadline = hf_after(hf_now(), hf_transport_patience_ms(client->transport));
     hf_request_begin(&request, &hf_script_renew);
     hf_request_lock(&request, hold->names);
-    hf_request_bytes(&request, hold->id, HF_ID_LENGTH);
-    hf_request_number(&request, lease_ms == HF_NEVER ? 0 : lease_ms);
-    hf_request_number(&request, mode);
+    add_renewal(&request, hold, lease_ms, mode);
     hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
     hf_request_free(&request);
     if (status != HF_OK)
@@ -191,10 +351,11 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     int64_t until = hf_deadline(answer.sent_at, numbers[1]);
     if (numbers[1] == -2) {
         if (hold->state == HF_HELD)
-            hold->state = HF_LOST;
+            hf_keeper_lose(client, hold, HF_CAUSE_GONE);
     } else if (hold->state == HF_HELD && (mode == RENEW_EXACTLY || until > hold->deadline)) {
         /* Two renewals may cross; only one that was to shorten it may. */
         hold->deadline = until;
+        hf_keeper_plan(client, hold, hf_now());
     }
     int state = hf_hold_state_now(hold, hf_now());
     pthread_mutex_unlock(&client->mutex);
@@ -247,6 +408,10 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
         hold->lease_ms = duration_ms;
         if (until < hold->deadline)
             hold->deadline = until;
+        /* Later renewals keep it, and are due by it. */
+        int64_t third = duration_ms == HF_NEVER ? 10000 : duration_ms / 3;
+        hold->renew_at = now + third * HF_MS;
+        hf_keeper_plan(hold->client, hold, now);
     } else if (!never) {
         /* Added once, to what is left now: sent again it adds nothing twice. */
         lease_ms += hf_until(hold->deadline, now);

@@ -57,6 +57,12 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     if (status == HF_OK)
         status = check_switch(chosen.reentrant, "reentrant");
     if (status == HF_OK)
+        status = check_switch(chosen.heal, "heal");
+    if (status == HF_OK && (chosen.max_hold_ms < 0 || chosen.max_hold_ms > HF_LEASE_MAX ||
+                            (chosen.max_hold_ms > 0 && chosen.lease_ms == HF_NEVER)))
+        status = hf_fail(HF_EINVAL, "a max_hold of %lld ms: it takes 1 ms to 10 years, and a lease "
+                                    "that ends", (long long)chosen.max_hold_ms);
+    if (status == HF_OK)
         status = check_owner(owner, owner_len);
     if (status == HF_OK)
         status = hf_names_new(name, name_len, &names);
@@ -73,6 +79,8 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     lock->lease_ms = chosen.lease_ms != 0 ? chosen.lease_ms : HF_LEASE_DEFAULT;
     lock->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0;
     lock->reentrant = chosen.reentrant != HF_OFF;
+    lock->heal = chosen.heal == HF_ON;
+    lock->max_hold_ms = chosen.max_hold_ms;
     lock->owner_length = owner_len;
     if (owner_len > 0)
         memcpy(lock->owner, owner, owner_len);
@@ -97,8 +105,9 @@ typedef struct {
     char buffer[384];
 } owner_t;
 
-/* Who acquires or releases: the call's owner, the lock's, or the default. */
-static hf_status choose_owner(const hf_lock *lock, const void *owner, size_t length,
+/* Who acquires or releases: the call's owner, the lock's, or the default: the
+ * calling thread, or the acquire itself. */
+static hf_status choose_owner(const hf_lock *lock, const void *owner, size_t length, bool thread,
                               owner_t *chosen) {
     hf_status status = check_owner(owner, length);
     if (status != HF_OK)
@@ -114,12 +123,12 @@ static hf_status choose_owner(const hf_lock *lock, const void *owner, size_t len
         return HF_OK;
     char kind = 't';
     int64_t serial;
-    if (lock->reentrant) {
+    if (lock->reentrant && thread) {
         serial = thread_serial();
     } else {
         kind = 'o';
         serial = next_serial();
-        chosen->lock_serial = lock->serial;
+        chosen->lock_serial = lock->reentrant ? 0 : lock->serial;
     }
     status = hf_client_owner(lock->client, kind, serial, chosen->buffer, sizeof chosen->buffer);
     chosen->bytes = chosen->buffer;
@@ -129,29 +138,16 @@ static hf_status choose_owner(const hf_lock *lock, const void *owner, size_t len
 
 /* --------------------------------------------------------------- Acquire */
 
-static void acquire_request(hf_request *request, const hf_lock *lock, const hf_hold *hold) {
-    hf_request_begin(request, &hf_script_acquire);
-    hf_request_lock(request, lock->names);
-    hf_request_companion(request, lock->names, "hf1:f");
-    hf_request_companion(request, lock->names, "hf1:q");
-    hf_request_dead(request, lock->names, hold->id);
-    hf_request_number(request, hf_client_floor(lock->client, lock->names));
-    hf_request_number(request, 0); /* does not join the queue */
-    hf_request_bytes(request, hold->id, HF_ID_LENGTH);
-    hf_request_bytes(request, hold->owner, hold->owner_length);
-    hf_request_number(request, hold->lease_ms == HF_NEVER ? 0 : hold->lease_ms);
-    hf_request_number(request, lock->reentrant);
-    hf_request_bytes(request, "", 0);
-    hf_request_number(request, 0);
-}
-
 /* What one try came to: HF_OK, HF_EBUSY with the holder's TTL, HF_ELOST if the
  * lease ended before the answer was here, or a failure. */
 static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
     hf_request request;
     hf_answer answer;
     int64_t numbers[5];
-    acquire_request(&request, lock, hold);
+    const char *id = hold->id;
+    hf_acquire_begin(&request, lock->names, &id, 1, hf_client_floor(lock->client, lock->names),
+                     false);
+    hf_acquire_add(&request, hold, NULL);
     hf_status status = hf_transport_call(lock->client->transport, &request, deadline, &answer);
     hf_request_free(&request);
     hold->bury = hold->bury || answer.doubtful;
@@ -169,6 +165,9 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
         hold->fence = numbers[3];
         hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
         hold->state = HF_HELD;
+        hold->granted_at = answer.sent_at;
+        hold->renew_at = answer.sent_at + (hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms) *
+                                              HF_MS / 3;
         return hf_now() < hold->deadline ? HF_OK : HF_ELOST;
     case HF_REPLY_DEAD:
         return HF_ELOST;
@@ -177,51 +176,70 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
     }
 }
 
-/* Undo a grant that is of no use. Best effort: at worst its lease ends it. */
-static void give_up(hf_hold *hold) {
+static hf_status busy(const hf_lock *lock) {
+    return hf_fail(HF_EBUSY, "lock %s is held by somebody else",
+                   hf_quote(lock->names->data, lock->names->length));
+}
+
+static hf_status timed_out(const hf_lock *lock, int64_t timeout_ms) {
+    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms",
+                   hf_quote(lock->names->data, lock->names->length), (long long)timeout_ms);
+}
+
+static void undo(hf_hold *hold, const hf_op *op) {
+    pthread_mutex_lock(&hold->client->mutex);
+    hf_keeper_undo(hold->client, hold, op);
+    pthread_mutex_unlock(&hold->client->mutex);
+}
+
+/* Somebody else's lock without an end is given one, if the user wants that. */
+static void heal(const hf_lock *lock, int64_t deadline) {
     hf_request request;
     hf_answer answer;
-    hf_release_request(&request, hold);
-    hf_transport *transport = hold->client->transport;
-    if (hf_transport_call(transport, &request,
-                          hf_after(hf_now(), hf_transport_patience_ms(transport)), &answer) == HF_OK)
+    hf_request_begin(&request, &hf_script_heal);
+    hf_request_lock(&request, lock->names);
+    hf_request_number(&request, lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms);
+    if (hf_transport_call(lock->client->transport, &request, deadline, &answer) == HF_OK)
         freeReplyObject(answer.reply);
     hf_request_free(&request);
 }
 
-/* Try until it is held or the time is up. Here a queue would be joined; until
- * then a waiter comes back by itself, with jitter so that no two keep step. */
-static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible) {
+/* One try, with all that a failed one has to see to. */
+static hf_status attempt(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
+    hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK && hold->id[0] == '\0')
+        status = hf_client_new_id(lock->client, hold->id);
+    if (status == HF_OK)
+        status = try_once(lock, hold, deadline, ttl_ms);
+    if (status == HF_EBUSY && *ttl_ms == -1 && lock->heal)
+        heal(lock, deadline);
+    if (status == HF_EUNKNOWN || status == HF_ELOST)
+        undo(hold, NULL);
+    if (status == HF_ELOST) {
+        /* The answer was so late that the lease is over. That id is spent. */
+        hold->id[0] = '\0';
+        hold->bury = false;
+        return hf_fail(HF_ELOST, "the lease of lock %s ended before the answer was here",
+                       hf_quote(lock->names->data, lock->names->length));
+    }
+    return status == HF_EBUSY ? busy(lock) : status;
+}
+
+/* Where no grants can come in: try until it is held or the time is up, with
+ * jitter so that no two keep step. */
+static hf_status poll_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, int64_t until,
+                          bool interruptible) {
     hf_client *client = lock->client;
-    int64_t patience_ms = hf_transport_patience_ms(client->transport);
-    int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 2;
+    int64_t patience_ms = hf_transport_patience_ms(client->transport), pause_ms = 2;
     for (;;) {
         int64_t ttl_ms = 0, now = hf_now();
         int64_t left_ms = until == HF_NO_DEADLINE ? 0 : hf_until(until, now);
-        hf_status status = hf_client_check(client);
-        if (status == HF_OK && hold->id[0] == '\0')
-            status = hf_client_new_id(client, hold->id);
-        if (status == HF_OK)
-            status = try_once(lock, hold, hf_after(now, left_ms + patience_ms), &ttl_ms);
-        now = hf_now();
-        if (status == HF_ELOST) {
-            /* The answer was so late that the lease is over. That id is spent. */
-            give_up(hold);
-            hold->id[0] = '\0';
-            hold->bury = false;
-            if (timeout_ms == 0)
-                return hf_fail(HF_ELOST, "the lease of lock %s ended before the answer was here",
-                               hf_quote(lock->names->data, lock->names->length));
-        } else if (status != HF_EBUSY) {
+        hf_status status = attempt(lock, hold, hf_after(now, left_ms + patience_ms), &ttl_ms);
+        if (status != HF_EBUSY && status != HF_ELOST)
             return status;
-        }
-        if (timeout_ms == 0)
-            return hf_fail(HF_EBUSY, "lock %s is held by somebody else",
-                           hf_quote(lock->names->data, lock->names->length));
+        now = hf_now();
         if (now >= until)
-            return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms",
-                           hf_quote(lock->names->data, lock->names->length),
-                           (long long)timeout_ms);
+            return timed_out(lock, timeout_ms);
         int64_t sleep_ms = hf_jitter(pause_ms, 2 * pause_ms + 1);
         if (pause_ms < 16)
             pause_ms *= 2;
@@ -235,13 +253,166 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
     }
 }
 
-hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
-                             int64_t timeout_ms, const hf_acquire_options *options,
-                             hf_hold **hold_out) {
+/* Ask for a place in the queue, on this thread. With the mutex held. */
+static hf_status join(hf_client *client, hf_lock *lock, hf_op *op) {
+    hf_hold *hold = op->hold;
+    hf_request request;
+    hf_answer answer;
+    int64_t numbers[5];
+    int64_t patience_ms = hf_transport_patience_ms(client->transport);
+    int64_t left_ms = op->until == HF_NO_DEADLINE ? 0 : hf_until(op->until, hf_now());
+    const char *id = hold->id;
+    size_t at = hold->names->hash % BUCKETS;
+    int64_t floor =
+        client->floors[at].hash == hold->names->hash ? client->floors[at].fence : 0;
+    hf_acquire_begin(&request, hold->names, &id, 1, floor, true);
+    hf_acquire_add(&request, hold, op);
+    op->epoch = client->keeper.epoch;
+    op->asking++;
+    pthread_mutex_unlock(&client->mutex);
+    hf_status status = hf_transport_call(client->transport, &request,
+                                         hf_after(hf_now(), left_ms + patience_ms), &answer);
+    hf_request_free(&request);
+    bool good = status == HF_OK && hf_reply_numbers(answer.reply, numbers, 5);
+    if (status == HF_OK) {
+        freeReplyObject(answer.reply);
+        if (!good)
+            status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+        else if (numbers[2] == HF_REPLY_FOREIGN && numbers[1] == -1 && lock->heal)
+            heal(lock, hf_after(hf_now(), patience_ms));
+    }
+    pthread_mutex_lock(&client->mutex);
+    op->asking--;
+    hold->bury = hold->bury || answer.doubtful;
+    if (op->done)
+        return HF_OK; /* a grant was faster */
+    if (good)
+        hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
+    else if (status == HF_EUNKNOWN)
+        hf_keeper_undo(client, hold, op);
+    return status;
+}
+
+/* Leave the queue, without the lock or, if it was granted just before, with it:
+ * HF_OK. With the mutex held. */
+static hf_status leave(hf_client *client, hf_op *op, bool keep) {
+    hf_request request;
+    hf_answer answer;
+    int64_t numbers[5] = {0};
+    if (keep)
+        hf_cancel_request(&request, op);
+    else
+        hf_release_request(&request, op->hold, op);
+    op->canceled = !keep;
+    pthread_mutex_unlock(&client->mutex);
+    hf_status status = hf_transport_call(
+        client->transport, &request,
+        hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &answer);
+    hf_request_free(&request);
+    if (status == HF_OK) {
+        if (keep)
+            hf_reply_numbers(answer.reply, numbers, 5);
+        else if (hf_reply_number(answer.reply) == 2)
+            hf_kick(client, op->hold->names, hf_after(hf_now(), 100));
+        freeReplyObject(answer.reply);
+    }
+    pthread_mutex_lock(&client->mutex);
+    if (status != HF_OK)
+        hf_keeper_undo(client, op->hold, op);
+    else if (!op->done && numbers[2] == HF_REPLY_HELD)
+        hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
+    return op->done && op->status == HF_OK ? HF_OK : status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
+}
+
+/* Wait in the queue on this thread. With the mutex held. */
+static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool interruptible) {
+    hf_hold *hold = op->hold;
+    for (;;) {
+        if (op->list == NULL && !hf_op_enter(client, op))
+            return hf_fail(HF_ENOMEM, "no memory");
+        hf_status status = hf_op_wait(client, op, true, interruptible);
+        if (status == HF_OK && !op->done && client->keeper.mode == HF_POLLING)
+            return HF_EBUSY; /* the caller polls */
+        if (status == HF_OK && !op->done)
+            status = join(client, lock, op);
+        if (status == HF_OK && !op->done && op->score > 0)
+            status = hf_op_wait(client, op, false, interruptible);
+        if (status == HF_ETIMEOUT || status == HF_EINTR) {
+            hf_status left = HF_ETIMEOUT;
+            if (op->score > 0 || op->asking > 0)
+                left = leave(client, op, status == HF_ETIMEOUT);
+            if (left == HF_EUNKNOWN)
+                return hf_fail(HF_EUNKNOWN, "the wait for lock %s was given up, and the server "
+                               "could not be told: the keeper goes on telling it",
+                               hf_quote(hold->names->data, hold->names->length));
+            if (left != HF_OK)
+                return status == HF_EINTR ? status : timed_out(lock, op->timeout_ms);
+        } else if (status != HF_OK) {
+            return status;
+        }
+        if (!op->done)
+            continue;
+        if (op->status != HF_OK)
+            return hf_fail(op->status, "%s cannot be reached",
+                           hf_transport_address(client->transport)->shown);
+        if (hf_now() < hold->deadline)
+            return HF_OK;
+        /* This thread slept past the grant. Back to its place, under a new id. */
+        hf_keeper_undo(client, hold, NULL);
+        status = hf_op_renew_id(client, op);
+        if (status != HF_OK)
+            return status;
+        op->done = false;
+        hold->state = 0;
+        hold->pushed = false;
+    }
+}
+
+static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible) {
+    hf_client *client = lock->client;
+    hf_keeper *keeper = &client->keeper;
+    int64_t until = hf_after(hf_now(), timeout_ms), ttl_ms;
+    hf_status status = HF_EBUSY;
+    pthread_mutex_lock(&client->mutex);
+    bool ready = keeper->subscribed && keeper->mode == HF_GRANTS;
+    pthread_mutex_unlock(&client->mutex);
+    if (!ready) {
+        /* It may well be free; only who has to wait is worth a subscription. */
+        int64_t left = until == HF_NO_DEADLINE ? 0 : timeout_ms;
+        status = attempt(lock, hold,
+                         hf_after(hf_now(), left + hf_transport_patience_ms(client->transport)),
+                         &ttl_ms);
+        if (status == HF_ELOST)
+            status = HF_EBUSY;
+    }
+    if (status == HF_EBUSY && hold->id[0] == '\0')
+        status = hf_client_new_id(client, hold->id) == HF_OK ? HF_EBUSY : HF_ENOMEM;
+    if (status != HF_EBUSY)
+        return status;
+    pthread_mutex_lock(&client->mutex);
+    status = hf_keeper_start(client);
+    if (status == HF_OK && !keeper->wanted && keeper->mode != HF_POLLING) {
+        keeper->wanted = true;
+        hf_keeper_wake(client);
+    }
+    hf_op *op = status == HF_OK ? hf_op_new(client, hold, timeout_ms, until, true) : NULL;
+    status = op != NULL ? wait_in_queue(client, lock, op, interruptible) : HF_ENOMEM;
+    if (op != NULL) {
+        hf_op_leave(client, op);
+        hf_op_free(client, op);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    if (status == HF_EBUSY)
+        status = poll_for(lock, hold, timeout_ms, until, interruptible);
+    return status;
+}
+
+/* The options of an acquire, checked, and a hold made of them. */
+static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
+                         const hf_acquire_options *options, bool thread, uint32_t *flags,
+                         hf_hold **hold_out) {
     hf_acquire_options chosen;
     owner_t who;
-    if (hold_out != NULL)
-        *hold_out = NULL;
     if (lock == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(lock->client);
@@ -257,7 +428,7 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     if (status == HF_OK && (chosen.flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
         status = hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (status == HF_OK)
-        status = choose_owner(lock, owner, owner_len, &who);
+        status = choose_owner(lock, owner, owner_len, thread, &who);
     if (status != HF_OK)
         return status;
     hf_hold *hold = hf_hold_new(lock->client, lock->names, who.bytes, who.length);
@@ -267,16 +438,173 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     hold->lease_ms = chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms;
     hold->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON
                                              : chosen.lease_ms == 0 && lock->renew;
-    status = wait_for(lock, hold, timeout_ms, (chosen.flags & HF_INTERRUPTIBLE) != 0);
+    hold->max_hold_ms = lock->max_hold_ms;
+    hold->reentrant = lock->reentrant;
+    hold->heal = lock->heal;
+    *flags = chosen.flags;
+    *hold_out = hold;
+    return HF_OK;
+}
+
+hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
+                             int64_t timeout_ms, const hf_acquire_options *options,
+                             hf_hold **hold_out) {
+    hf_hold *hold;
+    uint32_t flags;
+    int64_t ttl_ms;
+    if (hold_out != NULL)
+        *hold_out = NULL;
+    hf_status status =
+        prepare(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
+    if (status != HF_OK)
+        return status;
+    hf_client *client = lock->client;
+    if (timeout_ms == 0)
+        status = attempt(lock, hold,
+                         hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &ttl_ms);
+    else
+        status = wait_for(lock, hold, timeout_ms, (flags & HF_INTERRUPTIBLE) != 0);
     if (status == HF_OK) {
-        status = hf_client_add(lock->client, hold, hold_out == NULL || (chosen.flags & HF_KEEP));
-        if (status != HF_OK)
-            give_up(hold);
+        pthread_mutex_lock(&client->mutex);
+        status = hf_client_add(client, hold, hold_out == NULL || (flags & HF_KEEP));
+        if (status == HF_OK)
+            hf_keeper_plan(client, hold, hf_now());
+        pthread_mutex_unlock(&client->mutex);
     }
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;
     else
         hf_hold_drop(hold);
+    return status;
+}
+
+/* --------------------------------------------------------------- Started */
+
+static void canceled(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    hf_op *op = hf_op_find(client, task->ids[0]);
+    if (status == HF_OK && hf_reply_number(reply) == 2)
+        hf_keeper_kick(client, task->names);
+    if (op == NULL)
+        return;
+    if (status != HF_OK)
+        hf_keeper_undo(client, op->hold, op);
+    hf_op_finish(client, op, HF_ECANCELED);
+}
+
+static void expired(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    int64_t numbers[5];
+    hf_op *op = hf_op_find(client, task->ids[0]);
+    if (op == NULL || op->canceled)
+        return; /* the grant was faster, or a cancel */
+    if (status != HF_OK || !hf_reply_numbers(reply, numbers, 5)) {
+        hf_keeper_undo(client, op->hold, op);
+        hf_op_finish(client, op, HF_EUNKNOWN);
+    } else if (numbers[2] == HF_REPLY_HELD) {
+        hf_op_answer(client, op, numbers, numbers + 2, task->sent_at);
+        if ((op = hf_op_find(client, task->ids[0])) != NULL)
+            hf_op_finish(client, op, HF_ETIMEOUT);
+    } else {
+        hf_op_finish(client, op, HF_ETIMEOUT);
+    }
+}
+
+/* Take an op that waits without a thread out of the queue, by cancel or release. */
+static void withdraw(hf_client *client, hf_op *op, bool cancel) {
+    hf_task *task = NULL;
+    if (op->score > 0 || op->asking > 0 || op->hold->bury)
+        task = hf_task_new(cancel ? canceled : expired);
+    if (task != NULL && (task->ids = malloc(sizeof *task->ids)) == NULL) {
+        free(task);
+        task = NULL;
+    }
+    op->canceled = cancel;
+    if (task == NULL) { /* nothing of it can be on the server */
+        hf_op_finish(client, op, cancel ? HF_ECANCELED : HF_ETIMEOUT);
+        return;
+    }
+    memcpy(task->ids[0], op->hold->id, sizeof *task->ids);
+    task->names = hf_names_keep(op->hold->names);
+    if (cancel)
+        hf_release_request(&task->request, op->hold, op);
+    else
+        hf_cancel_request(&task->request, op);
+    hf_task_submit(client, task,
+                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+}
+
+static void op_due(hf_client *client, hf_timer *timer, int64_t now) {
+    hf_op *op = (hf_op *)((char *)timer - offsetof(hf_op, timer));
+    (void)now;
+    if (!op->canceled)
+        withdraw(client, op, false);
+}
+
+static hf_op *find_started(hf_client *client, int64_t number) {
+    for (size_t i = 0; i < sizeof client->keeper.ids / sizeof *client->keeper.ids; i++)
+        for (hf_op *op = client->keeper.ids[i]; op != NULL; op = op->same_id)
+            if (op->started && op->number == number)
+                return op;
+    return NULL;
+}
+
+hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
+                                int64_t timeout_ms, const hf_acquire_options *options,
+                                int64_t op_number) {
+    hf_hold *hold;
+    uint32_t flags;
+    if (op_number < 1)
+        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
+    hf_status status =
+        prepare(lock, owner, owner_len, timeout_ms, options, false, &flags, &hold);
+    if (status != HF_OK)
+        return status;
+    hf_client *client = lock->client;
+    hf_keeper *keeper = &client->keeper;
+    hold->kept = (flags & HF_KEEP) != 0;
+    status = hf_client_new_id(client, hold->id);
+    if (status == HF_OK && hf_client_fd(client) < 0)
+        status = HF_ENOMEM;
+    hf_op *op = NULL;
+    pthread_mutex_lock(&client->mutex);
+    if (status == HF_OK) {
+        op = hf_op_new(client, hold, timeout_ms, hf_after(hf_now(), timeout_ms), false);
+        status = op != NULL ? HF_OK : HF_ENOMEM;
+    }
+    if (status == HF_OK) {
+        op->number = op_number;
+        if (!hf_op_enter(client, op)) {
+            hf_op_free(client, op);
+            status = hf_fail(HF_ENOMEM, "no memory");
+        }
+    }
+    if (status == HF_OK) {
+        if (!keeper->wanted && keeper->mode != HF_POLLING) {
+            keeper->wanted = true;
+            hf_keeper_wake(client);
+        }
+        op->timer.fire = op_due;
+        /* A try, too, is asked once before its time is up. */
+        if (timeout_ms >= 0)
+            hf_keeper_timer(client, &op->timer, op->until);
+        hf_keeper_timer(client, &op->list->timer, 0);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    if (status != HF_OK)
+        hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    pthread_mutex_lock(&client->mutex);
+    hf_op *op = find_started(client, op_number);
+    if (op == NULL)
+        status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
+    else if (!op->canceled)
+        withdraw(client, op, true);
+    pthread_mutex_unlock(&client->mutex);
     return status;
 }
 
@@ -289,7 +617,7 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 /* The next hold, from this one on, of the owner's stack. With the mutex held. */
 static hf_hold *find_kept(const hf_lock *lock, hf_hold *hold, const owner_t *who, uint64_t stack) {
     for (; hold != NULL; hold = hold->older) {
-        if (hold->stack != stack || hold->lock_serial != who->lock_serial)
+        if (!hold->kept || hold->stack != stack || hold->lock_serial != who->lock_serial)
             continue;
         if (hold->names->length != lock->names->length ||
             memcmp(hold->names->data, lock->names->data, lock->names->length) != 0)
@@ -308,7 +636,7 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
     hf_client *client = lock->client;
     hf_status status = hf_client_check(client);
     if (status == HF_OK)
-        status = choose_owner(lock, owner, owner_len, &who);
+        status = choose_owner(lock, owner, owner_len, true, &who);
     if (status != HF_OK)
         return status;
     uint64_t stack = hf_stack_hash(lock->names, who.lock_serial, who.bytes, who.length);
@@ -330,7 +658,7 @@ hf_status hf_lock_release(hf_lock *lock) { return hf_lock_release_as(lock, NULL,
 int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len) {
     owner_t who;
     if (lock == NULL || hf_client_check(lock->client) != HF_OK ||
-        choose_owner(lock, owner, owner_len, &who) != HF_OK)
+        choose_owner(lock, owner, owner_len, true, &who) != HF_OK)
         return 0;
     uint64_t stack = hf_stack_hash(lock->names, who.lock_serial, who.bytes, who.length);
     int64_t count = 0, now = hf_now();

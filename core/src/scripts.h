@@ -14,8 +14,10 @@ extern const hf_script hf_script_acquire;
 extern const hf_script hf_script_break;
 extern const hf_script hf_script_cancel;
 extern const hf_script hf_script_claim;
+extern const hf_script hf_script_heal;
 extern const hf_script hf_script_inspect;
 extern const hf_script hf_script_release;
 extern const hf_script hf_script_renew;
+extern const hf_script hf_script_selftest;
 
 #endif

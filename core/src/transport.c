@@ -108,6 +108,12 @@ void hf_transport_free(hf_transport *transport) {
 
 int64_t hf_transport_patience_ms(const hf_transport *transport) { return transport->connect_ms; }
 
+int64_t hf_transport_command_ms(const hf_transport *transport) { return transport->command_ms; }
+
+const hf_address *hf_transport_address(const hf_transport *transport) {
+    return &transport->address;
+}
+
 static bool append(hf_connection *connection, const hf_request *request, bool whole) {
     hf_bytes head;
     hf_bytes_init(&head);
@@ -195,15 +201,16 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
     }
 }
 
-void hf_transport_flush(hf_transport *transport, hf_request *requests, size_t count,
+void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline) {
     hf_connection *connection;
     if (count == 0 || get_connection(transport, deadline, &connection) != HF_OK)
         return;
-    /* The first one whole: it leaves the script with the server. */
+    /* The first of a kind whole: that leaves its script with the server. */
     bool ok = true;
     for (size_t i = 0; i < count && ok; i++)
-        ok = append(connection, &requests[i], i == 0);
+        ok = append(connection, requests[i],
+                    i == 0 || requests[i]->script != requests[i - 1]->script);
     for (size_t i = 0; i < count && ok; i++) {
         redisReply *reply;
         ok = hf_connection_exchange(connection, deadline, &reply) == HF_OK;

@@ -37,8 +37,12 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
                             hf_answer *answer);
 
 /* Send all requests in one go and read the answers away, once, best effort. */
-void hf_transport_flush(hf_transport *transport, hf_request *requests, size_t count,
+void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline);
+
+/* What another connection to the same server needs. */
+const hf_address *hf_transport_address(const hf_transport *transport);
+int64_t hf_transport_command_ms(const hf_transport *transport);
 
 /* For how long a call without a timeout of its own may take. */
 int64_t hf_transport_patience_ms(const hf_transport *transport);

@@ -230,7 +230,17 @@ typedef struct hf_lock_options {
     int64_t lease_ms;
     /** May an owner that holds the lock acquire it again? Default HF_ON. */
     int32_t reentrant;
-    int32_t reserved;
+    /**
+     * HF_ON: a foreign lock without a TTL, which would stand for ever, is given
+     * this lock's lease as its TTL when an acquire meets it. Default HF_OFF.
+     */
+    int32_t heal;
+    /**
+     * Milliseconds from the grant after which holds are renewed no more, so
+     * that a stuck thread does not keep the lock for ever; default: no limit.
+     * Nested holds count from the outermost. Not with HF_NEVER.
+     */
+    int64_t max_hold_ms;
 } hf_lock_options;
 
 /**
@@ -406,6 +416,17 @@ HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
 /** States of a hold. */
 enum { HF_HELD = 1, HF_LOST = 2, HF_RELEASED = 3 };
 
+/** Why a hold was lost. */
+enum {
+    HF_CAUSE_NONE = 0,
+    /** Its lease ended, and it was not, or no longer, to be renewed. */
+    HF_CAUSE_EXPIRED = 1,
+    /** It could not be renewed before its lease ended. */
+    HF_CAUSE_UNREACHABLE = 2,
+    /** The server does not know it any more: broken, deleted, evicted, flushed. */
+    HF_CAUSE_GONE = 3
+};
+
 /**
  * Release the hold; the lock is free, or the next waiter's, when its last
  * hold is released. Locally the hold ends before the request is sent. The
@@ -486,6 +507,20 @@ HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
 HF_API int hf_hold_state(const hf_hold *hold);
 
 /**
+ * Why it was lost: HF_CAUSE_*; HF_CAUSE_NONE if it was not.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_hold_cause(const hf_hold *hold);
+
+/**
+ * The hold's number, which its completions carry. Never reused by its client.
+ *
+ * @return  Positive; 0 if hold is NULL.
+ */
+HF_API int64_t hf_hold_number(const hf_hold *hold);
+
+/**
  * Give the handle back. Does not release: a hold still held lasts until its
  * lease ends, and is not renewed any more unless it was left with the client
  * (HF_KEEP). NULL is allowed.
@@ -493,6 +528,111 @@ HF_API int hf_hold_state(const hf_hold *hold);
  * Threads:  any, once.   Blocks: never.   Since: 0.1.
  */
 HF_API void hf_hold_close(hf_hold *hold);
+
+/* ----------------------------------------------------------- Completions */
+
+/*
+ * Without blocking: start an operation, and read what came of it from the
+ * client's completion queue. No code of the caller's is ever called from
+ * another thread; put hf_client_fd() into an event loop, or a thread of your own.
+ */
+
+/** What a completion tells. */
+enum {
+    /** There is none. */
+    HF_NOTHING = 0,
+    /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
+    HF_ACQUIRED = 1,
+    /** An hf_hold_release_start() ended. */
+    HF_RELEASE = 2,
+    /** A hold was lost: `hold_number` and `cause` say which and why. */
+    HF_LOSS = 3
+};
+
+/** One completion; set size before hf_client_next(). */
+typedef struct hf_completion {
+    /** sizeof(hf_completion) of the caller's header. */
+    uint32_t size;
+    /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE or HF_LOSS. */
+    int32_t kind;
+    /** As hf_lock_acquire() or hf_hold_release() would have answered; HF_ELOST. */
+    int32_t status;
+    /** HF_CAUSE_* of a loss. */
+    int32_t cause;
+    /** The number that the caller gave the operation; 0 for a loss. */
+    int64_t op;
+    /** Of the hold acquired, released or lost; 0 if there is none. */
+    int64_t hold_number;
+    /** HF_ACQUIRED with HF_OK: the hold, to be given back with hf_hold_close(). */
+    hf_hold *hold;
+} hf_completion;
+
+/**
+ * The descriptor that is readable while completions wait to be read with
+ * hf_client_next(). From the first call on, losses are put on the queue too.
+ *
+ * @return  A descriptor of the client's: poll it, do not read or close it. -1 on
+ *          error: HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_client_fd(hf_client *client);
+
+/**
+ * Take one completion off the queue.
+ *
+ * @param[in,out] completion  Set completion->size first. kind is HF_NOTHING if
+ *                            the queue is empty.
+ * @retval HF_OK
+ * @retval HF_ECLOSED  The client is closed, and there are no more.
+ * @retval HF_EINVAL, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
+
+/**
+ * Begin what hf_lock_acquire_as() does. An HF_ACQUIRED completion follows if,
+ * and only if, this answers HF_OK. Without an owner, neither here nor in the
+ * lock, the operation is an owner for itself: two requests that one thread
+ * started exclude each other.
+ *
+ * @param op       The caller's number for it, above 0 and not in use by another
+ *                 operation under way on this client.
+ * @param options  NULL for the defaults. HF_KEEP leaves the hold with the client too.
+ * @retval HF_OK      Begun.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
+                                       int64_t timeout_ms, const hf_acquire_options *options,
+                                       int64_t op);
+
+/**
+ * Begin what hf_hold_release() does: locally the hold ends at once. An
+ * HF_RELEASE completion follows if, and only if, this answers HF_OK.
+ *
+ * @param op  The caller's number for it, above 0.
+ * @retval HF_OK        Begun.
+ * @retval HF_ENOTHELD  It was released before.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
+
+/**
+ * Cancel a started acquire. Its completion follows all the same: HF_ECANCELED,
+ * with nothing left behind; or HF_OK with the hold, if it was won before.
+ *
+ * @retval HF_OK        Its completion will be, or has been, put on the queue.
+ * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_op_cancel(hf_client *client, int64_t op);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,681 @@
+#include "keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/* How often a quiet subscription, and a hold that never ends, are looked at. */
+#define PING_MS 3000
+#define LOOK_MS 10000
+#define BATCH (sizeof((hf_keeper *)0)->batch / sizeof(hf_hold *))
+
+#define HOLD_OF(t) ((hf_hold *)((char *)(t) - offsetof(hf_hold, timer)))
+
+/* ---------------------------------------------------------------- Tasks */
+
+hf_task *hf_task_new(void (*done)(hf_client *, hf_task *, hf_status, const redisReply *)) {
+    hf_task *task = calloc(1, sizeof *task);
+    if (task != NULL) {
+        task->done = done;
+        hf_bytes_init(&task->request.encoded);
+    }
+    return task;
+}
+
+void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
+    hf_keeper *keeper = &client->keeper;
+    task->give_up_at = give_up_at;
+    task->next = NULL;
+    if (keeper->waiting_first != NULL)
+        keeper->waiting_last->next = task;
+    else
+        keeper->waiting_first = task;
+    keeper->waiting_last = task;
+    hf_keeper_wake(client);
+}
+
+void hf_task_free(hf_task *task) {
+    for (size_t i = 0; task->holds != NULL && i < task->count; i++)
+        hf_hold_drop_locked(task->holds[i]);
+    hf_names_drop(task->names);
+    hf_request_free(&task->request);
+    free(task->holds);
+    free(task->ids);
+    free(task);
+}
+
+static void finish(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    task->done(client, task, status, reply);
+    hf_task_free(task);
+}
+
+hf_task *hf_tasks_take(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    hf_task *sent = keeper->sent_first, *waiting = keeper->waiting_first;
+    if (sent != NULL)
+        keeper->sent_last->next = waiting;
+    keeper->sent_first = keeper->waiting_first = NULL;
+    return sent != NULL ? sent : waiting;
+}
+
+static hf_task *take_first(hf_task **first, hf_task **last) {
+    hf_task *task = *first;
+    *first = task->next;
+    if (*first == NULL)
+        *last = NULL;
+    return task;
+}
+
+/* What was sent has no answer and will get none: it is sent again first. */
+static void lose_commands(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    hf_connection_close(keeper->commands);
+    keeper->commands = NULL;
+    keeper->pair_sent = 0;
+    for (hf_task *task = keeper->sent_first; task != NULL; task = task->next)
+        task->doubtful = true;
+    if (keeper->sent_first != NULL) {
+        keeper->sent_last->next = keeper->waiting_first;
+        if (keeper->waiting_first == NULL)
+            keeper->waiting_last = keeper->sent_last;
+        keeper->waiting_first = keeper->sent_first;
+        keeper->sent_first = keeper->sent_last = NULL;
+    }
+    keeper->retry_ms = keeper->retry_ms < 5 ? 5 : keeper->retry_ms < 200 ? 2 * keeper->retry_ms : 200;
+    keeper->retry_at = hf_after(now, hf_jitter(keeper->retry_ms / 2, keeper->retry_ms));
+}
+
+static void give_up_old(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    hf_task *all = keeper->waiting_first;
+    keeper->waiting_first = keeper->waiting_last = NULL;
+    while (all != NULL) {
+        hf_task *task = all;
+        all = task->next;
+        if (now < task->give_up_at) {
+            task->next = NULL;
+            if (keeper->waiting_first != NULL)
+                keeper->waiting_last->next = task;
+            else
+                keeper->waiting_first = task;
+            keeper->waiting_last = task;
+        } else {
+            hf_status status = task->doubtful ? HF_EUNKNOWN : HF_ECONNECT;
+            hf_fail(status, "%s cannot be reached",
+                    hf_transport_address(client->transport)->shown);
+            finish(client, task, status, NULL);
+        }
+    }
+}
+
+static bool send_waiting(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    bool some = false;
+    while (keeper->waiting_first != NULL && now >= keeper->pause_until) {
+        hf_bytes head;
+        hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
+        hf_bytes_init(&head);
+        hf_request_head(&task->request, task->whole, &head);
+        bool ok = !task->request.encoded.failed &&
+                  hf_connection_append(keeper->commands, &head) &&
+                  hf_connection_append(keeper->commands, &task->request.encoded);
+        hf_bytes_free(&head);
+        if (!ok) {
+            hf_fail(HF_ENOMEM, "no memory");
+            finish(client, task, HF_ENOMEM, NULL);
+            continue;
+        }
+        task->sent_at = now;
+        task->next = NULL;
+        if (keeper->sent_first != NULL)
+            keeper->sent_last->next = task;
+        else
+            keeper->sent_first = task;
+        keeper->sent_last = task;
+        some = true;
+    }
+    return some;
+}
+
+/* False: the connection is of no use any more. */
+static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->sent_first == NULL)
+        return false;
+    hf_task *task = take_first(&keeper->sent_first, &keeper->sent_last);
+    keeper->retry_ms = 0;
+    if (reply->type != REDIS_REPLY_ERROR) {
+        finish(client, task, HF_OK, reply);
+        return true;
+    }
+    hf_status status;
+    hf_after_error after = hf_error_class(reply->str, &status);
+    if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
+        hf_fail(status, "%s answered: %.300s", hf_transport_address(client->transport)->shown,
+                reply->str);
+        finish(client, task, status, NULL);
+        return true;
+    }
+    /* Not carried out: once more, in front of what came later. */
+    if (after == HF_AFTER_LOAD)
+        task->whole = true;
+    else
+        keeper->pause_until = hf_after(now, 20);
+    task->next = keeper->waiting_first;
+    keeper->waiting_first = task;
+    if (keeper->waiting_last == NULL)
+        keeper->waiting_last = task;
+    return after != HF_AFTER_RECONNECT;
+}
+
+static void drive_commands(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    const hf_address *address = hf_transport_address(client->transport);
+    bool work = keeper->waiting_first != NULL || keeper->sent_first != NULL;
+    if (keeper->commands == NULL && work) {
+        give_up_old(client, now);
+        if (now < keeper->retry_at || keeper->waiting_first == NULL)
+            return;
+        if (hf_connection_start(address, &keeper->commands) != HF_OK) {
+            lose_commands(client, now);
+            return;
+        }
+        keeper->commands->idle_since = now;
+    }
+    if (keeper->commands == NULL)
+        return;
+    int64_t oldest = !keeper->commands->connected ? keeper->commands->idle_since
+                     : keeper->sent_first != NULL ? keeper->sent_first->sent_at
+                                                  : now;
+    bool good = now < hf_after(oldest, hf_transport_command_ms(client->transport));
+    do {
+        send_waiting(client, now);
+        good = good && hf_connection_drive(keeper->commands, address) == HF_OK;
+        while (good) {
+            redisReply *reply;
+            good = hf_connection_next(keeper->commands, address, &reply) == HF_OK;
+            if (!good || reply == NULL)
+                break;
+            good = take_answer(client, reply, now);
+            freeReplyObject(reply);
+        }
+    } while (good && keeper->waiting_first != NULL && now >= keeper->pause_until);
+    if (!good)
+        lose_commands(client, now);
+}
+
+/* ---------------------------------------------------------- Completions */
+
+bool hf_tell(hf_client *client, const hf_completion *completion) {
+    hf_keeper *keeper = &client->keeper;
+    hf_news *news = keeper->news_fd >= 0 ? malloc(sizeof *news) : NULL;
+    if (news == NULL)
+        return false;
+    news->next = NULL;
+    news->completion = *completion;
+    if (keeper->news_first != NULL)
+        keeper->news_last->next = news;
+    else
+        keeper->news_first = news;
+    keeper->news_last = news;
+    eventfd_write(keeper->news_fd, 1);
+    return true;
+}
+
+int hf_client_fd(hf_client *client) {
+    if (hf_client_check(client) != HF_OK)
+        return -1;
+    pthread_mutex_lock(&client->mutex);
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->news_fd < 0 && hf_keeper_start(client) == HF_OK) {
+        keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (keeper->news_fd < 0)
+            hf_fail(HF_ENOMEM, "no descriptor: %s", strerror(errno));
+        /* From now on somebody is to be told when a lease ends. */
+        for (hf_hold *hold = client->holds; hold != NULL; hold = hold->next)
+            hf_keeper_plan(client, hold, hf_now());
+    }
+    int fd = keeper->news_fd;
+    pthread_mutex_unlock(&client->mutex);
+    return fd;
+}
+
+hf_status hf_client_next(hf_client *client, hf_completion *completion) {
+    if (client == NULL || completion == NULL || completion->size < sizeof completion->size)
+        return hf_fail(HF_EINVAL, "the handle is NULL, or hf_completion.size is not set");
+    if (hf_client_inherited(client))
+        return hf_client_check(client);
+    uint32_t size = completion->size;
+    hf_completion found = {0};
+    pthread_mutex_lock(&client->mutex);
+    hf_keeper *keeper = &client->keeper;
+    hf_news *news = keeper->news_first;
+    if (news != NULL) {
+        keeper->news_first = news->next;
+        found = news->completion;
+    }
+    if (keeper->news_first == NULL && keeper->news_fd >= 0) {
+        eventfd_t count;
+        eventfd_read(keeper->news_fd, &count);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    free(news);
+    memset(completion, 0, size);
+    memcpy(completion, &found, size < sizeof found ? size : sizeof found);
+    completion->size = size;
+    if (news == NULL && __atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+        return hf_fail(HF_ECLOSED, "the client is closed");
+    return HF_OK;
+}
+
+/* ---------------------------------------------------------------- Holds */
+
+static int64_t interval(const hf_hold *hold) {
+    return hold->lease_ms == HF_NEVER ? LOOK_MS * HF_MS : hold->lease_ms * HF_MS / 3;
+}
+
+static bool renews(const hf_hold *hold) {
+    if (hold->lease_ms == HF_NEVER || hold->pushed)
+        return true;
+    return hold->renew && (hold->max_hold_ms == 0 ||
+                           hold->renew_at < hf_after(hold->granted_at, hold->max_hold_ms));
+}
+
+static void hold_due(hf_client *client, hf_timer *timer, int64_t now);
+
+void hf_keeper_plan(hf_client *client, hf_hold *hold, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    (void)now;
+    int64_t due = HF_NO_DEADLINE;
+    if (hold->state == HF_HELD && hold->listed) {
+        bool renewing = renews(hold);
+        if (renewing || hold->renew || keeper->news_fd >= 0)
+            due = hold->deadline;
+        if (renewing && !hold->asked && hold->renew_at < due)
+            due = hold->renew_at;
+    }
+    hold->timer.fire = hold_due;
+    if (due == HF_NO_DEADLINE)
+        hf_timer_clear(&keeper->timers, &hold->timer);
+    else
+        hf_keeper_timer(client, &hold->timer, due);
+}
+
+void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
+    hold->state = HF_LOST;
+    hold->cause = cause;
+    hf_timer_clear(&client->keeper.timers, &hold->timer);
+    hf_completion completion = {.kind = HF_LOSS,
+                                .status = HF_ELOST,
+                                .cause = cause,
+                                .hold_number = hold->number};
+    hf_tell(client, &completion);
+    /* A renewal of it may still arrive: without this it would then be held by
+     * nobody for one more lease. */
+    if (cause != HF_CAUSE_GONE)
+        hf_keeper_undo(client, hold, NULL);
+}
+
+static void kicked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply);
+
+void hf_keeper_kick(hf_client *client, hf_names *names) {
+    hf_task *task = hf_task_new(kicked);
+    if (task == NULL)
+        return;
+    task->names = hf_names_keep(names);
+    hf_acquire_begin(&task->request, names, NULL, 0, -1, false);
+    hf_task_submit(client, task, hf_after(hf_now(), PING_MS));
+}
+
+static void kicked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    int64_t numbers[2];
+    if (status == HF_OK && hf_reply_numbers(reply, numbers, 2) && numbers[1] == -2)
+        hf_keeper_kick(client, task->names);
+}
+
+static void undone(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    if (status == HF_OK && hf_reply_number(reply) == 2)
+        hf_keeper_kick(client, task->names);
+}
+
+void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
+    hf_task *task = hf_keeper_start(client) == HF_OK ? hf_task_new(undone) : NULL;
+    if (task == NULL)
+        return;
+    task->names = hf_names_keep(hold->names);
+    hf_release_request(&task->request, hold, op);
+    int64_t ms = hold->lease_ms == HF_NEVER ? 3600000 : hold->lease_ms + PING_MS;
+    hf_task_submit(client, task, hf_after(hf_now(), ms));
+}
+
+static void renewed(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    bool good = status == HF_OK && reply->type == REDIS_REPLY_ARRAY &&
+                reply->elements == task->count + 1;
+    int64_t now = hf_now();
+    for (size_t i = 0; i < task->count; i++) {
+        hf_hold *hold = task->holds[i];
+        int64_t left = good && reply->element[i + 1]->type == REDIS_REPLY_INTEGER
+                           ? reply->element[i + 1]->integer
+                           : -3;
+        hold->asked = false;
+        if (hold->state != HF_HELD || !hold->listed)
+            continue;
+        if (left == -2) {
+            hf_keeper_lose(client, hold, HF_CAUSE_GONE);
+            continue;
+        }
+        if (left >= -1) {
+            int64_t until = hf_deadline(task->sent_at, left);
+            if (until > hold->deadline)
+                hold->deadline = until;
+            hold->pushed = false;
+            hold->renew_at = task->sent_at + interval(hold);
+        } else {
+            hold->renew_at = now + interval(hold) / 8;
+        }
+        hf_keeper_plan(client, hold, now);
+    }
+}
+
+static void send_batch(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    size_t count = keeper->batch_count;
+    keeper->batch_count = 0;
+    hf_task *task = count > 0 ? hf_task_new(renewed) : NULL;
+    hf_hold **holds = task != NULL ? malloc(count * sizeof(hf_hold *)) : NULL;
+    if (holds == NULL) {
+        for (size_t i = 0; i < count; i++) {
+            keeper->batch[i]->asked = false;
+            keeper->batch[i]->renew_at = hf_now() + interval(keeper->batch[i]) / 8;
+            hf_keeper_plan(client, keeper->batch[i], hf_now());
+            hf_hold_drop_locked(keeper->batch[i]);
+        }
+        free(task);
+        return;
+    }
+    task->holds = memcpy(holds, keeper->batch, count * sizeof *holds);
+    task->count = count;
+    int64_t until = INT64_MAX;
+    for (size_t i = 0; i < count; i++)
+        if (holds[i]->deadline < until)
+            until = holds[i]->deadline;
+    hf_renew_request(&task->request, holds, count);
+    hf_task_submit(client, task, until);
+}
+
+static void claim(hf_client *client, hf_hold *hold) {
+    hf_task *task = hf_task_new(renewed);
+    hf_hold **holds = task != NULL ? malloc(sizeof(hf_hold *)) : NULL;
+    if (holds == NULL) {
+        free(task);
+        return;
+    }
+    holds[0] = hold;
+    hold->references++;
+    hold->asked = true;
+    task->holds = holds;
+    task->count = 1;
+    hf_claim_request(&task->request, hold);
+    hf_task_submit(client, task, hold->deadline);
+}
+
+static void hold_due(hf_client *client, hf_timer *timer, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    hf_hold *hold = HOLD_OF(timer);
+    if (hold->state != HF_HELD)
+        return;
+    if (now >= hold->deadline) {
+        bool capped = hold->max_hold_ms > 0 && !renews(hold);
+        bool tried = !capped && (hold->renew || hold->pushed);
+        hf_keeper_lose(client, hold, tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED);
+        return;
+    }
+    if (!hold->asked && renews(hold)) {
+        if (hold->pushed) {
+            claim(client, hold);
+            if (!hold->asked)
+                hold->renew_at = now + 100 * HF_MS;
+        } else {
+            hold->asked = true;
+            hold->references++;
+            keeper->batch[keeper->batch_count++] = hold;
+            if (keeper->batch_count == BATCH)
+                send_batch(client);
+        }
+    }
+    hf_keeper_plan(client, hold, now);
+}
+
+/* Renewals that are nearly due go with those that are: few, full batches. */
+static bool due_now(const hf_timer *timer, int64_t now) {
+    if (timer->due <= now)
+        return true;
+    if (timer->fire != hold_due)
+        return false;
+    const hf_hold *hold = HOLD_OF((hf_timer *)timer);
+    return !hold->asked && !hold->pushed && renews(hold) && timer->due == hold->renew_at &&
+           timer->due - interval(hold) / 8 <= now;
+}
+
+/* -------------------------------------------------------------- Channel */
+
+static void drive_channel(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    int64_t command_ms = hf_transport_command_ms(client->transport);
+    if (!keeper->wanted)
+        return;
+    if (keeper->channel == NULL) {
+        if (now < keeper->channel_retry_at)
+            return;
+        if (hf_connection_start(hf_transport_address(client->transport), &keeper->channel) !=
+                HF_OK ||
+            redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s", client->channel) !=
+                REDIS_OK) {
+            hf_channel_lost(client);
+            return;
+        }
+        keeper->heard_at = keeper->pinged_at = now;
+    }
+    if (keeper->subscribed && now >= hf_after(keeper->pinged_at, PING_MS)) {
+        redisAppendCommand(keeper->channel->redis, "PING");
+        keeper->pinged_at = now;
+    }
+    if (keeper->mode == HF_TESTING && now >= hf_after(keeper->tested_at, 1000)) {
+        keeper->mode = HF_POLLING; /* no word of the test: no grants either */
+        hf_lists_recheck(client);
+        hf_ops_notify(client);
+    }
+    bool mine = keeper->reader == NULL || !keeper->subscribed ||
+                (hf_connection_events(keeper->channel) & POLLOUT) != 0;
+    if (mine && hf_channel_read(client) != HF_OK) {
+        hf_channel_lost(client);
+        return;
+    }
+    if (keeper->channel != NULL && now >= hf_after(keeper->heard_at, PING_MS + command_ms))
+        hf_channel_lost(client);
+}
+
+/* --------------------------------------------------------------- Thread */
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t next_wake(const hf_client *client) {
+    const hf_keeper *keeper = &client->keeper;
+    int64_t command_ms = hf_transport_command_ms(client->transport);
+    const hf_timer *first = hf_timer_first(&keeper->timers);
+    int64_t wake = first != NULL ? first->due : HF_NO_DEADLINE;
+    if (keeper->commands == NULL && keeper->waiting_first != NULL)
+        wake = earlier(wake, keeper->retry_at);
+    if (keeper->commands != NULL && keeper->waiting_first != NULL)
+        wake = earlier(wake, keeper->pause_until);
+    if (keeper->commands != NULL && !keeper->commands->connected)
+        wake = earlier(wake, hf_after(keeper->commands->idle_since, command_ms));
+    else if (keeper->sent_first != NULL)
+        wake = earlier(wake, hf_after(keeper->sent_first->sent_at, command_ms));
+    if (keeper->wanted && keeper->channel == NULL)
+        wake = earlier(wake, keeper->channel_retry_at);
+    if (keeper->channel != NULL) {
+        wake = earlier(wake, hf_after(keeper->heard_at, PING_MS + command_ms));
+        if (keeper->subscribed)
+            wake = earlier(wake, hf_after(keeper->pinged_at, PING_MS));
+    }
+    if (keeper->mode == HF_TESTING)
+        wake = earlier(wake, hf_after(keeper->tested_at, 1000));
+    return wake;
+}
+
+static void sleep_until(hf_client *client, int64_t wake) {
+    hf_keeper *keeper = &client->keeper;
+    struct pollfd fds[4] = {{.fd = keeper->wake_fd, .events = POLLIN},
+                            {.fd = keeper->clock_fd, .events = POLLIN},
+                            {.fd = -1},
+                            {.fd = -1}};
+    if (keeper->commands != NULL) {
+        fds[2].fd = keeper->commands->redis->fd;
+        fds[2].events = hf_connection_events(keeper->commands);
+    }
+    keeper->watching = keeper->reader == NULL &&
+                       (keeper->started_ops > 0 ||
+                        (keeper->threads == NULL && keeper->unread.place == 0));
+    if (keeper->channel != NULL) {
+        short events = hf_connection_events(keeper->channel);
+        if (keeper->watching || !keeper->subscribed)
+            fds[3].events = events;
+        else
+            fds[3].events = events & ~POLLIN;
+        if (fds[3].events != 0)
+            fds[3].fd = keeper->channel->redis->fd;
+    }
+    struct itimerspec when = {0};
+    if (wake != HF_NO_DEADLINE) {
+        if (wake < 1)
+            wake = 1;
+        when.it_value.tv_sec = wake / (1000 * HF_MS);
+        when.it_value.tv_nsec = wake % (1000 * HF_MS);
+    }
+    timerfd_settime(keeper->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    keeper->sleeps_until = wake;
+    pthread_mutex_unlock(&client->mutex);
+    poll(fds, 4, -1);
+    pthread_mutex_lock(&client->mutex);
+    keeper->sleeps_until = INT64_MIN;
+    eventfd_t count;
+    if (fds[0].revents != 0)
+        eventfd_read(keeper->wake_fd, &count);
+}
+
+static void *run(void *argument) {
+    hf_client *client = argument;
+    hf_keeper *keeper = &client->keeper;
+    pthread_mutex_lock(&client->mutex);
+    while (!keeper->stop) {
+        int64_t now = hf_now();
+        hf_timer *timer;
+        while ((timer = hf_timer_first(&keeper->timers)) != NULL && due_now(timer, now)) {
+            hf_timer_clear(&keeper->timers, timer);
+            timer->fire(client, timer, now);
+        }
+        if (keeper->batch_count > 0)
+            send_batch(client);
+        drive_channel(client, now);
+        drive_commands(client, now);
+        sleep_until(client, next_wake(client));
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+void hf_keeper_init(hf_keeper *keeper) {
+    keeper->wake_fd = keeper->clock_fd = keeper->news_fd = -1;
+    keeper->sleeps_until = INT64_MIN;
+}
+
+hf_status hf_keeper_start(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->started)
+        return HF_OK;
+    if (keeper->wake_fd < 0)
+        keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (keeper->clock_fd < 0)
+        keeper->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (keeper->wake_fd < 0 || keeper->clock_fd < 0)
+        return hf_fail(HF_ENOMEM, "no descriptor for the keeper: %s", strerror(errno));
+    /* The program's signals are for the program's threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&keeper->thread, NULL, run, client);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return hf_fail(HF_ENOMEM, "no thread for the keeper: %s", strerror(error));
+    pthread_setname_np(keeper->thread, "holdfast");
+    keeper->started = true;
+    return HF_OK;
+}
+
+void hf_keeper_wake(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->sleeps_until != INT64_MIN) {
+        keeper->sleeps_until = INT64_MIN; /* once is enough */
+        eventfd_write(keeper->wake_fd, 1);
+    }
+}
+
+bool hf_keeper_timer(hf_client *client, hf_timer *timer, int64_t due) {
+    if (hf_keeper_start(client) != HF_OK || !hf_timer_set(&client->keeper.timers, timer, due))
+        return false;
+    if (due < client->keeper.sleeps_until)
+        hf_keeper_wake(client);
+    return true;
+}
+
+void hf_keeper_join(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    pthread_mutex_lock(&client->mutex);
+    bool started = keeper->started && !keeper->stop;
+    keeper->stop = true;
+    hf_keeper_wake(client);
+    pthread_mutex_unlock(&client->mutex);
+    if (started)
+        pthread_join(keeper->thread, NULL);
+}
+
+void hf_keeper_free(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    hf_connection_close(keeper->commands);
+    hf_connection_close(keeper->channel);
+    while (keeper->news_first != NULL) {
+        hf_news *news = keeper->news_first;
+        keeper->news_first = news->next;
+        hf_hold_close(news->completion.hold);
+        free(news);
+    }
+    for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++) {
+        while (keeper->lists[i] != NULL) {
+            hf_list *list = keeper->lists[i];
+            keeper->lists[i] = list->next;
+            hf_names_drop(list->names);
+            free(list);
+        }
+    }
+    while (keeper->spare != NULL) {
+        hf_op *op = keeper->spare;
+        keeper->spare = op->after;
+        close(op->event_fd);
+        free(op);
+    }
+    free(keeper->timers.heap);
+    if (keeper->wake_fd >= 0)
+        close(keeper->wake_fd);
+    if (keeper->clock_fd >= 0)
+        close(keeper->clock_fd);
+    if (keeper->news_fd >= 0)
+        close(keeper->news_fd);
+}

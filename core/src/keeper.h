@@ -1,0 +1,170 @@
+/*
+ * The keeper: what a client does in the background, on one thread started on
+ * first need. It renews leases and notices their end, keeps the subscription
+ * through which grants come in, looks after the waiting, carries out what was
+ * started without blocking, and undoes what was given up.
+ *
+ * All of it is under the client's mutex, which the keeper holds except while it
+ * sleeps in poll(2). Functions here are called with it held unless they say
+ * otherwise.
+ */
+#ifndef HF_KEEPER_H
+#define HF_KEEPER_H
+
+#include <pthread.h>
+
+#include "connection.h"
+#include "protocol.h"
+#include "timer.h"
+
+struct hf_client;
+struct hf_hold;
+
+/* An acquire that waits. Its name on the server is its hold's id. */
+typedef struct hf_op {
+    struct hf_hold *hold;
+    int64_t number;     /* the caller's, of one that was started; or of none */
+    bool started;       /* without blocking: ends with a completion */
+    int64_t timeout_ms; /* HF_FOREVER or more */
+    int64_t until;
+    int64_t score;      /* its first place in the queue; 0: none yet */
+    unsigned epoch;     /* of the subscription under which it last asked */
+    int asking;         /* requests for it under way */
+    bool canceled;
+    bool done;          /* status says how it ended; if HF_OK, hold is held */
+    hf_status status;
+    int event_fd;       /* of a waiting thread: tells it to look again; or -1 */
+    hf_timer timer;
+    struct hf_list *list;
+    struct hf_op *previous, *next; /* in the list */
+    struct hf_op *same_id;         /* in keeper.ids */
+    struct hf_op *before, *after;  /* in keeper.threads; `after` also in keeper.spare */
+} hf_op;
+
+/* All that wait for one lock, in the order in which they came. */
+typedef struct hf_list {
+    hf_names *names;
+    struct hf_op *first, *last;
+    hf_timer timer;
+    bool asking;          /* a re-check is under way */
+    struct hf_list *next; /* in keeper.lists */
+} hf_list;
+
+/* One request of the keeper's, from when it is made until it is answered. */
+typedef struct hf_task {
+    struct hf_task *next;
+    hf_request request;
+    bool whole, doubtful;
+    int64_t sent_at, give_up_at;
+    /* Called once; the reply stays the engine's. HF_OK: it is no error. */
+    void (*done)(struct hf_client *client, struct hf_task *task, hf_status status,
+                 const redisReply *reply);
+    hf_names *names;
+    struct hf_hold **holds; /* with a reference of each */
+    char (*ids)[HF_ID_LENGTH + 1];
+    size_t count;
+    int64_t number;
+    int state;
+} hf_task;
+
+typedef struct hf_news { /* a completion to be read */
+    struct hf_news *next;
+    hf_completion completion;
+} hf_news;
+
+typedef struct hf_keeper {
+    pthread_t thread;
+    bool started, stop;
+    int wake_fd, clock_fd;
+    int64_t sleeps_until; /* INT64_MIN while it is awake */
+    hf_timers timers;
+
+    hf_connection *commands;
+    hf_task *waiting_first, *waiting_last, *sent_first, *sent_last;
+    int64_t retry_at, retry_ms; /* when a failed connection is tried again */
+    int64_t pause_until;        /* the server asked for it */
+    struct hf_hold *batch[100];   /* due for renewal in this round */
+    size_t batch_count;
+
+    /* The subscription: one channel, on which grants come in. */
+    hf_connection *channel;
+    bool wanted, subscribed;
+    enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
+    unsigned epoch; /* one more with each time that it was made */
+    int64_t channel_retry_at, channel_retry_ms, failing_since, pinged_at, heard_at;
+    hf_op *threads;         /* those that wait with a thread of their own */
+    hf_op *reader;          /* the one of them that reads the channel */
+    hf_op *self;            /* the one on whose thread it is being read just now */
+    size_t started_ops;     /* those that wait without one */
+    bool watching;          /* the keeper reads it */
+    hf_timer unread;        /* nobody does: the keeper will */
+    int64_t tested_at;
+    int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its answer */
+
+    hf_list *lists[256];
+    hf_op *ids[1024];
+    hf_op *spare; /* with their descriptors, to be used again */
+
+    hf_news *news_first, *news_last;
+    int news_fd; /* -1 until somebody asked for it */
+} hf_keeper;
+
+void hf_keeper_init(hf_keeper *keeper);
+void hf_keeper_free(struct hf_client *client);
+/* End the thread. Without the mutex. */
+void hf_keeper_join(struct hf_client *client);
+/* HF_ENOMEM if there is no thread to be had. */
+hf_status hf_keeper_start(struct hf_client *client);
+void hf_keeper_wake(struct hf_client *client);
+bool hf_keeper_timer(struct hf_client *client, hf_timer *timer, int64_t due);
+
+/* A hold was acquired or renewed: see to what it needs next. */
+void hf_keeper_plan(struct hf_client *client, struct hf_hold *hold, int64_t now);
+/* It is lost: tell, and see that nothing of it stays behind. */
+void hf_keeper_lose(struct hf_client *client, struct hf_hold *hold, int cause);
+/* Release in the background what was given up, until it could not matter. */
+void hf_keeper_undo(struct hf_client *client, struct hf_hold *hold, const hf_op *op);
+
+/* hf_kick() in the background. */
+void hf_keeper_kick(struct hf_client *client, hf_names *names);
+
+/* Send soon, and call done with what came of it. Takes the task over. */
+hf_task *hf_task_new(void (*done)(struct hf_client *, hf_task *, hf_status, const redisReply *));
+void hf_task_submit(struct hf_client *client, hf_task *task, int64_t give_up_at);
+/* False: nobody listens, or no memory. */
+bool hf_tell(struct hf_client *client, const hf_completion *completion);
+/* After hf_keeper_join(): take what was not answered. Each is to be freed. */
+hf_task *hf_tasks_take(struct hf_client *client);
+void hf_task_free(hf_task *task);
+
+/* ------------------------------------------------- Waiting (waiting.c) */
+
+hf_op *hf_op_new(struct hf_client *client, struct hf_hold *hold, int64_t timeout_ms, int64_t until,
+                 bool thread);
+void hf_op_free(struct hf_client *client, hf_op *op);
+bool hf_op_enter(struct hf_client *client, hf_op *op); /* false: no memory */
+void hf_op_leave(struct hf_client *client, hf_op *op);
+/* Its id is spent: give it a new one, with its old place. */
+hf_status hf_op_renew_id(struct hf_client *client, hf_op *op);
+hf_op *hf_op_find(struct hf_client *client, const char *id);
+/* It holds the lock, until the deadline. */
+void hf_op_deliver(struct hf_client *client, hf_op *op, int64_t fence, int64_t deadline,
+                   bool pushed);
+void hf_op_finish(struct hf_client *client, hf_op *op, hf_status status);
+/* What acquire answered for it. rank and TTL say when to ask again. */
+void hf_op_answer(struct hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
+                  int64_t sent_at);
+/* The member of the queue that stands for it. */
+void hf_op_member(const hf_op *op, hf_bytes *member);
+
+/* All must ask again, at once. */
+void hf_lists_recheck(struct hf_client *client);
+void hf_ops_notify(struct hf_client *client);
+/* Read what came in on the channel. HF_OK, or the connection is lost. */
+hf_status hf_channel_read(struct hf_client *client);
+void hf_channel_lost(struct hf_client *client);
+/* A thread waits for its op, reading the channel itself if nobody else does,
+ * until it is done or should ask (again). */
+hf_status hf_op_wait(struct hf_client *client, hf_op *op, bool ask, bool interruptible);
+
+#endif

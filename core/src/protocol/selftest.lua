@@ -1,0 +1,9 @@
+-- selftest: can this server tell us who listens, and carry a message to us?
+--
+-- ARGV  the client's own channel
+-- Answers  how many listen on it; sends `t` there. Any error: no.
+local channel = ARGV[1]
+local shard = string.sub(channel, 1, 4) == 'hf:{'
+local count = redis.call('PUBSUB', shard and 'SHARDNUMSUB' or 'NUMSUB', channel)
+redis.call(shard and 'SPUBLISH' or 'PUBLISH', channel, 't')
+return tonumber(count[2]) or 0

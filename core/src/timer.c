@@ -1,0 +1,59 @@
+#include "timer.h"
+
+#include <stdlib.h>
+
+/* A binary heap. Source: Williams, "Algorithm 232: Heapsort", 1964. */
+
+static void put(hf_timers *timers, size_t place, hf_timer *timer) {
+    timers->heap[place - 1] = timer;
+    timer->place = place;
+}
+
+static void settle(hf_timers *timers, size_t place, hf_timer *timer) {
+    while (place > 1 && timer->due < timers->heap[place / 2 - 1]->due) {
+        put(timers, place, timers->heap[place / 2 - 1]);
+        place /= 2;
+    }
+    for (;;) {
+        size_t child = 2 * place;
+        if (child > timers->count)
+            break;
+        if (child < timers->count && timers->heap[child]->due < timers->heap[child - 1]->due)
+            child++;
+        if (timer->due <= timers->heap[child - 1]->due)
+            break;
+        put(timers, place, timers->heap[child - 1]);
+        place = child;
+    }
+    put(timers, place, timer);
+}
+
+bool hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due) {
+    if (timer->place == 0) {
+        if (timers->count == timers->capacity) {
+            size_t capacity = timers->capacity > 0 ? 2 * timers->capacity : 64;
+            hf_timer **heap = realloc(timers->heap, capacity * sizeof *heap);
+            if (heap == NULL)
+                return false;
+            timers->heap = heap;
+            timers->capacity = capacity;
+        }
+        timer->place = ++timers->count;
+    }
+    timer->due = due;
+    settle(timers, timer->place, timer);
+    return true;
+}
+
+void hf_timer_clear(hf_timers *timers, hf_timer *timer) {
+    if (timer->place == 0)
+        return;
+    hf_timer *last = timers->heap[--timers->count];
+    if (last != timer)
+        settle(timers, timer->place, last);
+    timer->place = 0;
+}
+
+hf_timer *hf_timer_first(const hf_timers *timers) {
+    return timers->count > 0 ? timers->heap[0] : NULL;
+}

@@ -1,0 +1,660 @@
+/* Those who wait: their places, the grants that come in, and when to ask again. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/* Nobody waits longer than this without asking again: a lost message or a lock
+ * that never expires would else hang it. */
+#define RECHECK_MS 3000
+#define RECHECK_OPS 100
+
+#define LIST_OF(t) ((hf_list *)((char *)(t) - offsetof(hf_list, timer)))
+#define OP_OF(t) ((hf_op *)((char *)(t) - offsetof(hf_op, timer)))
+
+/* ---------------------------------------------------------------- Tables */
+
+static hf_op **by_id(hf_keeper *keeper, const char *id) {
+    size_t count = sizeof keeper->ids / sizeof *keeper->ids;
+    return &keeper->ids[hf_hash(0, id, HF_ID_LENGTH) % count];
+}
+
+hf_op *hf_op_find(hf_client *client, const char *id) {
+    hf_op *op = *by_id(&client->keeper, id);
+    while (op != NULL && memcmp(op->hold->id, id, HF_ID_LENGTH) != 0)
+        op = op->same_id;
+    return op;
+}
+
+static void put_id(hf_client *client, hf_op *op) {
+    hf_op **bucket = by_id(&client->keeper, op->hold->id);
+    op->same_id = *bucket;
+    *bucket = op;
+}
+
+static void take_id(hf_client *client, hf_op *op) {
+    hf_op **at = by_id(&client->keeper, op->hold->id);
+    while (*at != op)
+        at = &(*at)->same_id;
+    *at = op->same_id;
+}
+
+static hf_list **by_names(hf_keeper *keeper, const hf_names *names) {
+    return &keeper->lists[names->hash % (sizeof keeper->lists / sizeof *keeper->lists)];
+}
+
+static void list_due(hf_client *client, hf_timer *timer, int64_t now);
+
+static hf_list *find_list(hf_client *client, hf_names *names, bool make) {
+    hf_list **bucket = by_names(&client->keeper, names);
+    for (hf_list *list = *bucket; list != NULL; list = list->next)
+        if (list->names->length == names->length &&
+            memcmp(list->names->data, names->data, names->length) == 0)
+            return list;
+    hf_list *list = make ? calloc(1, sizeof *list) : NULL;
+    if (list == NULL)
+        return NULL;
+    list->names = hf_names_keep(names);
+    list->timer.fire = list_due;
+    list->next = *bucket;
+    *bucket = list;
+    return list;
+}
+
+static void drop_list(hf_client *client, hf_list *list) {
+    hf_list **at = by_names(&client->keeper, list->names);
+    while (*at != list)
+        at = &(*at)->next;
+    *at = list->next;
+    hf_timer_clear(&client->keeper.timers, &list->timer);
+    hf_names_drop(list->names);
+    free(list);
+}
+
+/* ------------------------------------------------------------------- Ops */
+
+hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until,
+                 bool thread) {
+    hf_keeper *keeper = &client->keeper;
+    hf_op *op = thread ? keeper->spare : NULL;
+    int event_fd = -1;
+    if (op != NULL) {
+        keeper->spare = op->after;
+        event_fd = op->event_fd;
+    } else {
+        op = malloc(sizeof *op);
+        if (op != NULL && thread)
+            event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (op == NULL || (thread && event_fd < 0)) {
+            free(op);
+            hf_fail(HF_ENOMEM, "no memory or descriptor to wait with");
+            return NULL;
+        }
+    }
+    memset(op, 0, sizeof *op);
+    op->event_fd = event_fd;
+    op->hold = hold;
+    op->started = !thread;
+    op->timeout_ms = timeout_ms;
+    op->until = until;
+    return op;
+}
+
+void hf_op_free(hf_client *client, hf_op *op) {
+    if (op->event_fd < 0) {
+        free(op);
+        return;
+    }
+    eventfd_t count;
+    eventfd_read(op->event_fd, &count);
+    op->after = client->keeper.spare;
+    client->keeper.spare = op;
+}
+
+bool hf_op_enter(hf_client *client, hf_op *op) {
+    hf_keeper *keeper = &client->keeper;
+    hf_list *list = find_list(client, op->hold->names, true);
+    if (list == NULL)
+        return false;
+    op->list = list;
+    op->previous = list->last;
+    op->next = NULL;
+    if (list->last != NULL)
+        list->last->next = op;
+    else
+        list->first = op;
+    list->last = op;
+    put_id(client, op);
+    if (op->started) {
+        keeper->started_ops++;
+    } else {
+        op->before = NULL;
+        op->after = keeper->threads;
+        if (op->after != NULL)
+            op->after->before = op;
+        keeper->threads = op;
+    }
+    return true;
+}
+
+static void watch_again(hf_client *client, hf_timer *timer, int64_t now) {
+    /* The keeper is awake now, and sees for itself that nobody reads. */
+    (void)client, (void)timer, (void)now;
+}
+
+/* The thread that reads the channel leaves it: to another one, or the keeper. */
+static void hand_over_reading(hf_client *client, const hf_op *op) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->reader != op)
+        return;
+    keeper->reader = keeper->threads == op ? op->after : keeper->threads;
+    if (keeper->reader != NULL) {
+        eventfd_write(keeper->reader->event_fd, 1);
+    } else if (keeper->started_ops > 0) {
+        hf_keeper_wake(client);
+    } else if (keeper->unread.place == 0) {
+        /* Mostly the next waiter comes at once: do not wake the keeper for it. */
+        keeper->unread.fire = watch_again;
+        hf_keeper_timer(client, &keeper->unread, hf_after(hf_now(), 500));
+    }
+}
+
+void hf_op_leave(hf_client *client, hf_op *op) {
+    hf_keeper *keeper = &client->keeper;
+    hf_list *list = op->list;
+    if (list == NULL)
+        return;
+    op->list = NULL;
+    take_id(client, op);
+    if (op->previous != NULL)
+        op->previous->next = op->next;
+    else
+        list->first = op->next;
+    if (op->next != NULL)
+        op->next->previous = op->previous;
+    else
+        list->last = op->previous;
+    hf_timer_clear(&keeper->timers, &op->timer);
+    if (op->started) {
+        keeper->started_ops--;
+    } else {
+        if (op->before != NULL)
+            op->before->after = op->after;
+        else
+            keeper->threads = op->after;
+        if (op->after != NULL)
+            op->after->before = op->before;
+        hand_over_reading(client, op);
+    }
+    if (list->first == NULL && !list->asking)
+        drop_list(client, list);
+}
+
+static void notify(hf_client *client, hf_op *op) {
+    if (op->event_fd >= 0 && op != client->keeper.self)
+        eventfd_write(op->event_fd, 1);
+}
+
+void hf_ops_notify(hf_client *client) {
+    for (hf_op *op = client->keeper.threads; op != NULL; op = op->after)
+        notify(client, op);
+}
+
+hf_status hf_op_renew_id(hf_client *client, hf_op *op) {
+    char id[HF_ID_LENGTH + 1];
+    hf_status status = hf_client_new_id(client, id);
+    if (status != HF_OK)
+        return status;
+    if (op->list != NULL)
+        take_id(client, op);
+    memcpy(op->hold->id, id, sizeof id);
+    if (op->list != NULL)
+        put_id(client, op);
+    op->hold->bury = false;
+    op->epoch = 0;
+    op->asking = 0;
+    return HF_OK;
+}
+
+void hf_op_member(const hf_op *op, hf_bytes *member) {
+    char text[64];
+    const hf_hold *hold = op->hold;
+    int64_t timeout = op->timeout_ms == HF_FOREVER ? 0 : op->timeout_ms;
+    int64_t lease = hold->lease_ms == HF_NEVER ? 0 : hold->lease_ms;
+    hf_bytes_add(member, hold->id, HF_ID_LENGTH);
+    int length = snprintf(text, sizeof text, "%zu:%s,%zu:", strlen(hold->client->channel),
+                          hold->client->channel, hold->owner_length);
+    hf_bytes_add(member, text, (size_t)length);
+    hf_bytes_add(member, hold->owner, hold->owner_length);
+    int64_t numbers[] = {lease, timeout, hold->reentrant};
+    for (size_t i = 0; i < 3; i++) {
+        char digits[24];
+        int count = snprintf(digits, sizeof digits, "%lld", (long long)numbers[i]);
+        length = snprintf(text, sizeof text, ",%d:%s", count, digits);
+        hf_bytes_add(member, text, (size_t)length);
+    }
+    hf_bytes_add(member, ",", 1);
+}
+
+void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
+    hf_op_leave(client, op);
+    op->done = true;
+    op->status = status;
+    if (!op->started) {
+        notify(client, op);
+        return;
+    }
+    hf_hold *hold = op->hold;
+    if (status == HF_OK)
+        status = hf_client_add(client, hold, false);
+    hf_completion completion = {.kind = HF_ACQUIRED, .status = status, .op = op->number};
+    if (status == HF_OK) {
+        completion.hold = hold;
+        completion.hold_number = hold->number;
+        hf_keeper_plan(client, hold, hf_now());
+    }
+    if (!hf_tell(client, &completion) && status == HF_OK) {
+        /* No memory to tell its owner that it holds the lock: then nobody does. */
+        bool listed;
+        hf_hold_end(hold, 0, &listed);
+        hf_keeper_undo(client, hold, NULL);
+        hf_hold_drop_locked(hold);
+        status = HF_ENOMEM;
+    }
+    if (status != HF_OK)
+        hf_hold_drop_locked(hold);
+    hf_op_free(client, op);
+}
+
+void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline, bool pushed) {
+    hf_hold *hold = op->hold;
+    if (op->canceled)
+        return; /* its release is under way */
+    if (hf_now() >= deadline) {
+        /* Told too late: it is over already. Back to its place under a new id. */
+        hf_keeper_undo(client, hold, op);
+        hf_op_renew_id(client, op);
+        hf_keeper_timer(client, &op->list->timer, 0);
+        notify(client, op);
+        return;
+    }
+    int64_t claimed = hold->lease_ms == HF_NEVER || hold->lease_ms > 3000 ? 3000 : hold->lease_ms;
+    int64_t lease = hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms;
+    hold->fence = fence;
+    hold->deadline = deadline;
+    hold->state = HF_HELD;
+    hold->pushed = pushed;
+    hold->granted_at = hf_now();
+    hold->renew_at = hold->granted_at + (pushed ? claimed : lease) * HF_MS / 3;
+    hold->bury = hold->bury || op->asking > 0;
+    /* Others of this owner may nest in it: they find out when they ask. */
+    for (hf_op *other = op->list->first; other != NULL; other = other->next)
+        if (other != op && other->hold->reentrant &&
+            other->hold->owner_length == hold->owner_length &&
+            memcmp(other->hold->owner, hold->owner, hold->owner_length) == 0) {
+            other->epoch = 0;
+            hf_keeper_timer(client, &op->list->timer, 0);
+        }
+    hf_op_finish(client, op, HF_OK);
+}
+
+/* ----------------------------------------------------------- Asking again */
+
+static void pair(hf_client *client, int64_t sent_at, int64_t server_us) {
+    if (sent_at > client->keeper.pair_sent) {
+        client->keeper.pair_sent = sent_at;
+        client->keeper.pair_server = server_us;
+    }
+}
+
+/* When to look after a lock next: its holder's TTL, spread by rank, within bounds. */
+static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank) {
+    if (ttl_ms == -2)
+        return 0; /* free, with more dead waiters to skip */
+    if (state == HF_REPLY_BUSY || (state == HF_REPLY_FOREIGN && rank == 0)) {
+        /* No grant will come: poll. */
+        int64_t ms = hf_jitter(8, 24);
+        return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
+    }
+    int64_t ms = ttl_ms < 0 || ttl_ms > RECHECK_MS ? RECHECK_MS : ttl_ms + 1;
+    ms += hf_jitter(0, 2 * (rank < 200 ? rank : 200) + 2);
+    return ms < RECHECK_MS ? ms : RECHECK_MS - hf_jitter(0, RECHECK_MS / 8);
+}
+
+void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
+                  int64_t sent_at) {
+    hf_list *list = op->list;
+    int64_t lease_ms = op->hold->lease_ms;
+    pair(client, sent_at, numbers[0]);
+    switch (mine[0]) {
+    case HF_REPLY_HELD:
+        /* Less than was asked for: a grant whose message is not here yet. */
+        hf_op_deliver(client, op, mine[1], hf_deadline(sent_at, mine[2]),
+                      mine[2] != lease_ms);
+        return;
+    case HF_REPLY_DEAD:
+        if (!op->canceled && hf_op_renew_id(client, op) == HF_OK)
+            hf_keeper_timer(client, &list->timer, 0);
+        return;
+    case HF_REPLY_QUEUED:
+    case HF_REPLY_FOREIGN:
+        op->score = mine[1];
+        break;
+    default:
+        break;
+    }
+    bool again = op->epoch != client->keeper.epoch;
+    int64_t due = again ? 0 : hf_after(hf_now(), pause_after(numbers[1], mine[0], mine[2]));
+    if (again || op == list->first || list->timer.place == 0)
+        hf_keeper_timer(client, &list->timer, due);
+}
+
+/* Is it to ask anew? A thread's own first request is the thread's to send. */
+static bool stale(const hf_client *client, const hf_op *op) {
+    return op->epoch != client->keeper.epoch && !op->canceled && (op->started || op->score > 0);
+}
+
+static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    hf_list *list = find_list(client, task->names, false);
+    size_t size = 2 + 3 * task->count;
+    int64_t *numbers = malloc(size * sizeof *numbers);
+    if (status == HF_OK && (numbers == NULL || !hf_reply_numbers(reply, numbers, size)))
+        status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+    if (list != NULL)
+        list->asking = false;
+    for (size_t i = 0; i < task->count; i++) {
+        hf_op *op = hf_op_find(client, task->ids[i]);
+        if (op == NULL)
+            continue;
+        op->asking--;
+        if (task->doubtful)
+            op->hold->bury = true;
+        if (status == HF_OK) {
+            hf_op_answer(client, op, numbers, numbers + 2 + 3 * i, task->sent_at);
+        } else if (op->score == 0 && op->started && !op->canceled) {
+            /* It never got a place: its caller is to know why. */
+            if (status == HF_EUNKNOWN)
+                hf_keeper_undo(client, op->hold, op);
+            hf_op_finish(client, op, status);
+        } else {
+            op->epoch = 0;
+        }
+    }
+    free(numbers);
+    list = find_list(client, task->names, false);
+    if (list == NULL)
+        return;
+    if (list->first == NULL) {
+        drop_list(client, list);
+        return;
+    }
+    bool left = false;
+    for (hf_op *op = list->first; op != NULL && !left; op = op->next)
+        left = stale(client, op);
+    if (left)
+        hf_keeper_timer(client, &list->timer,
+                        status == HF_OK ? 0 : hf_after(hf_now(), hf_jitter(100, 200)));
+    else if (list->timer.place == 0)
+        hf_keeper_timer(client, &list->timer, hf_after(hf_now(), RECHECK_MS));
+}
+
+/* Ask for all that have not asked under this subscription, a hundred at a time;
+ * if all have, for the oldest, which stands for the rest. */
+static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    hf_list *list = LIST_OF(timer);
+    hf_op *ops[RECHECK_OPS];
+    size_t count = 0;
+    bool polling = keeper->mode == HF_POLLING;
+    if (list->asking || list->first == NULL)
+        return;
+    if (!polling && !(keeper->mode == HF_GRANTS && keeper->subscribed))
+        return; /* when it is, all lists are looked at */
+    for (hf_op *op = list->first; op != NULL && count < RECHECK_OPS; op = op->next)
+        if (stale(client, op))
+            ops[count++] = op;
+    if (count == 0 && (list->first->started || list->first->score > 0))
+        ops[count++] = list->first;
+    hf_task *task = count > 0 ? hf_task_new(rechecked) : NULL;
+    char(*ids)[HF_ID_LENGTH + 1] = task != NULL ? malloc(count * sizeof *ids) : NULL;
+    if (ids == NULL) {
+        free(task);
+        hf_keeper_timer(client, timer, hf_after(now, RECHECK_MS));
+        return;
+    }
+    const char *listed[RECHECK_OPS];
+    for (size_t i = 0; i < count; i++) {
+        memcpy(ids[i], ops[i]->hold->id, sizeof *ids);
+        listed[i] = ids[i];
+    }
+    task->ids = ids;
+    task->count = count;
+    task->names = hf_names_keep(list->names);
+    size_t slot = list->names->hash % BUCKETS;
+    int64_t floor =
+        client->floors[slot].hash == list->names->hash ? client->floors[slot].fence : 0;
+    hf_acquire_begin(&task->request, list->names, listed, count, floor, !polling);
+    for (size_t i = 0; i < count; i++) {
+        hf_acquire_add(&task->request, ops[i]->hold, ops[i]);
+        ops[i]->epoch = keeper->epoch;
+        ops[i]->asking++;
+    }
+    list->asking = true;
+    hf_task_submit(client, task,
+                   hf_after(now, RECHECK_MS + hf_transport_patience_ms(client->transport)));
+}
+
+void hf_lists_recheck(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++)
+        for (hf_list *list = keeper->lists[i]; list != NULL; list = list->next)
+            hf_keeper_timer(client, &list->timer, 0);
+}
+
+/* -------------------------------------------------------------- Channel */
+
+static void tested(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    hf_keeper *keeper = &client->keeper;
+    (void)task;
+    if (keeper->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
+        return; /* the message decides */
+    keeper->mode = status == HF_ECONNECT || status == HF_EUNKNOWN ? HF_UNTESTED : HF_POLLING;
+    if (keeper->mode == HF_UNTESTED)
+        hf_channel_lost(client);
+    hf_lists_recheck(client);
+    hf_ops_notify(client);
+}
+
+static void subscribed(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    keeper->subscribed = true;
+    keeper->epoch++;
+    keeper->channel_retry_ms = keeper->failing_since = 0;
+    if (keeper->mode == HF_UNTESTED) {
+        hf_task *task = hf_task_new(tested);
+        if (task == NULL)
+            return;
+        keeper->mode = HF_TESTING;
+        keeper->tested_at = hf_now();
+        hf_request_begin(&task->request, &hf_script_selftest);
+        hf_request_bytes(&task->request, client->channel, strlen(client->channel));
+        hf_task_submit(client, task, hf_after(hf_now(), 1000));
+    } else {
+        hf_lists_recheck(client);
+    }
+    hf_ops_notify(client);
+}
+
+/* `g <hold id> <fence> <server us> <granted ms>` */
+static void granted(hf_client *client, const char *text) {
+    hf_keeper *keeper = &client->keeper;
+    char id[HF_ID_LENGTH + 1];
+    long long fence, server_us, granted_ms;
+    if (sscanf(text, "g %32s %lld %lld %lld", id, &fence, &server_us, &granted_ms) != 4 ||
+        strlen(id) != HF_ID_LENGTH || fence < 1 || fence > INT64_C(1) << 53 || granted_ms < 0 ||
+        granted_ms > HF_LEASE_MAX)
+        return;
+    hf_op *op = hf_op_find(client, id);
+    if (op == NULL)
+        return; /* who gave it up has seen to its release */
+    if (keeper->pair_sent == 0) {
+        /* Nothing to tell its age by: ask. */
+        op->epoch = 0;
+        hf_keeper_timer(client, &op->list->timer, 0);
+        return;
+    }
+    /* Not requested just now, and perhaps long in a buffer: it began at the
+     * receipt or, by the server's own clock since some request of ours was
+     * sent, before; whichever is earlier. */
+    int64_t start = hf_now(), gap_us = server_us - keeper->pair_server;
+    if (gap_us > INT64_C(1000000000000) || gap_us < -INT64_C(1000000000000))
+        return;
+    if (keeper->pair_sent + gap_us * 1000 < start)
+        start = keeper->pair_sent + gap_us * 1000;
+    int64_t drift = (gap_us < 0 ? -gap_us : gap_us); /* 1/1000 of it, in ns */
+    hf_op_deliver(client, op, fence, hf_deadline(start, granted_ms) - drift, true);
+}
+
+static void heard(hf_client *client, const redisReply *reply) {
+    hf_keeper *keeper = &client->keeper;
+    keeper->heard_at = hf_now();
+    if (reply->type == REDIS_REPLY_ERROR) {
+        /* Not allowed to subscribe: it works without, by asking often. */
+        hf_channel_lost(client);
+        keeper->wanted = false;
+        keeper->mode = HF_POLLING;
+        hf_lists_recheck(client);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING)
+        return;
+    const char *kind = reply->element[0]->str;
+    if (strcmp(kind, "subscribe") == 0) {
+        subscribed(client);
+    } else if (strcmp(kind, "unsubscribe") == 0) {
+        hf_channel_lost(client);
+    } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
+               reply->element[2]->type == REDIS_REPLY_STRING) {
+        const char *text = reply->element[2]->str;
+        if (strcmp(text, "t") == 0 && keeper->mode == HF_TESTING) {
+            keeper->mode = HF_GRANTS;
+            hf_lists_recheck(client);
+            hf_ops_notify(client);
+        } else if (text[0] == 'g') {
+            granted(client, text);
+        }
+    }
+}
+
+hf_status hf_channel_read(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    const hf_address *address = hf_transport_address(client->transport);
+    hf_connection *channel = keeper->channel;
+    hf_status status = hf_connection_drive(channel, address);
+    while (status == HF_OK && channel == keeper->channel) {
+        redisReply *reply;
+        status = hf_connection_next(channel, address, &reply);
+        if (status != HF_OK || reply == NULL)
+            break;
+        heard(client, reply);
+        freeReplyObject(reply);
+    }
+    return status;
+}
+
+void hf_channel_lost(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    int64_t now = hf_now();
+    hf_connection_close(keeper->channel);
+    keeper->channel = NULL;
+    keeper->subscribed = false;
+    keeper->pair_sent = 0;
+    if (keeper->mode == HF_TESTING)
+        keeper->mode = HF_UNTESTED;
+    if (keeper->failing_since == 0)
+        keeper->failing_since = now;
+    int64_t ms = keeper->channel_retry_ms;
+    keeper->channel_retry_ms = ms < 5 ? 5 : ms < 200 ? 2 * ms : 200;
+    keeper->channel_retry_at = hf_after(now, hf_jitter(ms / 2, ms + 1));
+    hf_ops_notify(client);
+    hf_keeper_wake(client);
+    /* Who has no place in the queue yet is not to wait for a server for ever. */
+    if (now < hf_after(keeper->failing_since, hf_transport_patience_ms(client->transport)))
+        return;
+    for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++) {
+        for (hf_list *list = keeper->lists[i], *after; list != NULL; list = after) {
+            after = list->next;
+            for (hf_op *op = list->first, *next; op != NULL; op = next) {
+                next = op->next;
+                if (op->score == 0 && op->asking == 0)
+                    hf_op_finish(client, op, HF_ECONNECT);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------ A waiting thread */
+
+hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible) {
+    hf_keeper *keeper = &client->keeper;
+    hf_status status = HF_OK;
+    for (;;) {
+        if (op->done)
+            break;
+        if (client->closed) {
+            status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
+            break;
+        }
+        if (ask && (keeper->mode == HF_POLLING ||
+                    (keeper->mode == HF_GRANTS && keeper->subscribed)))
+            break;
+        int64_t now = hf_now(), left = -1;
+        if (op->until != HF_NO_DEADLINE) {
+            left = hf_until(op->until, now);
+            if (left == 0) {
+                status = HF_ETIMEOUT;
+                break;
+            }
+            if (left > 3600000)
+                left = 3600000;
+        }
+        if (keeper->reader == NULL) {
+            keeper->reader = op;
+            if (keeper->watching) {
+                keeper->watching = false;
+                hf_keeper_wake(client); /* two that poll one socket wake in vain */
+            }
+        }
+        const hf_connection *channel =
+            keeper->reader == op && keeper->subscribed ? keeper->channel : NULL;
+        struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
+                                {.fd = channel != NULL ? channel->redis->fd : -1,
+                                 .events = POLLIN}};
+        pthread_mutex_unlock(&client->mutex);
+        int ready = poll(fds, 2, (int)left);
+        pthread_mutex_lock(&client->mutex);
+        if (ready < 0 && errno == EINTR && interruptible && !op->done) {
+            status = hf_fail(HF_EINTR, "a signal ended the wait");
+            break;
+        }
+        if (ready > 0 && fds[0].revents != 0) {
+            eventfd_t count;
+            eventfd_read(op->event_fd, &count);
+        }
+        if (ready > 0 && fds[1].revents != 0 && channel == keeper->channel) {
+            keeper->self = op;
+            if (hf_channel_read(client) != HF_OK)
+                hf_channel_lost(client);
+            keeper->self = NULL;
+        }
+    }
+    if (!op->done)
+        hand_over_reading(client, op);
+    return status;
+}
