@@ -198,13 +198,27 @@ int64_t hf_client_floor(hf_client *client, const hf_names *names) {
     return floor;
 }
 
-hf_status hf_client_sleep(hf_client *client, int64_t ms) {
+hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check) {
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        client->interrupt = check;
+    return status;
+}
+
+bool hf_client_interrupted(const hf_client *client, bool interruptible) {
+    if (!interruptible && (client->interrupt == NULL || client->interrupt() == 0))
+        return false;
+    hf_fail(HF_EINTR, "a signal ended the wait");
+    return true;
+}
+
+hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
     struct pollfd fd = {.fd = client->closed_fd, .events = POLLIN};
     int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
     if (ready > 0)
         return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-    if (ready < 0)
-        return hf_fail(HF_EINTR, "a signal ended the wait");
+    if (ready < 0 && hf_client_interrupted(client, interruptible))
+        return HF_EINTR;
     return HF_OK;
 }
 

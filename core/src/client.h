@@ -18,6 +18,7 @@ struct hf_client {
     int references; /* the handle's, and one of each lock and hold */
     unsigned generation;
     hf_transport *transport;
+    hf_interrupt interrupt;
     int closed_fd; /* readable when the client is closed: ends waits */
     char prefix[336]; /* "<host>/<pid>:<client id>:" */
     size_t prefix_length;
@@ -91,8 +92,10 @@ hf_status hf_client_new_id(hf_client *client, char *id);
 
 int64_t hf_client_floor(hf_client *client, const hf_names *names);
 
-/* Sleep; HF_ECANCELED when the client closes, HF_EINTR when a signal comes. */
-hf_status hf_client_sleep(hf_client *client, int64_t ms);
+/* Sleep; HF_ECANCELED when the client closes, HF_EINTR when a signal is to end it. */
+hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible);
+/* A signal came: is it to end the wait? Without the mutex. */
+bool hf_client_interrupted(const hf_client *client, bool interruptible);
 
 /* Put a new hold on the list, and on the stack if keep. HF_ECANCELED if closed.
  * With the mutex held. */

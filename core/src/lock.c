@@ -219,7 +219,7 @@ static hf_status attempt(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t
         /* The answer was so late that the lease is over. That id is spent. */
         hold->id[0] = '\0';
         hold->bury = false;
-        return hf_fail(HF_ELOST, "the lease of lock %s ended before the answer was here",
+        return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
                        hf_quote(lock->names->data, lock->names->length));
     }
     return status == HF_EBUSY ? busy(lock) : status;
@@ -235,7 +235,7 @@ static hf_status poll_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, int6
         int64_t ttl_ms = 0, now = hf_now();
         int64_t left_ms = until == HF_NO_DEADLINE ? 0 : hf_until(until, now);
         hf_status status = attempt(lock, hold, hf_after(now, left_ms + patience_ms), &ttl_ms);
-        if (status != HF_EBUSY && status != HF_ELOST)
+        if (status != HF_EBUSY)
             return status;
         now = hf_now();
         if (now >= until)
@@ -247,8 +247,8 @@ static hf_status poll_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, int6
             sleep_ms = ttl_ms + 1;
         if (sleep_ms > hf_until(until, now))
             sleep_ms = hf_until(until, now);
-        status = ttl_ms == -2 ? HF_OK : hf_client_sleep(client, sleep_ms);
-        if (status == HF_ECANCELED || (status == HF_EINTR && interruptible))
+        status = ttl_ms == -2 ? HF_OK : hf_client_sleep(client, sleep_ms, interruptible);
+        if (status != HF_OK)
             return status;
     }
 }
@@ -321,7 +321,9 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
         hf_keeper_undo(client, op->hold, op);
     else if (!op->done && numbers[2] == HF_REPLY_HELD)
         hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
-    return op->done && op->status == HF_OK ? HF_OK : status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
+    if (keep && op->done && op->status == HF_OK)
+        return HF_OK;
+    return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
 
 /* Wait in the queue on this thread. With the mutex held. */
@@ -382,8 +384,6 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
         status = attempt(lock, hold,
                          hf_after(hf_now(), left + hf_transport_patience_ms(client->transport)),
                          &ttl_ms);
-        if (status == HF_ELOST)
-            status = HF_EBUSY;
     }
     if (status == HF_EBUSY && hold->id[0] == '\0')
         status = hf_client_new_id(client, hold->id) == HF_OK ? HF_EBUSY : HF_ENOMEM;

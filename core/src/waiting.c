@@ -638,11 +638,11 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
                                  .events = POLLIN}};
         pthread_mutex_unlock(&client->mutex);
         int ready = poll(fds, 2, (int)left);
+        if (ready < 0 && errno == EINTR && hf_client_interrupted(client, interruptible))
+            status = HF_EINTR;
         pthread_mutex_lock(&client->mutex);
-        if (ready < 0 && errno == EINTR && interruptible && !op->done) {
-            status = hf_fail(HF_EINTR, "a signal ended the wait");
+        if (status != HF_OK)
             break;
-        }
         if (ready > 0 && fds[0].revents != 0) {
             eventfd_t count;
             eventfd_read(op->event_fd, &count);

@@ -201,6 +201,23 @@ HF_API void hf_client_close(hf_client *client);
 HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
                                  size_t capacity);
 
+/** Asked on a waiting thread that a signal interrupted: 0 to go on, else to end the wait. */
+typedef int (*hf_interrupt)(void);
+
+/**
+ * Have `check` asked when a signal interrupts a wait, so that a language can run
+ * its handlers without losing its place in the queue. It is called on the
+ * waiting thread, with nothing of the client's locked; if it answers other than
+ * 0, the wait ends with HF_EINTR and nothing is held.
+ *
+ * @param check  NULL: none (the default).
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check);
+
 /* ------------------------------------------------------------------ Lock */
 
 /** As a timeout: wait without limit. */
@@ -280,7 +297,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  *                    the handle back with hf_hold_close(). NULL leaves the
  *                    hold with the client, for hf_lock_release().
  * @retval HF_OK         Held. The lease counts from before the request was sent.
- * @retval HF_EBUSY      timeout_ms was 0 and others hold it.
+ * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or its lease ended
+ *                       before the answer was here.
  * @retval HF_ETIMEOUT   Others kept it. Nothing is left on the server.
  * @retval HF_EINVAL     timeout_ms below -1.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, by nobody
