@@ -93,8 +93,8 @@ static hf_status parse_query(const char *query, hf_address *address) {
     while (*query != '\0') {
         size_t length = strcspn(query, "&"), name = strcspn(query, "=&");
         if (!is(query, name, "db"))
-            return hf_fail(HF_EINVAL, "unknown option %s in the URL: it takes db",
-                           hf_quote(query, name));
+            /* Not shown: it may be a piece of a password. */
+            return hf_fail(HF_EINVAL, "unknown option in the URL: after the ? it takes db=number");
         address->database =
             length > name ? number(query + name + 1, length - name - 1, 1000000) : -1;
         if (address->database < 0)
@@ -164,8 +164,9 @@ static hf_status parse(const char *url, hf_address *address) {
         if (status != HF_OK)
             return status;
         rest = at + 1;
-    } else if (memchr(rest, '@', (size_t)(end - rest)) != NULL && tcp) {
-        return hf_fail(HF_EINVAL, "malformed URL: a / in user or password must be written %%2F");
+    } else if (memchr(rest, '@', (size_t)(end - rest)) != NULL) {
+        return hf_fail(HF_EINVAL, "malformed URL: a / in user or password must be written %%2F, "
+                                  "a @ in a path %%40");
     }
     if (!tcp) {
         if (path == NULL || rest != path)

@@ -1,0 +1,104 @@
+"""An acquire and release that nobody contends: C against raw hiredis, Python and Java against C.
+
+Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
+neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be
+compared, not the microseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+WITH_REDIS = HERE.parent / "tests" / "with-redis"
+
+
+class Runner:
+    """One of the programs, which measures when asked to."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        """Start it."""
+        self.name = name
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def measure(self, pairs: int) -> float:
+        """Microseconds per pair."""
+        self._process.stdin.write(f"{pairs}\n")
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit(f"bench: {self.name} ended with status {self._process.wait()}")
+        return float(answer) / 1000
+
+    def close(self) -> None:
+        """Let it end."""
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def main() -> None:
+    """Run the C program, then all three in turn, and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
+    parser.add_argument("--c", type=Path, help="pair_c; default: in the build directory")
+    parser.add_argument("--jar", type=Path, help="default: java/target/holdfast-*.jar")
+    parser.add_argument("--java", default="java", help="the Java 17 (or newer) to run")
+    parser.add_argument("--quick", action="store_true", help="only see that it runs")
+    arguments = parser.parse_args()
+    if "HOLDFAST_TEST_URL" not in os.environ:
+        os.execv(WITH_REDIS, [WITH_REDIS, sys.executable, __file__, *sys.argv[1:]])
+
+    program = arguments.c or arguments.build_dir / "bench" / "pair_c"
+    target = HERE.parent / "java" / "target"
+    jar = arguments.jar or next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
+    if not program.exists() or jar is None:
+        sys.exit("bench: build the C programs and the jar first")
+    java = [arguments.java, "--enable-native-access=ALL-UNNAMED"]  # or Java 24 and newer warn
+    rounds, pairs, warm_up = (3, 50, 50) if arguments.quick else (40, 500, 5000)
+
+    redis = urllib.parse.urlsplit(os.environ["HOLDFAST_TEST_URL"])
+    where = [redis.hostname, str(redis.port)]
+    with contextlib.ExitStack() as afterwards:
+        subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
+
+        # From here on one CPU for all, or where the scheduler happens to place a program would
+        # count for more than its language.
+        for process in (0, int(os.environ["HOLDFAST_TEST_REDIS_PID"])):
+            os.sched_setaffinity(process, {min(os.sched_getaffinity(0))})
+        runners = [
+            Runner(name, [*command, *where])
+            for name, command in {
+                "C": [str(program)],
+                "Python": [sys.executable, str(HERE / "pair.py")],
+                "Java": [*java, "-cp", str(jar), str(HERE / "Pair.java")],
+            }.items()
+        ]
+        for runner in runners:
+            afterwards.callback(runner.close)
+            runner.measure(warm_up)
+        times = {runner.name: [] for runner in runners}
+        for _ in range(rounds):
+            for runner in runners:
+                times[runner.name].append(runner.measure(pairs))
+
+    middle = {name: statistics.median(values) for name, values in times.items()}
+    for name, wanted in (("Python", 0.75), ("Java", 0.70)):
+        ratio = statistics.median(
+            c / other for c, other in zip(times["C"], times[name], strict=True)
+        )
+        print(
+            f"C {middle['C']:.1f} us, {name} {middle[name]:.1f} us a pair: "
+            f"{ratio:.2f} of C (wanted: {wanted:.2f})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+/*
+ * The public header as SWIG sees it, for every language. No logic.
+ *
+ * python.i and java.i say how their language takes and gives bytes, handles
+ * and errors, and then include this file.
+ */
+/* In the runtime section, so that every %{ %} block may use it. */
+%runtime %{
+#include <holdfast/holdfast.h>
+%}
+
+%include <stdint.i>
+
+/* A macro of <stdint.h>, which SWIG does not read. */
+#define INT64_C(number) number##LL
+
+/* The handles: opaque, made by the library only. */
+%nodefaultctor hf_client;
+%nodefaultctor hf_lock;
+%nodefaultctor hf_hold;
+%nodefaultdtor hf_client;
+%nodefaultdtor hf_lock;
+%nodefaultdtor hf_hold;
+struct hf_client {};
+struct hf_lock {};
+struct hf_hold {};
+
+/* The structs: made as the header asks, zeroed and with the size set. */
+%define %sized(STRUCT)
+%ignore STRUCT::size;
+%ignore STRUCT::reserved;
+%extend STRUCT {
+    STRUCT(void)
+    {
+        STRUCT *made = calloc(1, sizeof *made);
+        if (made)
+            made->size = sizeof *made;
+        return made;
+    }
+}
+%enddef
+%sized(hf_client_options)
+%sized(hf_lock_options)
+%sized(hf_acquire_options)
+%sized(hf_lock_info)
+
+%include <holdfast/holdfast.h>

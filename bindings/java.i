@@ -1,0 +1,217 @@
+/*
+ * The header in Java: the class Core, whose functions take and answer raw
+ * handles, and the option structs. All of it is private to io.holdfast, whose
+ * hand-written classes see to it that a handle is given back once and never
+ * under a running call.
+ */
+%module Core
+
+%pragma(java) moduleclassmodifiers = "final class"
+%pragma(java) jniclassclassmodifiers = "final class"
+%pragma(java) constantsmodifiers = "interface"
+%pragma(java) jniclasscode = %{
+  static {
+    NativeLibrary.load();
+  }
+%}
+
+/* Literals, for a switch; but not those that are none in Java. */
+%javaconst(1);
+%javaconst(0) HF_FOREVER;
+%javaconst(0) HF_NEVER;
+
+/* Not for Java: it has what does the same, or needs none. */
+%ignore hf_client;
+%ignore hf_lock;
+%ignore hf_hold;
+%ignore hf_status_name;
+%ignore hf_error_message;
+%ignore hf_lock_acquire;
+%ignore hf_lock_release;
+%ignore HF_LEASE_MIN;
+%ignore HF_LEASE_MAX;
+%ignore HF_LEASE_DEFAULT;
+%ignore HF_KEEP;
+%ignore HF_INTERRUPTIBLE;
+%ignore HF_BREAK_FOREIGN;
+
+/* ---------------------------------------------------------------- Errors */
+
+%{
+/* Throws what io.holdfast.Status makes of a status and this thread's message. */
+static void hf_raise(JNIEnv *env, hf_status status)
+{
+    /*
+     * Here and now: a virtual thread may go on on another thread of the system,
+     * and whatever runs below may call the library.
+     */
+    const char *text = hf_error_message();
+    jsize length = (jsize)strlen(text);
+    jbyteArray message = (*env)->NewByteArray(env, length);
+    if (!message)
+        return;
+    (*env)->SetByteArrayRegion(env, message, 0, length, (const jbyte *)text);
+    jclass raiser = (*env)->FindClass(env, "io/holdfast/Status");
+    if (!raiser)
+        return;
+    jmethodID raise = (*env)->GetStaticMethodID(env, raiser, "raise", "(I[B)V");
+    if (raise)
+        (*env)->CallStaticVoidMethod(env, raiser, raise, (jint)status, message);
+}
+
+static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
+{
+    jbyteArray array = (*env)->NewByteArray(env, (jsize)length);
+    if (array)
+        (*env)->SetByteArrayRegion(env, array, 0, (jsize)length, bytes);
+    return array;
+}
+%}
+
+/*
+ * After raising, the rest of the wrapper still runs: it gives the arrays back.
+ * What it would answer then, nobody sees.
+ */
+%typemap(out) hf_status {
+    if ($1 != HF_OK)
+        hf_raise(jenv, $1);
+    $result = $1;
+}
+
+/* ----------------------------------------------------------------- Bytes */
+
+/* byte[] in; null is NULL. */
+%typemap(jni) (const void *bytes, size_t length) "jbyteArray"
+%typemap(jtype) (const void *bytes, size_t length) "byte[]"
+%typemap(jstype) (const void *bytes, size_t length) "byte[]"
+%typemap(javain) (const void *bytes, size_t length) "$javainput"
+%typemap(in) (const void *bytes, size_t length) {
+    $1 = NULL;
+    $2 = 0;
+    if ($input) {
+        $1 = (*jenv)->GetByteArrayElements(jenv, $input, NULL);
+        if (!$1)
+            return $null;
+        $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input);
+    }
+}
+%typemap(freearg) (const void *bytes, size_t length) {
+    if ($1)
+        (*jenv)->ReleaseByteArrayElements(jenv, $input, (jbyte *)$1, JNI_ABORT);
+}
+%apply (const void *bytes, size_t length) {
+    (const void *name, size_t name_len),
+    (const void *owner, size_t owner_len)
+};
+
+/* hf_client_open()'s URL as byte[]: what the JVM calls UTF-8 is not. */
+%typemap(jni) const char *url "jbyteArray"
+%typemap(jtype) const char *url "byte[]"
+%typemap(jstype) const char *url "byte[]"
+%typemap(javain) const char *url "$javainput"
+%typemap(in) const char *url {
+    jsize length = (*jenv)->GetArrayLength(jenv, $input);
+    char *url = calloc(1, (size_t)length + 1);
+    if (url)
+        (*jenv)->GetByteArrayRegion(jenv, $input, 0, length, (jbyte *)url);
+    $1 = url;
+}
+%typemap(freearg) const char *url "free($1);"
+
+/* What a function answers besides its status is its answer in Java. */
+%define %answer(FUNCTION, JNI, JAVA)
+%typemap(jni) hf_status FUNCTION #JNI
+%typemap(jtype) hf_status FUNCTION #JAVA
+%typemap(jstype) hf_status FUNCTION #JAVA
+%typemap(javaout) hf_status FUNCTION "{ return $jnicall; }"
+%typemap(out) hf_status FUNCTION {
+    $result = 0;
+    if ($1 != HF_OK)
+        hf_raise(jenv, $1);
+}
+%enddef
+%answer(hf_client_open, jlong, long)
+%answer(hf_client_owner, jbyteArray, byte[])
+%answer(hf_lock_open, jlong, long)
+%answer(hf_lock_inspect, jbyteArray, byte[])
+
+%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char buffer[384]) {
+    $1 = buffer;
+    $2 = sizeof buffer;
+}
+%typemap(argout) (char *buffer, size_t capacity) {
+    if (result == HF_OK)
+        $result = hf_bytes(jenv, $1, strlen($1));
+}
+
+%typemap(in, numinputs = 0) (void *owner, size_t capacity, size_t *owner_len_out)
+    (char owner[HF_OWNER_MAX], size_t length = 0) {
+    $1 = owner;
+    $2 = sizeof owner;
+    $3 = &length;
+}
+%typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
+    if (result == HF_OK)
+        $result = hf_bytes(jenv, $1, *$3 < $2 ? *$3 : $2);
+}
+
+/* --------------------------------------------------------------- Handles */
+
+%define %handle(HANDLE)
+%typemap(jni) HANDLE * "jlong"
+%typemap(jtype) HANDLE * "long"
+%typemap(jstype) HANDLE * "long"
+%typemap(javain) HANDLE * "$javainput"
+%typemap(in) HANDLE * "$1 = (HANDLE *)(intptr_t)$input;"
+%typemap(in, numinputs = 0) HANDLE ** (HANDLE *handle = NULL) "$1 = &handle;"
+%typemap(argout) HANDLE ** "$result = (jlong)(intptr_t)*$1;"
+%enddef
+%handle(hf_client)
+%handle(hf_lock)
+%handle(hf_hold)
+
+/*
+ * hf_lock_acquire_as() answers whether the lock is held now: busy and timed
+ * out are no exceptions here. The hold goes into hold[0]; null leaves it with
+ * the client.
+ */
+%answer(hf_lock_acquire_as, jboolean, boolean)
+%typemap(out) hf_status hf_lock_acquire_as {
+    $result = $1 == HF_OK;
+    if ($1 != HF_OK && $1 != HF_EBUSY && $1 != HF_ETIMEOUT)
+        hf_raise(jenv, $1);
+}
+%typemap(jni) hf_hold **hold_out "jlongArray"
+%typemap(jtype) hf_hold **hold_out "long[]"
+%typemap(jstype) hf_hold **hold_out "long[]"
+%typemap(javain) hf_hold **hold_out "$javainput"
+%typemap(in) hf_hold **hold_out (hf_hold *hold = NULL) "$1 = $input ? &hold : NULL;"
+%typemap(argout) hf_hold **hold_out {
+    if (result == HF_OK && $1) {
+        jlong hold = (jlong)(intptr_t)*$1;
+        (*jenv)->SetLongArrayRegion(jenv, $input, 0, 1, &hold);
+    }
+}
+
+/* --------------------------------------------------------------- Structs */
+
+/* Made and closed by hand, in one try statement each. */
+%typemap(javaclassmodifiers) SWIGTYPE "final class"
+%typemap(javainterfaces) SWIGTYPE "AutoCloseable"
+%typemap(javafinalize) SWIGTYPE ""
+%typemap(javadestruct, methodname = "close", methodmodifiers = "public") SWIGTYPE {
+    $jnicall;
+  }
+%typemap(javabody) SWIGTYPE %{
+  private final long swigCPtr;
+
+  private $javaclassname(long cPtr, boolean cMemoryOwn) {
+    swigCPtr = cPtr;
+  }
+
+  static long getCPtr($javaclassname obj) {
+    return obj == null ? 0 : obj.swigCPtr;
+  }
+%}
+
+%include "holdfast.i"

@@ -1,0 +1,139 @@
+/*
+ * The header in Python: the extension holdfast._holdfast, whose functions the
+ * hand-written classes call with raw handles, and the module holdfast._native,
+ * which registers the destructors and has the option structs.
+ */
+%module(package="holdfast") _native
+
+/* Not for Python: it has what does the same, or needs none. */
+%ignore hf_status_name;
+%ignore hf_error_message;
+%ignore hf_client_owner;
+%ignore hf_lock_acquire;
+%ignore hf_lock_release;
+%ignore hf_lock_close;
+%ignore hf_hold_close;
+
+/* ---------------------------------------------------------------- Errors */
+
+%{
+/* Raises what holdfast._errors makes of a status and this thread's message. */
+static void hf_raise(int status)
+{
+    /* The message first: what is called below may call the library. */
+    const char *text = hf_error_message();
+    PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+    PyObject *errors = message ? PyImport_ImportModule("holdfast._errors") : NULL;
+    PyObject *error =
+        errors ? PyObject_CallMethod(errors, "error", "iO", status, message) : NULL;
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(message);
+    Py_XDECREF(errors);
+    Py_XDECREF(error);
+}
+%}
+
+%typemap(out) hf_status {
+    if ($1 != HF_OK) {
+        hf_raise($1);
+        SWIG_fail;
+    }
+    $result = Py_None;
+    Py_INCREF($result);
+}
+
+/* ----------------------------------------------------------------- Bytes */
+
+/* bytes in; None is NULL. */
+%typemap(in) (const void *bytes, size_t length) {
+    $1 = NULL;
+    $2 = 0;
+    if ($input != Py_None) {
+        char *bytes;
+        Py_ssize_t length;
+        if (PyBytes_AsStringAndSize($input, &bytes, &length))
+            SWIG_fail;
+        $1 = bytes;
+        $2 = (size_t)length;
+    }
+}
+%apply (const void *bytes, size_t length) {
+    (const void *name, size_t name_len),
+    (const void *owner, size_t owner_len)
+};
+
+/* hf_lock_inspect() answers the owner's bytes. */
+%typemap(in, numinputs = 0) (void *owner, size_t capacity, size_t *owner_len_out)
+    (char owner[HF_OWNER_MAX], size_t length = 0) {
+    $1 = owner;
+    $2 = sizeof owner;
+    $3 = &length;
+}
+%typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
+    Py_DECREF($result);
+    $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+}
+
+/* --------------------------------------------------------------- Handles */
+
+/*
+ * Handles are raw: a proxy would cost more than the call. Locks and holds are
+ * given back when the last reference goes. A client is not: closing it releases
+ * what it holds, which may still be in use.
+ */
+%define %answers(HANDLE, FLAGS)
+%typemap(in, numinputs = 0) HANDLE **(HANDLE *handle = NULL) "$1 = &handle;"
+%typemap(argout) HANDLE ** {
+    Py_DECREF($result);
+    $result = SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_NOSHADOW | FLAGS);
+}
+%enddef
+%answers(struct hf_client, 0)
+%answers(struct hf_lock, SWIG_POINTER_OWN)
+
+/* A hold goes into a list of the caller's, which has it also if Ctrl-C comes
+ * before the call's result is anybody's. */
+%typemap(in) struct hf_hold ** (struct hf_hold *handle = NULL) {
+    if (!PyList_Check($input))
+        SWIG_exception_fail(SWIG_TypeError, "a hold goes into a list");
+    $1 = &handle;
+}
+%typemap(argout) struct hf_hold ** {
+    PyObject *hold =
+        SWIG_NewPointerObj(*$1, $*1_descriptor, SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
+    int failed = !hold || PyList_Append($input, hold);
+    Py_XDECREF(hold);
+    if (failed)
+        SWIG_fail;
+}
+
+%extend hf_lock {
+    ~hf_lock() { hf_lock_close($self); }
+}
+%extend hf_hold {
+    ~hf_hold() { hf_hold_close($self); }
+}
+
+/* -------------------------------------------------------------- Blocking */
+
+/* Other Python threads run while one of these is under way. */
+%define %blocking(FUNCTION)
+%exception FUNCTION {
+    Py_BEGIN_ALLOW_THREADS
+    $action
+    Py_END_ALLOW_THREADS
+}
+%enddef
+%blocking(hf_client_open)
+%blocking(hf_client_close)
+%blocking(hf_lock_acquire_as)
+%blocking(hf_lock_release_as)
+%blocking(hf_lock_inspect)
+%blocking(hf_lock_break)
+%blocking(hf_hold_release)
+%blocking(hf_hold_renew)
+%blocking(hf_hold_extend)
+%blocking(hf_hold_check)
+
+%include "holdfast.i"

@@ -1,0 +1,63 @@
+"""The flash sale's buyers in Python; run.py says what the sale is and starts them.
+
+Every line on standard input is a buyer, "locked 17" or "unlocked 17", who gets a thread and
+tells in one line of JSON how it went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+
+import holdfast
+from shop import Shop
+
+STOCK = os.environ["SHOP_STOCK"]
+ORDER = os.environ["SHOP_ORDER"]
+
+
+def tell(**what: object) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
+
+
+def buy(lock: holdfast.Lock, number: int, locked: bool) -> None:
+    shop = Shop()
+    tell(buyer=number, waiting=True)
+
+    with lock.hold(timeout=60) if locked else contextlib.nullcontext() as hold:
+        order = shop.ask("INCR", ORDER)
+        stock = shop.ask("GET", STOCK)
+        if stock > 0:
+            time.sleep(0.003)  # somebody thinks about the price
+            shop.ask("SET", STOCK, stock - 1)
+
+    fence = hold.fence if hold else 0
+    tell(buyer=number, language="python", order=order, stock=stock, bought=stock > 0, fence=fence)
+    shop.close()
+
+
+def give_up(failure: threading.ExceptHookArgs) -> None:
+    threading.__excepthook__(failure)
+    os._exit(1)
+
+
+def main() -> None:
+    threading.excepthook = give_up  # a sale that lacks a buyer is no sale
+    with holdfast.connect(os.environ["SHOP_URL"]) as client:
+        lock = client.lock(os.environ["SHOP_LOCK"])
+        tell(ready=True)
+        buyers = []
+        for line in sys.stdin:
+            mode, number = line.split()
+            buyers.append(threading.Thread(target=buy, args=(lock, int(number), mode == "locked")))
+            buyers[-1].start()
+        for buyer in buyers:
+            buyer.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** The server refused the user or the password. */
+public final class AuthenticationException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    AuthenticationException(String message) {
+        super(message);
+    }
+}

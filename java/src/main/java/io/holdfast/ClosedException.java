@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** The client is closed, or was closed during the wait. Nothing is held. */
+public final class ClosedException extends IllegalStateException {
+    private static final long serialVersionUID = 1;
+
+    ClosedException(String message) {
+        super(message);
+    }
+}

@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** The server cannot be reached. Nothing was done. */
+public final class ConnectionFailedException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    ConnectionFailedException(String message) {
+        super(message);
+    }
+}

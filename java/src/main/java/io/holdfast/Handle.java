@@ -1,0 +1,77 @@
+package io.holdfast;
+
+import java.lang.ref.Cleaner;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
+
+/**
+ * A pointer of the core. It is given back once, and never under a running call: who leaves last
+ * gives it back.
+ */
+final class Handle {
+    private static final Cleaner CLEANER = Cleaner.create();
+    private static final int CLOSED = Integer.MIN_VALUE;
+
+    private final long pointer;
+    private final LongConsumer giveBack;
+    /** How many calls are running; with CLOSED added, and so negative, there will be no more. */
+    private final AtomicInteger calls = new AtomicInteger();
+
+    private Cleaner.Cleanable cleanable;
+
+    Handle(long pointer, LongConsumer giveBack) {
+        this.pointer = pointer;
+        this.giveBack = giveBack;
+    }
+
+    /** Does this if the holder is dropped before the handle is closed; it must not know it. */
+    void whenDropped(Object holder, Runnable action) {
+        cleanable =
+                CLEANER.register(
+                        holder,
+                        () -> {
+                            if (!isClosed()) {
+                                action.run();
+                            }
+                        });
+    }
+
+    boolean isClosed() {
+        return calls.get() < 0;
+    }
+
+    /** What the function answers to the pointer; null if the handle is closed. */
+    <T> T call(LongFunction<T> function) {
+        return calls.getAndUpdate(n -> n < 0 ? n : n + 1) < 0 ? null : finish(function);
+    }
+
+    /** The last call: none comes after it, though some may still be running. */
+    <T> T close(LongFunction<T> function) {
+        if (calls.getAndUpdate(n -> n < 0 ? n : n + 1 + CLOSED) < 0) {
+            return null;
+        }
+        try {
+            return finish(function);
+        } finally {
+            if (cleanable != null) {
+                cleanable.clean();
+            }
+        }
+    }
+
+    private <T> T finish(LongFunction<T> function) {
+        try {
+            return function.apply(pointer);
+        } finally {
+            if (calls.decrementAndGet() == CLOSED) {
+                giveBack.accept(pointer);
+            }
+        }
+    }
+
+    /** Closes without a last call. */
+    void close() {
+        close(pointer -> null);
+    }
+}

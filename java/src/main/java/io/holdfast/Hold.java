@@ -1,0 +1,163 @@
+package io.holdfast;
+
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.function.LongFunction;
+
+/**
+ * One successful acquire, to be closed by a {@code try} statement. Made by {@link
+ * RedisLock#acquire(Duration)}.
+ *
+ * <p>It may be used, and released, from any thread. One that is dropped without being closed is
+ * not released: that could end a section which is still running. It is warned of, in the {@link
+ * System.Logger} {@code io.holdfast}, and no longer renewed, so that it ends with its lease.
+ */
+public final class Hold implements AutoCloseable {
+    /** What {@link #remaining()} is for a hold that never expires: longer than any other. */
+    public static final Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
+
+    private final Handle handle;
+    private final RedisLock lock;
+    private final long fence;
+
+    Hold(RedisLock lock, long pointer) {
+        Handle handle = new Handle(pointer, Core::hf_hold_close);
+        long fence = Core.hf_hold_fence(pointer);
+        handle.whenDropped(
+                this,
+                () -> {
+                    if (handle.close(Core::hf_hold_state) != Core.HF_RELEASED) {
+                        Holdfast.LOG.log(
+                                Level.WARNING,
+                                describe(lock, fence)
+                                        + " was dropped without close(); it ends with its lease");
+                    }
+                });
+        this.handle = handle;
+        this.lock = lock;
+        this.fence = fence;
+    }
+
+    /**
+     * The fencing token: greater than that of every hold of this name before it, the same in nested
+     * holds of one owner, below 2<sup>53</sup>. Give it to the resource and let it refuse smaller
+     * ones: this protects when all else fails.
+     *
+     * @return a positive number, also after the hold has ended
+     */
+    public long fence() {
+        return fence;
+    }
+
+    /**
+     * How long the hold is certain to last, less a margin for clock drift. Asks nobody.
+     *
+     * @return {@link #FOREVER} if it never expires, zero if it is not held any more
+     */
+    public Duration remaining() {
+        Long millis = handle.call(Core::hf_hold_remaining_ms);
+        return millis == null ? Duration.ZERO : Millis.toDuration(millis);
+    }
+
+    /**
+     * Whether the lock is held, as far as this process knows. Asks nobody; see {@link #check()}.
+     *
+     * @return false if it was released or lost
+     */
+    public boolean isValid() {
+        Integer state = handle.call(Core::hf_hold_state);
+        return state != null && state == Core.HF_HELD;
+    }
+
+    /**
+     * Asks the server whether the hold still stands. Changes nothing there.
+     *
+     * @throws LockNotHeldException if it was released before
+     * @throws LockLostException if its lease ended, or its key was taken away
+     * @throws LockUnknownException if the answer was lost
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public void check() {
+        request(Core::hf_hold_check);
+    }
+
+    /**
+     * Makes the hold last its lease again, counted from now. Never shortens it.
+     *
+     * @throws LockNotHeldException if it was released before
+     * @throws LockLostException if its lease ended, or its key was taken away
+     * @throws LockUnknownException if the answer was lost; it lasts at least as long as before
+     * @throws HoldfastException if it was not renewed; it lasts as long as before
+     * @throws ClosedException if the client is closed
+     */
+    public void renew() {
+        request(Core::hf_hold_renew);
+    }
+
+    /**
+     * Makes the hold last longer than it would have.
+     *
+     * @param duration by how much: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @throws IllegalArgumentException if the duration is out of these bounds
+     * @throws LockNotHeldException if it was released before
+     * @throws LockLostException if its lease ended, or its key was taken away
+     * @throws LockUnknownException if the answer was lost; it lasts at least as long as before
+     * @throws HoldfastException if it was not extended; it lasts as long as before
+     * @throws ClosedException if the client is closed
+     */
+    public void extend(Duration duration) {
+        long millis = Millis.positive(duration, "duration");
+        request(hold -> Core.hf_hold_extend(hold, millis, 0));
+    }
+
+    /**
+     * Releases the hold. The lock is free, or the next waiter's, when its last hold is released.
+     *
+     * @throws LockNotHeldException if it was released before; nothing was changed
+     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     *     since
+     * @throws LockUnknownException if the answer was lost; at the latest it ends with its lease
+     * @throws HoldfastException if it was not released; it ends with its lease
+     * @throws ClosedException if the client is closed
+     */
+    public void release() {
+        if (handle.close(Core::hf_hold_release) == null) {
+            throw released();
+        }
+    }
+
+    /**
+     * Releases the hold if that was not done before.
+     *
+     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     *     since: what was done under it may have to be undone
+     * @throws LockUnknownException if the answer was lost; at the latest it ends with its lease
+     * @throws HoldfastException if it was not released; it ends with its lease
+     * @throws ClosedException if the client is closed
+     */
+    @Override
+    public void close() {
+        handle.close(Core::hf_hold_release);
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return describe(lock, fence);
+    }
+
+    private static String describe(RedisLock lock, long fence) {
+        return "Hold[" + lock + ", fence " + fence + "]";
+    }
+
+    private void request(LongFunction<Integer> function) {
+        if (handle.call(function) == null) {
+            throw released();
+        }
+    }
+
+    private LockNotHeldException released() {
+        return new LockNotHeldException(this + " was released before");
+    }
+}

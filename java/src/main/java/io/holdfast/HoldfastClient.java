@@ -1,0 +1,123 @@
+package io.holdfast;
+
+import java.lang.System.Logger.Level;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * A pool of connections to one Redis, and what is held through it. Made by {@link
+ * Holdfast#connect(String)}; one is enough for a program.
+ *
+ * <p>It may be used from any thread at any time, and be closed at any time.
+ */
+public final class HoldfastClient implements AutoCloseable {
+    /** Serial numbers: the id that a thread has of its own may be reused, or be overridden. */
+    private static final AtomicLong THREADS = new AtomicLong();
+
+    private final Handle handle;
+    private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
+
+    HoldfastClient(String url, ClientOptions options) {
+        handle = new Handle(open(url, options), Core::hf_client_close);
+        // To close it would release what may still be held: that is not for a cleaner to do.
+        handle.whenDropped(
+                this,
+                () -> Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()"));
+    }
+
+    private static long open(String url, ClientOptions options) {
+        if (url.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("the URL has a NUL character in it");
+        }
+        try (hf_client_options core = new hf_client_options()) {
+            core.setIdle_connections(options.idleConnections);
+            core.setConnect_timeout_ms(options.connectTimeoutMillis);
+            core.setCommand_timeout_ms(options.commandTimeoutMillis);
+            return Core.hf_client_open(Bytes.of(url), core);
+        }
+    }
+
+    /**
+     * The lock called {@code name}, with the default options. Sends nothing.
+     *
+     * @param name 1 to 4096 bytes in UTF-8; it must not end in {@code :hf}, digits, {@code :} and
+     *     one letter, as the lock's own keys do
+     * @return a lock; all locks of one name are the same lock
+     * @throws IllegalArgumentException if the name is wrong
+     * @throws ClosedException if the client is closed
+     */
+    public RedisLock lock(String name) {
+        return lock(name, LockOptions.defaults());
+    }
+
+    /**
+     * The lock called {@code name}. Sends nothing.
+     *
+     * @param name see {@link #lock(String)}
+     * @param options the lease and the like
+     * @return a lock; all locks of one name are the same lock
+     * @throws IllegalArgumentException if the name or an option is wrong
+     * @throws ClosedException if the client is closed
+     */
+    public RedisLock lock(String name, LockOptions options) {
+        return lock(Bytes.of(name), options);
+    }
+
+    /**
+     * The lock whose name is these bytes, with the default options. Sends nothing.
+     *
+     * @param name see {@link #lock(String)}
+     * @return a lock; all locks of one name are the same lock
+     * @throws IllegalArgumentException if the name is wrong
+     * @throws ClosedException if the client is closed
+     */
+    public RedisLock lock(byte[] name) {
+        return lock(name, LockOptions.defaults());
+    }
+
+    /**
+     * The lock whose name is these bytes. Sends nothing.
+     *
+     * @param name see {@link #lock(String)}
+     * @param options the lease and the like
+     * @return a lock; all locks of one name are the same lock
+     * @throws IllegalArgumentException if the name or an option is wrong
+     * @throws ClosedException if the client is closed
+     */
+    public RedisLock lock(byte[] name, LockOptions options) {
+        Objects.requireNonNull(name, "name");
+        try (hf_lock_options core = new hf_lock_options()) {
+            core.setLease_ms(options.leaseMillis);
+            core.setRenew(options.renew);
+            core.setReentrant(options.reentrant ? Core.HF_ON : Core.HF_OFF);
+            Long lock =
+                    handle.call(client -> Core.hf_lock_open(client, name, options.owner, core));
+            if (lock == null) {
+                throw new ClosedException("the client is closed");
+            }
+            return new RedisLock(this, name, options, lock);
+        }
+    }
+
+    /**
+     * Closes the client: waiting calls end with a {@link ClosedException}, its holds are released,
+     * its connections closed. Locks and holds made with it answer {@link ClosedException} from now
+     * on. Closing again does nothing.
+     *
+     * <p>Takes one command timeout at most.
+     */
+    @Override
+    public void close() {
+        handle.close();
+    }
+
+    /** The calling thread as an owner, the same at every call. */
+    byte[] threadOwner() {
+        return threadOwner.get();
+    }
+
+    private byte[] newThreadOwner() {
+        long thread = THREADS.incrementAndGet();
+        return handle.call(client -> Core.hf_client_owner(client, 't', thread));
+    }
+}

@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** Something went wrong outside of this program: the network, the server, or another holder. */
+public class HoldfastException extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    HoldfastException(String message) {
+        super(message);
+    }
+}

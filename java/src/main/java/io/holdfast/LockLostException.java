@@ -1,0 +1,13 @@
+package io.holdfast;
+
+/**
+ * The hold was lost before: its lease ended, or its key was taken away. Somebody else may have held
+ * the lock since; only the {@linkplain Hold#fence() fence} has kept them apart.
+ */
+public final class LockLostException extends LockNotHeldException {
+    private static final long serialVersionUID = 1;
+
+    LockLostException(String message) {
+        super(message);
+    }
+}

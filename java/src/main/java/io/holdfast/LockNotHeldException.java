@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** The caller does not hold the lock. Nothing was changed. */
+public class LockNotHeldException extends IllegalMonitorStateException {
+    private static final long serialVersionUID = 1;
+
+    LockNotHeldException(String message) {
+        super(message);
+    }
+}

@@ -1,0 +1,26 @@
+package io.holdfast;
+
+import java.time.Duration;
+
+/** Durations as the core counts them: whole milliseconds. */
+final class Millis {
+    private Millis() {}
+
+    /** Rounded up, so that nothing is shorter than asked for. */
+    static long of(Duration duration) {
+        return duration.compareTo(Hold.FOREVER) >= 0
+                ? Long.MAX_VALUE
+                : duration.plusNanos(999_999).toMillis();
+    }
+
+    static long positive(Duration duration, String what) {
+        if (duration.isNegative() || duration.isZero()) {
+            throw new IllegalArgumentException("the " + what + " must be positive: " + duration);
+        }
+        return of(duration);
+    }
+
+    static Duration toDuration(long millis) {
+        return millis == Core.HF_NEVER ? Hold.FOREVER : Duration.ofMillis(millis);
+    }
+}

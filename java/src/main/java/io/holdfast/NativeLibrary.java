@@ -1,0 +1,67 @@
+package io.holdfast;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+
+/** Loads the JNI library, which lies in the jar, one for each platform. */
+final class NativeLibrary {
+    private static final String PATH = "holdfast.library.path";
+    private static final String HINT =
+            "; -D" + PATH + "=FILE makes Holdfast load libholdfast_jni from a file of yours";
+
+    private NativeLibrary() {}
+
+    /** Called once, by the class whose native methods are in it. */
+    static void load() {
+        String path = System.getProperty(PATH);
+        if (path != null) {
+            System.load(Path.of(path).toAbsolutePath().toString());
+            return;
+        }
+        String file = System.mapLibraryName("holdfast_jni");
+        String name = "/META-INF/native/" + platform() + "/" + file;
+        try (InputStream library = NativeLibrary.class.getResourceAsStream(name)) {
+            if (library == null) {
+                throw new UnsatisfiedLinkError(
+                        "Holdfast has no native library for " + platform() + HINT);
+            }
+            loadUnpacked(library);
+        } catch (IOException e) {
+            throw linkError("Holdfast cannot unpack its native library: " + e + HINT, e);
+        }
+    }
+
+    /**
+     * From a folder that only we may enter, so that nobody can put another library there. Once it
+     * is loaded the file is not needed any more.
+     */
+    private static void loadUnpacked(InputStream library) throws IOException {
+        Path folder = Files.createTempDirectory("holdfast-");
+        Path file = folder.resolve("libholdfast_jni");
+        try {
+            Files.copy(library, file);
+            System.load(file.toString());
+        } catch (UnsatisfiedLinkError e) {
+            throw linkError("Holdfast cannot load its native library: " + e.getMessage() + HINT, e);
+        } finally {
+            Files.deleteIfExists(file);
+            Files.delete(folder);
+        }
+    }
+
+    private static UnsatisfiedLinkError linkError(String message, Throwable cause) {
+        UnsatisfiedLinkError error = new UnsatisfiedLinkError(message);
+        error.initCause(cause);
+        return error;
+    }
+
+    /** As CMake names it: linux-x86_64. */
+    private static String platform() {
+        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT).replace(" ", "");
+        String machine = System.getProperty("os.arch");
+        return system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
+    }
+}

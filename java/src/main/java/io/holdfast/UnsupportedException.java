@@ -1,0 +1,10 @@
+package io.holdfast;
+
+/** The server is too old, or the address names what is not supported. */
+public final class UnsupportedException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    UnsupportedException(String message) {
+        super(message);
+    }
+}

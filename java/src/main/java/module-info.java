@@ -1,0 +1,4 @@
+/** A distributed lock on Redis. */
+module io.holdfast {
+    exports io.holdfast;
+}

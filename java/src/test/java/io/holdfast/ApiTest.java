@@ -1,0 +1,78 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+
+import java.lang.reflect.Modifier;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+
+/** What a user sees. */
+final class ApiTest {
+
+    @Test
+    void nothingThatIsGeneratedIsPublic() throws Exception {
+        Set<String> seen = new TreeSet<>();
+        Path folder = Path.of(System.getProperty("holdfast.classes"), "io", "holdfast");
+        try (var files = Files.newDirectoryStream(folder, "*.class")) {
+            for (Path file : files) {
+                String name = file.getFileName().toString().replace(".class", "");
+                boolean isClass = !name.equals("package-info");
+                if (isClass
+                        && Modifier.isPublic(Class.forName("io.holdfast." + name).getModifiers())) {
+                    seen.add(name);
+                }
+            }
+        }
+        assertEquals(
+                new TreeSet<>(
+                        List.of(
+                                "AuthenticationException",
+                                "ClientOptions",
+                                "ClosedException",
+                                "ConnectionFailedException",
+                                "Hold",
+                                "Holdfast",
+                                "HoldfastClient",
+                                "HoldfastException",
+                                "LockInfo",
+                                "LockLostException",
+                                "LockNotHeldException",
+                                "LockOptions",
+                                "LockTimeoutException",
+                                "LockUnknownException",
+                                "ProtocolException",
+                                "RedisLock",
+                                "ServerException",
+                                "UnsupportedException")),
+                seen);
+    }
+
+    @Test
+    void theExceptionsAreOneSmallTree() {
+        assertInstanceOf(RuntimeException.class, new HoldfastException(""));
+        for (Object error :
+                List.of(
+                        new LockTimeoutException(""),
+                        new LockUnknownException(""),
+                        new ConnectionFailedException(""),
+                        new AuthenticationException(""),
+                        new ServerException(""),
+                        new ProtocolException(""),
+                        new UnsupportedException(""))) {
+            assertInstanceOf(HoldfastException.class, error);
+        }
+        assertInstanceOf(LockNotHeldException.class, new LockLostException(""));
+        assertInstanceOf(IllegalMonitorStateException.class, new LockNotHeldException(""));
+        assertInstanceOf(IllegalStateException.class, new ClosedException(""));
+    }
+
+    @Test
+    void theVersionIsThatOfTheHeader() {
+        assertEquals(System.getProperty("project.version"), Holdfast.version());
+    }
+}

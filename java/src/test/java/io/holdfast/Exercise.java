@@ -1,0 +1,73 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+
+/** A program of its own, for {@link LoadingTest}: calls everything, and prints what it came to. */
+final class Exercise {
+    public static void main(String[] arguments) throws Exception {
+        try (HoldfastClient client = Holdfast.connect(arguments[0], options())) {
+            if (arguments.length > 1) {
+                client.lock(arguments[1]).acquire();
+                collectGarbageUntilWarned();
+                Runtime.getRuntime().halt(0); // without close, which would release it
+            }
+            exercise(client, client.lock("test:" + UUID.randomUUID()));
+        }
+        try {
+            Holdfast.connect("redis://nobody:nothing@[::1");
+        } catch (IllegalArgumentException expected) {
+            System.out.print("done");
+        }
+    }
+
+    private static ClientOptions options() {
+        return ClientOptions.defaults()
+                .connectTimeout(Duration.ofSeconds(5))
+                .commandTimeout(Duration.ofSeconds(5))
+                .idleConnections(2);
+    }
+
+    private static void exercise(HoldfastClient client, RedisLock lock) throws Exception {
+        try (Hold hold = lock.acquire(Duration.ofSeconds(1))) {
+            hold.check();
+            hold.renew();
+            hold.extend(Duration.ofSeconds(1));
+            hold.remaining();
+            hold.isValid();
+            lock.lock();
+            lock.inspect();
+            lock.getHoldCount();
+            lock.unlock();
+            RedisLock stranger = client.lock(lock.toString(), LockOptions.defaults().owner("x"));
+            stranger.tryLock();
+            stranger.tryLock(10, TimeUnit.MILLISECONDS);
+            stranger.forceUnlock();
+        }
+        try {
+            lock.unlock();
+        } catch (LockNotHeldException expected) {
+            lock.tryLock(1, TimeUnit.SECONDS);
+        }
+    }
+
+    /** The warning goes to System.err. */
+    private static void collectGarbageUntilWarned() throws InterruptedException {
+        java.io.PrintStream err = System.err;
+        var warned = new java.util.concurrent.CountDownLatch(1);
+        System.setErr(
+                new java.io.PrintStream(err) {
+                    @Override
+                    public void write(byte[] bytes, int from, int count) {
+                        super.write(bytes, from, count);
+                        warned.countDown();
+                    }
+                });
+        do {
+            System.gc();
+        } while (!warned.await(10, TimeUnit.MILLISECONDS));
+        Thread.sleep(100);
+        err.flush();
+    }
+}

@@ -1,0 +1,215 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What is closed, when, and what is left then. That the JVM lives on is part of every test. */
+final class LifecycleTest extends RedisTest {
+
+    @Test
+    void useAfterCloseIsRefused() throws Exception {
+        Hold hold = lock.acquire();
+        client.close();
+        client.close();
+        for (Executable use :
+                List.<Executable>of(
+                        () -> client.lock(name),
+                        lock::lock,
+                        lock::tryLock,
+                        lock::lockInterruptibly,
+                        lock::acquire,
+                        () -> lock.acquire(SECOND),
+                        () -> lock.tryLock(1, TimeUnit.SECONDS),
+                        lock::unlock,
+                        lock::isLocked,
+                        lock::inspect,
+                        lock::forceUnlock,
+                        hold::check,
+                        hold::renew,
+                        () -> hold.extend(SECOND),
+                        hold::release,
+                        () -> Async.elsewhere(lock::lock))) {
+            assertThrowsExactly(ClosedException.class, use);
+        }
+        assertFalse(hold.isValid());
+        assertEquals(Duration.ZERO, hold.remaining());
+        assertEquals(0, lock.getHoldCount());
+        assertFalse(lock.isHeldByCurrentThread());
+    }
+
+    @Test
+    void closeReleasesWhatTheClientHolds() throws Exception {
+        lock.lock();
+        lock.lock();
+        Hold hold = client.lock(name + "2").acquire();
+        assertEquals(2, redis.exists(name, name + "2"));
+        client.close();
+        assertEquals(0, redis.exists(name, name + "2"));
+        assertFalse(hold.isValid());
+    }
+
+    @Test
+    void closeEndsWaitingCalls() throws Exception {
+        lock.lock();
+        HoldfastClient other = Holdfast.connect(url());
+        RedisLock there = other.lock(name);
+        List<Async<?>> waiters =
+                List.of(
+                        Async.start(() -> assertThrows(ClosedException.class, there::lock)),
+                        Async.start(() -> assertThrows(ClosedException.class, there::acquire)),
+                        Async.start(
+                                () ->
+                                        assertThrows(
+                                                ClosedException.class,
+                                                () -> there.tryLock(1, TimeUnit.DAYS))));
+        Thread.sleep(50); // most likely they wait by now; if not, the same must happen
+        long start = System.nanoTime();
+        other.close();
+        for (Async<?> waiter : waiters) {
+            waiter.get();
+        }
+        assertTrue(secondsSince(start) < 2);
+        assertEquals(0, queued());
+        lock.unlock();
+        assertFalse(redis.exists(name));
+    }
+
+    @RepeatedTest(20)
+    void aClientMayBeClosedUnderAnyCall() throws Exception {
+        HoldfastClient racing = Holdfast.connect(url());
+        CountDownLatch started = new CountDownLatch(6);
+        List<Executable> uses =
+                List.of(
+                        () -> racing.lock(name).inspect(),
+                        () -> racing.lock(name).acquire(SECOND).close(),
+                        () -> {
+                            RedisLock racingLock = racing.lock(name + "2");
+                            racingLock.lock();
+                            racingLock.unlock();
+                        });
+        List<Async<?>> threads = new ArrayList<>();
+        for (int i = 0; i < 6; i++) {
+            Executable use = uses.get(i % uses.size());
+            threads.add(
+                    Async.start(
+                            () -> {
+                                started.countDown();
+                                return assertThrows(
+                                        ClosedException.class,
+                                        () -> {
+                                            for (;;) {
+                                                use.execute();
+                                            }
+                                        });
+                            }));
+        }
+        started.await();
+        Thread.sleep(5);
+        racing.close();
+        for (Async<?> thread : threads) {
+            thread.get();
+        }
+        assertEquals(0, redis.exists(name, name + "2"));
+    }
+
+    @RepeatedTest(20)
+    void aHoldMayBeClosedUnderAnyCall() throws Exception {
+        Hold hold = lock.acquire();
+        CountDownLatch started = new CountDownLatch(5);
+        List<Executable> uses =
+                List.of(hold::check, hold::renew, () -> hold.extend(SECOND), hold::check);
+        List<Async<?>> threads = new ArrayList<>();
+        for (Executable use : uses) {
+            threads.add(
+                    Async.start(
+                            () -> {
+                                started.countDown();
+                                return assertThrowsExactly(
+                                        LockNotHeldException.class,
+                                        () -> {
+                                            for (;;) {
+                                                use.execute();
+                                            }
+                                        });
+                            }));
+        }
+        threads.add(
+                Async.start(
+                        () -> {
+                            started.countDown();
+                            while (hold.isValid()) {
+                                assertFalse(hold.remaining().isNegative());
+                            }
+                            return null;
+                        }));
+        started.await();
+        Thread.sleep(2);
+        hold.close();
+        for (Async<?> thread : threads) {
+            thread.get();
+        }
+        assertFalse(redis.exists(name));
+    }
+
+    @RepeatedTest(20)
+    void ofManyReleasesOneSucceeds() throws Exception {
+        Hold hold = lock.acquire();
+        AtomicInteger released = new AtomicInteger();
+        List<Async<?>> threads = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            boolean close = i == 3;
+            threads.add(
+                    Async.start(
+                            () -> {
+                                try {
+                                    if (close) {
+                                        hold.close();
+                                    } else {
+                                        hold.release();
+                                        released.incrementAndGet();
+                                    }
+                                } catch (LockNotHeldException e) {
+                                    assertEquals(LockNotHeldException.class, e.getClass());
+                                }
+                                return null;
+                            }));
+        }
+        for (Async<?> thread : threads) {
+            thread.get();
+        }
+        assertTrue(released.get() <= 1);
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void locksMayBeDroppedInMidCall() throws Exception {
+        Async<Void> dropping =
+                Async.start(
+                        () -> {
+                            for (int i = 0; i < 1_000; i++) {
+                                client.lock(name).tryLock();
+                                client.lock(name).inspect();
+                                client.lock(name).unlock();
+                            }
+                            return null;
+                        });
+        while (dropping.isRunning()) {
+            System.gc();
+            Thread.sleep(2);
+        }
+        dropping.get();
+    }
+}

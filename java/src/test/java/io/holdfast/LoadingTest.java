@@ -1,0 +1,145 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import redis.clients.jedis.Jedis;
+
+/** How the library gets into a JVM: each test starts one. */
+final class LoadingTest {
+    private static final String CLASSES = System.getProperty("holdfast.classes");
+    private static final String TEST_CLASSES = System.getProperty("holdfast.test.classes");
+    private static final String URL = RedisServer.shared().tcpUrl;
+
+    private static final String[] CLASS_PATH = {
+        "--enable-native-access=ALL-UNNAMED",
+        "-cp",
+        String.join(java.io.File.pathSeparator, CLASSES, TEST_CLASSES),
+        "io.holdfast.Exercise"
+    };
+
+    @TempDir Path folder;
+
+    private record Run(int status, String output) {}
+
+    /** What the program says on its standard output and error, and how it ends. */
+    private Run java(List<String> options, String[] program, String... arguments)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add("-Djava.io.tmpdir=" + folder);
+        command.addAll(options);
+        command.addAll(List.of(program));
+        command.addAll(List.of(arguments));
+        Path output = Files.createTempFile("holdfast-test", ".txt");
+        try {
+            Process process =
+                    new ProcessBuilder(command)
+                            .redirectErrorStream(true)
+                            .redirectOutput(output.toFile())
+                            .start();
+            if (!process.waitFor(50, TimeUnit.SECONDS)) {
+                process.destroyForcibly();
+            }
+            return new Run(process.waitFor(), Files.readString(output));
+        } finally {
+            Files.delete(output);
+        }
+    }
+
+    private void assertNothingLeft() throws IOException {
+        try (var left = Files.list(folder).filter(p -> p.toString().contains("holdfast"))) {
+            assertEquals(List.of(), left.toList());
+        }
+    }
+
+    @Test
+    void theJvmFindsNothingToComplainOf() throws Exception {
+        assertEquals(new Run(0, "done"), java(List.of("-Xcheck:jni"), CLASS_PATH, URL));
+        assertNothingLeft();
+    }
+
+    @Test
+    void itRunsAsAModule() throws Exception {
+        String[] module = {
+            "--enable-native-access=io.holdfast",
+            "--module-path",
+            CLASSES,
+            "--patch-module",
+            "io.holdfast=" + TEST_CLASSES,
+            "--module",
+            "io.holdfast/io.holdfast.Exercise"
+        };
+        assertEquals(new Run(0, "done"), java(List.of("-Xcheck:jni"), module, URL));
+    }
+
+    @Test
+    void itRunsWithoutBeingGivenNativeAccess() throws Exception {
+        String[] program = List.of(CLASS_PATH).subList(1, 4).toArray(String[]::new);
+        Run run = java(List.of(), program, URL);
+        assertTrue(run.output.endsWith("done"), run.output);
+        assertEquals(0, run.status);
+    }
+
+    @Test
+    void aFileOfOnesOwnIsLoadedInstead() throws Exception {
+        Path library = folder.resolve("own.so");
+        String name = "META-INF/native/linux-" + machine() + "/libholdfast_jni.so";
+        Files.copy(Path.of(CLASSES, name), library);
+        List<String> options = List.of("-Dholdfast.library.path=" + library, "-Dos.name=none");
+        assertEquals(new Run(0, "done"), java(options, CLASS_PATH, URL));
+
+        Files.delete(library);
+        Run run = java(options, CLASS_PATH, URL);
+        assertTrue(run.output.contains("UnsatisfiedLinkError"), run.output);
+        assertTrue(run.output.contains(library.toString()), run.output);
+    }
+
+    @Test
+    void aPlatformWithoutALibraryIsNamed() throws Exception {
+        List<String> options = List.of("-Dos.name=Mac OS X", "-Dos.arch=m68k");
+        Run run = java(options, CLASS_PATH, URL);
+        assertEquals(1, run.status);
+        assertTrue(run.output.contains("no native library for macosx-m68k"), run.output);
+        assertTrue(run.output.contains("-Dholdfast.library.path="), run.output);
+        assertNothingLeft();
+    }
+
+    @Test
+    void aLibraryThatCannotBeLoadedIsToldOfAndRemoved() throws Exception {
+        Path classes = folder.resolve("classes");
+        Path library = classes.resolve("META-INF/native/linux-" + machine());
+        Files.createDirectories(library);
+        Files.writeString(library.resolve("libholdfast_jni.so"), "not a library");
+        String[] program = CLASS_PATH.clone();
+        program[2] = classes + java.io.File.pathSeparator + program[2];
+        Run run = java(List.of(), program, URL);
+        assertEquals(1, run.status);
+        assertTrue(run.output.contains("cannot load its native library"), run.output);
+        assertNothingLeft();
+    }
+
+    @Test
+    void aDroppedHoldIsWarnedOfAndNotReleased() throws Exception {
+        String name = "test:" + UUID.randomUUID();
+        Run run = java(List.of(), CLASS_PATH, URL, name);
+        assertTrue(run.output.contains("WARNING: Hold[RedisLock[" + name + "], "), run.output);
+        try (Jedis redis = RedisServer.shared().look()) {
+            assertTrue(redis.exists(name));
+        }
+    }
+
+    private static String machine() {
+        String machine = System.getProperty("os.arch");
+        return machine.equals("amd64") ? "x86_64" : machine;
+    }
+}

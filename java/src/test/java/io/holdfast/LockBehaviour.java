@@ -1,0 +1,606 @@
+package io.holdfast;
+
+import static io.holdfast.Async.elsewhere;
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.params.SetParams;
+
+/** What a lock must do; the same table runs in every language, and here over each transport. */
+abstract class LockBehaviour extends RedisTest {
+
+    // ---------------------------------------------------------------- Acquire
+
+    @Test
+    void aFreeLockIsAcquiredAndReleased() throws Exception {
+        Hold hold = lock.acquire(SECOND);
+        assertTrue(redis.exists(name));
+        assertTrue(lock.isLocked());
+        assertTrue(hold.isValid());
+        assertTrue(hold.fence() > 0);
+        long fence = hold.fence();
+        hold.close();
+        assertFalse(redis.exists(name));
+        assertFalse(lock.isLocked());
+        assertFalse(hold.isValid());
+        assertEquals(Duration.ZERO, hold.remaining());
+        assertEquals(fence, hold.fence());
+    }
+
+    @Test
+    void theMethodsOfLockAcquireAndRelease() throws Exception {
+        for (Executable acquire :
+                List.<Executable>of(
+                        lock::lock,
+                        lock::lockInterruptibly,
+                        () -> assertTrue(lock.tryLock()),
+                        () -> assertTrue(lock.tryLock(1, TimeUnit.SECONDS)))) {
+            assertDoesNotThrow(acquire);
+            assertTrue(redis.exists(name));
+            assertTrue(lock.isHeldByCurrentThread());
+            assertEquals(1, lock.getHoldCount());
+            lock.unlock();
+            assertFalse(redis.exists(name));
+            assertFalse(lock.isHeldByCurrentThread());
+            assertEquals(0, lock.getHoldCount());
+        }
+    }
+
+    @Test
+    void aHeldLockIsBusyAtOnce() throws Exception {
+        lock.lock();
+        long start = System.nanoTime();
+        assertFalse(stranger.tryLock());
+        assertFalse(stranger.tryLock(0, TimeUnit.SECONDS));
+        assertFalse(stranger.tryLock(-1, TimeUnit.SECONDS));
+        assertFalse(stranger.tryLock(Long.MIN_VALUE, TimeUnit.DAYS));
+        assertThrows(LockTimeoutException.class, () -> stranger.acquire(Duration.ZERO));
+        assertTrue(secondsSince(start) < 1);
+        assertFalse(stranger.isHeldByCurrentThread());
+        lock.unlock();
+        assertTrue(stranger.tryLock());
+        stranger.unlock();
+    }
+
+    @Test
+    void anAcquireTimesOutInItsTimeAndLeavesNothingBehind() throws Exception {
+        lock.lock();
+        Map<String, String> before = redis.hgetAll(name);
+        for (int millis : new int[] {1, 49, 50, 51, 130}) {
+            long start = System.nanoTime();
+            assertFalse(stranger.tryLock(millis, TimeUnit.MILLISECONDS));
+            assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
+            assertTrue(secondsSince(start) < 1);
+
+            start = System.nanoTime();
+            LockTimeoutException timeout =
+                    assertThrows(
+                            LockTimeoutException.class,
+                            () -> stranger.acquire(Duration.ofMillis(millis)));
+            assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
+            assertTrue(timeout.getMessage().contains(name));
+        }
+        assertEquals(before, redis.hgetAll(name));
+        assertEquals(0, queued());
+        lock.unlock();
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aWaitingAcquireGetsTheLockWhenItIsReleased() throws Exception {
+        Hold first = lock.acquire();
+        Async<Long> waiting = Async.start(() -> stranger.acquire(LONG).fence());
+        assertTrue(waiting.isRunning());
+        first.release();
+        assertTrue(waiting.get() > first.fence());
+        assertEquals("stranger", lock.inspect().ownerText());
+    }
+
+    @Test
+    void anAcquireWithoutATimeoutWaits() throws Exception {
+        lock.lock();
+        List<Async<?>> waiters =
+                List.of(
+                        Async.start(() -> stranger.acquire().isValid()),
+                        Async.start(() -> stranger.acquire(Hold.FOREVER).isValid()),
+                        Async.start(() -> stranger.tryLock(Long.MAX_VALUE, TimeUnit.DAYS)),
+                        Async.start(
+                                () -> {
+                                    stranger.lock();
+                                    return true;
+                                }),
+                        Async.start(
+                                () -> {
+                                    stranger.lockInterruptibly();
+                                    return true;
+                                }));
+        Thread.sleep(200); // nothing happens that could be waited for
+        for (Async<?> waiter : waiters) {
+            assertTrue(waiter.isRunning());
+        }
+        lock.unlock();
+        for (Async<?> waiter : waiters) {
+            assertEquals(true, waiter.get());
+        }
+    }
+
+    @Test
+    void threadsExcludeEachOther() throws Exception {
+        AtomicInteger inside = new AtomicInteger();
+        List<Long> fences = new ArrayList<>();
+        List<Async<Void>> threads = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            threads.add(
+                    Async.start(
+                            () -> {
+                                for (int j = 0; j < 20; j++) {
+                                    try (Hold hold = lock.acquire(LONG)) {
+                                        assertEquals(1, inside.incrementAndGet());
+                                        fences.add(hold.fence());
+                                        inside.decrementAndGet();
+                                    }
+                                }
+                                return null;
+                            }));
+        }
+        for (Async<Void> thread : threads) {
+            thread.get();
+        }
+        assertEquals(160, fences.size());
+        assertEquals(fences.stream().sorted().distinct().toList(), fences);
+    }
+
+    // ---------------------------------------------------------------- Nesting
+
+    @Test
+    void anOwnerMayNestThreeDeep() throws Exception {
+        try (Hold outer = lock.acquire();
+                Hold middle = lock.acquire(SECOND);
+                Hold inner = lock.acquire(Duration.ZERO)) {
+            assertEquals(outer.fence(), middle.fence());
+            assertEquals(outer.fence(), inner.fence());
+            assertEquals(3, lock.inspect().count());
+        }
+        assertFalse(redis.exists(name));
+
+        for (int count = 1; count <= 3; count++) {
+            lock.lock();
+            assertEquals(count, lock.getHoldCount());
+        }
+        for (int count = 2; count >= 1; count--) {
+            lock.unlock();
+            assertEquals(count, lock.getHoldCount());
+            assertFalse(stranger.tryLock());
+        }
+        lock.unlock();
+        assertTrue(stranger.tryLock());
+    }
+
+    @Test
+    void aReleaseTooManyIsRefused() {
+        lock.lock();
+        lock.unlock();
+        assertThrowsExactly(LockNotHeldException.class, lock::unlock);
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void everyThreadIsAnOwner() throws Exception {
+        lock.lock();
+        assertFalse(elsewhere(() -> lock.tryLock()));
+        assertFalse(elsewhere(lock::isHeldByCurrentThread));
+        assertEquals(0, elsewhere(lock::getHoldCount));
+        assertTrue(elsewhere(lock::isLocked));
+    }
+
+    @Test
+    void anyLockObjectOfTheNameMayRelease() {
+        lock.lock();
+        client.lock(name).unlock();
+        assertFalse(lock.isLocked());
+        lock.lock();
+        client.lock(name.getBytes(StandardCharsets.UTF_8)).unlock();
+        assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void aHoldInHandIsNotWhatUnlockReleases() throws Exception {
+        try (Hold hold = lock.acquire()) {
+            assertEquals(0, lock.getHoldCount());
+            assertThrowsExactly(LockNotHeldException.class, lock::unlock);
+            lock.lock();
+            assertEquals(2, lock.inspect().count());
+            lock.unlock();
+            hold.check();
+        }
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aHoldMayBeReleasedByAnyThread() throws Exception {
+        Hold hold = lock.acquire();
+        elsewhere(hold::release);
+        assertFalse(hold.isValid());
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aHoldIsReleasedOnce() throws Exception {
+        Hold hold = lock.acquire();
+        hold.release();
+        for (Executable use :
+                List.<Executable>of(
+                        hold::release, hold::renew, hold::check, () -> hold.extend(SECOND))) {
+            assertThrowsExactly(LockNotHeldException.class, use);
+        }
+        hold.close();
+        hold.close();
+    }
+
+    @Test
+    void holdsMayEndInAnyOrder() throws Exception {
+        Hold first = lock.acquire();
+        Hold second = lock.acquire();
+        first.close();
+        assertFalse(stranger.tryLock());
+        second.check();
+        second.close();
+        assertFalse(lock.isLocked());
+    }
+
+    // ----------------------------------------------------------------- Owners
+
+    @Test
+    void releaseByAnotherOwnerIsRefused() throws Exception {
+        lock.lock();
+        Map<String, String> before = redis.hgetAll(name);
+        assertThrowsExactly(LockNotHeldException.class, stranger::unlock);
+        assertThrowsExactly(LockNotHeldException.class, () -> elsewhere(lock::unlock));
+        assertEquals(before, redis.hgetAll(name));
+        lock.unlock();
+    }
+
+    @Test
+    void equalOwnersAreOneOwnerEverywhere() throws Exception {
+        LockOptions text = LockOptions.defaults().owner("worker");
+        LockOptions bytes = LockOptions.defaults().owner("worker".getBytes(StandardCharsets.UTF_8));
+        try (HoldfastClient other = Holdfast.connect(url())) {
+            RedisLock here = client.lock(name, text);
+            RedisLock there = other.lock(name, bytes);
+            here.lock();
+            elsewhere(
+                    () -> {
+                        assertTrue(there.tryLock());
+                        assertEquals(2, there.inspect().count());
+                        assertEquals(1, there.getHoldCount());
+                        there.unlock();
+                    });
+            elsewhere(here::unlock);
+            assertFalse(here.isLocked());
+        }
+    }
+
+    @Test
+    void theDefaultOwnerTellsHostAndProcess() {
+        lock.lock();
+        String owner = lock.inspect().ownerText();
+        String pid = "/" + ProcessHandle.current().pid() + ":";
+        assertTrue(owner.matches(".+" + pid + "[0-9a-f]{32}:t\\d+"), owner);
+        assertEquals(owner, redis.hget(name, "hf1"));
+    }
+
+    @Test
+    void withoutReentranceEveryAcquireIsItsOwnOwner() throws Exception {
+        RedisLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        mutex.lock();
+        assertFalse(mutex.tryLock());
+        assertFalse(mutex.tryLock(30, TimeUnit.MILLISECONDS));
+        assertEquals(1, mutex.getHoldCount());
+        elsewhere(mutex::unlock);
+        assertTrue(mutex.tryLock());
+        mutex.unlock();
+        assertThrows(IllegalMonitorStateException.class, mutex::unlock);
+    }
+
+    @Test
+    void withoutReentranceAnExplicitOwnerExcludesItself() {
+        LockOptions options = LockOptions.defaults().reentrant(false).owner("me");
+        RedisLock mutex = client.lock(name, options);
+        mutex.lock();
+        assertFalse(mutex.tryLock());
+        assertFalse(client.lock(name, options).tryLock());
+        mutex.unlock();
+        assertFalse(mutex.isLocked());
+    }
+
+    // ------------------------------------------------------------------ Lease
+
+    @Test
+    void theLeaseIsTenSecondsIfNoneIsAskedFor() throws Exception {
+        try (Hold hold = lock.acquire()) {
+            assertBetween(9_000, redis.pttl(name), 10_000);
+            assertBetween(9_000, hold.remaining().toMillis(), 9_999);
+        }
+    }
+
+    @Test
+    void aLeaseIsWhatWasAskedFor() throws Exception {
+        RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofMinutes(3)));
+        try (Hold hold = brief.acquire()) {
+            assertBetween(179_000, redis.pttl(name), 180_000);
+            assertBetween(178_000, hold.remaining().toMillis(), 180_000);
+        }
+    }
+
+    @Test
+    void aLockThatNeverExpiresHasNoLease() throws Exception {
+        try (Hold hold = client.lock(name, LockOptions.defaults().neverExpires()).acquire()) {
+            assertEquals(-1, redis.pttl(name));
+            assertEquals(Hold.FOREVER, hold.remaining());
+            assertTrue(hold.isValid());
+            assertEquals(Hold.FOREVER, lock.inspect().remaining());
+            hold.renew();
+            hold.check();
+            assertEquals(-1, redis.pttl(name));
+        }
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void renewGivesTheWholeLeaseAgain() throws Exception {
+        RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(2)));
+        try (Hold hold = brief.acquire()) {
+            until(() -> redis.pttl(name) < 1_800);
+            hold.renew();
+            assertTrue(redis.pttl(name) > 1_800);
+            assertTrue(hold.remaining().toMillis() > 1_800);
+        }
+    }
+
+    @Test
+    void extendAddsToWhatIsLeft() throws Exception {
+        try (Hold hold = lock.acquire()) {
+            hold.extend(Duration.ofSeconds(20));
+            assertBetween(29_000, redis.pttl(name), 30_000);
+            assertBetween(29_000, hold.remaining().toMillis(), 30_000);
+        }
+    }
+
+    @Test
+    void checkChangesNothing() throws Exception {
+        try (Hold hold = lock.acquire()) {
+            Map<String, String> before = redis.hgetAll(name);
+            hold.check();
+            assertEquals(before, redis.hgetAll(name));
+        }
+    }
+
+    @Test
+    void aLeaseEndsAndAnotherTakesOverAndTheStaleHolderChangesNothing() throws Exception {
+        RedisLock brief =
+                client.lock(name, LockOptions.defaults().lease(Duration.ofMillis(200)));
+        Hold stale = brief.acquire();
+        brief.lock();
+        Hold next = stranger.acquire(LONG);
+        assertTrue(next.fence() > stale.fence());
+        Map<String, String> before = redis.hgetAll(name);
+
+        assertFalse(stale.isValid());
+        assertEquals(Duration.ZERO, stale.remaining());
+        assertFalse(brief.isHeldByCurrentThread());
+        assertThrows(LockLostException.class, stale::check);
+        assertThrows(LockLostException.class, stale::renew);
+        assertThrows(LockLostException.class, () -> stale.extend(SECOND));
+        assertThrows(LockLostException.class, stale::release);
+        assertThrows(LockLostException.class, brief::unlock);
+        assertThrowsExactly(LockNotHeldException.class, brief::unlock);
+        assertEquals(before, redis.hgetAll(name));
+        next.check();
+        next.close();
+    }
+
+    @Test
+    void leavingTheBlockTellsOfALoss() {
+        LockLostException lost =
+                assertThrows(
+                        LockLostException.class,
+                        () -> {
+                            try (Hold hold = lock.acquire()) {
+                                redis.del(name);
+                                assertTrue(hold.isValid(), "nobody has asked yet");
+                            }
+                        });
+        assertTrue(lost.getMessage().contains(name.substring(0, 30)), lost.getMessage());
+    }
+
+    @Test
+    void aHoldWhoseKeyWasTakenAwayIsLost() throws Exception {
+        Hold hold = lock.acquire();
+        redis.del(name);
+        assertThrows(LockLostException.class, hold::check);
+        assertFalse(hold.isValid());
+        assertThrows(LockLostException.class, hold::renew);
+        assertThrows(LockLostException.class, hold::release);
+        assertFalse(redis.exists(name));
+    }
+
+    // ------------------------------------------------------------------ Fence
+
+    enum Between {
+        RELEASE,
+        EXPIRY,
+        FLUSHALL,
+        SCRIPT_FLUSH
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void theFenceGrowsOver(Between between) throws Exception {
+        Duration lease = between == Between.EXPIRY ? Duration.ofMillis(50) : LONG;
+        RedisLock fenced = client.lock(name, LockOptions.defaults().lease(lease));
+        long last = 0;
+        for (int i = 0; i < 3; i++) {
+            Hold hold = fenced.acquire(LONG);
+            assertBetween(last + 1, hold.fence(), (1L << 53) - 1);
+            last = hold.fence();
+            switch (between) {
+                case RELEASE -> hold.release();
+                case EXPIRY -> until(() -> !redis.exists(name));
+                case FLUSHALL -> redis.flushAll();
+                case SCRIPT_FLUSH -> {
+                    redis.scriptFlush();
+                    hold.release();
+                }
+            }
+        }
+    }
+
+    // ---------------------------------------------------------- Foreign locks
+
+    enum Foreign {
+        REDIS_PY {
+            @Override
+            void make(Jedis redis, String name) {
+                redis.set(name, "token", SetParams.setParams().nx().ex(60));
+            }
+        },
+        REDISSON {
+            @Override
+            void make(Jedis redis, String name) {
+                redis.hset(name, "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1");
+            }
+        },
+        LIST {
+            @Override
+            void make(Jedis redis, String name) {
+                redis.rpush(name, "1");
+            }
+        };
+
+        abstract void make(Jedis redis, String name);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aForeignLockIsBusyAndNeverOverwritten(Foreign foreign) throws Exception {
+        foreign.make(redis, name);
+        byte[] before = redis.dump(name);
+        assertFalse(lock.tryLock());
+        assertThrows(LockTimeoutException.class, () -> lock.acquire(Duration.ofMillis(20)));
+        assertThrows(LockNotHeldException.class, lock::unlock);
+        LockInfo info = lock.inspect();
+        assertTrue(info.held());
+        assertTrue(info.foreign());
+        assertEquals("", info.ownerText());
+        assertEquals(0, info.fence());
+        assertFalse(lock.forceUnlock());
+        assertArrayEquals(before, redis.dump(name));
+
+        Async<Boolean> waiting = Async.start(() -> lock.tryLock(10, TimeUnit.SECONDS));
+        redis.del(name);
+        assertTrue(waiting.get());
+    }
+
+    @Test
+    void aForeignLockThatReplacedOursIsLeftAlone() throws Exception {
+        Hold hold = lock.acquire();
+        redis.set(name, "token");
+        assertThrows(LockLostException.class, hold::check);
+        assertThrows(LockLostException.class, hold::renew);
+        assertThrows(LockLostException.class, hold::release);
+        assertEquals("token", redis.get(name));
+    }
+
+    // ---------------------------------------------------------------- Inspect
+
+    @Test
+    void inspectTellsWhatIsThere() throws Exception {
+        LockInfo free = lock.inspect();
+        assertFalse(free.held());
+        assertEquals(Duration.ZERO, free.remaining());
+        assertEquals(0, free.count());
+
+        byte[] owner = {'a', 0, ' ', (byte) 0xff};
+        RedisLock mine = client.lock(name, LockOptions.defaults().owner(owner));
+        try (Hold hold = mine.acquire();
+                Hold nested = mine.acquire()) {
+            LockInfo info = lock.inspect();
+            assertTrue(info.held());
+            assertFalse(info.foreign());
+            assertArrayEquals(owner, info.owner());
+            assertEquals(2, info.count());
+            assertEquals(nested.fence(), info.fence());
+            assertEquals(0, info.waiters());
+            assertBetween(9_000, info.remaining().toMillis(), 10_000);
+            assertTrue(hold.isValid());
+        }
+    }
+
+    @Test
+    void forceUnlockTakesTheLockAway() throws Exception {
+        assertFalse(lock.forceUnlock(), "free");
+        Hold hold = lock.acquire();
+        assertTrue(stranger.forceUnlock());
+        assertFalse(redis.exists(name));
+        assertTrue(stranger.tryLock());
+        assertThrows(LockLostException.class, hold::check);
+        assertThrows(LockLostException.class, hold::release);
+        stranger.unlock();
+    }
+
+    // ------------------------------------------------------------------ Names
+
+    @Test
+    void namesAreKeptByteForByte() {
+        byte[] bytes = (name + "\0 \u00e4 ").getBytes(StandardCharsets.ISO_8859_1);
+        RedisLock odd = client.lock(bytes);
+        odd.lock();
+        assertTrue(redis.exists(bytes));
+        odd.unlock();
+        assertFalse(redis.exists(bytes));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"\u00e4", "\ud83d\ude00", "a b", "a\0b"})
+    void namesAreUtf8(String text) {
+        RedisLock odd = client.lock(name + text);
+        odd.lock();
+        assertTrue(redis.exists((name + text).getBytes(StandardCharsets.UTF_8)));
+        odd.unlock();
+    }
+
+    @Test
+    void aLockShowsItsNameWithoutAskingTheServer() {
+        client.close();
+        assertEquals("RedisLock[" + name + "]", lock.toString());
+    }
+
+    @Test
+    void conditionsAreUnsupported() {
+        assertThrows(UnsupportedOperationException.class, lock::newCondition);
+    }
+
+    static void assertBetween(long least, long value, long most) {
+        assertTrue(least <= value && value <= most, () -> least + " <= " + value + " <= " + most);
+    }
+}

@@ -1,0 +1,3 @@
+package io.holdfast;
+
+final class LockOverTcpTest extends LockBehaviour {}

@@ -1,0 +1,8 @@
+package io.holdfast;
+
+final class LockOverUnixSocketTest extends LockBehaviour {
+    @Override
+    String url() {
+        return SERVER.unixUrl;
+    }
+}

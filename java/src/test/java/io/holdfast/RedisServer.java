@@ -1,0 +1,69 @@
+package io.holdfast;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import redis.clients.jedis.Jedis;
+
+/**
+ * A real Redis: the one that tests/with-redis started around Maven, or one that it starts here and
+ * stops when its input ends, and so also when this JVM does.
+ */
+final class RedisServer implements AutoCloseable {
+    private static RedisServer shared;
+
+    final String tcpUrl;
+    final String unixUrl;
+    private final Process process;
+
+    private RedisServer(String tcpUrl, String unixUrl, Process process) {
+        this.tcpUrl = tcpUrl;
+        this.unixUrl = unixUrl;
+        this.process = process;
+    }
+
+    /** The one for all tests; not to be closed, stopped, or given a password. */
+    static synchronized RedisServer shared() {
+        if (shared == null) {
+            String url = System.getenv("HOLDFAST_TEST_URL");
+            String unixUrl = System.getenv().getOrDefault("HOLDFAST_TEST_UNIX_URL", url);
+            shared = url != null ? new RedisServer(url, unixUrl, null) : start();
+        }
+        return shared;
+    }
+
+    /** One for this test alone. */
+    static RedisServer start() {
+        String[] command = {
+            Path.of("..", "tests", "with-redis").toString(),
+            "sh",
+            "-c",
+            "echo $HOLDFAST_TEST_URL; echo $HOLDFAST_TEST_UNIX_URL; cat >/dev/null"
+        };
+        try {
+            Process process =
+                    new ProcessBuilder(command)
+                            .redirectError(ProcessBuilder.Redirect.INHERIT)
+                            .start();
+            BufferedReader lines = process.inputReader();
+            return new RedisServer(lines.readLine(), lines.readLine(), process);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Looks at the server without the library. */
+    Jedis look() {
+        return new Jedis(tcpUrl);
+    }
+
+    @Override
+    public void close() throws IOException, InterruptedException {
+        process.getOutputStream().close();
+        if (!process.waitFor(20, TimeUnit.SECONDS)) {
+            process.destroy();
+            throw new AssertionError("the server has not ended");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+# What scripts/test and scripts/demo share: installing what is missing, and
+# building. Sourced by bash with `set -eu`.
+#
+# Everything made here is under build/, but for java/target and what apt-get
+# installs.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+preset=$build/dev
+venv=$build/venv
+python=$venv/bin/python
+
+export LC_ALL=C.UTF-8
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+export MYPY_CACHE_DIR=$build/mypy RUFF_CACHE_DIR=$build/ruff PYTHONPYCACHEPREFIX=$build/pycache
+
+say() { printf '\n== %s\n' "$*"; }
+die() { echo "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null; }
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# Runs a function under `set -e`, which an `if` or a `||` around it would switch
+# off, and leaves its exit status in $status.
+attempt() {
+    set +e
+    (set -e; "$@")
+    status=$?
+    set -e
+}
+
+# Shows what a command prints only if it fails.
+quietly() {
+    local log
+    log=$(mktemp)
+    attempt "$@" >"$log" 2>&1
+    [ $status = 0 ] || cat "$log"
+    rm "$log"
+    return $status
+}
+
+# ------------------------------------------------------------------ Packages
+
+at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+has_java() { has javac && at_least 17 "$(javac -version 2>&1 | sed -n 's/^javac //p')"; }
+has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; }
+has_venv() { python3 -c 'import ensurepip, venv'; }
+has_python_headers() {
+    [ -f "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]
+}
+has_library() { echo "#include <$1>" | c++ -E -o /dev/null -; }
+
+# Prints the Debian packages that would bring what this machine has not. It
+# looks for the thing, not for the package: a JDK may come from anywhere.
+missing_packages() {
+    { has g++ && has make; } || echo build-essential
+    has cmake && at_least 3.25 "$(cmake --version | sed -n '1s/[^0-9.]//gp')" || echo cmake
+    has ninja || echo ninja-build
+    has pkg-config || echo pkg-config
+    has_library openssl/ssl.h || echo libssl-dev
+    has_library cmocka.h || echo libcmocka-dev
+    has redis-server || echo redis-server
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
+    has_python || echo python3
+    has_venv || echo python3-venv
+    has_python_headers || echo python3-dev
+    has_java || echo openjdk-17-jdk-headless
+    has mvn || echo maven
+    has ps || echo procps
+    has_hiredis || hiredis_packages
+} 2>/dev/null
+
+install_missing() {
+    local packages
+    packages=$(missing_packages | sort -u | xargs)
+    if [ -n "$packages" ]; then
+        has apt-get || die "Please install what Debian calls: $packages"
+        is_root || die "Missing: run this as root once, or apt-get install $packages"
+        say "Installing $packages"
+        apt_install $packages
+    fi
+    has_hiredis || install_hiredis
+    has_hiredis || die "hiredis 1.1 or newer, with its static libraries, is needed"
+}
+
+# Installs, but lets no package start its service: redis-server is wanted as a
+# program, and the tests start their own.
+apt_install() (
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        trap 'rm -f $policy' EXIT
+        trap 'exit 143' HUP INT TERM
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    quietly apt-get install -qq -y --no-install-recommends "$@"
+    case " $* " in
+        *" redis-server "*) update-rc.d redis-server disable >/dev/null 2>&1 || : ;;
+    esac
+)
+
+# ------------------------------------------------------------------- hiredis
+# Debian 12 has hiredis 0.14, which knows no TLS and no RESP3. There the source
+# package of the next release is built, with apt-get settings of its own, so
+# that the system's sources stay as they are.
+
+has_hiredis() {
+    pkg-config --atleast-version=1.1 hiredis &&
+        [ -f "$(cc -print-file-name=libhiredis.a)" ] &&
+        [ -f "$(cc -print-file-name=libhiredis_ssl.a)" ]
+}
+
+# What to install for it: the package itself where it is new enough.
+hiredis_packages() {
+    local candidate
+    candidate=$(apt-cache policy libhiredis-dev | sed -n 's/ *Candidate: //p')
+    if at_least 1.1 "${candidate#*:}"; then
+        echo libhiredis-dev
+    else
+        echo debhelper dpkg-dev
+    fi
+}
+
+install_hiredis() (
+    is_root || die "Missing: hiredis 1.1 or newer; run this as root once, to build and install it"
+    say "Building hiredis from the source package of Debian 13"
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
+        'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
+    [ -n "$mirror" ] || die "no Debian mirror is configured"
+
+    work=$build/hiredis
+    rm -rf "$work"
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+    cd "$work"
+    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
+        >sources.list
+    apt_get() {
+        apt-get -qq -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- \
+            -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" \
+            -o APT::Sandbox::User=root "$@"
+    }
+    apt_get update
+    quietly apt_get source hiredis
+    cd hiredis-*/
+    export DEB_BUILD_OPTIONS="nocheck noddebs parallel=$(nproc)"
+    quietly dpkg-buildpackage -us -uc -b -d
+    quietly dpkg -i ../libhiredis1*.deb ../libhiredis-dev_*.deb
+)
+
+# --------------------------------------------------------------------- Build
+
+# C: the core, its tests, the examples and the benchmarks.
+build_c() {
+    (cd "$root" && cmake --preset dev && cmake --build --preset dev)
+}
+
+# Python: a wheel, installed with the tools of the tests into an environment
+# of its own. The source tree is never imported.
+build_python() {
+    [ -x "$python" ] && "$python" -c '' || python3 -m venv --clear "$venv"
+    "$python" -m pip install -q -r "$root/requirements-dev.txt"
+    rm -rf "$build/wheel"
+    "$python" -m pip wheel -q --no-deps -w "$build/wheel" "$root"
+    "$python" -m pip install -q --no-deps --force-reinstall "$build"/wheel/holdfast-*.whl
+}
+
+# Java: the jar, with the native library inside.
+build_java() { with_tools mvn -B -ntp -f "$root/java" package -DskipTests; }
+
+# The environment has a newer SWIG than the system.
+with_tools() { PATH=$venv/bin:$PATH "$@"; }
