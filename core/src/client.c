@@ -174,28 +174,21 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
 }
 
 hf_status hf_client_new_id(hf_client *client, char *id) {
-    pthread_mutex_lock(&client->mutex);
-    bool ok = true;
     if (client->random_left < 16) {
         /* In stock, because asking the system costs more than all else here. */
-        ok = hf_random(client->random, sizeof client->random);
-        client->random_left = ok ? sizeof client->random : 0;
+        if (!hf_random(client->random, sizeof client->random))
+            return hf_fail(HF_ENOMEM, "no random bytes from the system");
+        client->random_left = sizeof client->random;
     }
-    if (ok) {
-        client->random_left -= 16;
-        hf_hex(id, client->random + client->random_left, 16);
-        memset(client->random + client->random_left, 0, 16);
-    }
-    pthread_mutex_unlock(&client->mutex);
-    return ok ? HF_OK : hf_fail(HF_ENOMEM, "no random bytes from the system");
+    client->random_left -= 16;
+    hf_hex(id, client->random + client->random_left, 16);
+    memset(client->random + client->random_left, 0, 16);
+    return HF_OK;
 }
 
-int64_t hf_client_floor(hf_client *client, const hf_names *names) {
-    pthread_mutex_lock(&client->mutex);
+int64_t hf_client_floor(const hf_client *client, const hf_names *names) {
     size_t at = names->hash % BUCKETS;
-    int64_t floor = client->floors[at].hash == names->hash ? client->floors[at].fence : 0;
-    pthread_mutex_unlock(&client->mutex);
-    return floor;
+    return client->floors[at].hash == names->hash ? client->floors[at].fence : 0;
 }
 
 hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check) {
@@ -205,21 +198,21 @@ hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check) {
     return status;
 }
 
-bool hf_client_interrupted(const hf_client *client, bool interruptible) {
-    if (!interruptible && (client->interrupt == NULL || client->interrupt() == 0))
-        return false;
-    hf_fail(HF_EINTR, "a signal ended the wait");
-    return true;
+hf_status hf_client_listen(const hf_client *client, bool *listens) {
+    int answer = client->interrupt();
+    *listens = answer >= 0;
+    return answer > 0 ? hf_fail(HF_EINTR, "a signal ended the wait") : HF_OK;
 }
 
 hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
     struct pollfd fd = {.fd = client->closed_fd, .events = POLLIN};
+    bool listens = client->interrupt != NULL;
     int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
     if (ready > 0)
         return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-    if (ready < 0 && hf_client_interrupted(client, interruptible))
-        return HF_EINTR;
-    return HF_OK;
+    if (ready < 0 && interruptible)
+        return hf_fail(HF_EINTR, "a signal ended the wait");
+    return listens ? hf_client_listen(client, &listens) : HF_OK;
 }
 
 /* ----------------------------------------------------- Holds of a client */

@@ -87,15 +87,17 @@ bool hf_client_inherited(const hf_client *client);
 hf_client *hf_client_keep(hf_client *client);
 void hf_client_drop(hf_client *client);
 
-/* A new hold id: random, 32 hex digits and a NUL. */
+/* A new hold id: random, 32 hex digits and a NUL. With the mutex held. */
 hf_status hf_client_new_id(hf_client *client, char *id);
 
-int64_t hf_client_floor(hf_client *client, const hf_names *names);
+/* The highest fence of this name that was seen, or 0. With the mutex held. */
+int64_t hf_client_floor(const hf_client *client, const hf_names *names);
 
 /* Sleep; HF_ECANCELED when the client closes, HF_EINTR when a signal is to end it. */
 hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible);
-/* A signal came: is it to end the wait? Without the mutex. */
-bool hf_client_interrupted(const hf_client *client, bool interruptible);
+/* Let the language look for signals; HF_EINTR if one is to end the wait. Without
+ * the mutex. *listens: ask again. */
+hf_status hf_client_listen(const hf_client *client, bool *listens);
 
 /* Put a new hold on the list, and on the stack if keep. HF_ECANCELED if closed.
  * With the mutex held. */
@@ -131,10 +133,14 @@ void hf_release_request(hf_request *request, const hf_hold *hold, const hf_op *o
 void hf_cancel_request(hf_request *request, const hf_op *op);
 void hf_claim_request(hf_request *request, const hf_hold *hold);
 void hf_renew_request(hf_request *request, hf_hold *const *holds, size_t count);
-/* floor < 0: leave it out, it only hands on a free lock. */
-void hf_acquire_begin(hf_request *request, const hf_names *names, const char *const *ids,
+/* With an op it joins the queue. */
+void hf_acquire_request(hf_request *request, const hf_hold *hold, const hf_op *op, int64_t floor);
+/* What it answered: server us, TTL, state, and the two numbers of the state. */
+bool hf_acquire_reply(const redisReply *reply, const hf_hold *hold, int64_t numbers[5]);
+/* For several that wait; with none it only hands on a free lock. */
+void hf_recheck_begin(hf_request *request, const hf_names *names, const char *const *ids,
                       size_t count, int64_t floor, bool wait);
-void hf_acquire_add(hf_request *request, const hf_hold *hold, const hf_op *op);
+void hf_recheck_add(hf_request *request, const hf_hold *hold, const hf_op *op);
 
 /* Hand on a lock that was left free with more of its queue to skip; best effort. */
 void hf_kick(hf_client *client, const hf_names *names, int64_t deadline);

@@ -120,33 +120,63 @@ static void add_member(hf_request *request, const hf_op *op) {
 
 static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
 
-void hf_acquire_begin(hf_request *request, const hf_names *names, const char *const *ids,
-                      size_t count, int64_t floor, bool wait) {
-    hf_request_begin(request, &hf_script_acquire);
-    add_keys(request, names);
-    for (size_t i = 0; i < count; i++)
-        hf_request_dead(request, names, ids[i]);
-    hf_request_number(request, floor > 0 ? floor : 0);
-    hf_request_number(request, wait);
-}
-
-void hf_acquire_add(hf_request *request, const hf_hold *hold, const hf_op *op) {
+static void add_asker(hf_request *request, const hf_hold *hold) {
     hf_request_bytes(request, hold->id, HF_ID_LENGTH);
     hf_request_bytes(request, hold->owner, hold->owner_length);
     hf_request_number(request, on_the_wire(hold->lease_ms));
     hf_request_number(request, hold->reentrant);
+}
+
+void hf_acquire_request(hf_request *request, const hf_hold *hold, const hf_op *op, int64_t floor) {
+    hf_request_begin(request, &hf_script_acquire);
+    add_keys(request, hold->names);
+    hf_request_dead(request, hold->names, hold->id);
+    add_asker(request, hold);
+    hf_request_number(request, floor);
+    if (op != NULL) {
+        add_member(request, op);
+        hf_request_number(request, op->score);
+    }
+}
+
+bool hf_acquire_reply(const redisReply *reply, const hf_hold *hold, int64_t numbers[5]) {
+    if (reply->type != REDIS_REPLY_INTEGER)
+        return hf_reply_numbers(reply, numbers, 5);
+    /* Taken at once: the fence is the time, and the lease is whole. */
+    numbers[0] = numbers[3] = reply->integer;
+    numbers[1] = numbers[4] = hold->lease_ms;
+    numbers[2] = HF_REPLY_HELD;
+    return true;
+}
+
+void hf_recheck_begin(hf_request *request, const hf_names *names, const char *const *ids,
+                      size_t count, int64_t floor, bool wait) {
+    hf_request_begin(request, &hf_script_recheck);
+    add_keys(request, names);
+    for (size_t i = 0; i < count; i++)
+        hf_request_dead(request, names, ids[i]);
+    hf_request_number(request, floor);
+    hf_request_number(request, wait);
+}
+
+void hf_recheck_add(hf_request *request, const hf_hold *hold, const hf_op *op) {
+    add_asker(request, hold);
     add_member(request, op);
-    hf_request_number(request, op != NULL ? op->score : 0);
+    hf_request_number(request, op->score);
 }
 
 void hf_release_request(hf_request *request, const hf_hold *hold, const hf_op *op) {
+    bool bury = hold->bury || (op != NULL && op->asking > 0);
     hf_request_begin(request, &hf_script_release);
     add_keys(request, hold->names);
-    hf_request_dead(request, hold->names, hold->id);
+    if (bury)
+        hf_request_dead(request, hold->names, hold->id);
     hf_request_bytes(request, hold->id, HF_ID_LENGTH);
-    hf_request_number(request, hold->bury || (op != NULL && op->asking > 0));
-    hf_request_number(request, hold->pushed);
-    add_member(request, op);
+    if (bury || hold->pushed || op != NULL) {
+        hf_request_number(request, bury);
+        hf_request_number(request, hold->pushed);
+        add_member(request, op);
+    }
 }
 
 void hf_cancel_request(hf_request *request, const hf_op *op) {
@@ -186,7 +216,7 @@ void hf_renew_request(hf_request *request, hf_hold *const *holds, size_t count) 
 void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
     hf_request request;
     hf_answer answer;
-    hf_acquire_begin(&request, names, NULL, 0, 0, false);
+    hf_recheck_begin(&request, names, NULL, 0, 0, false);
     for (int64_t numbers[2] = {0, -2}; numbers[1] == -2;) {
         numbers[1] = 0;
         if (hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK) {

@@ -330,7 +330,7 @@ void hf_keeper_kick(hf_client *client, hf_names *names) {
     if (task == NULL)
         return;
     task->names = hf_names_keep(names);
-    hf_acquire_begin(&task->request, names, NULL, 0, -1, false);
+    hf_recheck_begin(&task->request, names, NULL, 0, 0, false);
     hf_task_submit(client, task, hf_after(hf_now(), PING_MS));
 }
 

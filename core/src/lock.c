@@ -144,16 +144,20 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
     hf_request request;
     hf_answer answer;
     int64_t numbers[5];
-    const char *id = hold->id;
-    hf_acquire_begin(&request, lock->names, &id, 1, hf_client_floor(lock->client, lock->names),
-                     false);
-    hf_acquire_add(&request, hold, NULL);
-    hf_status status = hf_transport_call(lock->client->transport, &request, deadline, &answer);
+    hf_client *client = lock->client;
+    pthread_mutex_lock(&client->mutex);
+    hf_status status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id(client, hold->id);
+    hf_acquire_request(&request, hold, NULL, hf_client_floor(client, lock->names));
+    pthread_mutex_unlock(&client->mutex);
+    if (status == HF_OK)
+        status = hf_transport_call(client->transport, &request, deadline, &answer);
+    else
+        answer.doubtful = false;
     hf_request_free(&request);
     hold->bury = hold->bury || answer.doubtful;
     if (status != HF_OK)
         return status;
-    bool good = hf_reply_numbers(answer.reply, numbers, 5);
+    bool good = hf_acquire_reply(answer.reply, hold, numbers);
     freeReplyObject(answer.reply);
     if (!good)
         return hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
@@ -207,8 +211,6 @@ static void heal(const hf_lock *lock, int64_t deadline) {
 /* One try, with all that a failed one has to see to. */
 static hf_status attempt(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
     hf_status status = hf_client_check(lock->client);
-    if (status == HF_OK && hold->id[0] == '\0')
-        status = hf_client_new_id(lock->client, hold->id);
     if (status == HF_OK)
         status = try_once(lock, hold, deadline, ttl_ms);
     if (status == HF_EBUSY && *ttl_ms == -1 && lock->heal)
@@ -261,19 +263,14 @@ static hf_status join(hf_client *client, hf_lock *lock, hf_op *op) {
     int64_t numbers[5];
     int64_t patience_ms = hf_transport_patience_ms(client->transport);
     int64_t left_ms = op->until == HF_NO_DEADLINE ? 0 : hf_until(op->until, hf_now());
-    const char *id = hold->id;
-    size_t at = hold->names->hash % BUCKETS;
-    int64_t floor =
-        client->floors[at].hash == hold->names->hash ? client->floors[at].fence : 0;
-    hf_acquire_begin(&request, hold->names, &id, 1, floor, true);
-    hf_acquire_add(&request, hold, op);
+    hf_acquire_request(&request, hold, op, hf_client_floor(client, hold->names));
     op->epoch = client->keeper.epoch;
     op->asking++;
     pthread_mutex_unlock(&client->mutex);
     hf_status status = hf_transport_call(client->transport, &request,
                                          hf_after(hf_now(), left_ms + patience_ms), &answer);
     hf_request_free(&request);
-    bool good = status == HF_OK && hf_reply_numbers(answer.reply, numbers, 5);
+    bool good = status == HF_OK && hf_acquire_reply(answer.reply, hold, numbers);
     if (status == HF_OK) {
         freeReplyObject(answer.reply);
         if (!good)
@@ -385,18 +382,21 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
                          hf_after(hf_now(), left + hf_transport_patience_ms(client->transport)),
                          &ttl_ms);
     }
-    if (status == HF_EBUSY && hold->id[0] == '\0')
-        status = hf_client_new_id(client, hold->id) == HF_OK ? HF_EBUSY : HF_ENOMEM;
     if (status != HF_EBUSY)
         return status;
     pthread_mutex_lock(&client->mutex);
-    status = hf_keeper_start(client);
+    status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id(client, hold->id);
+    if (status == HF_OK)
+        status = hf_keeper_start(client);
     if (status == HF_OK && !keeper->wanted && keeper->mode != HF_POLLING) {
         keeper->wanted = true;
         hf_keeper_wake(client);
     }
     hf_op *op = status == HF_OK ? hf_op_new(client, hold, timeout_ms, until, true) : NULL;
-    status = op != NULL ? wait_in_queue(client, lock, op, interruptible) : HF_ENOMEM;
+    if (op != NULL)
+        status = wait_in_queue(client, lock, op, interruptible);
+    else if (status == HF_OK)
+        status = HF_ENOMEM;
     if (op != NULL) {
         hf_op_leave(client, op);
         hf_op_free(client, op);
@@ -561,11 +561,11 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     hf_client *client = lock->client;
     hf_keeper *keeper = &client->keeper;
     hold->kept = (flags & HF_KEEP) != 0;
-    status = hf_client_new_id(client, hold->id);
-    if (status == HF_OK && hf_client_fd(client) < 0)
-        status = HF_ENOMEM;
+    status = hf_client_fd(client) >= 0 ? HF_OK : HF_ENOMEM;
     hf_op *op = NULL;
     pthread_mutex_lock(&client->mutex);
+    if (status == HF_OK)
+        status = hf_client_new_id(client, hold->id);
     if (status == HF_OK) {
         op = hf_op_new(client, hold, timeout_ms, hf_after(hf_now(), timeout_ms), false);
         status = op != NULL ? HF_OK : HF_ENOMEM;

@@ -13,6 +13,8 @@
  * that never expires would else hang it. */
 #define RECHECK_MS 3000
 #define RECHECK_OPS 100
+/* How soon a signal is noticed that came just before a wait began to sleep. */
+#define SIGNAL_MS 50
 
 #define LIST_OF(t) ((hf_list *)((char *)(t) - offsetof(hf_list, timer)))
 #define OP_OF(t) ((hf_op *)((char *)(t) - offsetof(hf_op, timer)))
@@ -435,12 +437,10 @@ static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
     task->ids = ids;
     task->count = count;
     task->names = hf_names_keep(list->names);
-    size_t slot = list->names->hash % BUCKETS;
-    int64_t floor =
-        client->floors[slot].hash == list->names->hash ? client->floors[slot].fence : 0;
-    hf_acquire_begin(&task->request, list->names, listed, count, floor, !polling);
+    hf_recheck_begin(&task->request, list->names, listed, count,
+                     hf_client_floor(client, list->names), !polling);
     for (size_t i = 0; i < count; i++) {
-        hf_acquire_add(&task->request, ops[i]->hold, ops[i]);
+        hf_recheck_add(&task->request, ops[i]->hold, ops[i]);
         ops[i]->epoch = keeper->epoch;
         ops[i]->asking++;
     }
@@ -604,6 +604,7 @@ void hf_channel_lost(hf_client *client) {
 hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible) {
     hf_keeper *keeper = &client->keeper;
     hf_status status = HF_OK;
+    bool listens = client->interrupt != NULL; /* for signals that came before the poll */
     for (;;) {
         if (op->done)
             break;
@@ -624,6 +625,8 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             if (left > 3600000)
                 left = 3600000;
         }
+        if (listens && (left < 0 || left > SIGNAL_MS))
+            left = SIGNAL_MS;
         if (keeper->reader == NULL) {
             keeper->reader = op;
             if (keeper->watching) {
@@ -638,8 +641,10 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
                                  .events = POLLIN}};
         pthread_mutex_unlock(&client->mutex);
         int ready = poll(fds, 2, (int)left);
-        if (ready < 0 && errno == EINTR && hf_client_interrupted(client, interruptible))
-            status = HF_EINTR;
+        if (ready < 0 && errno == EINTR && interruptible)
+            status = hf_fail(HF_EINTR, "a signal ended the wait");
+        if (ready <= 0 && listens)
+            status = hf_client_listen(client, &listens);
         pthread_mutex_lock(&client->mutex);
         if (status != HF_OK)
             break;

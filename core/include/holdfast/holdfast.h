@@ -201,14 +201,17 @@ HF_API void hf_client_close(hf_client *client);
 HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
                                  size_t capacity);
 
-/** Asked on a waiting thread that a signal interrupted: 0 to go on, else to end the wait. */
+/**
+ * Asked on a thread while it waits: is a signal to end the wait? 0: not now;
+ * above 0: yes; below 0: never on this thread, do not ask again in this wait.
+ */
 typedef int (*hf_interrupt)(void);
 
 /**
- * Have `check` asked when a signal interrupts a wait, so that a language can run
- * its handlers without losing its place in the queue. It is called on the
- * waiting thread, with nothing of the client's locked; if it answers other than
- * 0, the wait ends with HF_EINTR and nothing is held.
+ * Have `check` asked on waiting threads whenever a signal came, and every 50 ms
+ * for those that came just before, so that a language can run its handlers
+ * without losing its place in the queue. It is called with nothing of the
+ * client's locked; if it says so, the wait ends with HF_EINTR and nothing is held.
  *
  * @param check  NULL: none (the default).
  * @retval HF_OK

@@ -21,10 +21,10 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
-local stored = redis.call('MGET', F)[1]
+local stored = redis.call('GET', F)
 --@include _fence.lua
 --@include _grant.lua
 if exists then redis.call('DEL', K) end
 if exists and mark then remember(last) end
-local _, more = grant({})
+local _, more = grant({}, not exists and mark)
 return more and 2 or 1

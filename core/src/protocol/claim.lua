@@ -11,7 +11,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
-local stored = redis.call('MGET', F)[1]
+local stored = redis.call('GET', F)
 --@include _fence.lua
 --@include _live.lua
 --@include _renew.lua
