@@ -1,0 +1,51 @@
+"""Holdfast: a distributed lock on Redis.
+
+client = holdfast.connect("redis://localhost")
+lock = client.lock("stock")
+with lock as hold:
+    write(hold.fence)
+"""
+
+from ._client import Client, connect
+from ._errors import (
+    AuthenticationError,
+    ClosedError,
+    ConnectError,
+    ForkedError,
+    LockError,
+    LockLost,
+    LockNotOwnedError,
+    LockTimeout,
+    LockUnknown,
+    ProtocolError,
+    ServerError,
+    UnsupportedError,
+)
+from ._holdfast import hf_version
+from ._lock import Hold, Lock, LockInfo
+
+__version__ = hf_version()
+
+__all__ = [
+    "AuthenticationError",
+    "Client",
+    "ClosedError",
+    "ConnectError",
+    "ForkedError",
+    "Hold",
+    "Lock",
+    "LockError",
+    "LockInfo",
+    "LockLost",
+    "LockNotOwnedError",
+    "LockTimeout",
+    "LockUnknown",
+    "ProtocolError",
+    "ServerError",
+    "UnsupportedError",
+    "connect",
+]
+
+# In tracebacks and pickles they stand where users import them from.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

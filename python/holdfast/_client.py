@@ -1,0 +1,133 @@
+"""The client: a connection pool and what is held through it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from types import EllipsisType, TracebackType
+from typing import final
+
+from . import _holdfast, _native
+from ._arguments import duration
+from ._errors import ClosedError
+from ._lock import Lock
+
+_SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
+
+
+@final
+class Client:
+    """A connection pool and what is held through it; connect() makes it.
+
+    Every method may be called from any thread. A context manager, which closes. After a fork the
+    child opens a client of its own on its next use; what the parent holds stays the parent's.
+    """
+
+    def __init__(self, url: str, connect_timeout: float, command_timeout: float) -> None:
+        """Only connect() makes clients."""
+        # What belongs to which process. Empty once closed.
+        self._handles: dict[int, _holdfast.Client] = {}
+        if not isinstance(url, str):
+            raise TypeError(f"url must be str, not {type(url).__name__}")
+        if "\0" in url:
+            raise ValueError("a URL has no NUL")
+        options = _native.hf_client_options()
+        options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
+        options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
+        self._url = url
+        self._options = options
+        self._handles[os.getpid()] = self._open()
+
+    def _open(self) -> _holdfast.Client:
+        return _holdfast.hf_client_open(self._url, self._options.this)
+
+    def _here(self) -> _holdfast.Client:
+        """Give this process's handle."""
+        here = os.getpid()
+        if here not in self._handles:
+            if not self._handles:
+                raise ClosedError("the client is closed")
+            opened = self._open()
+            if self._handles.setdefault(here, opened) is not opened:  # another thread was first
+                _holdfast.hf_client_close(opened)
+        return self._handles[here]
+
+    def lock(
+        self,
+        name: str | bytes,
+        lease: float | EllipsisType | None = ...,
+        renew: bool | None = None,
+        reentrant: bool = True,
+        owner: str | bytes | None = None,
+    ) -> Lock:
+        """Make a Lock for a name. Sends nothing.
+
+        name       1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes are kept as given.
+        lease      Seconds after which a hold ends unless renewed, 0.01 to ten years; None:
+                   never. Not given: 10 seconds, renewed until released.
+        renew      Renew holds until they are released; by default only if no lease is given.
+        reentrant  May an owner that holds the lock acquire it again? With False and no owner
+                   every acquire is for itself, and any thread may release, as with
+                   threading.Lock.
+        owner      Who acquires, in place of the calling thread; 1 to 4096 bytes. Equal owners
+                   are one owner everywhere: "worker" on ten hosts excludes nothing.
+
+        Raises ValueError and TypeError for wrong arguments, and ClosedError.
+        """
+        options = _native.hf_lock_options()
+        if lease is None:
+            options.lease_ms = _holdfast.HF_NEVER
+        elif not isinstance(lease, EllipsisType):
+            options.lease_ms = duration("lease", lease)
+        options.renew = _SWITCH[renew]
+        options.reentrant = _SWITCH[bool(reentrant)]
+        return Lock(self, name, owner, options)
+
+    def close(self) -> None:
+        """Close the client: waiting calls raise ClosedError, and what it holds is released.
+
+        Blocks for at most one command_timeout. Its locks and holds then raise ClosedError. To
+        close twice does nothing.
+        """
+        while self._handles:
+            _, handle = self._handles.popitem()
+            _holdfast.hf_client_close(handle)
+
+    def __enter__(self) -> Client:
+        """Give the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Warn. To close would release what may still be in use."""
+        if self._handles:
+            warnings.warn(
+                f"{self!r} was dropped without close()", ResourceWarning, stacklevel=2, source=self
+            )
+
+    def __repr__(self) -> str:
+        """Say whether it is open; the URL may have a password."""
+        return f"<{'open' if self._handles else 'closed'} holdfast.Client object at {id(self):#x}>"
+
+
+def connect(url: str, *, connect_timeout: float = 2.0, command_timeout: float = 2.0) -> Client:
+    """Open a client: connect, log in, and see that the server is Redis 6.2 or newer.
+
+    url              `redis://[[user]:password@]host[:port][/database]` or
+                     `unix://[[user]:password@]/path/to/socket[?db=database]`; percent-encode
+                     what is special in a URL.
+    connect_timeout  Seconds to reach the server and log in.
+    command_timeout  Seconds for the answer to one command.
+
+    Raises ValueError for a wrong URL or timeout, UnsupportedError, ConnectError,
+    AuthenticationError, ServerError, ProtocolError.
+    """
+    return Client(url, connect_timeout, command_timeout)

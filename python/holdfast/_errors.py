@@ -1,0 +1,85 @@
+"""The exceptions, and the one table that makes them from the core's statuses."""
+
+from __future__ import annotations
+
+from . import _holdfast
+
+
+class LockError(Exception):
+    """Whatever goes wrong with a lock, other than a wrong argument or no memory."""
+
+
+class LockTimeout(LockError, TimeoutError):
+    """Others kept the lock for the whole timeout. Nothing is held, nothing is left behind."""
+
+
+class LockNotOwnedError(LockError, RuntimeError):
+    """The caller does not hold the lock. Nothing was changed."""
+
+
+class LockLost(LockNotOwnedError):
+    """The hold was lost before: its lease ended, or its key was taken away.
+
+    Somebody else may have held the lock since. What was done under it may have to be undone,
+    unless the resource checked the fence.
+    """
+
+
+class LockUnknown(LockError):
+    """The answer was lost with its connection: the request was carried out, or it was not.
+
+    After an acquire: do not enter. What may be held by nobody who knows ends with its lease.
+    """
+
+
+class ClosedError(LockError):
+    """The client is closed, or was closed while the call waited. Nothing is held."""
+
+
+class ForkedError(LockError):
+    """The hold belongs to the process that this one was forked from."""
+
+
+class ConnectError(LockError, ConnectionError):
+    """The server cannot be reached. Nothing was done."""
+
+
+class AuthenticationError(LockError):
+    """The server refused the user or the password."""
+
+
+class ServerError(LockError):
+    """The server answered with an error. Nothing was done."""
+
+
+class ProtocolError(LockError):
+    """What answered does not speak the Redis protocol, or answers nonsense."""
+
+
+class UnsupportedError(LockError):
+    """The server is too old, or the address names what is not supported."""
+
+
+_CLASSES: dict[int, type[Exception]] = {
+    _holdfast.HF_EINVAL: ValueError,
+    _holdfast.HF_ENOMEM: MemoryError,
+    _holdfast.HF_EBUSY: LockTimeout,
+    _holdfast.HF_ETIMEOUT: LockTimeout,
+    _holdfast.HF_ENOTHELD: LockNotOwnedError,
+    _holdfast.HF_ELOST: LockLost,
+    _holdfast.HF_EUNKNOWN: LockUnknown,
+    _holdfast.HF_ECANCELED: ClosedError,
+    _holdfast.HF_EINTR: InterruptedError,  # never leaves this package
+    _holdfast.HF_ECONNECT: ConnectError,
+    _holdfast.HF_EAUTH: AuthenticationError,
+    _holdfast.HF_ESERVER: ServerError,
+    _holdfast.HF_EPROTOCOL: ProtocolError,
+    _holdfast.HF_EUNSUPPORTED: UnsupportedError,
+    _holdfast.HF_ECLOSED: ClosedError,
+    _holdfast.HF_EFORKED: ForkedError,
+}
+
+
+def error(status: int, message: str) -> Exception:
+    """Make the exception for a status. The extension calls this."""
+    return _CLASSES.get(status, LockError)(message)

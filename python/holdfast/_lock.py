@@ -1,0 +1,401 @@
+"""Locks and what one gets from acquiring them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar, final
+
+from . import _holdfast, _native
+from ._arguments import duration, encoded, patience
+from ._errors import ForkedError, LockError, LockTimeout
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+Result = TypeVar("Result")
+
+
+def _flags(flags: int) -> _native.hf_acquire_options:
+    options = _native.hf_acquire_options()
+    options.flags = flags
+    return options
+
+
+# The core only reads them, so all acquires share them; the proxies keep them alive.
+_loose = _flags(_holdfast.HF_INTERRUPTIBLE)
+_kept = _flags(_holdfast.HF_INTERRUPTIBLE | _holdfast.HF_KEEP)
+
+_STATES = {
+    _holdfast.HF_HELD: "held",
+    _holdfast.HF_LOST: "lost",
+    _holdfast.HF_RELEASED: "released",
+}
+
+
+def _longest(milliseconds: int) -> int:
+    """Give what of a wait may be done in one go.
+
+    In the main thread, which runs the handlers of signals, that is not much: a signal ends a
+    wait, but it may come just before it, or to another thread. While the core polls nothing is
+    lost by that; a place in a queue would be.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return milliseconds
+    return min(milliseconds, 50) if milliseconds >= 0 else 50
+
+
+def _seconds(milliseconds: int) -> float | None:
+    return None if milliseconds == _holdfast.HF_NEVER else milliseconds / 1000
+
+
+def _release(release: Callable[[], None], raised: BaseException | None) -> None:
+    """Leave a `with` block; what the body raised is not hidden by what the release raises."""
+    try:
+        release()
+    except LockError as failed:
+        if raised is None:
+            raise
+        if hasattr(raised, "add_note"):  # since Python 3.11
+            raised.add_note(f"Leaving the lock failed too: {type(failed).__name__}: {failed}")
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """What a lock looked like on the server."""
+
+    held: bool
+    """Does anybody hold it, this library or another?"""
+    foreign: bool
+    """Is what holds it no lock of this library?"""
+    owner: str | None
+    """The holder, UTF-8 with surrogate escapes; None if free or foreign."""
+    count: int
+    """How often its owner holds it; 0 if free or foreign."""
+    fence: int
+    """The holder's fence; 0 if free or foreign."""
+    remaining: float | None
+    """Seconds until the last of its holds ends; None if never, 0 if free."""
+    waiters: int
+    """How many acquires stand in the queue."""
+
+
+@final
+class Hold:
+    """One successful acquire.
+
+    Every method may be called from any thread. A context manager, which releases:
+
+        with lock.hold(timeout=5) as hold:
+            write(hold.fence)
+
+    A hold that is dropped is not released: it ends with its lease. Those from Lock.hold() then
+    warn, with ResourceWarning.
+    """
+
+    __slots__ = ("__weakref__", "_handle", "_lock", "_loose")
+
+    def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool) -> None:
+        """Only Lock makes holds."""
+        self._lock = lock  # which keeps the client open
+        self._handle = handle
+        self._loose = loose
+
+    @property
+    def fence(self) -> int:
+        """The fencing token: larger than that of every hold of this name before it.
+
+        Nested holds of one owner have the same. Give it to the resource and let it refuse
+        smaller ones: this protects when all else fails.
+        """
+        return _holdfast.hf_hold_fence(self._handle)
+
+    @property
+    def remaining(self) -> float | None:
+        """For how many seconds the hold is certain to last; None: without end; 0: it is over."""
+        return _seconds(_holdfast.hf_hold_remaining_ms(self._handle))
+
+    @property
+    def state(self) -> str:
+        """Any of "held", "lost" and "released", as far as this process knows. Asks nobody."""
+        return _STATES[_holdfast.hf_hold_state(self._handle)]
+
+    @property
+    def valid(self) -> bool:
+        """Is it still held, as far as this process knows? Asks nobody."""
+        return self.state == "held"
+
+    def release(self) -> None:
+        """Release the hold. One round trip.
+
+        Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
+        LockUnknown if the answer was lost, ConnectError and its like if the server was not
+        reached; in all of these it ends with its lease at the latest.
+        """
+        _holdfast.hf_hold_release(self._handle)
+
+    def renew(self) -> None:
+        """Make the hold last its lease again, counted from now. One round trip.
+
+        Raises LockNotOwnedError if it was released, LockLost if it is lost; after any other
+        LockError it lasts at least as long as before.
+        """
+        _holdfast.hf_hold_renew(self._handle)
+
+    def extend(self, seconds: float | None, replace: bool = False) -> None:
+        """Make the hold last so many seconds longer than it would have. One round trip.
+
+        With replace: exactly so many seconds from now, which may be shorter; later renewals
+        keep to it, and None is without end. Raises ValueError for a duration that cannot be,
+        and all that renew() raises.
+        """
+        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+        _holdfast.hf_hold_extend(self._handle, lasting, bool(replace))
+
+    def check(self) -> None:
+        """Ask the server whether the hold still stands. One round trip; raises as renew()."""
+        _holdfast.hf_hold_check(self._handle)
+
+    def __enter__(self) -> Hold:
+        """Give the hold itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release it, unless the body did."""
+        if self.state != "released":
+            _release(self.release, raised)
+
+    def __del__(self) -> None:
+        """Warn. To release could end a section that is still running."""
+        if self._loose and self.valid:
+            warnings.warn(
+                f"{self!r} was dropped without release(); it ends with its lease",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def __repr__(self) -> str:
+        """Say the state and the fence. Asks nobody."""
+        return (
+            f"<{self.state} holdfast.Hold object name={self._lock.name!r} fence={self.fence}"
+            f" at {id(self):#x}>"
+        )
+
+
+class Lock:
+    """A name to lock, with its options; Client.lock() makes it.
+
+    Stands in for a threading.RLock, or without `reentrant` for a threading.Lock:
+
+        with lock as hold: ...            # waits for ever
+
+        if lock.acquire(timeout=5):       # real bools
+            try: ...
+            finally: lock.release()
+
+    The client keeps what these two forms acquire, newest last, for every name and owner, so any
+    Lock object with the same name may release it. hold() gives a hold into the caller's hands
+    instead, which release() does not know of.
+
+    Every method may be called from any thread. The owner is the calling thread, or the `owner`
+    given here or in a call. Equal owners are one owner everywhere: "worker" on ten hosts
+    excludes nothing.
+
+    After a fork the child's locks work, through a client of its own, and hold nothing.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_client",
+        "_handle",
+        "_name",
+        "_options",
+        "_owner",
+        "name",
+        "owner",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        name: str | bytes,
+        owner: str | bytes | None,
+        options: _native.hf_lock_options,
+    ) -> None:
+        """Only Client.lock() makes locks."""
+        self.name = name
+        self.owner = owner
+        self._name = encoded("name", name)
+        self._owner = None if owner is None else encoded("owner", owner)
+        self._options = options
+        self._client = client
+        self._handle = self._open()
+
+    def _open(self) -> _holdfast.Lock:
+        return _holdfast.hf_lock_open(
+            self._client._here(), self._name, self._owner, self._options.this
+        )
+
+    def _call(self, function: Callable[..., Result], *arguments: object) -> Result:
+        try:
+            return function(self._handle, *arguments)
+        except ForkedError:
+            self._handle = self._open()
+            return function(self._handle, *arguments)
+
+    def _acquire(self, milliseconds: int, owner: str | bytes | None, loose: bool) -> Hold:
+        who = None if owner is None else encoded("owner", owner)
+        options = (_loose if loose else _kept).this
+        began = time.monotonic()
+        left = milliseconds
+        got: list[_holdfast.Hold] = []
+        try:
+            while True:
+                wait = _longest(left)
+                try:
+                    self._call(_holdfast.hf_lock_acquire_as, who, wait, options, got)
+                    return Hold(self, got[0], loose)
+                except InterruptedError:
+                    pass  # Python runs the signal's handler, which may raise
+                except LockTimeout:
+                    if wait == left:
+                        raise LockTimeout(
+                            f"{self.name!r} was held by others for {milliseconds / 1000} s"
+                        ) from None
+                if milliseconds > 0:
+                    left = max(milliseconds - int((time.monotonic() - began) * 1000), 0)
+        except BaseException:
+            # A signal's handler may also raise just after it was acquired.
+            for handle in got:
+                with contextlib.suppress(LockError):
+                    _holdfast.hf_hold_release(handle)
+            raise
+
+    def acquire(
+        self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
+    ) -> bool:
+        """Acquire as threading.RLock does; release() as often.
+
+        blocking  False tries once.
+        timeout   Seconds; -1 waits without limit.
+        owner     Who acquires, in place of the lock's own; then release(owner=...) too. Equal
+                  owners are one owner everywhere: "worker" on ten hosts excludes nothing.
+
+        Answers True when held, False when others kept it. Raises what RLock raises for wrong
+        arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost (do
+        not enter), ConnectError and its like, and ClosedError. Ctrl-C ends the wait.
+        """
+        try:
+            self._acquire(patience(blocking, timeout), owner, loose=False)
+        except LockTimeout:
+            return False
+        return True
+
+    def release(self, *, owner: str | bytes | None = None) -> None:
+        """Release what the caller acquired last, with acquire() or `with`. One round trip.
+
+        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
+               hosts excludes nothing.
+
+        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold it: then nothing
+        was changed. Else as Hold.release().
+        """
+        who = None if owner is None else encoded("owner", owner)
+        self._call(_holdfast.hf_lock_release_as, who)
+
+    def __enter__(self) -> Hold:
+        """Acquire, waiting without limit."""
+        return self._acquire(_holdfast.HF_FOREVER, None, loose=False)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release."""
+        _release(self.release, raised)
+
+    def hold(self, timeout: float | None = None, *, owner: str | bytes | None = None) -> Hold:
+        """Acquire, and give the hold into the caller's hands; any thread may release it.
+
+        timeout  Seconds; 0 tries once; None or -1 waits without limit.
+        owner    Who acquires, in place of the lock's own. Equal owners are one owner
+                 everywhere: "worker" on ten hosts excludes nothing.
+
+        Raises LockTimeout, a TimeoutError, if others kept it; else as acquire().
+        """
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        return self._acquire(milliseconds, owner, loose=True)
+
+    def count(self, *, owner: str | bytes | None = None) -> int:
+        """Say how often release() would succeed for this caller. Asks nobody.
+
+        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
+               hosts excludes nothing.
+        """
+        who = None if owner is None else encoded("owner", owner)
+        return _holdfast.hf_lock_count_as(self._handle, who)
+
+    def owned(self, *, owner: str | bytes | None = None) -> bool:
+        """Say whether release() would succeed for this caller. Asks nobody.
+
+        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
+               hosts excludes nothing.
+        """
+        return self.count(owner=owner) > 0
+
+    def locked(self) -> bool:
+        """Ask the server whether anybody holds it. One round trip; raises as inspect()."""
+        return self.inspect().held
+
+    def inspect(self) -> LockInfo:
+        """Look at the lock, whoever holds it. One round trip; changes nothing.
+
+        What it tells is past when it is read: do not decide by it whether to enter. Raises
+        ConnectError and its like, and ClosedError.
+        """
+        info = _native.hf_lock_info()
+        owner = self._call(_holdfast.hf_lock_inspect, info.this)
+        ours = info.held and not info.foreign
+        return LockInfo(
+            bool(info.held),
+            bool(info.foreign),
+            owner.decode("utf-8", "surrogateescape") if ours else None,
+            info.count,
+            info.fence,
+            _seconds(info.remaining_ms),
+            info.waiters,
+        )
+
+    def force_release(self, fence: int, *, foreign: bool = False) -> None:
+        """Take the lock away from its holder, whoever that is. For operators. One round trip.
+
+        fence    The victim's, from inspect(): if another holds the lock by now, nothing happens.
+        foreign  Also delete another library's lock, whose fence is 0.
+
+        Its holder finds out at its next renewal or check; until then only the fence protects.
+        Not an error on a free lock. Raises LockNotOwnedError if another fence holds it or it is
+        foreign; else as inspect(), and LockUnknown.
+        """
+        flags = _holdfast.HF_BREAK_FOREIGN if foreign else 0
+        self._call(_holdfast.hf_lock_break, fence, flags)
+
+    def __repr__(self) -> str:
+        """Say what this caller holds, as threading.RLock does. Asks nobody."""
+        count = self.count()
+        return (
+            f"<{'locked' if count else 'unlocked'} holdfast.Lock object name={self.name!r}"
+            f" owner={self.owner!r} count={count} at {id(self):#x}>"
+        )

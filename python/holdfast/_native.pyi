@@ -1,0 +1,29 @@
+# What of SWIG's own module the package uses: the structs of holdfast.h. Importing it also tells
+# the extension how to give locks and holds back.
+
+class hf_client_options:  # noqa: N801
+    this: object
+    idle_connections: int
+    connect_timeout_ms: int
+    command_timeout_ms: int
+
+class hf_lock_options:  # noqa: N801
+    this: object
+    renew: int
+    lease_ms: int
+    reentrant: int
+
+class hf_acquire_options:  # noqa: N801
+    this: object
+    flags: int
+    lease_ms: int
+    renew: int
+
+class hf_lock_info:  # noqa: N801
+    this: object
+    held: int
+    foreign: int
+    count: int
+    fence: int
+    remaining_ms: int
+    waiters: int

@@ -1,0 +1,117 @@
+"""A real Redis for every test: the one that tests/with-redis starts, here or around pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import redis
+
+import holdfast
+
+SERVER = """
+echo $HOLDFAST_TEST_URL
+echo $HOLDFAST_TEST_UNIX_URL
+cat >/dev/null
+"""
+
+
+class Server(NamedTuple):
+    """The same server, by its two addresses."""
+
+    tcp: str
+    unix: str
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    if "HOLDFAST_TEST_URL" in os.environ:
+        tcp = os.environ["HOLDFAST_TEST_URL"]
+        yield Server(tcp, os.environ.get("HOLDFAST_TEST_UNIX_URL", tcp))
+        return
+    # It ends with its input, so also if this process is killed.
+    started = subprocess.Popen(
+        [Path(__file__).parents[1] / "with-redis", "sh", "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the tests
+        text=True,
+    )
+    with started:
+        assert started.stdout is not None
+        yield Server(started.stdout.readline().strip(), started.stdout.readline().strip())
+        started.communicate(timeout=20)
+
+
+@pytest.fixture
+def raw(server: Server) -> Iterator[redis.Redis]:
+    """Looks at the server without the library."""
+    with redis.Redis.from_url(server.tcp) as connection:
+        yield connection
+
+
+@pytest.fixture
+def name() -> str:
+    return f"test:{uuid.uuid4()}"
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[holdfast.Client]:
+    with holdfast.connect(server.tcp) as client:
+        yield client
+
+
+@pytest.fixture
+def lock(client: holdfast.Client, name: str) -> holdfast.Lock:
+    return client.lock(name)
+
+
+@pytest.fixture
+def stranger(client: holdfast.Client, name: str) -> holdfast.Lock:
+    """The same lock, for another owner."""
+    return client.lock(name, owner="stranger")
+
+
+def until(true: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until it is true; it must be so in good time."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+class Thread(threading.Thread):
+    """A thread whose result, or exception, join() hands over."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._error: BaseException | None = None
+        self.result: object = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:
+            self._error = error
+
+    def finish(self) -> object:
+        """Wait for the end of the work."""
+        self.join(20)
+        assert not self.is_alive(), "the thread has not ended"
+        if self._error is not None:
+            raise self._error
+        return self.result
+
+
+def elsewhere(work: Callable[[], object]) -> object:
+    """Do it in another thread, and wait for the end of it."""
+    return Thread(work).finish()

@@ -1,0 +1,163 @@
+"""Names, owners and leases, good and bad."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+
+STRANGE = [
+    b"NUL\0inside",
+    b"\0",
+    b" ",
+    b" spaces and\ttabs\r\n",
+    b"\xff\xfe not UTF-8 \x80",
+    "Müller 鍵 🔒".encode(),
+    b"{tag} and {another}",
+    b"}{",
+    b"percent %s %00 %n",
+    b"x" * 4096,
+]
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_names_are_kept_byte_for_byte(
+    strange: bytes, client: holdfast.Client, raw: redis.Redis
+) -> None:
+    lock = client.lock(strange)
+    as_text = client.lock(strange.decode("utf-8", "surrogateescape"))
+    with lock as hold:
+        assert raw.exists(strange)
+        assert as_text.inspect().fence == hold.fence
+        assert as_text.acquire(owner="another", blocking=False) is False
+        repr(lock)
+        repr(hold)
+    assert not raw.exists(strange)
+    assert lock.name == strange
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_owners_are_kept_byte_for_byte(
+    strange: bytes, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    lock = client.lock(name, owner=strange)
+    with lock:
+        assert raw.hget(name, "hf1") == strange
+        owner = lock.inspect().owner
+        assert owner is not None
+        assert owner.encode("utf-8", "surrogateescape") == strange
+        assert client.lock(name, owner=owner).acquire(blocking=False) is True
+
+
+@pytest.mark.parametrize("wrong", ["", b"", "x" * 4097, "ü" * 2049, b"x" * 4097])
+def test_names_and_owners_must_be_of_1_to_4096_bytes(
+    wrong: str | bytes, client: holdfast.Client, lock: holdfast.Lock, name: str
+) -> None:
+    with pytest.raises(ValueError, match=r"name (is empty|.*4096)"):
+        client.lock(wrong)
+    with pytest.raises(ValueError, match=r"owner.*4096"):
+        client.lock(name, owner=wrong)
+    for call in (lock.acquire, lock.hold, lock.release):
+        with pytest.raises(ValueError, match=r"owner.*4096"):
+            call(owner=wrong)
+    assert not lock.locked()
+
+
+@pytest.mark.parametrize("wrong", [None, 1, bytearray(b"x"), memoryview(b"x"), ["x"]])
+def test_names_and_owners_must_be_str_or_bytes(
+    wrong: Any, client: holdfast.Client, lock: holdfast.Lock, name: str
+) -> None:
+    with pytest.raises(TypeError, match="name must be str or bytes"):
+        client.lock(wrong)
+    if wrong is not None:
+        with pytest.raises(TypeError, match="owner must be str or bytes"):
+            client.lock(name, owner=wrong)
+        with pytest.raises(TypeError, match="owner must be str or bytes"):
+            lock.acquire(owner=wrong)
+
+
+def test_a_lone_surrogate_is_no_text(client: holdfast.Client) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        client.lock("\ud800")
+
+
+@pytest.mark.parametrize("reserved", ["x:hf1:q", "{x}x:hf1:f", "x:hf12:d", ":hf1:q"])
+def test_names_of_the_locks_own_keys_are_refused(reserved: str, client: holdfast.Client) -> None:
+    with pytest.raises(ValueError, match=":hf"):
+        client.lock(reserved)
+
+
+@pytest.mark.parametrize("allowed", ["x:hf1:qq", "x:hf:q", "hf1:q", "x:hf1:", "x:hf1:1"])
+def test_names_that_only_look_like_the_locks_own_keys_are_allowed(
+    allowed: str, client: holdfast.Client
+) -> None:
+    with client.lock(allowed):
+        pass
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(0, 0.0, -0.0, -1, -0.001, -10, 0.009, 0.00999, False),
+        *(315_360_001, 1e18, 1e300, 10**30, NAN, INFINITY, -INFINITY),
+    ],
+)
+def test_a_lease_must_be_from_10_ms_to_10_years(
+    wrong: float, client: holdfast.Client, name: str
+) -> None:
+    with pytest.raises(ValueError, match=r"lease must be from 0\.01 to 315360000 seconds"):
+        client.lock(name, lease=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["10", b"10", [10], object()])
+def test_a_lease_must_be_a_number(wrong: Any, client: holdfast.Client, name: str) -> None:
+    with pytest.raises(TypeError, match="number"):
+        client.lock(name, lease=wrong)
+
+
+@pytest.mark.parametrize("lease", [10, 0.5, 315_360_000, Decimal("2.5"), None, ...])
+def test_a_lease_is_kept(lease: Any, client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    with client.lock(name, lease=lease):
+        asked = {None: -1, ...: 10_000}.get(lease) or int(lease * 1000)
+        assert asked - 400 < raw.pttl(name) <= asked
+
+
+def test_the_shortest_lease_is_10_ms(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, lease=0.01)
+    try:
+        with lock as hold:
+            assert hold.fence > 0
+    except holdfast.LockLost:
+        pass  # on a busy machine
+
+
+def test_the_lock_knows_what_it_was_given(client: holdfast.Client) -> None:
+    lock = client.lock("a name", owner=b"an owner")
+    assert (lock.name, lock.owner) == ("a name", b"an owner")
+    assert client.lock(b"a name").owner is None
+    with pytest.raises(AttributeError):
+        lock.lease = 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wrong", ["5", [], object()])
+def test_a_timeout_must_be_a_number(wrong: Any, lock: holdfast.Lock) -> None:
+    with pytest.raises(TypeError):
+        lock.acquire(timeout=wrong)
+    with pytest.raises(TypeError):
+        lock.hold(timeout=wrong)
+    assert not lock.locked()
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**63, -(2**63) - 1])
+def test_a_fence_that_cannot_be_breaks_nothing(wrong: int, lock: holdfast.Lock) -> None:
+    with lock as hold:
+        with pytest.raises((ValueError, OverflowError)):
+            lock.force_release(wrong)
+        hold.check()

@@ -1,0 +1,292 @@
+"""Addresses and servers, good and bad, each with its own clear error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+import fake
+import holdfast
+from conftest import Server
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost",
+        "localhost:6379",
+        "redis:",
+        "redis:/localhost",
+        "redis://",
+        "redis://:6379",
+        "redis://localhost:port",
+        "redis://localhost:0",
+        "redis://localhost:65536",
+        "redis://localhost:-1",
+        "redis://localhost/x",
+        "redis://localhost/-1",
+        "redis://[::1",
+        "redis://localhost%zz",
+        "unix://",
+        "unix://relative/path",
+        "unix:///path?db=x",
+        "unix:///" + "x" * 200,
+    ],
+)
+def test_a_malformed_url_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="URL"):
+        holdfast.connect(url)
+
+
+def test_a_url_must_be_text_without_nul() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        holdfast.connect("redis://localhost\0.example.com")
+    with pytest.raises(TypeError, match="url must be str"):
+        holdfast.connect(b"redis://localhost")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="url must be str"):
+        holdfast.connect(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scheme", ["http", "memcached", "Redis1"])
+def test_an_unknown_scheme_is_refused_by_name(scheme: str) -> None:
+    with pytest.raises((ValueError, holdfast.UnsupportedError), match=f"scheme.*{scheme}"):
+        holdfast.connect(f"{scheme}://localhost")
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "redis+sentinel", "redis+cluster"])
+def test_a_scheme_that_is_not_supported_yet_is_named(scheme: str) -> None:
+    with pytest.raises(holdfast.UnsupportedError) as caught:
+        holdfast.connect(f"{scheme}://localhost")
+    assert scheme in str(caught.value)
+    assert "not supported yet" in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1e300, 0.0001])
+def test_a_timeout_of_a_client_must_be_a_duration(wrong: float, server: Server) -> None:
+    with pytest.raises(ValueError, match="connect_timeout must be from"):
+        holdfast.connect(server.tcp, connect_timeout=wrong)
+    with pytest.raises(ValueError, match="command_timeout must be from"):
+        holdfast.connect(server.tcp, command_timeout=wrong)
+    with pytest.raises(TypeError):
+        holdfast.connect(server.tcp, connect_timeout="2")  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------- Nobody there
+
+
+def test_a_server_that_refuses_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(holdfast.ConnectError, match=f"127.0.0.1:{port}") as caught:
+        holdfast.connect(f"redis://127.0.0.1:{port}")
+    assert isinstance(caught.value, ConnectionError)
+    assert isinstance(caught.value, holdfast.LockError)
+
+
+def test_a_socket_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(holdfast.ConnectError, match="nobody.sock"):
+        holdfast.connect(f"unix://{tmp_path}/nobody.sock")
+
+
+def test_a_host_without_an_address_is_unreachable() -> None:
+    with pytest.raises(holdfast.ConnectError, match="nobody.invalid"):
+        holdfast.connect("redis://nobody.invalid")
+
+
+def test_a_server_that_does_not_accept_is_unreachable_in_time() -> None:
+    with socket.socket() as listener, contextlib.ExitStack() as crowd:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # more than fit in the line
+            waiting = crowd.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        began = time.monotonic()
+        with pytest.raises(holdfast.ConnectError):
+            holdfast.connect(f"redis://127.0.0.1:{listener.getsockname()[1]}", connect_timeout=0.3)
+        assert 0.25 < time.monotonic() - began < 2
+
+
+def test_a_server_that_never_answers_is_unreachable_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        began = time.monotonic()
+        with pytest.raises(holdfast.ConnectError):
+            holdfast.connect(f"redis://127.0.0.1:{listener.getsockname()[1]}", connect_timeout=0.3)
+        assert 0.25 < time.monotonic() - began < 2
+
+
+# ------------------------------------------------------------------ Logging in
+
+
+@pytest.fixture
+def user(raw: redis.Redis) -> Iterator[str]:
+    """A user of the server, whose password is SECRET."""
+    raw.acl_setuser(
+        "fred", enabled=True, passwords=[f"+{SECRET}"], categories=["+@all"], keys=["*"]
+    )
+    yield "fred"
+    raw.acl_deluser("fred")
+
+
+def address(server: Server) -> str:
+    return urlsplit(server.tcp).netloc
+
+
+def test_a_user_and_a_password_are_taken_from_the_url(
+    server: Server, user: str, name: str, raw: redis.Redis
+) -> None:
+    with holdfast.connect(f"redis://{user}:{SECRET}@{address(server)}/3") as client:
+        assert SECRET not in repr(client)
+        with client.lock(name):
+            assert not raw.exists(name)  # it is in database 3
+    path = urlsplit(server.unix).path
+    if path:
+        with holdfast.connect(f"unix://{user}:{SECRET}@{path}?db=3") as client:
+            assert client.lock(name).acquire() is True
+
+
+@pytest.mark.parametrize("login", ["fred:{}wrong", "nobody:{}", ":{}wrong"])
+def test_a_wrong_password_is_refused_and_never_told(login: str, server: Server, user: str) -> None:
+    with pytest.raises(holdfast.AuthenticationError) as caught:
+        holdfast.connect(f"redis://{login.format(SECRET)}@{address(server)}")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert SECRET not in repr(caught.value)
+    assert "password" in str(caught.value)
+
+
+@pytest.mark.parametrize("tail", ["host:port", "host/x", "[::1", "127.0.0.1:1", ""])
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "http"])
+def test_a_password_is_in_no_message(scheme: str, tail: str) -> None:
+    with pytest.raises((ValueError, holdfast.LockError)) as caught:
+        holdfast.connect(f"{scheme}://fred:{SECRET}@{tail}")
+    assert SECRET not in str(caught.value)
+
+
+def test_a_user_without_rights_is_told(server: Server, name: str, raw: redis.Redis) -> None:
+    raw.acl_setuser("poor", enabled=True, passwords=[f"+{SECRET}"], commands=["+ping"])
+    try:
+        with (
+            holdfast.connect(f"redis://poor:{SECRET}@{address(server)}") as client,
+            pytest.raises(holdfast.ServerError, match="NOPERM"),
+        ):
+            client.lock(name).acquire()
+    finally:
+        raw.acl_deluser("poor")
+
+
+# ----------------------------------------------------------------- Bad servers
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\0\1\2\3\r\n",
+        b"*2147483647\r\n",
+        b"$-2\r\n",
+        b"+\r\n",
+        b"*0\r\n",
+        b":5\r\n",
+        b"$3\r\nabc\r\n",
+    ],
+)
+def test_a_server_that_answers_garbage_is_no_redis(garbage: bytes) -> None:
+    with fake.server(lambda _: garbage) as url:
+        began = time.monotonic()
+        with pytest.raises((holdfast.ProtocolError, holdfast.ConnectError)):
+            holdfast.connect(url, connect_timeout=1)
+        assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("part", [b"", b"$100\r\nabc", b"*4\r\n$6\r\nserver\r\n", b"+O", b"-ERR"])
+def test_a_server_that_closes_in_the_middle_of_an_answer_is_told(part: bytes) -> None:
+    with fake.server(lambda _: part) as url:
+        with pytest.raises((holdfast.ConnectError, holdfast.ProtocolError)) as caught:
+            holdfast.connect(url, connect_timeout=1)
+        assert "127.0.0.1" in str(caught.value)
+
+
+@pytest.mark.parametrize(("version", "hello"), [(b"5.0.7", False), (b"6.0.16", True)])
+def test_a_redis_older_than_6_2_is_refused(version: bytes, hello: bool) -> None:
+    with fake.server(fake.redis_of_version(version, hello)) as url:
+        with pytest.raises(holdfast.UnsupportedError) as caught:
+            holdfast.connect(url)
+        assert version.decode() in str(caught.value)
+        assert "6.2" in str(caught.value)
+
+
+def test_a_lost_answer_to_an_acquire_is_neither_yes_nor_no() -> None:
+    good = fake.redis_of_version(b"7.0.15", hello=True)
+
+    def answer(words: list[bytes]) -> bytes:
+        return good(words) if words[0] == b"HELLO" else b""
+
+    with fake.server(answer) as url, holdfast.connect(url, command_timeout=0.5) as client:
+        began = time.monotonic()
+        with pytest.raises(holdfast.LockUnknown):
+            client.lock("x").acquire(timeout=0.5)
+        assert time.monotonic() - began < 10
+
+
+def test_an_error_of_the_server_is_passed_on() -> None:
+    good = fake.redis_of_version(b"7.0.15", hello=True)
+
+    def answer(words: list[bytes]) -> bytes:
+        return good(words) if words[0] == b"HELLO" else b"-ERR out of l\xffck\r\n"
+
+    with (
+        fake.server(answer) as url,
+        holdfast.connect(url) as client,
+        pytest.raises(holdfast.ServerError, match=r"out of l\\xffck"),
+    ):
+        client.lock("x").acquire()
+
+
+# ------------------------------------------------------------------ Exceptions
+
+
+def test_all_exceptions_are_lock_errors_and_can_be_sent_elsewhere() -> None:
+    errors: list[Any] = [getattr(holdfast, each) for each in holdfast.__all__]
+    errors = [each for each in errors if isinstance(each, type) and issubclass(each, Exception)]
+    assert len(errors) == 12
+    for each in errors:
+        assert issubclass(each, holdfast.LockError)
+        assert each.__module__ == "holdfast"
+        copy = pickle.loads(pickle.dumps(each("why")))
+        assert type(copy) is each
+        assert str(copy) == "why"
+
+
+def test_every_status_has_its_exception() -> None:
+    from holdfast import _errors, _holdfast
+
+    statuses = {
+        value
+        for key, value in vars(_holdfast).items()
+        if key.startswith("HF_E") and isinstance(value, int)
+    }
+    assert statuses == set(_errors._CLASSES)
+
+
+def test_a_client_can_be_opened_in_another_database(server: Server, name: str) -> None:
+    with (
+        holdfast.connect(f"{server.tcp}/1") as one,
+        holdfast.connect(f"{server.tcp}/2") as two,
+        one.lock(name),
+    ):
+        assert two.lock(name).acquire(blocking=False) is True
+    assert os.getpid()  # still here

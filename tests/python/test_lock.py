@@ -1,0 +1,635 @@
+"""What a lock must do; the same table runs in every language."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, Thread, elsewhere, until
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def client(server: Server, request: pytest.FixtureRequest) -> Iterator[holdfast.Client]:
+    with holdfast.connect(getattr(server, request.param)) as client:
+        yield client
+
+
+def queue(name: str) -> str:
+    return f"{{{name}}}{name}:hf1:q"
+
+
+# ------------------------------------------------------------------- Acquire
+
+
+def test_a_free_lock_is_acquired_and_released(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with lock as hold:
+        assert raw.exists(name)
+        assert hold.valid
+        assert hold.state == "held"
+        assert hold.fence > 0
+        assert lock.owned()
+        assert lock.locked()
+        assert lock.count() == 1
+    assert not raw.exists(name)
+    assert hold.state == "released"
+    assert not hold.valid
+    assert hold.remaining == 0
+    assert not lock.owned()
+    assert not lock.locked()
+    assert lock.count() == 0
+
+
+def test_a_held_lock_is_busy_at_once(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    with lock:
+        began = time.monotonic()
+        assert stranger.acquire(blocking=False) is False
+        assert stranger.acquire(timeout=0) is False
+        with pytest.raises(holdfast.LockTimeout):
+            stranger.hold(timeout=0)
+        assert time.monotonic() - began < 1
+        assert not stranger.owned()
+    assert stranger.acquire(blocking=False) is True
+    stranger.release()
+
+
+def test_an_acquire_times_out_in_its_time_and_leaves_nothing_behind(
+    lock: holdfast.Lock, stranger: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with lock:
+        began = time.monotonic()
+        assert stranger.acquire(timeout=0.2) is False
+        assert 0.2 <= time.monotonic() - began < 1
+        began = time.monotonic()
+        with pytest.raises(TimeoutError) as caught:
+            stranger.hold(timeout=0.2)
+        assert isinstance(caught.value, holdfast.LockTimeout)
+        assert 0.2 <= time.monotonic() - began < 1
+        assert raw.zcard(queue(name)) == 0
+        assert len(raw.hgetall(name)) == 3
+    assert not raw.exists(name)
+
+
+def test_a_waiting_acquire_gets_the_lock_when_it_is_released(
+    lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    lock.acquire()
+    waiting = Thread(lambda: stranger.acquire(timeout=10))
+    assert waiting.is_alive()
+    fence = lock.inspect().fence
+    lock.release()
+    assert waiting.finish() is True
+    assert stranger.inspect().fence > fence
+    assert stranger.inspect().owner == "stranger"
+
+
+def test_an_acquire_without_a_timeout_waits(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    lock.acquire()
+    waiters = [
+        Thread(stranger.acquire),
+        Thread(stranger.hold),
+        Thread(lambda: stranger.hold(timeout=-1)),
+        Thread(lambda: stranger.hold(timeout=None)),
+    ]
+    time.sleep(0.1)  # nothing happens that could be waited for
+    assert all(waiting.is_alive() for waiting in waiters)
+    lock.release()
+    assert waiters[0].finish() is True
+    for waiting in waiters[1:]:
+        hold = waiting.finish()
+        assert isinstance(hold, holdfast.Hold)
+        hold.release()
+
+
+def test_threads_exclude_each_other(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name)
+    inside = 0
+    fences = []
+
+    def work() -> None:
+        nonlocal inside
+        for _ in range(20):
+            with lock as hold:
+                inside += 1
+                assert inside == 1
+                fences.append(hold.fence)
+                inside -= 1
+
+    for thread in [Thread(work) for _ in range(8)]:
+        thread.finish()
+    assert len(fences) == 160
+    assert fences == sorted(set(fences))
+
+
+# ------------------------------------------------------------------- Nesting
+
+
+def test_an_owner_may_nest_three_deep(
+    lock: holdfast.Lock, stranger: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with lock as outer, lock as middle, lock as inner:
+        assert outer.fence == middle.fence == inner.fence
+        assert lock.count() == 3
+        assert lock.inspect().count == 3
+    assert not raw.exists(name)
+
+    for count in (1, 2, 3):
+        assert lock.acquire() is True
+        assert lock.count() == count
+    for count in (2, 1):
+        lock.release()
+        assert lock.count() == count
+        assert stranger.acquire(blocking=False) is False
+    lock.release()
+    assert stranger.acquire(blocking=False) is True
+    stranger.release()
+
+
+def test_a_release_too_many_is_refused(lock: holdfast.Lock, name: str, raw: redis.Redis) -> None:
+    lock.acquire()
+    lock.release()
+    with pytest.raises(holdfast.LockNotOwnedError) as caught:
+        lock.release()
+    assert isinstance(caught.value, RuntimeError)
+    assert not isinstance(caught.value, holdfast.LockLost)
+    assert not raw.exists(name)
+
+
+def test_every_thread_is_an_owner(lock: holdfast.Lock) -> None:
+    with lock:
+        assert elsewhere(lambda: lock.acquire(blocking=False)) is False
+        assert elsewhere(lock.count) == 0
+        assert elsewhere(lock.owned) is False
+        assert elsewhere(lock.locked) is True
+
+
+def test_any_lock_object_of_the_name_may_release(
+    client: holdfast.Client, lock: holdfast.Lock, name: str
+) -> None:
+    lock.acquire()
+    client.lock(name).release()
+    assert not lock.locked()
+    lock.acquire()
+    client.lock(name.encode()).release()
+    assert not lock.locked()
+
+
+def test_a_hold_in_hand_is_not_what_release_releases(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with lock.hold(timeout=5) as hold:
+        assert lock.count() == 0
+        with pytest.raises(holdfast.LockNotOwnedError):
+            lock.release()
+        assert raw.exists(name)
+        assert hold.valid
+        with lock as nested:
+            assert nested.fence == hold.fence
+    assert not raw.exists(name)
+
+
+def test_a_hold_may_be_released_by_any_thread(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    hold = lock.hold()
+    elsewhere(hold.release)
+    assert hold.state == "released"
+    assert not raw.exists(name)
+
+
+def test_a_hold_is_released_once(lock: holdfast.Lock) -> None:
+    with lock.hold() as hold:
+        hold.release()  # and leaving the block is no error
+    for call in (hold.release, hold.renew, hold.check, lambda: hold.extend(1)):
+        with pytest.raises(holdfast.LockNotOwnedError) as caught:
+            call()
+        assert not isinstance(caught.value, holdfast.LockLost)
+
+
+def test_holds_may_end_in_any_order(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    first, second = lock.hold(), lock.hold()
+    first.release()
+    assert second.valid
+    assert stranger.acquire(blocking=False) is False
+    second.check()
+    second.release()
+    assert not lock.locked()
+
+
+# -------------------------------------------------------------------- Owners
+
+
+def test_release_by_another_owner_is_refused(
+    lock: holdfast.Lock, stranger: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    lock.acquire()
+    before = raw.hgetall(name)
+    with pytest.raises(holdfast.LockNotOwnedError):
+        stranger.release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        elsewhere(lock.release)
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.release(owner="somebody")
+    assert raw.hgetall(name) == before
+    lock.release()
+
+
+def test_equal_owners_are_one_owner_everywhere(
+    client: holdfast.Client, server: Server, name: str
+) -> None:
+    with holdfast.connect(server.tcp) as other:
+        here = client.lock(name, owner="worker")
+        there = other.lock(name, owner=b"worker")
+        with here as outer:
+            with there as inner:
+                assert inner.fence == outer.fence
+                assert here.inspect().count == 2
+                assert here.count() == there.count() == 1
+            assert here.locked()
+        assert not here.locked()
+
+
+def test_an_owner_may_be_given_to_one_call(lock: holdfast.Lock) -> None:
+    assert lock.acquire(owner="request 1") is True
+    assert lock.acquire(blocking=False) is False
+    assert lock.acquire(blocking=False, owner="request 2") is False
+    assert lock.acquire(blocking=False, owner="request 1") is True
+    assert lock.count(owner=b"request 1") == 2
+    assert lock.owned(owner="request 1")
+    assert not lock.owned(owner="request 2")
+    assert not lock.owned()
+    with lock.hold(owner="request 1") as hold:
+        assert lock.inspect().owner == "request 1"
+        assert lock.inspect().count == 3
+    assert hold.state == "released"
+    elsewhere(lambda: lock.release(owner="request 1"))
+    lock.release(owner="request 1")
+    assert not lock.locked()
+
+
+def test_without_reentrance_an_owner_excludes_itself(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    assert lock.acquire() is True
+    assert lock.acquire(blocking=False) is False
+    assert lock.acquire(timeout=0.05) is False
+    elsewhere(lock.release)  # as with threading.Lock
+    assert lock.acquire(blocking=False) is True
+    lock.release()
+    with pytest.raises(RuntimeError):
+        lock.release()
+
+    mine = client.lock(name, reentrant=False, owner="me")
+    with mine:
+        assert mine.acquire(blocking=False) is False
+        assert client.lock(name, reentrant=False, owner="me").acquire(blocking=False) is False
+
+
+# --------------------------------------------------------------------- Lease
+
+
+def test_a_lease_is_ten_seconds_if_none_is_asked_for(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with lock as hold:
+        assert 9_000 < raw.pttl(name) <= 10_000
+        assert hold.remaining is not None
+        assert 9 < hold.remaining < 10
+
+
+def test_a_lease_of_none_never_ends(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    with client.lock(name, lease=None) as hold:
+        assert raw.pttl(name) == -1
+        assert hold.remaining is None
+        assert client.lock(name).inspect().remaining is None
+    assert not raw.exists(name)
+
+
+def test_renew_gives_the_whole_lease_again(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    with client.lock(name, lease=2) as hold:
+        until(lambda: raw.pttl(name) < 1_800)
+        hold.renew()
+        assert raw.pttl(name) > 1_800
+        assert hold.remaining is not None
+        assert hold.remaining > 1.8
+
+
+def test_extend_adds_and_replace_sets(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    with client.lock(name, lease=5) as hold:
+        hold.extend(20)
+        assert 24_000 < raw.pttl(name) <= 25_000
+        assert hold.remaining is not None
+        assert 24 < hold.remaining < 25
+        hold.extend(3, replace=True)
+        assert 2_000 < raw.pttl(name) <= 3_000
+        assert 2 < hold.remaining < 3
+        hold.extend(None, replace=True)
+        assert raw.pttl(name) == -1
+        assert hold.remaining is None
+        for seconds in (0, -1, 0.009, float("nan"), float("inf"), 1e12):
+            with pytest.raises(ValueError, match="seconds"):
+                hold.extend(seconds)
+        with pytest.raises(ValueError, match="replace|duration|extend"):
+            hold.extend(None)
+
+
+def test_an_explicit_lease_ends_and_another_takes_over(
+    client: holdfast.Client, stranger: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    lock = client.lock(name, lease=0.3)
+    stale = lock.hold()
+    lock.acquire()
+    assert stranger.acquire(timeout=10) is True
+    assert stale.state == "lost"
+    assert stale.remaining == 0
+    assert not lock.owned()
+    held = raw.hgetall(name)
+    assert stranger.inspect().fence > stale.fence
+
+    for call in (stale.check, stale.renew, lambda: stale.extend(1), stale.release, lock.release):
+        with pytest.raises(holdfast.LockLost) as caught:
+            call()
+        assert isinstance(caught.value, holdfast.LockNotOwnedError)
+        assert raw.hgetall(name) == held
+    stranger.release()
+    assert not raw.exists(name)
+
+
+def test_a_hold_whose_key_was_taken_away_is_lost(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    for call in ("check", "renew", "release"):
+        hold = lock.hold()
+        assert hold.state == "held"
+        raw.delete(name)
+        with pytest.raises(holdfast.LockLost):
+            getattr(hold, call)()
+        assert hold.state in ("lost", "released")
+        assert hold.remaining == 0
+
+
+def test_leaving_a_block_tells_a_loss_but_hides_no_error(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    for enter in (lambda: lock, lock.hold):
+        with pytest.raises(holdfast.LockLost), enter():
+            raw.delete(name)
+        with pytest.raises(ZeroDivisionError) as caught, enter():
+            raw.delete(name)
+            _ = 1 / 0
+        notes = getattr(caught.value, "__notes__", None)
+        assert notes is None or "LockLost" in notes[0]
+
+
+# -------------------------------------------------------------------- Fences
+
+
+@pytest.mark.parametrize("between", ["release", "expiry", "FLUSHALL", "SCRIPT FLUSH"])
+def test_the_fence_grows_over(
+    between: str, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    lock = client.lock(name, lease=0.2 if between == "expiry" else 10)
+    holds = []
+    for _ in range(3):
+        hold = lock.hold()
+        holds.append(hold)
+        if between == "expiry":
+            until(lambda: not raw.exists(name))
+        elif between == "FLUSHALL":
+            raw.flushall()
+        else:
+            if between == "SCRIPT FLUSH":
+                raw.script_flush()
+            hold.release()
+    fences = [hold.fence for hold in holds]
+    assert fences == sorted(set(fences))
+    assert fences[-1] < 2**53
+    for hold in holds:
+        with contextlib.suppress(holdfast.LockNotOwnedError):
+            hold.release()
+
+
+def test_the_fence_is_the_same_for_all_who_look(lock: holdfast.Lock, name: str) -> None:
+    with lock as hold:
+        assert lock.inspect().fence == hold.fence
+
+
+# ------------------------------------------------------------------- Looking
+
+
+def test_inspect_tells_who_holds_it(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, lease=5, owner="Jürgen \udcff\0")
+    assert lock.inspect() == holdfast.LockInfo(
+        held=False, foreign=False, owner=None, count=0, fence=0, remaining=0, waiters=0
+    )
+    with lock as hold, lock:
+        info = client.lock(name).inspect()
+        assert info.held is True
+        assert info.foreign is False
+        assert info.owner == "Jürgen \udcff\0"
+        assert info.count == 2
+        assert info.fence == hold.fence
+        assert info.remaining is not None
+        assert 4 < info.remaining <= 5
+
+
+def test_the_default_owner_says_where_it_is(lock: holdfast.Lock) -> None:
+    import os
+    import socket
+
+    with lock:
+        owner = lock.inspect().owner
+        assert owner is not None
+        assert owner.startswith(f"{socket.gethostname()}/{os.getpid()}:")
+
+
+def test_force_release_takes_the_lock_from_the_one_it_names(
+    lock: holdfast.Lock, stranger: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    hold = lock.hold()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        stranger.force_release(hold.fence - 1)
+    hold.check()
+    stranger.force_release(hold.fence)
+    assert not raw.exists(name)
+    stranger.force_release(hold.fence)  # free: no error
+    with pytest.raises(holdfast.LockLost):
+        hold.check()
+
+
+# ------------------------------------------------------------- Foreign locks
+
+
+FOREIGN: dict[str, Callable[[redis.Redis, str], Any]] = {
+    "redis-py": lambda raw, name: raw.set(name, "token", px=60_000),
+    "Redisson": lambda raw, name: raw.hset(name, "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"),
+    "a list": lambda raw, name: raw.rpush(name, "a"),
+    "a sorted set": lambda raw, name: raw.zadd(name, {"a": 1}),
+    "another hash": lambda raw, name: raw.hset(name, "f", "1"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_lock_is_busy_and_never_overwritten(
+    kind: str, lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    FOREIGN[kind](raw, name)
+    before = raw.dump(name), raw.pttl(name) > 0
+    assert lock.acquire(blocking=False) is False
+    assert lock.acquire(timeout=0.05) is False
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.force_release(0)
+    assert (raw.dump(name), raw.pttl(name) > 0) == before
+
+    info = lock.inspect()
+    assert (info.held, info.foreign, info.owner) == (True, True, None)
+    assert (info.count, info.fence) == (0, 0)
+    assert lock.locked()
+
+    waiting = Thread(lambda: lock.acquire(timeout=10))
+    raw.delete(name)
+    assert waiting.finish() is True
+
+
+def test_a_foreign_lock_that_replaced_ours_is_left_alone(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    hold = lock.hold()
+    raw.set(name, "token")
+    for call in (hold.check, hold.renew, hold.release):
+        with pytest.raises(holdfast.LockNotOwnedError):
+            call()
+    assert raw.get(name) == b"token"
+
+
+def test_a_foreign_lock_is_broken_only_when_asked(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    raw.set(name, "token")
+    lock.force_release(0, foreign=True)
+    assert not raw.exists(name)
+
+
+# ------------------------------------------------------------------- Closing
+
+
+def test_use_after_close_is_refused(server: Server, name: str) -> None:
+    client = holdfast.connect(server.tcp)
+    lock = client.lock(name)
+    hold = lock.hold()
+    client.close()
+    client.close()
+    for call in (
+        lambda: client.lock(name),
+        lock.acquire,
+        lock.hold,
+        lock.inspect,
+        lock.locked,
+        lambda: lock.force_release(1),
+        hold.renew,
+        hold.check,
+        lambda: hold.extend(1),
+        hold.release,
+    ):
+        with pytest.raises(holdfast.ClosedError):
+            call()
+    assert not hold.valid
+    assert lock.count() == 0
+    assert lock.owned() is False
+    assert "closed" in repr(client)
+
+
+def test_close_releases_what_the_client_holds(server: Server, name: str, raw: redis.Redis) -> None:
+    with holdfast.connect(server.tcp) as client:
+        client.lock(name).acquire()
+        hold = client.lock(name + "2").hold()
+        assert raw.exists(name, name + "2") == 2
+    assert raw.exists(name, name + "2") == 0
+    assert not hold.valid
+
+
+def test_close_ends_waiting_calls(
+    lock: holdfast.Lock, server: Server, name: str, raw: redis.Redis
+) -> None:
+    with lock:
+        client = holdfast.connect(server.tcp)
+        waiting = Thread(client.lock(name).acquire)
+        time.sleep(0.05)  # most likely it waits by now; if not, the same must happen
+        began = time.monotonic()
+        client.close()
+        with pytest.raises(holdfast.ClosedError):
+            waiting.finish()
+        assert time.monotonic() - began < 2
+        assert raw.zcard(queue(name)) == 0
+
+
+def test_a_dropped_hold_warns_and_is_not_released(
+    lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    with pytest.warns(ResourceWarning, match="without release"):
+        lock.hold()
+        gc.collect()
+    assert raw.exists(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with lock:
+            lock.hold().release()
+        lock.acquire()
+        gc.collect()
+        lock.release()
+
+
+def test_a_dropped_client_warns_and_releases_nothing(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    client = holdfast.connect(server.tcp)
+    client.lock(name).acquire()
+    with pytest.warns(ResourceWarning, match="without close"):
+        del client
+        gc.collect()
+    assert raw.exists(name)
+
+
+def test_a_lock_keeps_its_client(server: Server, name: str) -> None:
+    lock = holdfast.connect(server.tcp).lock(name)
+    gc.collect()
+    with lock.hold() as hold:
+        del lock
+        gc.collect()
+        hold.check()
+        client = hold._lock._client
+    client.close()
+
+
+def test_closing_while_others_call_is_safe(server: Server, name: str) -> None:
+    for _ in range(20):
+        client = holdfast.connect(server.tcp)
+        lock = client.lock(name)
+        go = threading.Event()
+
+        def work(client: holdfast.Client = client, lock: Any = lock, go: Any = go) -> None:
+            go.wait()
+            for _ in range(1000):
+                with lock:
+                    client.lock("another").inspect()
+
+        threads = [Thread(work) for _ in range(4)]
+        go.set()
+        until(lambda: lock.locked())  # noqa: B023
+        client.close()
+        for thread in threads:
+            with pytest.raises(holdfast.LockError):
+                thread.finish()

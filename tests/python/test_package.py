@@ -1,0 +1,55 @@
+"""What is in the package."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.resources
+import inspect
+import re
+from pathlib import Path
+
+import holdfast
+
+HEADER = Path(__file__).parents[2] / "core/include/holdfast/holdfast.h"
+
+
+def test_the_version_is_that_of_the_header() -> None:
+    version = ".".join(re.findall(r"#define HF_VERSION_\w+ (\d+)", HEADER.read_text()))
+    assert holdfast.__version__ == version
+    assert importlib.metadata.version("holdfast") == version
+
+
+def test_the_package_has_its_types_with_it() -> None:
+    files = importlib.resources.files("holdfast")
+    for name in ("py.typed", "_holdfast.pyi", "_native.pyi"):
+        assert files.joinpath(name).is_file()
+
+
+def test_the_stub_has_what_the_extension_has() -> None:
+    from holdfast import _holdfast
+
+    stub = importlib.resources.files("holdfast").joinpath("_holdfast.pyi").read_text()
+    names = set(re.findall(r"^(?:def )?(hf_\w+|HF_\w+)", stub, re.MULTILINE))
+    assert names <= set(vars(_holdfast))
+
+
+def test_all_that_is_public_is_explained() -> None:
+    for name in holdfast.__all__:
+        public = getattr(holdfast, name)
+        assert public.__doc__, name
+        for method, value in vars(public).items() if inspect.isclass(public) else ():
+            if not method.startswith("_") and (callable(value) or isinstance(value, property)):
+                assert value.__doc__, f"{name}.{method}"
+
+
+def test_who_reads_of_owners_reads_what_equal_owners_are() -> None:
+    methods = [holdfast.Client.lock, *vars(holdfast.Lock).values()]
+    told = [each for each in methods if callable(each) and "owner" in _parameters(each)]
+    assert len(told) >= 6
+    for each in told:
+        if not each.__name__.startswith("_"):
+            assert "excludes nothing" in " ".join((each.__doc__ or "").split()), each
+
+
+def _parameters(function: object) -> list[str]:
+    return list(inspect.signature(function).parameters) if callable(function) else []

@@ -1,0 +1,316 @@
+"""Processes: signals, forks, and exclusion among them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, Thread
+
+
+def python(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(script: str, *arguments: str) -> str:
+    with python(script, *arguments) as process:
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    return said
+
+
+# ------------------------------------------------------------------- Exclusion
+
+
+def take_turns(url: str, name: str, counter: str, rounds: int) -> None:
+    with holdfast.connect(url) as client, redis.Redis.from_url(url) as raw:
+        for _ in range(rounds):
+            with client.lock(name):
+                raw.set(counter, int(raw.get(counter) or 0) + 1)
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_exclude_each_other(
+    method: str, server: Server, name: str, raw: redis.Redis
+) -> None:
+    context: Any = multiprocessing.get_context(method)
+    processes = [
+        context.Process(target=take_turns, args=(server.tcp, name, name + ":counter", 50))
+        for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(40)
+        assert process.exitcode == 0
+    assert int(raw.get(name + ":counter") or 0) == 150
+
+
+def test_a_lock_of_a_killed_process_is_free_when_its_lease_ends(
+    client: holdfast.Client, server: Server, name: str
+) -> None:
+    script = """
+        import sys, holdfast
+        holdfast.connect(sys.argv[1]).lock(sys.argv[2], lease=1).acquire()
+        print("held", flush=True)
+        sys.stdin.read()
+    """
+    with python(script, server.tcp, name) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+    lock = client.lock(name)
+    assert lock.acquire(blocking=False) is False
+    assert lock.acquire(timeout=10) is True
+    lock.release()
+
+
+# --------------------------------------------------------------------- Signals
+
+
+@pytest.fixture
+def alarm() -> Iterator[list[int]]:
+    """SIGUSR1, which is heard and changes nothing."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    yield heard
+    signal.signal(signal.SIGUSR1, before)
+
+
+class Sender:
+    """Signals the main thread, so many seconds after go(), and after one another."""
+
+    def __init__(self, number: int, *after: float) -> None:
+        self._go = threading.Event()
+        self.sent = 0.0
+        self.thread = Thread(lambda: self._work(number, after))
+
+    def _work(self, number: int, after: tuple[float, ...]) -> None:
+        self._go.wait(20)
+        for seconds in after:
+            time.sleep(seconds)
+            self.sent = time.monotonic()
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def go(self) -> None:
+        self._go.set()
+
+
+@pytest.mark.parametrize("seconds", [-1, 30])
+@pytest.mark.parametrize("after", [0.3, 0.02, 0.003])
+def test_ctrl_c_ends_a_wait(
+    seconds: float, after: float, lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    with stranger:
+        sender = Sender(signal.SIGINT, after)
+        with pytest.raises(KeyboardInterrupt):
+            sender.go()
+            lock.acquire(timeout=seconds)
+        assert time.monotonic() - sender.sent < 0.1
+        assert not lock.owned()
+        assert lock.inspect().waiters == 0
+    assert lock.acquire(blocking=False) is True
+    lock.release()
+
+
+def test_ctrl_c_is_never_missed(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    with stranger:
+        for number in range(200):
+            sender = Sender(signal.SIGINT, number % 50 * 0.00004)
+            with pytest.raises(KeyboardInterrupt):
+                sender.go()
+                lock.acquire(timeout=20)
+            assert time.monotonic() - sender.sent < 0.1
+
+
+def test_who_is_interrupted_does_not_hold(lock: holdfast.Lock) -> None:
+    outcomes = set()
+    for number in range(300):
+        sender = Sender(signal.SIGINT, number % 100 * 0.00001)
+        held = False
+        with pytest.raises(KeyboardInterrupt):
+            sender.go()
+            held = lock.acquire()
+            while True:  # for a signal may come just before a sleep, too
+                time.sleep(0.01)
+        assert lock.count() == held
+        assert lock.locked() == held
+        outcomes.add(held)
+        if held:
+            lock.release()
+    assert outcomes == {True, False}  # else nothing was tried
+
+
+def test_a_signal_whose_handler_returns_does_not_end_a_wait(
+    alarm: list[int], lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    with stranger:
+        sender = Sender(signal.SIGUSR1, *[0.02] * 15)
+        sender.go()
+        began = time.monotonic()
+        assert lock.acquire(timeout=0.2) is False
+        assert 0.2 <= time.monotonic() - began < 0.28
+        sender.thread.finish()
+    assert len(alarm) > 10
+
+
+def test_a_signal_does_not_disturb_what_cannot_wait(alarm: list[int], lock: holdfast.Lock) -> None:
+    sender = Sender(signal.SIGUSR1, *[0.0002] * 1000)
+    sender.go()
+    while sender.thread.is_alive():
+        with lock as hold:
+            hold.check()
+            lock.inspect()
+    assert alarm
+
+
+# ----------------------------------------------------------------------- Forks
+
+
+def test_a_forked_child_has_a_client_of_its_own(server: Server, name: str) -> None:
+    said = run(
+        """
+        import os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2], owner=None)
+        free = client.lock(sys.argv[2] + ":free")
+        with lock as hold, lock.hold() as loose:
+            child = os.fork()
+            if child == 0:
+                assert not lock.owned() and lock.count() == 0
+                assert lock.locked()
+                assert lock.acquire(blocking=False) is False
+                assert lock.acquire(timeout=0.05) is False
+                for call in hold.release, hold.renew, loose.release, loose.check:
+                    try:
+                        call()
+                    except holdfast.ForkedError:
+                        pass
+                    else:
+                        raise AssertionError(call)
+                assert not hold.valid and not loose.valid and loose.remaining == 0
+                try:
+                    lock.release()
+                except holdfast.LockNotOwnedError:
+                    pass
+                with free, free:
+                    assert free.count() == 2
+                with client.lock(sys.argv[2] + ":new"):
+                    pass
+                client.close()
+                try:
+                    client.lock("another")
+                except holdfast.ClosedError:
+                    pass
+                else:
+                    raise AssertionError("closed, but not")
+                del hold, loose
+                print("child", flush=True)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            hold.check()
+            loose.check()
+            assert lock.inspect().count == 2
+        assert not lock.locked()
+        client.close()
+        print("parent")
+        """,
+        server.tcp,
+        name,
+    )
+    assert said == "child\nparent\n"
+
+
+def test_threads_of_a_forked_child_share_its_client(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    said = run(
+        """
+        import os, sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2])
+        with lock:
+            pass
+        child = os.fork()
+        if child == 0:
+            together = threading.Barrier(8)
+            def work():
+                together.wait(10)
+                for _ in range(20):
+                    with lock:
+                        client.lock(sys.argv[2] + "2")
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            print(len(client._handles), flush=True)  # the parent's, and one
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        with lock:
+            pass
+        client.close()
+        sys.exit(status != 0)
+        """,
+        server.tcp,
+        name,
+    )
+    assert said == "2\n"
+
+
+def test_a_closed_client_stays_closed_in_a_forked_child(server: Server, name: str) -> None:
+    run(
+        """
+        import os, sys, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        lock = client.lock(sys.argv[2])
+        client.close()
+        child = os.fork()
+        if child == 0:
+            for call in lock.acquire, lock.inspect, lambda: client.lock("x"):
+                try:
+                    call()
+                except holdfast.ClosedError:
+                    pass
+                else:
+                    raise AssertionError(call)
+            os._exit(0)
+        sys.exit(os.waitpid(child, 0)[1] != 0)
+        """,
+        server.tcp,
+        name,
+    )
+
+
+def test_an_exit_releases_nothing_and_does_not_hang(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = """
+        import sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        client.lock(sys.argv[2]).acquire()
+        waiting = client.lock(sys.argv[2], owner="waiting")
+        threading.Thread(target=waiting.acquire, daemon=True).start()
+    """
+    run(script, server.tcp, name)
+    assert raw.exists(name)
+    assert os.getpid()

@@ -1,0 +1,160 @@
+"""What threading's users are used to."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import re
+import threading
+import time
+import weakref
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, Thread, elsewhere, until
+
+# What acquire() takes, and what it does not.
+BLOCKING: list[Any] = [True, False, 1, 0, 2, None, "yes", 1.0, []]
+TIMEOUT: list[Any] = [-1, -1.0, 0, 0.0, 0.001, 5, True, -2, -0.5, None, "1", [], 1e300, 10**30]
+TIMEOUT += [float("nan"), float("inf"), -float("inf"), threading.TIMEOUT_MAX * 2]
+
+
+def outcome(lock: Any, **arguments: Any) -> object:
+    """What acquire() answers or raises; the lock is free afterwards."""
+    try:
+        answer = lock.acquire(**arguments)
+    except Exception as error:
+        return type(error), str(error)
+    lock.release()
+    return answer
+
+
+def test_acquire_takes_and_refuses_what_rlock_does(lock: holdfast.Lock) -> None:
+    for blocking, timeout in itertools.product(BLOCKING, TIMEOUT):
+        arguments = {"blocking": blocking, "timeout": timeout}
+        assert outcome(lock, **arguments) == outcome(threading.RLock(), **arguments), arguments
+
+
+def test_acquire_refuses_a_timeout_below_minus_one(lock: holdfast.Lock) -> None:
+    for call in (lambda: lock.acquire(timeout=-2), lambda: lock.hold(timeout=-2)):
+        with pytest.raises(ValueError, match="timeout"):
+            call()
+    with pytest.raises(ValueError, match="non-blocking"):
+        lock.acquire(False, 1)
+    with pytest.raises(OverflowError):
+        lock.acquire(timeout=1e300)
+    with pytest.raises(OverflowError):
+        lock.hold(timeout=1e300)
+    assert not lock.locked()
+
+
+def test_acquire_answers_real_bools(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    assert lock.acquire() is True
+    assert lock.acquire(True, 1) is True
+    assert lock.acquire(False) is True
+    assert stranger.acquire(False) is False
+    assert stranger.acquire(True, 0.01) is False
+    assert lock.locked() is True
+    assert lock.owned() is True
+
+
+def test_repr_is_like_that_of_rlock(lock: holdfast.Lock, name: str, raw: redis.Redis) -> None:
+    def told(of: object) -> tuple[str, str]:
+        match = re.fullmatch(
+            r"<(unlocked|locked) \w+\.\w+ object .*\bcount=(\d+) at 0x[0-9a-f]+>", repr(of)
+        )
+        assert match, repr(of)
+        return match[1], match[2]
+
+    with threading.RLock() as _:
+        pass
+    model = threading.RLock()
+    for each in (lock, model):
+        assert told(each) == ("unlocked", "0")
+        each.acquire()
+        each.acquire()
+        assert told(each) == ("locked", "2")
+        each.release()
+        each.release()
+        assert told(each) == ("unlocked", "0")
+    assert f"name={name!r}" in repr(lock)
+    assert hex(id(lock)) in repr(lock)
+
+    commands = raw.info("stats")["total_commands_processed"]
+    for _ in range(10):
+        repr(lock)
+    assert raw.info("stats")["total_commands_processed"] == commands + 1
+
+
+def test_locks_can_be_referred_to_weakly_and_are_collected(client: holdfast.Client) -> None:
+    lock = client.lock("weak")
+    hold = lock.hold()
+    seen = weakref.ref(lock), weakref.ref(hold)
+    hold.release()
+    del hold
+    assert seen[1]() is None
+    del lock
+    assert seen[0]() is None
+
+
+def test_nothing_of_a_collected_lock_stays_with_a_new_one(client: holdfast.Client) -> None:
+    for _ in range(10_000):
+        client.lock("again and again")
+    gc.collect()
+    with client.lock("again and again"):
+        pass
+
+
+def test_other_threads_run_while_one_waits(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    with lock:
+        waiting = Thread(lambda: stranger.acquire(timeout=0.5))
+        ticks = 0
+        while waiting.is_alive():
+            ticks += 1
+            time.sleep(0.001)
+        assert waiting.finish() is False
+        assert ticks > 50
+
+
+def test_no_thread_of_python_is_left_behind(server: Server, name: str) -> None:
+    before = set(threading.enumerate())
+    with holdfast.connect(server.tcp) as client, client.lock(name):
+        assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) == before
+
+
+def test_many_threads_share_a_client(client: holdfast.Client, name: str) -> None:
+    together = threading.Barrier(32)
+
+    def work(number: int) -> None:
+        together.wait(20)
+        for _ in range(20):
+            with client.lock(f"{name}:{number}") as hold:
+                hold.check()
+
+    for thread in [Thread(lambda number=number: work(number)) for number in range(32)]:  # type: ignore[misc]
+        thread.finish()
+
+
+def test_an_owner_that_is_a_thread_is_never_that_of_a_later_thread(lock: holdfast.Lock) -> None:
+    elsewhere(lock.acquire)
+    for _ in range(50):  # the system gives the numbers of threads again
+        assert elsewhere(lambda: lock.acquire(blocking=False)) is False
+
+
+def test_waiting_threads_all_get_their_turn(lock: holdfast.Lock) -> None:
+    turns: list[int] = []
+
+    def work(number: int) -> None:
+        with lock:
+            turns.append(number)
+
+    with lock:
+        threads = [Thread(lambda number=number: work(number)) for number in range(10)]  # type: ignore[misc]
+        until(lambda: all(thread.is_alive() for thread in threads))
+    for thread in threads:
+        thread.finish()
+    assert sorted(turns) == list(range(10))
