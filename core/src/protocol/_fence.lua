@@ -4,6 +4,9 @@ local LIMIT = 9007199254740992 -- 2^53: the last fence that a double can hold
 local last, mark = string.match(stored or '0', '^(%d+) ?(.*)$')
 last = tonumber(last) or 0
 if mark == '' then mark = nil end
+if math.max(last, now) >= LIMIT - 1 then
+  return redis.error_reply('HOLDFAST the last fence is out of bounds')
+end
 
 -- Keep it for a day after the later of the clock and itself, as an absolute
 -- time: a clock that runs ahead must not make it forgotten sooner.

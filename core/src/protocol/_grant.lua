@@ -49,7 +49,8 @@ local function grant(asking, ghost)
     local id, channel, owner = part[1], part[2], part[3]
     local lease, timeout = tonumber(part[4]), tonumber(part[5])
     local asks = id and asking[id]
-    local alive = lease and timeout and lease >= 0 and lease <= 315360000000
+    local alive = timeout and lease
+      and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))
       and (asks or ((timeout == 0 or score + timeout * 1000 > now) and listening(channel)))
     redis.call('ZREM', Q, member)
     if alive then

@@ -14,18 +14,15 @@ local function renew(K, id, lease, mode)
   local longer = mine ~= 0 and (ends == 0 or ends > mine)
   if mode == '2' or ends == mine or (mode == '0' and not longer) then return remaining(mine) end
 
+  -- Exactly, not by the TTL: that is counted from later than now_ms, and many
+  -- renewals would each cut a millisecond off another's hold.
   local latest = ends
-  if longer then
-    local ttl = redis.call('PTTL', K)
-    if ttl < 0 then latest = 0 elseif latest > 0 then latest = math.max(latest, now_ms + ttl) end
-  else
-    local fields = redis.call('HGETALL', K)
-    for i = 1, #fields, 2 do
-      local name = fields[i]
-      if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' and latest > 0 then
-        local other = tonumber(fields[i + 1])
-        latest = other == 0 and 0 or math.max(latest, other)
-      end
+  local fields = redis.call('HLEN', K) > 3 and redis.call('HGETALL', K) or {}
+  for i = 1, #fields, 2 do
+    local name = fields[i]
+    if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' and latest > 0 then
+      local other = tonumber(fields[i + 1]) or -1
+      latest = other == 0 and 0 or math.max(latest, other)
     end
   end
   local moved

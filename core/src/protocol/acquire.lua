@@ -5,7 +5,7 @@
 --       wait: 1 to join the queue
 --       then for each hold id: hold id, owner, lease (ms; 0: never),
 --       reentrant (0, 1), queue member, score (0: none yet)
--- Answers  server µs; K's TTL in ms (-1: none, -2: free, and more to skip);
+-- Answers  server µs; K's TTL in ms (-1: none, -2: free, and more to skip, 0: free);
 --       then for each hold id three numbers:
 --         1 held: fence, remaining ms (-1: never)
 --         0 busy: 0, 0
@@ -39,9 +39,6 @@ local seen = redis.call('MGET', unpack(KEYS, 2)) -- fence, (the queue is no stri
 local stored = seen[1]
 
 --@include _fence.lua
-if math.max(last, floor, now) >= LIMIT - 1 then
-  return redis.error_reply('HOLDFAST the last fence is out of bounds')
-end
 
 -- Free, and nobody queued. First write HSET: without memory it fails clean.
 if count == 1 and not seen[3] and redis.call('EXISTS', K, Q) == 0 then
@@ -141,5 +138,6 @@ if redis.call('PEXPIRE', Q, 30000) == 1 then
     end
   end
 end
-reply[2] = redis.call('PTTL', K)
+local ttl = redis.call('PTTL', K)
+reply[2] = (ttl ~= -2 or more) and ttl or 0
 return reply

@@ -26,5 +26,5 @@ local stored = redis.call('MGET', F)[1]
 --@include _grant.lua
 if exists then redis.call('DEL', K) end
 if exists and mark then remember(last) end
-local _, more = grant({})
+local _, more = grant({}, not exists and mark)
 return more and 2 or 1

@@ -48,7 +48,7 @@ local latest
 for i = 1, #fields, 2 do
   local name = fields[i]
   if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' then
-    local ends = tonumber(fields[i + 1])
+    local ends = tonumber(fields[i + 1]) or -1
     if live(ends) and latest ~= 0 then
       latest = ends == 0 and 0 or math.max(latest or 0, ends)
     end
