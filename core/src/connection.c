@@ -10,9 +10,11 @@
 
 #include "protocol.h"
 
-/* No answer to anything we ask is longer than this, nor has more parts. */
-#define REPLY_BYTES_MAX (16 * 1024 * 1024)
+/* No answer to anything we ask is longer than this, has more parts, or is nested
+ * deeper (hiredis frees it by recursion). */
+#define REPLY_BYTES_MAX (1024 * 1024)
 #define REPLY_PARTS_MAX 100000
+#define REPLY_DEPTH_MAX 8
 
 static void set_error(redisContext *redis, int type, const char *text) {
     redis->err = type;
@@ -56,6 +58,15 @@ static bool later(const hf_connection *connection) {
 
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
+    /* Bytes that come drop by drop must not put the deadline off. */
+    if (connection->received > 0 && hf_now() >= connection->deadline) {
+        set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
+        return -1;
+    }
+    if (redis->reader->ridx > REPLY_DEPTH_MAX) {
+        set_error(redis, REDIS_ERR_PROTOCOL, "the answer is nested too deep");
+        return -1;
+    }
     for (;;) {
         ssize_t count = recv(redis->fd, buffer, size, 0);
         if (count > 0) {
@@ -139,16 +150,19 @@ static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **r
     return hf_connection_exchange(connection, deadline, reply_out);
 }
 
-/* The server's error, which never repeats the password, as a status. */
+/* The server's error as a status. One that does not know AUTH quotes what it was
+ * sent, so that of its text only what is before a quote, and no password, is shown. */
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
         return hf_fail(status, "%s: an answer to %s that Redis does not give", address->shown, what);
     hf_error_class(reply->str, &status);
-    if (strcmp(what, "AUTH") == 0)
-        status = HF_EAUTH;
-    return hf_fail(status, "%s refused %s: %.200s", address->shown,
-                   strcmp(what, "AUTH") == 0 ? "the user or the password" : what, reply->str);
+    if (strcmp(what, "AUTH") != 0)
+        return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
+    bool told = *address->secret != '\0' && strstr(reply->str, address->secret) != NULL;
+    int length = told ? 0 : (int)strcspn(reply->str, "'`\"");
+    return hf_fail(HF_EAUTH, "%s refused the user or the password: %.*s", address->shown,
+                   length < 200 ? length : 200, reply->str);
 }
 
 static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
@@ -164,8 +178,9 @@ static hf_status expect_ok(hf_connection *connection, const hf_address *address,
 }
 
 static hf_status too_old(const hf_address *address, const char *version) {
-    return hf_fail(HF_EUNSUPPORTED, "%s runs Redis %.20s: 6.2 or newer is needed", address->shown,
-                   version);
+    int length = (int)strcspn(version, "\r\n"); /* in INFO another line follows */
+    return hf_fail(HF_EUNSUPPORTED, "%s runs Redis %.*s: 6.2 or newer is needed", address->shown,
+                   length < 20 ? length : 20, version);
 }
 
 static hf_status check_version(const hf_address *address, const char *version) {
@@ -230,6 +245,8 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
 /* Connect, or begin to. */
 static hf_status reach(const hf_address *address, int64_t ms, bool driven,
                        hf_connection **connection_out) {
+    if (ms > INT32_MAX)
+        ms = INT32_MAX; /* what poll() takes */
     struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     hf_connection *connection = calloc(1, sizeof *connection);
     redisOptions options = {0};
@@ -363,7 +380,7 @@ hf_status hf_connection_next(hf_connection *connection, const hf_address *addres
         connection->greetings--;
         hf_status status = HF_OK;
         if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
-            status = refused(address, "the log-in", reply);
+            status = refused(address, address->secret != NULL ? "AUTH" : "SELECT", reply);
         freeReplyObject(reply);
         if (status != HF_OK)
             return status;
