@@ -142,7 +142,10 @@ void hf_acquire_request(hf_request *request, const hf_hold *hold, const hf_op *o
 bool hf_acquire_reply(const redisReply *reply, const hf_hold *hold, int64_t numbers[5]) {
     if (reply->type != REDIS_REPLY_INTEGER)
         return hf_reply_numbers(reply, numbers, 5);
-    /* Taken at once: the fence is the time, and the lease is whole. */
+    /* Taken at once: the fence is the time, and the lease is whole. A time before
+     * 2001 is none. */
+    if (reply->integer < INT64_C(1000000000000000))
+        return false;
     numbers[0] = numbers[3] = reply->integer;
     numbers[1] = numbers[4] = hold->lease_ms;
     numbers[2] = HF_REPLY_HELD;

@@ -22,7 +22,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
 local stored = call('GET', F)
-if floor and floor >= 0 and floor < now and now < 9007199254740991
+if floor and floor >= 0 and floor % 1 == 0 and floor < now and now < 9007199254740991
   and (tonumber(stored or 0) or now) < now
   and call('EXISTS', K, Q, KEYS[4]) == 0 then
   local fence = time[1] .. string.sub('00000' .. time[2], -6)
