@@ -51,9 +51,9 @@ static bool is(const char *word, size_t length, const char *text) {
 
 static hf_status check_scheme(const char *url, size_t length) {
     static const char *const later[] = {
-        "rediss",        "unixs",         "redis+sentinel", "rediss+sentinel", "sentinel",
-        "redis+cluster", "rediss+cluster", "cluster",       "redis-sentinel",  "redis-cluster",
-        "valkey",        "valkeys",
+        "rediss",         "unixs",         "redis+sentinel", "rediss+sentinel",
+        "sentinel",       "redis+cluster", "rediss+cluster", "cluster",
+        "redis-sentinel", "redis-cluster", "valkey",         "valkeys",
     };
     if (is(url, length, "redis") || is(url, length, "unix"))
         return HF_OK;

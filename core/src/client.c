@@ -19,9 +19,7 @@ hf_status hf_client_check(const hf_client *client) {
     return HF_OK;
 }
 
-bool hf_client_inherited(const hf_client *client) {
-    return client->generation != hf_generation();
-}
+bool hf_client_inherited(const hf_client *client) { return client->generation != hf_generation(); }
 
 static hf_status name_client(hf_client *client) {
     unsigned char id[16];
@@ -165,9 +163,9 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
                           size_t capacity) {
     if (client == NULL || buffer == NULL || (kind != 't' && kind != 'a' && kind != 'o') ||
         serial < 1)
-        return hf_fail(HF_EINVAL, "an owner needs a client, a kind (t, a or o) and a serial above 0");
-    int length =
-        snprintf(buffer, capacity, "%s%c%lld", client->prefix, kind, (long long)serial);
+        return hf_fail(HF_EINVAL,
+                       "an owner needs a client, a kind (t, a or o) and a serial above 0");
+    int length = snprintf(buffer, capacity, "%s%c%lld", client->prefix, kind, (long long)serial);
     if (length < 0 || (size_t)length >= capacity)
         return hf_fail(HF_EINVAL, "the buffer for the owner is too small");
     return HF_OK;
@@ -241,8 +239,7 @@ hf_status hf_client_add(hf_client *client, hf_hold *hold, bool keep) {
     if (hold->next != NULL)
         hold->next->previous = hold;
     client->holds = hold;
-    hold->stack =
-        hf_stack_hash(hold->names, hold->lock_serial, hold->owner, hold->owner_length);
+    hold->stack = hf_stack_hash(hold->names, hold->lock_serial, hold->owner, hold->owner_length);
     hf_hold **stack = &client->stacks[hold->stack % BUCKETS];
     hold->older = *stack;
     /* Nested in one that is held: one and the same section, as to max_hold. */

@@ -19,7 +19,7 @@ struct hf_client {
     unsigned generation;
     hf_transport *transport;
     hf_interrupt interrupt;
-    int closed_fd; /* readable when the client is closed: ends waits */
+    int closed_fd;    /* readable when the client is closed: ends waits */
     char prefix[336]; /* "<host>/<pid>:<client id>:" */
     size_t prefix_length;
     char channel[3 + HF_ID_LENGTH + 1]; /* "hf:<client id>": where grants come in */
@@ -58,14 +58,14 @@ struct hf_hold {
 
     /* Under the client's mutex. */
     int state, cause;
-    bool bury;   /* some copy of its acquire may still be under way */
-    bool pushed; /* granted by a message, and not claimed yet */
+    bool bury;           /* some copy of its acquire may still be under way */
+    bool pushed;         /* granted by a message, and not claimed yet */
     int64_t deadline;    /* it is valid before this, on hf_now()'s clock */
     int64_t granted_at;  /* of the outermost hold of this owner */
     int64_t lease_ms;    /* HF_NEVER or what a renewal gives */
     int64_t max_hold_ms; /* 0: none */
     bool renew, reentrant, heal;
-    bool asked;      /* the keeper has a request for it under way */
+    bool asked; /* the keeper has a request for it under way */
     int64_t renew_at;
     hf_timer timer;
     bool listed;

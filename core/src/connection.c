@@ -1,11 +1,11 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <hiredis/sds.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <hiredis/sds.h>
 #include <sys/socket.h>
 
 #include "protocol.h"
@@ -114,8 +114,8 @@ bool hf_connection_stale(const hf_connection *connection) {
 }
 
 bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
-    return !bytes->failed && redisAppendFormattedCommand(connection->redis, bytes->data,
-                                                         bytes->length) == REDIS_OK;
+    return !bytes->failed &&
+           redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
 hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
@@ -142,8 +142,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
 
 /* --------------------------------------------------------------- Opening */
 
-static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
-                     int count, const char **words) {
+static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **reply_out, int count,
+                     const char **words) {
     *reply_out = NULL;
     if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
         return hf_fail(HF_ENOMEM, "no memory");
@@ -155,7 +155,8 @@ static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **r
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
-        return hf_fail(status, "%s: an answer to %s that Redis does not give", address->shown, what);
+        return hf_fail(status, "%s: an answer to %s that Redis does not give", address->shown,
+                       what);
     hf_error_class(reply->str, &status);
     if (strcmp(what, "AUTH") != 0)
         return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
@@ -324,7 +325,8 @@ hf_status hf_connection_start(const hf_address *address, hf_connection **connect
         connection->greetings++;
     }
     if (address->database != 0) {
-        ok = ok && redisAppendCommand(connection->redis, "SELECT %d", address->database) == REDIS_OK;
+        ok =
+            ok && redisAppendCommand(connection->redis, "SELECT %d", address->database) == REDIS_OK;
         connection->greetings++;
     }
     if (!ok) {
@@ -370,7 +372,8 @@ hf_status hf_connection_next(hf_connection *connection, const hf_address *addres
         void *reply = NULL;
         *reply_out = NULL;
         if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return hf_fail(HF_EPROTOCOL, "%s: %s", address->shown, connection->redis->reader->errstr);
+            return hf_fail(HF_EPROTOCOL, "%s: %s", address->shown,
+                           connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
         if (reply == NULL || connection->greetings == 0) {

@@ -309,8 +309,8 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
                          const redisReply *reply) {
     hf_hold *hold = task->holds[0];
     int64_t outcome = status == HF_OK ? hf_reply_number(reply) : -1;
-    hf_completion completion = {.kind = HF_RELEASE, .op = task->number,
-                                .hold_number = hold->number};
+    hf_completion completion = {
+        .kind = HF_RELEASE, .op = task->number, .hold_number = hold->number};
     if (status != HF_OK)
         hf_keeper_undo(client, hold, NULL);
     else if (outcome == 2)
@@ -350,8 +350,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     task->count = 1;
     task->number = op;
     hf_release_request(&task->request, hold, NULL);
-    hf_task_submit(client, task,
-                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
     pthread_mutex_unlock(&client->mutex);
     return HF_OK;
 }
@@ -376,8 +375,9 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     if (!good || numbers[1] < -3)
         return hf_fail(HF_EPROTOCOL, "an answer that the renew script does not give");
     if (numbers[1] == -3)
-        return hf_fail(HF_ESERVER, "the server refused to renew lock %s: it lacks a permission or "
-                                   "cannot write",
+        return hf_fail(HF_ESERVER,
+                       "the server refused to renew lock %s: it lacks a permission or "
+                       "cannot write",
                        hf_quote(hold->names->data, hold->names->length));
 
     pthread_mutex_lock(&client->mutex);

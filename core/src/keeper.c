@@ -16,7 +16,7 @@
 #define LOOK_MS 10000
 #define BATCH (sizeof((hf_keeper *)0)->batch / sizeof(hf_hold *))
 
-#define HOLD_OF(t) ((hf_hold *)((char *)(t) - offsetof(hf_hold, timer)))
+#define HOLD_OF(t) ((hf_hold *)((char *)(t)-offsetof(hf_hold, timer)))
 
 /* ---------------------------------------------------------------- Tasks */
 
@@ -88,7 +88,9 @@ static void lose_commands(hf_client *client, int64_t now) {
         keeper->waiting_first = keeper->sent_first;
         keeper->sent_first = keeper->sent_last = NULL;
     }
-    keeper->retry_ms = keeper->retry_ms < 5 ? 5 : keeper->retry_ms < 200 ? 2 * keeper->retry_ms : 200;
+    keeper->retry_ms = keeper->retry_ms < 5     ? 5
+                       : keeper->retry_ms < 200 ? 2 * keeper->retry_ms
+                                                : 200;
     keeper->retry_at = hf_after(now, hf_jitter(keeper->retry_ms / 2, keeper->retry_ms));
 }
 
@@ -108,8 +110,7 @@ static void give_up_old(hf_client *client, int64_t now) {
             keeper->waiting_last = task;
         } else {
             hf_status status = task->doubtful ? HF_EUNKNOWN : HF_ECONNECT;
-            hf_fail(status, "%s cannot be reached",
-                    hf_transport_address(client->transport)->shown);
+            hf_fail(status, "%s cannot be reached", hf_transport_address(client->transport)->shown);
             finish(client, task, status, NULL);
         }
     }
@@ -123,8 +124,7 @@ static bool send_waiting(hf_client *client, int64_t now) {
         hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
         hf_bytes_init(&head);
         hf_request_head(&task->request, task->whole, &head);
-        bool ok = !task->request.encoded.failed &&
-                  hf_connection_append(keeper->commands, &head) &&
+        bool ok = !task->request.encoded.failed && hf_connection_append(keeper->commands, &head) &&
                   hf_connection_append(keeper->commands, &task->request.encoded);
         hf_bytes_free(&head);
         if (!ok) {
@@ -312,10 +312,8 @@ void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
     hold->state = HF_LOST;
     hold->cause = cause;
     hf_timer_clear(&client->keeper.timers, &hold->timer);
-    hf_completion completion = {.kind = HF_LOSS,
-                                .status = HF_ELOST,
-                                .cause = cause,
-                                .hold_number = hold->number};
+    hf_completion completion = {
+        .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
     hf_tell(client, &completion);
     /* A renewal of it may still arrive: without this it would then be held by
      * nobody for one more lease. */
@@ -356,8 +354,8 @@ void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
 }
 
 static void renewed(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
-    bool good = status == HF_OK && reply->type == REDIS_REPLY_ARRAY &&
-                reply->elements == task->count + 1;
+    bool good =
+        status == HF_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements == task->count + 1;
     int64_t now = hf_now();
     for (size_t i = 0; i < task->count; i++) {
         hf_hold *hold = task->holds[i];
@@ -541,9 +539,9 @@ static void sleep_until(hf_client *client, int64_t wake) {
         fds[2].fd = keeper->commands->redis->fd;
         fds[2].events = hf_connection_events(keeper->commands);
     }
-    keeper->watching = keeper->reader == NULL &&
-                       (keeper->started_ops > 0 ||
-                        (keeper->threads == NULL && keeper->unread.place == 0));
+    keeper->watching =
+        keeper->reader == NULL &&
+        (keeper->started_ops > 0 || (keeper->threads == NULL && keeper->unread.place == 0));
     if (keeper->channel != NULL) {
         short events = hf_connection_events(keeper->channel);
         if (keeper->watching || !keeper->subscribed)

@@ -27,13 +27,13 @@ typedef struct hf_op {
     bool started;       /* without blocking: ends with a completion */
     int64_t timeout_ms; /* HF_FOREVER or more */
     int64_t until;
-    int64_t score;      /* its first place in the queue; 0: none yet */
-    unsigned epoch;     /* of the subscription under which it last asked */
-    int asking;         /* requests for it under way */
+    int64_t score;  /* its first place in the queue; 0: none yet */
+    unsigned epoch; /* of the subscription under which it last asked */
+    int asking;     /* requests for it under way */
     bool canceled;
-    bool done;          /* status says how it ended; if HF_OK, hold is held */
+    bool done; /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
-    int event_fd;       /* of a waiting thread: tells it to look again; or -1 */
+    int event_fd; /* of a waiting thread: tells it to look again; or -1 */
     hf_timer timer;
     struct hf_list *list;
     struct hf_op *previous, *next; /* in the list */
@@ -83,7 +83,7 @@ typedef struct hf_keeper {
     hf_task *waiting_first, *waiting_last, *sent_first, *sent_last;
     int64_t retry_at, retry_ms; /* when a failed connection is tried again */
     int64_t pause_until;        /* the server asked for it */
-    struct hf_hold *batch[100];   /* due for renewal in this round */
+    struct hf_hold *batch[100]; /* due for renewal in this round */
     size_t batch_count;
 
     /* The subscription: one channel, on which grants come in. */
@@ -92,14 +92,15 @@ typedef struct hf_keeper {
     enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
     unsigned epoch; /* one more with each time that it was made */
     int64_t channel_retry_at, channel_retry_ms, failing_since, pinged_at, heard_at;
-    hf_op *threads;         /* those that wait with a thread of their own */
-    hf_op *reader;          /* the one of them that reads the channel */
-    hf_op *self;            /* the one on whose thread it is being read just now */
-    size_t started_ops;     /* those that wait without one */
-    bool watching;          /* the keeper reads it */
-    hf_timer unread;        /* nobody does: the keeper will */
+    hf_op *threads;     /* those that wait with a thread of their own */
+    hf_op *reader;      /* the one of them that reads the channel */
+    hf_op *self;        /* the one on whose thread it is being read just now */
+    size_t started_ops; /* those that wait without one */
+    bool watching;      /* the keeper reads it */
+    hf_timer unread;    /* nobody does: the keeper will */
     int64_t tested_at;
-    int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its answer */
+    int64_t pair_sent,
+        pair_server; /* a request's send time, and the server's time (us) in its answer */
 
     hf_list *lists[256];
     hf_op *ids[1024];

@@ -60,8 +60,10 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         status = check_switch(chosen.heal, "heal");
     if (status == HF_OK && (chosen.max_hold_ms < 0 || chosen.max_hold_ms > HF_LEASE_MAX ||
                             (chosen.max_hold_ms > 0 && chosen.lease_ms == HF_NEVER)))
-        status = hf_fail(HF_EINVAL, "a max_hold of %lld ms: it takes 1 ms to 10 years, and a lease "
-                                    "that ends", (long long)chosen.max_hold_ms);
+        status = hf_fail(HF_EINVAL,
+                         "a max_hold of %lld ms: it takes 1 ms to 10 years, and a lease "
+                         "that ends",
+                         (long long)chosen.max_hold_ms);
     if (status == HF_OK)
         status = check_owner(owner, owner_len);
     if (status == HF_OK)
@@ -170,8 +172,8 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
         hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
         hold->state = HF_HELD;
         hold->granted_at = answer.sent_at;
-        hold->renew_at = answer.sent_at + (hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms) *
-                                              HF_MS / 3;
+        hold->renew_at =
+            answer.sent_at + (hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms) * HF_MS / 3;
         return hf_now() < hold->deadline ? HF_OK : HF_ELOST;
     case HF_REPLY_DEAD:
         return HF_ELOST;
@@ -302,9 +304,9 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
         hf_release_request(&request, op->hold, op);
     op->canceled = !keep;
     pthread_mutex_unlock(&client->mutex);
-    hf_status status = hf_transport_call(
-        client->transport, &request,
-        hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &answer);
+    hf_status status =
+        hf_transport_call(client->transport, &request,
+                          hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &answer);
     hf_request_free(&request);
     if (status == HF_OK) {
         if (keep)
@@ -341,7 +343,8 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
             if (op->score > 0 || op->asking > 0)
                 left = leave(client, op, status == HF_ETIMEOUT);
             if (left == HF_EUNKNOWN)
-                return hf_fail(HF_EUNKNOWN, "the wait for lock %s was given up, and the server "
+                return hf_fail(HF_EUNKNOWN,
+                               "the wait for lock %s was given up, and the server "
                                "could not be told: the keeper goes on telling it",
                                hf_quote(hold->names->data, hold->names->length));
             if (left != HF_OK)
@@ -436,8 +439,8 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
         return hf_fail(HF_ENOMEM, "no memory");
     hold->lock_serial = who.lock_serial;
     hold->lease_ms = chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms;
-    hold->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON
-                                             : chosen.lease_ms == 0 && lock->renew;
+    hold->renew =
+        chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
     hold->max_hold_ms = lock->max_hold_ms;
     hold->reentrant = lock->reentrant;
     hold->heal = lock->heal;
@@ -446,16 +449,14 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
     return HF_OK;
 }
 
-hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
-                             int64_t timeout_ms, const hf_acquire_options *options,
-                             hf_hold **hold_out) {
+hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
+                             const hf_acquire_options *options, hf_hold **hold_out) {
     hf_hold *hold;
     uint32_t flags;
     int64_t ttl_ms;
     if (hold_out != NULL)
         *hold_out = NULL;
-    hf_status status =
-        prepare(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
+    hf_status status = prepare(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
     if (status != HF_OK)
         return status;
     hf_client *client = lock->client;
@@ -528,8 +529,7 @@ static void withdraw(hf_client *client, hf_op *op, bool cancel) {
         hf_release_request(&task->request, op->hold, op);
     else
         hf_cancel_request(&task->request, op);
-    hf_task_submit(client, task,
-                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
 }
 
 static void op_due(hf_client *client, hf_timer *timer, int64_t now) {
@@ -554,8 +554,7 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     uint32_t flags;
     if (op_number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_status status =
-        prepare(lock, owner, owner_len, timeout_ms, options, false, &flags, &hold);
+    hf_status status = prepare(lock, owner, owner_len, timeout_ms, options, false, &flags, &hold);
     if (status != HF_OK)
         return status;
     hf_client *client = lock->client;
@@ -719,8 +718,7 @@ hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t
             *owner_len_out = length;
     }
     freeReplyObject(reply);
-    return good ? HF_OK
-                : hf_fail(HF_EPROTOCOL, "an answer that the inspect script does not give");
+    return good ? HF_OK : hf_fail(HF_EPROTOCOL, "an answer that the inspect script does not give");
 }
 
 hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {

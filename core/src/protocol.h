@@ -48,7 +48,13 @@ void hf_request_bytes(hf_request *request, const void *bytes, size_t length);
 void hf_request_number(hf_request *request, int64_t number);
 
 /* What acquire and cancel answer for one hold id. */
-enum { HF_REPLY_BUSY = 0, HF_REPLY_HELD = 1, HF_REPLY_QUEUED = 2, HF_REPLY_DEAD = 3, HF_REPLY_FOREIGN = 4 };
+enum {
+    HF_REPLY_BUSY = 0,
+    HF_REPLY_HELD = 1,
+    HF_REPLY_QUEUED = 2,
+    HF_REPLY_DEAD = 3,
+    HF_REPLY_FOREIGN = 4
+};
 
 /* The numbers of a reply that is an array of `count` or more integers. */
 bool hf_reply_numbers(const redisReply *reply, int64_t *numbers, size_t count);

@@ -126,8 +126,8 @@ static bool append(hf_connection *connection, const hf_request *request, bool wh
 
 /* One attempt on one connection. *sent: the server may have got the request. */
 static hf_status attempt(hf_transport *transport, hf_connection *connection,
-                         const hf_request *request, int64_t deadline, hf_answer *answer,
-                         bool *sent, hf_after_error *after) {
+                         const hf_request *request, int64_t deadline, hf_answer *answer, bool *sent,
+                         hf_after_error *after) {
     hf_status status = HF_OK;
     *after = HF_AFTER_FAIL;
     for (int whole = 0; whole < 2; whole++) {
@@ -186,8 +186,10 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
             char text[300];
             strncpy(text, hf_error_message(), sizeof text - 1);
             text[sizeof text - 1] = '\0';
-            return hf_fail(HF_EUNKNOWN, "the answer of %s was lost, and the request may have been "
-                                        "carried out: %s", transport->address.shown, text);
+            return hf_fail(HF_EUNKNOWN,
+                           "the answer of %s was lost, and the request may have been "
+                           "carried out: %s",
+                           transport->address.shown, text);
         }
         /* At once on a new connection; then slower and slower, so that a server
          * in trouble is not also stormed. */

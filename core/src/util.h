@@ -9,8 +9,7 @@
 #include "holdfast/holdfast.h"
 
 /* Keep the message for hf_error_message() and answer the status. */
-hf_status hf_fail(hf_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+hf_status hf_fail(hf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Bytes as one printable word for a message, cut short; a static per thread. */
 const char *hf_quote(const void *bytes, size_t length);

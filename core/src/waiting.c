@@ -16,8 +16,8 @@
 /* How soon a signal is noticed that came just before a wait began to sleep. */
 #define SIGNAL_MS 50
 
-#define LIST_OF(t) ((hf_list *)((char *)(t) - offsetof(hf_list, timer)))
-#define OP_OF(t) ((hf_op *)((char *)(t) - offsetof(hf_op, timer)))
+#define LIST_OF(t) ((hf_list *)((char *)(t)-offsetof(hf_list, timer)))
+#define OP_OF(t) ((hf_op *)((char *)(t)-offsetof(hf_op, timer)))
 
 /* ---------------------------------------------------------------- Tables */
 
@@ -80,8 +80,7 @@ static void drop_list(hf_client *client, hf_list *list) {
 
 /* ------------------------------------------------------------------- Ops */
 
-hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until,
-                 bool thread) {
+hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until, bool thread) {
     hf_keeper *keeper = &client->keeper;
     hf_op *op = thread ? keeper->spare : NULL;
     int event_fd = -1;
@@ -336,8 +335,7 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
     switch (mine[0]) {
     case HF_REPLY_HELD:
         /* Less than was asked for: a grant whose message is not here yet. */
-        hf_op_deliver(client, op, mine[1], hf_deadline(sent_at, mine[2]),
-                      mine[2] != lease_ms);
+        hf_op_deliver(client, op, mine[1], hf_deadline(sent_at, mine[2]), mine[2] != lease_ms);
         return;
     case HF_REPLY_DEAD:
         if (!op->canceled && hf_op_renew_id(client, op) == HF_OK)
@@ -612,8 +610,8 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
             break;
         }
-        if (ask && (keeper->mode == HF_POLLING ||
-                    (keeper->mode == HF_GRANTS && keeper->subscribed)))
+        if (ask &&
+            (keeper->mode == HF_POLLING || (keeper->mode == HF_GRANTS && keeper->subscribed)))
             break;
         int64_t now = hf_now(), left = -1;
         if (op->until != HF_NO_DEADLINE) {
@@ -636,9 +634,9 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         }
         const hf_connection *channel =
             keeper->reader == op && keeper->subscribed ? keeper->channel : NULL;
-        struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
-                                {.fd = channel != NULL ? channel->redis->fd : -1,
-                                 .events = POLLIN}};
+        struct pollfd fds[2] = {
+            {.fd = op->event_fd, .events = POLLIN},
+            {.fd = channel != NULL ? channel->redis->fd : -1, .events = POLLIN}};
         pthread_mutex_unlock(&client->mutex);
         int ready = poll(fds, 2, (int)left);
         if (ready < 0 && errno == EINTR && interruptible)
