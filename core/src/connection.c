@@ -1,12 +1,15 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hiredis/sds.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "protocol.h"
 
@@ -99,11 +102,48 @@ static ssize_t transmit(redisContext *redis) {
     }
 }
 
+/* Open connections, so that a forked child closes its copies at once: a copy
+ * would keep the subscription of a parent that died looking alive. */
+static struct {
+    pthread_mutex_t mutex;
+    hf_connection *first;
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void before_fork(void) { pthread_mutex_lock(&all.mutex); }
+static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
+
+static void in_child(void) {
+    for (hf_connection *connection = all.first; connection != NULL; connection = connection->newer)
+        close(connection->redis->fd);
+    all.first = NULL;
+    pthread_mutex_unlock(&all.mutex);
+}
+
+static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
+static void enlist(hf_connection *connection) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&all.mutex);
+    connection->newer = all.first;
+    if (all.first != NULL)
+        all.first->older = connection;
+    all.first = connection;
+    pthread_mutex_unlock(&all.mutex);
+}
+
 void hf_connection_close(hf_connection *connection) {
     if (connection == NULL)
         return;
-    if (connection->redis != NULL)
-        redisFree(connection->redis);
+    pthread_mutex_lock(&all.mutex);
+    if (connection->older != NULL)
+        connection->older->newer = connection->newer;
+    else
+        all.first = connection->newer;
+    if (connection->newer != NULL)
+        connection->newer->older = connection->older;
+    pthread_mutex_unlock(&all.mutex);
+    redisFree(connection->redis);
     free(connection);
 }
 
@@ -280,6 +320,8 @@ static hf_status reach(const hf_address *address, int64_t ms, bool driven,
     connection->redis = redis;
     connection->driven = driven;
     connection->deadline = HF_NO_DEADLINE;
+    fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
+    enlist(connection);
     if (address->path == NULL)
         redisEnableKeepAliveWithInterval(redis, 15);
     *connection_out = connection;

@@ -8,8 +8,9 @@
 
 typedef struct hf_connection {
     redisContext *redis;
-    redisContextFuncs functions; /* hiredis's, but for reading and writing */
-    struct hf_connection *next;  /* in the pool */
+    redisContextFuncs functions;         /* hiredis's, but for reading and writing */
+    struct hf_connection *next;          /* in the pool */
+    struct hf_connection *older, *newer; /* of all of this process */
     int64_t idle_since;
     int64_t deadline;   /* of the read or write that is under way */
     int64_t timeout_ms; /* what the socket's timeout is set to */

@@ -1,4 +1,5 @@
 /* One successful acquire: its validity, its renewal, its end. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,8 +384,10 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     pthread_mutex_lock(&client->mutex);
     int64_t until = hf_deadline(answer.sent_at, numbers[1]);
     if (numbers[1] == -2) {
-        if (hold->state == HF_HELD)
+        if (hold->state == HF_HELD && hold->listed)
             hf_keeper_lose(client, hold, HF_CAUSE_GONE);
+        else if (hold->state == HF_HELD)
+            hold->state = HF_LOST;
     } else if (hold->state == HF_HELD && (mode == RENEW_EXACTLY || until > hold->deadline)) {
         /* Two renewals may cross; only one that was to shorten it may. */
         hold->deadline = until;
@@ -455,6 +458,81 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
     if (never && !replace)
         return renew(hold, HF_NEVER, RENEW_LOOK);
     return renew(hold, lease_ms, replace ? RENEW_EXACTLY : RENEW_LONGER);
+}
+
+/* -------------------------------------------------------------- Handing over */
+
+/* "hf1 <hold id> <fence> <owner>" */
+hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *length_out) {
+    char head[64];
+    if (token == NULL || length_out == NULL)
+        return hf_fail(HF_EINVAL, "token or length_out is NULL");
+    hf_status status = check_held(hold);
+    if (status != HF_OK)
+        return status;
+    int length = snprintf(head, sizeof head, "hf1 %s %lld ", hold->id, (long long)hold->fence);
+    *length_out = (size_t)length + hold->owner_length;
+    if (*length_out > capacity)
+        return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small", *length_out);
+    memcpy(token, head, (size_t)length);
+    memcpy((char *)token + length, hold->owner, hold->owner_length);
+    bool listed;
+    pthread_mutex_lock(&hold->client->mutex);
+    int state = hf_hold_end(hold, hf_now(), &listed);
+    pthread_mutex_unlock(&hold->client->mutex);
+    if (listed)
+        hf_hold_drop(hold);
+    if (state == HF_HELD)
+        return HF_OK;
+    return state == HF_LOST ? lost(hold, "its lease ended") : not_held(hold);
+}
+
+hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out) {
+    char text[64] = "";
+    char id[HF_ID_LENGTH + 1];
+    long long fence;
+    int head = 0;
+    if (hold_out != NULL)
+        *hold_out = NULL;
+    if (lock == NULL || hold_out == NULL)
+        return hf_fail(HF_EINVAL, "a handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    if (token != NULL)
+        memcpy(text, token, length < sizeof text - 1 ? length : sizeof text - 1);
+    if (sscanf(text, "hf1 %32[0-9a-f] %16lld%n", id, &fence, &head) != 2 ||
+        strlen(id) != HF_ID_LENGTH || fence < 1 || text[head] != ' ' || length < (size_t)head + 2 ||
+        length > (size_t)head + 1 + HF_OWNER_MAX)
+        return hf_fail(HF_EINVAL, "that is not a token of hf_hold_hand_over()");
+    hf_client *client = lock->client;
+    hf_hold *hold =
+        hf_hold_new(client, lock->names, (const char *)token + head + 1, length - (size_t)head - 1);
+    if (hold == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    memcpy(hold->id, id, sizeof id);
+    hold->fence = fence;
+    hold->lease_ms = lock->lease_ms;
+    hold->max_hold_ms = lock->max_hold_ms;
+    hold->renew = lock->renew;
+    hold->reentrant = lock->reentrant;
+    hold->bury = true; /* what the other process sent is not known here */
+    hold->state = HF_HELD;
+    hold->granted_at = hf_now();
+    hold->renew_at =
+        hold->granted_at + (hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms) * HF_MS / 3;
+    status = renew(hold, hold->lease_ms, RENEW_LONGER);
+    pthread_mutex_lock(&client->mutex);
+    if (status == HF_OK)
+        status = hf_client_add(client, hold, false);
+    if (status == HF_OK)
+        hf_keeper_plan(client, hold, hf_now());
+    pthread_mutex_unlock(&client->mutex);
+    if (status == HF_OK)
+        *hold_out = hold;
+    else
+        hf_hold_drop(hold);
+    return status;
 }
 
 void hf_hold_close(hf_hold *hold) {

@@ -29,18 +29,6 @@ hf_task *hf_task_new(void (*done)(hf_client *, hf_task *, hf_status, const redis
     return task;
 }
 
-void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
-    hf_keeper *keeper = &client->keeper;
-    task->give_up_at = give_up_at;
-    task->next = NULL;
-    if (keeper->waiting_first != NULL)
-        keeper->waiting_last->next = task;
-    else
-        keeper->waiting_first = task;
-    keeper->waiting_last = task;
-    hf_keeper_wake(client);
-}
-
 void hf_task_free(hf_task *task) {
     for (size_t i = 0; task->holds != NULL && i < task->count; i++)
         hf_hold_drop_locked(task->holds[i]);
@@ -54,6 +42,23 @@ void hf_task_free(hf_task *task) {
 static void finish(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
     task->done(client, task, status, reply);
     hf_task_free(task);
+}
+
+void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->stop) {
+        hf_fail(HF_ECLOSED, "the client is closed");
+        finish(client, task, HF_ECLOSED, NULL);
+        return;
+    }
+    task->give_up_at = give_up_at;
+    task->next = NULL;
+    if (keeper->waiting_first != NULL)
+        keeper->waiting_last->next = task;
+    else
+        keeper->waiting_first = task;
+    keeper->waiting_last = task;
+    hf_keeper_wake(client);
 }
 
 hf_task *hf_tasks_take(hf_client *client) {

@@ -542,6 +542,43 @@ HF_API int hf_hold_cause(const hf_hold *hold);
 HF_API int64_t hf_hold_number(const hf_hold *hold);
 
 /**
+ * Make of the hold a token by which another process goes on holding it: its
+ * owner, its hold id and its fence. It ends here, without being released: from
+ * now on its lease runs, and hf_lock_adopt() must come before it ends. Whoever
+ * has the token can release the lock: it is a secret between the two.
+ *
+ * @param[out] token      Receives the token's bytes.
+ * @param capacity        Of token; HF_TOKEN_MAX is enough.
+ * @param[out] length_out The token's length.
+ * @retval HF_OK
+ * @retval HF_EINVAL    The buffer is too small. The hold is as before.
+ * @retval HF_ENOTHELD, HF_ELOST   It is not held.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *length_out);
+
+/** The longest token, in bytes. */
+#define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
+
+/**
+ * Go on with a hold that another process handed over. Its lease is renewed
+ * first, to this lock's, because a deadline does not travel between hosts.
+ *
+ * @param lock      A lock of the same name; its lease and renew are the hold's from now on.
+ * @param[out] hold_out  The hold, as from hf_lock_acquire_as().
+ * @retval HF_OK
+ * @retval HF_EINVAL    That is no token.
+ * @retval HF_ELOST     Its lease ended before, or it was released.
+ * @retval HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
+ *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not adopted; it may be tried again.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out);
+
+/**
  * Give the handle back. Does not release: a hold still held lasts until its
  * lease ends, and is not renewed any more unless it was left with the client
  * (HF_KEEP). NULL is allowed.
