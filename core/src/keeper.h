@@ -30,6 +30,8 @@ typedef struct hf_op {
     int64_t score;  /* its first place in the queue; 0: none yet */
     unsigned epoch; /* of the subscription under which it last asked */
     int asking;     /* requests for it under way */
+    bool busy;      /* its own thread has a request for it under way */
+    bool tries;     /* asks once, and does not queue */
     bool canceled;
     bool done; /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
@@ -157,6 +159,9 @@ void hf_op_answer(struct hf_client *client, hf_op *op, const int64_t *numbers, c
                   int64_t sent_at);
 /* The member of the queue that stands for it. */
 void hf_op_member(const hf_op *op, hf_bytes *member);
+
+/* Ask once, without queueing. False: no memory. */
+bool hf_op_try(struct hf_client *client, hf_op *op);
 
 /* All must ask again, at once. */
 void hf_lists_recheck(struct hf_client *client);

@@ -576,14 +576,19 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
             status = hf_fail(HF_ENOMEM, "no memory");
         }
     }
-    if (status == HF_OK) {
+    if (status == HF_OK && timeout_ms == 0) {
+        if (!hf_op_try(client, op)) {
+            hf_op_leave(client, op);
+            hf_op_free(client, op);
+            status = hf_fail(HF_ENOMEM, "no memory");
+        }
+    } else if (status == HF_OK) {
         if (!keeper->wanted && keeper->mode != HF_POLLING) {
             keeper->wanted = true;
             hf_keeper_wake(client);
         }
         op->timer.fire = op_due;
-        /* A try, too, is asked once before its time is up. */
-        if (timeout_ms >= 0)
+        if (timeout_ms > 0)
             hf_keeper_timer(client, &op->timer, op->until);
         hf_keeper_timer(client, &op->list->timer, 0);
     }

@@ -276,6 +276,10 @@ void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline
     hf_hold *hold = op->hold;
     if (op->canceled)
         return; /* its release is under way */
+    if (hf_now() >= deadline && op->busy) {
+        op->epoch = 0; /* the answer that its thread waits for tells what is left */
+        return;
+    }
     if (hf_now() >= deadline) {
         /* Told too late: it is over already. Back to its place under a new id. */
         hf_keeper_undo(client, hold, op);
@@ -338,7 +342,9 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
         hf_op_deliver(client, op, mine[1], hf_deadline(sent_at, mine[2]), mine[2] != lease_ms);
         return;
     case HF_REPLY_DEAD:
-        if (!op->canceled && hf_op_renew_id(client, op) == HF_OK)
+        if (op->tries)
+            hf_op_finish(client, op, HF_EBUSY);
+        else if (!op->canceled && !op->busy && hf_op_renew_id(client, op) == HF_OK)
             hf_keeper_timer(client, &list->timer, 0);
         return;
     case HF_REPLY_QUEUED:
@@ -346,6 +352,10 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
         op->score = mine[1];
         break;
     default:
+        if (op->tries) {
+            hf_op_finish(client, op, HF_EBUSY);
+            return;
+        }
         break;
     }
     bool again = op->epoch != client->keeper.epoch;
@@ -356,7 +366,8 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
 
 /* Is it to ask anew? A thread's own first request is the thread's to send. */
 static bool stale(const hf_client *client, const hf_op *op) {
-    return op->epoch != client->keeper.epoch && !op->canceled && (op->started || op->score > 0);
+    return op->epoch != client->keeper.epoch && !op->canceled && !op->tries &&
+           (op->started || op->score > 0);
 }
 
 static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
@@ -365,7 +376,7 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
     int64_t *numbers = malloc(size * sizeof *numbers);
     if (status == HF_OK && (numbers == NULL || !hf_reply_numbers(reply, numbers, size)))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
-    if (list != NULL)
+    if (list != NULL && task->number == 0)
         list->asking = false;
     for (size_t i = 0; i < task->count; i++) {
         hf_op *op = hf_op_find(client, task->ids[i]);
@@ -403,6 +414,37 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
         hf_keeper_timer(client, &list->timer, hf_after(hf_now(), RECHECK_MS));
 }
 
+static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t count, bool wait) {
+    hf_task *task = hf_task_new(rechecked);
+    char(*ids)[HF_ID_LENGTH + 1] = task != NULL ? malloc(count * sizeof *ids) : NULL;
+    const char *listed[RECHECK_OPS];
+    if (ids == NULL) {
+        free(task);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        listed[i] = memcpy(ids[i], ops[i]->hold->id, sizeof *ids);
+    task->ids = ids;
+    task->count = count;
+    task->number = ops[0]->tries;
+    task->names = hf_names_keep(list->names);
+    hf_recheck_begin(&task->request, list->names, listed, count,
+                     hf_client_floor(client, list->names), wait);
+    for (size_t i = 0; i < count; i++) {
+        hf_recheck_add(&task->request, ops[i]->hold, ops[i]);
+        ops[i]->epoch = client->keeper.epoch;
+        ops[i]->asking++;
+    }
+    hf_task_submit(client, task,
+                   hf_after(hf_now(), RECHECK_MS + hf_transport_patience_ms(client->transport)));
+    return true;
+}
+
+bool hf_op_try(hf_client *client, hf_op *op) {
+    op->tries = true;
+    return ask(client, op->list, &op, 1, false);
+}
+
 /* Ask for all that have not asked under this subscription, a hundred at a time;
  * if all have, for the oldest, which stands for the rest. */
 static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
@@ -411,40 +453,21 @@ static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
     hf_op *ops[RECHECK_OPS];
     size_t count = 0;
     bool polling = keeper->mode == HF_POLLING;
-    if (list->asking || list->first == NULL)
+    if (list->asking)
         return;
     if (!polling && !(keeper->mode == HF_GRANTS && keeper->subscribed))
         return; /* when it is, all lists are looked at */
     for (hf_op *op = list->first; op != NULL && count < RECHECK_OPS; op = op->next)
         if (stale(client, op))
             ops[count++] = op;
-    if (count == 0 && (list->first->started || list->first->score > 0))
-        ops[count++] = list->first;
-    hf_task *task = count > 0 ? hf_task_new(rechecked) : NULL;
-    char(*ids)[HF_ID_LENGTH + 1] = task != NULL ? malloc(count * sizeof *ids) : NULL;
-    if (ids == NULL) {
-        free(task);
-        hf_keeper_timer(client, timer, hf_after(now, RECHECK_MS));
+    for (hf_op *op = list->first; op != NULL && count == 0; op = op->next)
+        if (!op->tries && !op->canceled && (op->started || op->score > 0))
+            ops[count++] = op;
+    if (count == 0)
         return;
-    }
-    const char *listed[RECHECK_OPS];
-    for (size_t i = 0; i < count; i++) {
-        memcpy(ids[i], ops[i]->hold->id, sizeof *ids);
-        listed[i] = ids[i];
-    }
-    task->ids = ids;
-    task->count = count;
-    task->names = hf_names_keep(list->names);
-    hf_recheck_begin(&task->request, list->names, listed, count,
-                     hf_client_floor(client, list->names), !polling);
-    for (size_t i = 0; i < count; i++) {
-        hf_recheck_add(&task->request, ops[i]->hold, ops[i]);
-        ops[i]->epoch = keeper->epoch;
-        ops[i]->asking++;
-    }
-    list->asking = true;
-    hf_task_submit(client, task,
-                   hf_after(now, RECHECK_MS + hf_transport_patience_ms(client->transport)));
+    list->asking = ask(client, list, ops, count, !polling);
+    if (!list->asking)
+        hf_keeper_timer(client, timer, hf_after(now, RECHECK_MS));
 }
 
 void hf_lists_recheck(hf_client *client) {
