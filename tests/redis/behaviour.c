@@ -1,0 +1,1130 @@
+/* What a user of the C library relies on: the behaviours that every language shows. */
+#include "../server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+/* Two programs, as it were. */
+static hf_client *alice, *bob;
+
+static int set_up(void **state) {
+    (void)state;
+    start_afresh();
+    alice = open_client();
+    bob = open_client();
+    return 0;
+}
+
+static void close_client(hf_client **client) {
+    hf_client_close(*client);
+    *client = NULL;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    close_client(&alice);
+    close_client(&bob);
+    return 0;
+}
+
+/* A lock with options; 0 for what is to be the default. Closed by close_locks(). */
+static hf_lock *lock_with(hf_client *client, const char *name, const char *owner, int64_t lease_ms,
+                          int32_t reentrant) {
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = lease_ms, .reentrant = reentrant};
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, name, strlen(name), owner, owner != NULL ? strlen(owner) : 0,
+                               &options, &lock),
+                  HF_OK);
+    return lock;
+}
+
+static hf_lock *stock(hf_client *client) { return lock_with(client, "stock", NULL, 0, 0); }
+static hf_lock *stock_for(hf_client *client, int64_t lease_ms) {
+    return lock_with(client, "stock", NULL, lease_ms, 0);
+}
+
+static hf_hold *acquired(hf_lock *lock) {
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 5000, &hold), HF_OK);
+    assert_non_null(hold);
+    return hold;
+}
+
+static void release(hf_hold *hold) {
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+}
+
+static void assert_busy(hf_lock *lock) {
+    hf_hold *hold = (hf_hold *)&hold;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_EBUSY);
+    assert_null(hold);
+}
+
+static void assert_free(hf_lock *lock) { release(acquired(lock)); }
+
+static hf_lock_info inspected(hf_lock *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    return info;
+}
+
+static bool exists(const char *key) { return NUMBER("EXISTS %s", key) == 1; }
+
+/* ---------------------------------------------------------------- Acquire */
+
+static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {
+    (void)state;
+    hf_lock *lock = stock_for(alice, 5000);
+    hf_hold *hold = acquired(lock);
+    assert_true(hf_hold_fence(hold) > 0);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
+    assert_string_equal(STRING("TYPE stock"), "hash");
+    /* The server's lease never ends before what the holder was told. */
+    int64_t told = hf_hold_remaining_ms(hold);
+    assert_in_range(NUMBER("PTTL stock"), told - 100, 5000);
+    assert_status(hf_hold_check(hold), HF_OK);
+    release(hold);
+    assert_false(exists("stock"));
+    hf_lock_close(lock);
+}
+
+static void test_lease_is_ten_seconds_if_none_is_given(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    assert_in_range(NUMBER("PTTL stock"), 9000, 10000);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_one_acquire_may_have_a_lease_of_its_own(void **state) {
+    hf_acquire_options options = {.size = sizeof options, .lease_ms = 60000};
+    hf_hold *hold;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &options, &hold), HF_OK);
+    assert_in_range(NUMBER("PTTL stock"), 59000, 60000);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_what_another_holds_is_busy(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    assert_busy(theirs);
+    assert_message("'stock'");
+    release(hold);
+    assert_free(theirs);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_what_another_keeps_is_timed_out_and_leaves_nothing_behind(void **state) {
+    hf_hold *none = (hf_hold *)&none;
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    int64_t before = now_ms();
+    assert_status(hf_lock_acquire(theirs, 150, &none), HF_ETIMEOUT);
+    assert_in_range(now_ms() - before, 149, 2000);
+    assert_null(none);
+    assert_message("'stock'");
+    assert_int_equal(inspected(mine).waiters, 0);
+    release(hold);
+    assert_int_equal(NUMBER("DBSIZE"), 1); /* the last fence */
+    assert_true(exists("{stock}stock:hf1:f"));
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+typedef struct {
+    hf_lock *lock;
+    int64_t timeout_ms;
+    uint32_t flags;
+    hf_status status;
+    hf_hold *hold;
+    bool done;
+} attempt;
+
+static void *acquire_there(void *argument) {
+    attempt *a = argument;
+    hf_acquire_options options = {.size = sizeof options, .flags = a->flags};
+    a->status = hf_lock_acquire_as(a->lock, NULL, 0, a->timeout_ms, &options, &a->hold);
+    __atomic_store_n(&a->done, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static pthread_t start(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, argument), 0);
+    return thread;
+}
+
+static void test_a_waiter_gets_the_lock_when_it_is_released(void **state) {
+    static const int64_t timeouts[] = {HF_FOREVER, 20000};
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    for (size_t i = 0; i < COUNT(timeouts); i++) {
+        attempt waiter = {.lock = theirs, .timeout_ms = timeouts[i]};
+        hf_hold *hold = acquired(mine);
+        pthread_t thread = start(acquire_there, &waiter);
+        sleep_ms(50); /* it must still be waiting, however it waits */
+        assert_false(__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
+        int64_t fence = hf_hold_fence(hold);
+        release(hold);
+        pthread_join(thread, NULL);
+        assert_int_equal(waiter.status, HF_OK);
+        assert_true(hf_hold_fence(waiter.hold) > fence);
+        release(waiter.hold);
+    }
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_two_threads_exclude_each_other(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    attempt other = {.lock = lock};
+    hf_hold *hold = acquired(lock);
+    pthread_join(start(acquire_there, &other), NULL);
+    assert_int_equal(other.status, HF_EBUSY);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void ignore(int number) { (void)number; }
+
+static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
+    static const struct {
+        uint32_t flags;
+        hf_status status;
+    } cases[] = {{HF_INTERRUPTIBLE, HF_EINTR}, {0, HF_ETIMEOUT}};
+    struct sigaction action = {.sa_handler = ignore}, old;
+    (void)state;
+    sigaction(SIGUSR1, &action, &old);
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        attempt waiter = {.lock = theirs, .timeout_ms = 300, .flags = cases[i].flags};
+        int64_t before = now_ms();
+        pthread_t thread = start(acquire_there, &waiter);
+        sleep_ms(20);
+        while (!__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE)) {
+            pthread_kill(thread, SIGUSR1);
+            sleep_ms(5);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(waiter.status, cases[i].status);
+        if (cases[i].status == HF_ETIMEOUT)
+            assert_in_range(now_ms() - before, 299, 2000);
+        assert_null(waiter.hold);
+    }
+    release(hold);
+    assert_free(mine);
+    sigaction(SIGUSR1, &old, NULL);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* ---------------------------------------------------------- Nesting, owners */
+
+static void test_nested_holds_have_one_fence_and_are_released_as_often(void **state) {
+    hf_hold *holds[3];
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    for (int i = 0; i < 3; i++)
+        holds[i] = acquired(mine);
+    assert_true(hf_hold_fence(holds[0]) == hf_hold_fence(holds[1]));
+    assert_true(hf_hold_fence(holds[0]) == hf_hold_fence(holds[2]));
+    assert_int_equal(inspected(theirs).count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_busy(theirs);
+        assert_int_equal(inspected(theirs).count, 3 - i);
+        release(holds[(i + 1) % 3]); /* in any order */
+    }
+    assert_free(theirs);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_release_too_often_is_not_held_and_changes_nothing(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    assert_status(hf_hold_release(hold), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_remaining_ms(hold), 0);
+    hf_hold *next = acquired(theirs);
+    char *before = snapshot("stock");
+    assert_status(hf_hold_release(hold), HF_ENOTHELD);
+    assert_message("released before");
+    assert_status(hf_hold_renew(hold), HF_ENOTHELD);
+    assert_status(hf_hold_check(hold), HF_ENOTHELD);
+    assert_status(hf_hold_extend(hold, 1000, 0), HF_ENOTHELD);
+    assert_status(hf_lock_release(mine), HF_ENOTHELD);
+    assert_message("'stock' is not held by this owner");
+    assert_string_equal(snapshot("stock"), before);
+    release(next);
+    hf_hold_close(hold);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_release_by_another_owner_changes_nothing(void **state) {
+    (void)state;
+    hf_lock *mine = lock_with(alice, "stock", "ann", 0, 0);
+    hf_lock *theirs = lock_with(bob, "stock", "ben", 0, 0);
+    assert_status(hf_lock_acquire(mine, 0, NULL), HF_OK);
+    char *before = snapshot("stock");
+    assert_status(hf_lock_release(theirs), HF_ENOTHELD);
+    assert_status(hf_lock_release_as(mine, "ben", 3), HF_ENOTHELD);
+    /* The owner permits to nest; to release takes the hold, which another client has not. */
+    assert_status(hf_lock_release_as(theirs, "ann", 3), HF_ENOTHELD);
+    assert_string_equal(snapshot("stock"), before);
+    assert_int_equal(hf_lock_count_as(mine, NULL, 0), 1);
+    assert_status(hf_lock_release(mine), HF_OK);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_equal_owners_are_one_owner_in_all_clients(void **state) {
+    (void)state;
+    hf_lock *mine = lock_with(alice, "stock", "worker", 0, 0);
+    hf_lock *theirs = lock_with(bob, "stock", "worker", 0, 0);
+    hf_hold *outer = acquired(mine), *inner = acquired(theirs);
+    assert_true(hf_hold_fence(outer) == hf_hold_fence(inner));
+    assert_int_equal(inspected(mine).count, 2);
+    release(outer);
+    assert_status(hf_hold_check(inner), HF_OK); /* it is not ended by the other's release */
+    release(inner);
+    assert_false(exists("stock"));
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_an_owner_may_be_given_to_one_acquire(void **state) {
+    hf_hold *outer, *inner, *other;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, &outer), HF_OK);
+    assert_status(hf_lock_acquire_as(lock, "ben", 3, 0, NULL, &other), HF_EBUSY);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, NULL, &other), HF_EBUSY);
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, &inner), HF_OK);
+    release(outer);
+    release(inner);
+    hf_lock_close(lock);
+}
+
+static void test_the_default_owner_tells_host_process_client_and_thread(void **state) {
+    char owner[HF_OWNER_MAX] = "", own[384], host[256];
+    size_t length;
+    hf_lock_info info = {.size = sizeof info};
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    assert_status(hf_lock_inspect(lock, &info, owner, sizeof owner, &length), HF_OK);
+    assert_int_equal(length, strlen(owner));
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    char *prefix = text("%s/%ld:", host, (long)getpid());
+    assert_memory_equal(owner, prefix, strlen(prefix));
+    assert_int_equal(strspn(owner + strlen(prefix), "0123456789abcdef"), 32);
+    assert_memory_equal(owner + strlen(prefix) + 32, ":t", 2);
+    assert_status(hf_client_owner(alice, 't', 1, own, sizeof own), HF_OK);
+    assert_memory_equal(own, owner, strlen(prefix) + 32 + 2);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_names_and_owners_are_kept_byte_for_byte(void **state) {
+    static const char name[] = {'a', '\0', ' ', '\xff', '\xfe', '\n', '{', 'b', '}'};
+    static const char owner[] = {'\0', ' ', '\x80', '\r', '\n', ','};
+    char found[64];
+    size_t length;
+    hf_lock *lock, *other;
+    hf_lock_info info = {.size = sizeof info};
+    (void)state;
+    assert_status(hf_lock_open(alice, name, sizeof name, owner, sizeof owner, NULL, &lock), HF_OK);
+    assert_status(hf_lock_open(bob, name, 1, NULL, 0, NULL, &other), HF_OK);
+    hf_hold *hold = acquired(lock);
+    assert_free(other); /* 'a' is another name than 'a\0...' */
+    redisReply *reply = TELL("HGET %b hf1", name, sizeof name);
+    assert_int_equal(reply->len, sizeof owner);
+    assert_memory_equal(reply->str, owner, sizeof owner);
+    assert_status(hf_lock_inspect(lock, &info, found, sizeof found, &length), HF_OK);
+    assert_int_equal(length, sizeof owner);
+    assert_memory_equal(found, owner, sizeof owner);
+    memset(found, 'x', sizeof found);
+    assert_status(hf_lock_inspect(lock, &info, found, 2, &length), HF_OK);
+    assert_int_equal(length, sizeof owner); /* the whole length, of what was cut off */
+    assert_memory_equal(found, "\0 x", 3);
+    release(hold);
+    assert_int_equal(NUMBER("EXISTS {b}%b:hf1:f", name, sizeof name), 1);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
+static void test_locks_of_one_hash_tag_have_nothing_else_in_common(void **state) { /* C15 */
+    (void)state;
+    hf_lock *x = lock_with(alice, "x{b}", NULL, 0, 0), *y = lock_with(bob, "y{b}", NULL, 0, 0);
+    hf_lock *tag = lock_with(bob, "b", NULL, 0, 0), *a = lock_with(bob, "{a}:queue", NULL, 0, 0);
+    hf_hold *holds[] = {acquired(x), acquired(y), acquired(tag), acquired(a)};
+    assert_int_equal(NUMBER("DBSIZE"), 8);
+    assert_true(exists("{b}x{b}:hf1:f") && exists("{b}y{b}:hf1:f"));
+    assert_true(exists("{b}b:hf1:f") && exists("{a}{a}:queue:hf1:f"));
+    for (size_t i = 0; i < COUNT(holds); i++)
+        release(holds[i]);
+    hf_lock_close(x);
+    hf_lock_close(y);
+    hf_lock_close(tag);
+    hf_lock_close(a);
+}
+
+/* ----------------------------------------------------------- Not reentrant */
+
+typedef struct {
+    hf_lock *lock;
+    hf_status status;
+} ending;
+
+static void *release_there(void *argument) {
+    ending *e = argument;
+    e->status = hf_lock_release(e->lock);
+    return NULL;
+}
+
+static void test_a_lock_that_is_not_reentrant_is_busy_for_its_own_thread(void **state) {
+    (void)state;
+    hf_lock *lock = lock_with(alice, "stock", NULL, 0, HF_OFF);
+    hf_lock *same = lock_with(alice, "stock", NULL, 0, HF_OFF);
+    hf_hold *hold = acquired(lock);
+    assert_busy(lock);
+    assert_busy(same);
+    release(hold);
+    assert_free(same);
+    hf_lock_close(lock);
+    hf_lock_close(same);
+}
+
+static void
+test_a_lock_that_is_not_reentrant_is_released_by_its_handle_in_any_thread(void **state) {
+    (void)state;
+    hf_lock *lock = lock_with(alice, "stock", NULL, 0, HF_OFF);
+    hf_lock *same = lock_with(alice, "stock", NULL, 0, HF_OFF);
+    ending there = {.lock = lock};
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_release(same), HF_ENOTHELD); /* another handle has not acquired it */
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 1);
+    pthread_join(start(release_there, &there), NULL);
+    assert_int_equal(there.status, HF_OK);
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
+    assert_free(same);
+    hf_lock_close(lock);
+    hf_lock_close(same);
+}
+
+static void test_an_owner_that_holds_a_lock_that_is_not_reentrant_is_busy(void **state) {
+    (void)state;
+    hf_lock *lock = lock_with(alice, "stock", "ann", 0, HF_OFF);
+    hf_lock *elsewhere = lock_with(bob, "stock", "ann", 0, HF_OFF);
+    hf_hold *hold = acquired(lock);
+    assert_busy(lock);
+    assert_busy(elsewhere);
+    release(hold);
+    assert_free(lock);
+    hf_lock_close(lock);
+    hf_lock_close(elsewhere);
+}
+
+/* ------------------------------------------------- Holds left with the client */
+
+static void test_the_clients_stack_is_shared_by_all_handles_of_a_name(void **state) {
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    hf_hold *second;
+    (void)state;
+    hf_lock *lock = stock(alice), *same = stock(alice);
+    hf_lock *other = lock_with(alice, "other", NULL, 0, 0);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_acquire_as(same, NULL, 0, 0, &keep, &second), HF_OK);
+    hf_hold *own = acquired(lock); /* given out, so not on the stack */
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 2);
+    assert_int_equal(hf_lock_count_as(same, NULL, 0), 2);
+    assert_int_equal(hf_lock_count_as(other, NULL, 0), 0);
+    assert_status(hf_lock_release(other), HF_ENOTHELD);
+    assert_status(hf_lock_release(lock), HF_OK); /* the newest first */
+    assert_int_equal(hf_hold_state(second), HF_RELEASED);
+    assert_status(hf_lock_release(same), HF_OK);
+    assert_status(hf_lock_release(same), HF_ENOTHELD);
+    assert_int_equal(inspected(lock).count, 1);
+    release(own);
+    hf_hold_close(second);
+    hf_lock_close(lock);
+    hf_lock_close(same);
+    hf_lock_close(other);
+}
+
+static void test_a_kept_hold_that_was_released_by_hand_is_off_the_stack(void **state) {
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    hf_hold *hold;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &keep, &hold), HF_OK);
+    release(hold);
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
+    assert_status(hf_lock_release(lock), HF_ENOTHELD);
+    hf_lock_close(lock);
+}
+
+static void test_an_owner_is_found_on_the_stack_by_all_its_bytes(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    assert_status(hf_lock_acquire_as(lock, "ann\0x", 5, 0, NULL, NULL), HF_OK);
+    assert_int_equal(hf_lock_count_as(lock, "ann\0x", 5), 1);
+    assert_int_equal(hf_lock_count_as(lock, "ann\0y", 5), 0);
+    assert_int_equal(hf_lock_count_as(lock, "ann", 3), 0);
+    assert_status(hf_lock_release_as(lock, "ann\0y", 5), HF_ENOTHELD);
+    assert_status(hf_lock_release_as(lock, "ann\0x", 5), HF_OK);
+    hf_lock_close(lock);
+}
+
+/* ------------------------------------------------------------ Renew, extend */
+
+static void test_renew_gives_the_whole_lease_again(void **state) {
+    (void)state;
+    hf_lock *lock = stock_for(alice, 5000);
+    hf_hold *hold = acquired(lock);
+    assert_soon(hf_hold_remaining_ms(hold) < 4600);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 4700, 5000);
+    assert_in_range(NUMBER("PTTL stock"), 4700, 5000);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_extend_adds_to_what_is_left(void **state) {
+    (void)state;
+    hf_lock *lock = stock_for(alice, 5000);
+    hf_hold *hold = acquired(lock);
+    assert_status(hf_hold_extend(hold, 60000, 0), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 63000, 65000);
+    assert_in_range(NUMBER("PTTL stock"), 63000, 65000);
+    assert_status(hf_hold_renew(hold), HF_OK); /* never shortens */
+    assert_in_range(NUMBER("PTTL stock"), 62000, 65000);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_replace_is_exact_and_shortens_at_once(void **state) {
+    (void)state;
+    hf_lock *lock = stock_for(alice, 60000);
+    hf_hold *hold = acquired(lock);
+    assert_status(hf_hold_extend(hold, 5000, 1), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
+    assert_in_range(NUMBER("PTTL stock"), 3000, 5000);
+    assert_status(hf_hold_renew(hold), HF_OK); /* later renewals keep it */
+    assert_in_range(NUMBER("PTTL stock"), 3000, 5000);
+    assert_status(hf_hold_extend(hold, HF_NEVER, 1), HF_OK);
+    assert_int_equal(hf_hold_remaining_ms(hold), HF_NEVER);
+    assert_int_equal(NUMBER("PTTL stock"), -1);
+    assert_status(hf_hold_extend(hold, 1000, 0), HF_OK); /* adds nothing to what never ends */
+    assert_int_equal(NUMBER("PTTL stock"), -1);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_extend_takes_ten_ms_to_ten_years(void **state) {
+    static const int64_t bad[] = {0, 9, HF_NEVER, -2, HF_LEASE_MAX + 1, INT64_MAX, INT64_MIN};
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_status(hf_hold_extend(hold, bad[i], 0), HF_EINVAL);
+        if (bad[i] != HF_NEVER)
+            assert_status(hf_hold_extend(hold, bad[i], 1), HF_EINVAL);
+    }
+    assert_in_range(NUMBER("PTTL stock"), 9000, 10000);
+    assert_status(hf_hold_extend(hold, HF_LEASE_MAX, 0), HF_OK);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_lease_may_never_end(void **state) {
+    (void)state;
+    hf_lock *lock = stock_for(alice, HF_NEVER), *theirs = stock(bob);
+    hf_hold *hold = acquired(lock);
+    assert_int_equal(NUMBER("PTTL stock"), -1);
+    assert_int_equal(hf_hold_remaining_ms(hold), HF_NEVER);
+    assert_int_equal(inspected(theirs).remaining_ms, HF_NEVER);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    assert_status(hf_hold_check(hold), HF_OK);
+    assert_int_equal(NUMBER("PTTL stock"), -1);
+    assert_busy(theirs);
+    release(hold);
+    assert_free(theirs);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+static void test_leases_may_have_ten_ms_and_ten_years(void **state) {
+    (void)state;
+    hf_lock *shortest = stock_for(alice, HF_LEASE_MIN);
+    hf_lock *longest = lock_with(alice, "other", NULL, HF_LEASE_MAX, 0);
+    attempt shortly = {.lock = shortest, .timeout_ms = 5000};
+    acquire_there(&shortly);
+    assert_int_equal(shortly.status, HF_OK);
+    hf_hold_close(shortly.hold);
+    hf_hold *hold = acquired(longest);
+    assert_in_range(NUMBER("PTTL other"), HF_LEASE_MAX - 10000, HF_LEASE_MAX);
+    assert_true(hf_hold_remaining_ms(hold) > HF_LEASE_MAX - HF_LEASE_MAX / 1000 - 10000);
+    release(hold);
+    hf_lock_close(shortest);
+    hf_lock_close(longest);
+}
+
+/* ---------------------------------------------------------- Losing the lock */
+
+static void test_when_a_lease_ends_another_takes_over(void **state) {
+    (void)state;
+    hf_lock *mine = stock_for(alice, 100), *theirs = stock(bob);
+    hf_hold *stale = acquired(mine);
+    int64_t before = now_ms();
+    hf_hold *next = acquired(theirs);
+    assert_in_range(now_ms() - before, 50, 2000);
+    assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
+    /* Who lost it knew before the server could give it away. */
+    assert_int_equal(hf_hold_state(stale), HF_LOST);
+    assert_int_equal(hf_hold_remaining_ms(stale), 0);
+    assert_int_equal(hf_lock_count_as(mine, NULL, 0), 0);
+    hf_hold_close(stale);
+    release(next);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_a_stale_holder_changes_nothing_and_is_told(void **state) {
+    (void)state;
+    hf_lock *mine = stock_for(alice, 50), *theirs = stock(bob);
+    hf_hold *stale = acquired(mine), *next = acquired(theirs);
+    char *before = snapshot("stock");
+    assert_status(hf_hold_renew(stale), HF_ELOST);
+    assert_status(hf_hold_extend(stale, 1000, 0), HF_ELOST);
+    assert_status(hf_hold_extend(stale, 1000, 1), HF_ELOST);
+    assert_status(hf_hold_check(stale), HF_ELOST);
+    assert_status(hf_hold_release(stale), HF_ELOST);
+    assert_message("lost");
+    assert_string_equal(snapshot("stock"), before);
+    assert_status(hf_hold_check(next), HF_OK);
+    assert_status(hf_hold_release(stale), HF_ENOTHELD);
+    hf_hold_close(stale);
+    release(next);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call(void **state) {
+    hf_status (*const calls[])(hf_hold *) = {hf_hold_renew, hf_hold_check, hf_hold_release};
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    for (size_t i = 0; i < COUNT(calls); i++) {
+        hf_hold *stale = acquired(mine);
+        TELL("DEL stock");
+        assert_int_equal(hf_hold_state(stale), HF_HELD); /* only the fence protects here */
+        hf_hold *next = acquired(theirs);
+        assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
+        char *before = snapshot("stock");
+        assert_status(calls[i](stale), HF_ELOST);
+        assert_string_equal(snapshot("stock"), before);
+        assert_true(hf_hold_state(stale) != HF_HELD);
+        hf_hold_close(stale);
+        release(next);
+    }
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_a_lost_hold_that_still_stands_on_the_server_is_released(void **state) {
+    (void)state;
+    hf_lock *mine = lock_with(alice, "stock", "ann", 100, 0), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    /* As if the last renewal had landed after the holder gave up. */
+    assert_int_equal(NUMBER("PEXPIRE stock 60000"), 1);
+    redisReply *fields = TELL("HKEYS stock");
+    for (size_t i = 0; i < fields->elements; i++)
+        if (strlen(fields->element[i]->str) == 33)
+            TELL("HSET stock %s 0", fields->element[i]->str);
+    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_busy(theirs);
+    assert_status(hf_hold_release(hold), HF_ELOST);
+    assert_free(theirs);
+    hf_hold_close(hold);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_a_hold_that_was_closed_without_release_ends_with_its_lease(void **state) {
+    (void)state;
+    hf_lock *mine = stock_for(alice, 300), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    hf_hold_close(hold);
+    assert_busy(theirs);
+    assert_free(theirs);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* ------------------------------------------------------------------ Fences */
+
+static void test_fences_grow_over_releases(void **state) {
+    int64_t last = 0;
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    for (int i = 0; i < 200; i++) {
+        hf_hold *hold = acquired(i % 3 == 0 ? mine : theirs);
+        assert_true(hf_hold_fence(hold) > last);
+        last = hf_hold_fence(hold);
+        release(hold);
+    }
+    assert_true(last < INT64_C(1) << 53);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void assert_fence_grows_over(hf_lock *mine, hf_lock *theirs, const char *event) {
+    int64_t fences[3];
+    for (int i = 0; i < 3; i++) {
+        hf_hold *hold = acquired(i == 1 ? theirs : mine);
+        fences[i] = hf_hold_fence(hold);
+        release(hold);
+        TELL(event);
+    }
+    assert_true(fences[0] < fences[1]);
+    assert_true(fences[1] < fences[2]);
+}
+
+static void test_fences_grow_over_flushall_and_script_flush(void **state) {
+    static const char *const events[] = {"FLUSHALL", "SCRIPT FLUSH", "DEL {stock}stock:hf1:f"};
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    for (size_t i = 0; i < COUNT(events); i++)
+        assert_fence_grows_over(mine, theirs, events[i]);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_fences_grow_although_the_last_one_is_ahead_of_the_clock_and_lost(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    int64_t seconds = strtoll(TELL("TIME")->element[0]->str, NULL, 10);
+    int64_t ahead = (seconds + 86400) * 1000000; /* the server's clock was a day ahead */
+    TELL("SET {stock}stock:hf1:f %lld", (long long)ahead);
+    hf_hold *hold = acquired(lock);
+    assert_int_equal(hf_hold_fence(hold), ahead + 1);
+    release(hold);
+    TELL("FLUSHALL"); /* now only the client knows */
+    hold = acquired(lock);
+    assert_true(hf_hold_fence(hold) > ahead + 1);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_flushed_lock_is_free_and_a_flushed_script_is_no_matter(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    TELL("SCRIPT FLUSH");
+    assert_busy(theirs);
+    TELL("SCRIPT FLUSH");
+    assert_status(hf_hold_renew(hold), HF_OK);
+    TELL("SCRIPT FLUSH");
+    release(hold);
+    hold = acquired(mine);
+    TELL("FLUSHALL");
+    hf_hold *next = acquired(theirs);
+    assert_status(hf_hold_release(hold), HF_ELOST);
+    assert_status(hf_hold_check(next), HF_OK);
+    hf_hold_close(hold);
+    release(next);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* --------------------------------------------------------- Inspect, break */
+
+static void test_inspect_tells_who_holds_the_lock_and_no_hold_id(void **state) {
+    char owner[HF_OWNER_MAX];
+    size_t length = 99;
+    hf_lock_info info = {.size = sizeof info, .count = 99};
+    (void)state;
+    hf_lock *mine = lock_with(alice, "stock", "ann", 60000, 0), *theirs = stock(bob);
+    assert_status(hf_lock_inspect(theirs, &info, owner, sizeof owner, &length), HF_OK);
+    assert_int_equal(info.size, sizeof info);
+    assert_false(info.held || info.foreign || info.count || info.fence || info.waiters);
+    assert_int_equal(info.remaining_ms, 0);
+    assert_int_equal(length, 0);
+    hf_hold *hold = acquired(mine);
+    char *before = snapshot("stock");
+    assert_status(hf_lock_inspect(theirs, &info, owner, sizeof owner, &length), HF_OK);
+    assert_true(info.held && !info.foreign);
+    assert_int_equal(info.count, 1);
+    assert_true(info.fence == hf_hold_fence(hold));
+    assert_in_range(info.remaining_ms, 58000, 60000);
+    assert_int_equal(length, 3);
+    assert_memory_equal(owner, "ann", 3);
+    assert_string_equal(snapshot("stock"), before);
+    release(hold);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static void test_inspect_fills_in_what_an_older_program_knows(void **state) {
+    struct {
+        hf_lock_info info;
+        char after[8];
+    } room;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    memset(&room, 'x', sizeof room);
+    room.info.size = offsetof(hf_lock_info, count);
+    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_OK);
+    assert_int_equal(room.info.held, 1);
+    assert_memory_equal(&room.info.count, "xxxxxxxx", 8);
+    room.info.size = sizeof room; /* and clears what only a newer one knows */
+    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_OK);
+    assert_int_equal(room.info.count, 1);
+    assert_memory_equal(room.after, "\0\0\0\0\0\0\0\0", 8);
+    room.info.size = 0;
+    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_EINVAL);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_break_takes_the_lock_from_the_named_fence_only(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    char *before = snapshot("stock");
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold) - 1, 0), HF_ENOTHELD);
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold) - 1, HF_BREAK_FOREIGN), HF_ENOTHELD);
+    assert_status(hf_lock_break(theirs, 0, HF_BREAK_FOREIGN), HF_ENOTHELD);
+    assert_string_equal(snapshot("stock"), before);
+    assert_status(hf_lock_break(theirs, -1, 0), HF_EINVAL);
+    assert_status(hf_lock_break(theirs, 1, 2), HF_EINVAL);
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK);
+    assert_false(exists("stock"));
+    assert_status(hf_lock_break(theirs, hf_hold_fence(hold), 0), HF_OK); /* free already */
+    assert_status(hf_hold_check(hold), HF_ELOST);
+    hf_hold *next = acquired(theirs);
+    assert_true(hf_hold_fence(next) > hf_hold_fence(hold));
+    hf_hold_close(hold);
+    release(next);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* ------------------------------------------------------------ Foreign locks */
+
+static void test_a_foreign_lock_excludes_us_and_is_never_changed(void **state) {
+    static const char *const foreign[] = {
+        "SET stock token PX 60000",
+        "HSET stock 8743c9c0-0795-4907-87fd-6c719a6b4586:1 1",
+        "RPUSH stock a b",
+        "ZADD stock 1 a",
+        "SADD stock a",
+        "XADD stock * a b",
+    };
+    (void)state;
+    hf_lock *lock = stock(alice);
+    for (size_t i = 0; i < COUNT(foreign); i++) {
+        print_message("%s\n", foreign[i]);
+        TELL(foreign[i]);
+        char *before = snapshot("stock");
+        assert_busy(lock);
+        hf_hold *none;
+        assert_status(hf_lock_acquire(lock, 30, &none), HF_ETIMEOUT);
+        hf_lock_info info = inspected(lock);
+        assert_true(info.held && info.foreign);
+        assert_false(info.count || info.fence);
+        assert_true(info.remaining_ms == (i == 0 ? info.remaining_ms : HF_NEVER));
+        assert_in_range(i == 0 ? info.remaining_ms : 60000, 50000, 60000);
+        assert_status(hf_lock_release(lock), HF_ENOTHELD);
+        assert_status(hf_lock_break(lock, 0, 0), HF_ENOTHELD);
+        assert_status(hf_lock_break(lock, 1, 0), HF_ENOTHELD);
+        assert_string_equal(snapshot("stock"), before);
+        assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
+        assert_free(lock);
+    }
+    hf_lock_close(lock);
+}
+
+static void test_a_hold_that_a_foreign_lock_replaced_is_lost_and_does_not_harm_it(void **state) {
+    static const char *const foreign[] = {"SET stock token", "HSET stock uuid:1 1"};
+    hf_status (*const calls[])(hf_hold *) = {hf_hold_renew, hf_hold_check, hf_hold_release};
+    (void)state;
+    hf_lock *lock = stock(alice);
+    for (size_t i = 0; i < COUNT(foreign); i++) {
+        for (size_t j = 0; j < COUNT(calls); j++) {
+            hf_hold *hold = acquired(lock);
+            TELL("DEL stock");
+            TELL(foreign[i]);
+            char *before = snapshot("stock");
+            assert_status(calls[j](hold), HF_ELOST);
+            assert_string_equal(snapshot("stock"), before);
+            hf_hold_close(hold);
+            TELL("DEL stock");
+        }
+    }
+    hf_lock_close(lock);
+}
+
+static void test_a_waiter_gets_the_lock_after_a_foreign_one(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice);
+    attempt waiter = {.lock = lock, .timeout_ms = 20000};
+    TELL("SET stock token");
+    pthread_t thread = start(acquire_there, &waiter);
+    sleep_ms(30);
+    assert_false(__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
+    TELL("DEL stock");
+    pthread_join(thread, NULL);
+    assert_int_equal(waiter.status, HF_OK);
+    release(waiter.hold);
+    hf_lock_close(lock);
+}
+
+/* ------------------------------------------------------------ Close, fork */
+
+static void test_a_client_that_closes_releases_its_holds(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *other = lock_with(alice, "other", NULL, 0, 0);
+    hf_hold *given = acquired(mine), *nested = acquired(mine);
+    assert_status(hf_lock_acquire(other, 0, NULL), HF_OK);
+    assert_true(exists("stock") && exists("other"));
+    close_client(&alice);
+    assert_false(exists("stock"));
+    assert_false(exists("other"));
+    hf_hold_close(given);
+    hf_hold_close(nested);
+    hf_lock_close(mine);
+    hf_lock_close(other);
+}
+
+static void test_after_close_every_call_answers_closed(void **state) {
+    hf_hold *none;
+    hf_lock *new_lock;
+    hf_lock_info info = {.size = sizeof info};
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    int64_t fence = hf_hold_fence(hold);
+    /* The handle itself is gone with its close: a lock and a hold still stand for it. */
+    close_client(&alice);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_ECLOSED);
+    assert_message("closed");
+    assert_null(none);
+    assert_status(hf_lock_acquire(lock, HF_FOREVER, NULL), HF_ECLOSED);
+    assert_status(hf_lock_release(lock), HF_ECLOSED);
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_ECLOSED);
+    assert_status(hf_lock_break(lock, 1, 0), HF_ECLOSED);
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
+    assert_status(hf_hold_release(hold), HF_ECLOSED);
+    assert_status(hf_hold_renew(hold), HF_ECLOSED);
+    assert_status(hf_hold_check(hold), HF_ECLOSED);
+    assert_status(hf_hold_extend(hold, 1000, 0), HF_ECLOSED);
+    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_remaining_ms(hold), 0);
+    assert_true(hf_hold_fence(hold) == fence);
+    assert_status(hf_lock_open(bob, "stock", 5, NULL, 0, NULL, &new_lock), HF_OK);
+    hf_lock_close(new_lock);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_client_that_closes_cancels_its_waits(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_hold *hold = acquired(mine);
+    attempt waiter = {.lock = theirs, .timeout_ms = HF_FOREVER};
+    pthread_t thread = start(acquire_there, &waiter);
+    sleep_ms(50);
+    int64_t before = now_ms();
+    close_client(&bob);
+    pthread_join(thread, NULL);
+    assert_in_range(now_ms() - before, 0, 1000);
+    /* Closed while it slept, or just before it asked again. */
+    assert_true(waiter.status == HF_ECANCELED || waiter.status == HF_ECLOSED);
+    assert_null(waiter.hold);
+    release(hold);
+    assert_free(mine);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* What a forked child finds; 0, or the number of what was wrong. */
+static int in_the_child(hf_lock *lock, hf_hold *hold) {
+    hf_lock *new_lock;
+    hf_hold *none;
+    hf_client *own;
+    hf_lock_info info = {.size = sizeof info};
+    if (hf_lock_acquire(lock, 0, &none) != HF_EFORKED ||
+        strstr(hf_error_message(), "parent") == NULL)
+        return 1;
+    if (hf_lock_open(alice, "x", 1, NULL, 0, NULL, &new_lock) != HF_EFORKED)
+        return 2;
+    if (hf_hold_release(hold) != HF_EFORKED || hf_lock_release(lock) != HF_EFORKED)
+        return 3;
+    if (hf_hold_renew(hold) != HF_EFORKED || hf_hold_check(hold) != HF_EFORKED ||
+        hf_hold_extend(hold, 1000, 1) != HF_EFORKED)
+        return 4;
+    if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_EFORKED ||
+        hf_lock_break(lock, hf_hold_fence(hold), 0) != HF_EFORKED)
+        return 5;
+    if (hf_hold_state(hold) == HF_HELD || hf_hold_remaining_ms(hold) != 0 ||
+        hf_lock_count_as(lock, NULL, 0) != 0)
+        return 6;
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(alice);
+    /* One of its own works, and is somebody else: same thread, other process. */
+    if (hf_client_open(unix_url(), NULL, &own) != HF_OK ||
+        hf_lock_open(own, "stock", 5, NULL, 0, NULL, &new_lock) != HF_OK)
+        return 7;
+    if (hf_lock_acquire(new_lock, 0, &none) != HF_EBUSY)
+        return 8;
+    hf_lock_close(new_lock);
+    hf_client_close(own);
+    return 0;
+}
+
+static void test_a_forked_child_is_refused_and_the_parents_hold_stays(void **state) {
+    int status;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_hold *hold = acquired(lock);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    char *before = snapshot("stock");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(in_the_child(lock, hold));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_string_equal(snapshot("stock"), before);
+    assert_status(hf_hold_check(hold), HF_OK); /* over the connection that the child had too */
+    assert_status(hf_lock_release(lock), HF_OK);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+/* ----------------------------------------------------------------- Counting */
+
+enum { THREADS = 8, ROUNDS = 200 };
+
+typedef struct {
+    hf_lock *lock;
+    int failures;
+    int64_t last_fence; /* the highest this thread has seen */
+} counter;
+
+/* Read and write apart from each other: only the lock keeps others out between. */
+static void *count_up(void *argument) {
+    counter *c = argument;
+    redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
+    for (int i = 0; i < ROUNDS; i++) {
+        hf_hold *hold;
+        if (hf_lock_acquire(c->lock, HF_FOREVER, &hold) != HF_OK) {
+            c->failures++;
+            continue;
+        }
+        redisReply *reply = redisCommand(redis, "GET count");
+        long long value = reply != NULL && reply->str != NULL ? atoll(reply->str) : 0;
+        freeReplyObject(reply);
+        freeReplyObject(redisCommand(redis, "SET count %lld", value + 1));
+        if (hf_hold_fence(hold) <= c->last_fence)
+            c->failures++;
+        c->last_fence = hf_hold_fence(hold);
+        if (hf_hold_release(hold) != HF_OK)
+            c->failures++;
+        hf_hold_close(hold);
+    }
+    redisFree(redis);
+    return NULL;
+}
+
+static void test_eight_threads_of_two_clients_lose_no_increment(void **state) {
+    counter counters[THREADS] = {{NULL, 0, 0}};
+    pthread_t threads[THREADS];
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        counters[i].lock = stock(i % 2 == 0 ? alice : bob);
+        threads[i] = start(count_up, &counters[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(counters[i].failures, 0);
+        hf_lock_close(counters[i].lock);
+    }
+    assert_string_equal(STRING("GET count"), text("%d", THREADS * ROUNDS));
+    assert_false(exists("stock"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_acquire_gives_a_hold_that_lasts_its_lease),
+        TEST(test_lease_is_ten_seconds_if_none_is_given),
+        TEST(test_one_acquire_may_have_a_lease_of_its_own),
+        TEST(test_what_another_holds_is_busy),
+        TEST(test_what_another_keeps_is_timed_out_and_leaves_nothing_behind),
+        TEST(test_a_waiter_gets_the_lock_when_it_is_released),
+        TEST(test_two_threads_exclude_each_other),
+        TEST(test_a_signal_ends_a_wait_only_if_asked_to),
+        TEST(test_nested_holds_have_one_fence_and_are_released_as_often),
+        TEST(test_release_too_often_is_not_held_and_changes_nothing),
+        TEST(test_release_by_another_owner_changes_nothing),
+        TEST(test_equal_owners_are_one_owner_in_all_clients),
+        TEST(test_an_owner_may_be_given_to_one_acquire),
+        TEST(test_the_default_owner_tells_host_process_client_and_thread),
+        TEST(test_names_and_owners_are_kept_byte_for_byte),
+        TEST(test_locks_of_one_hash_tag_have_nothing_else_in_common),
+        TEST(test_a_lock_that_is_not_reentrant_is_busy_for_its_own_thread),
+        TEST(test_a_lock_that_is_not_reentrant_is_released_by_its_handle_in_any_thread),
+        TEST(test_an_owner_that_holds_a_lock_that_is_not_reentrant_is_busy),
+        TEST(test_the_clients_stack_is_shared_by_all_handles_of_a_name),
+        TEST(test_a_kept_hold_that_was_released_by_hand_is_off_the_stack),
+        TEST(test_an_owner_is_found_on_the_stack_by_all_its_bytes),
+        TEST(test_renew_gives_the_whole_lease_again),
+        TEST(test_extend_adds_to_what_is_left),
+        TEST(test_replace_is_exact_and_shortens_at_once),
+        TEST(test_extend_takes_ten_ms_to_ten_years),
+        TEST(test_a_lease_may_never_end),
+        TEST(test_leases_may_have_ten_ms_and_ten_years),
+        TEST(test_when_a_lease_ends_another_takes_over),
+        TEST(test_a_stale_holder_changes_nothing_and_is_told),
+        TEST(test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call),
+        TEST(test_a_lost_hold_that_still_stands_on_the_server_is_released),
+        TEST(test_a_hold_that_was_closed_without_release_ends_with_its_lease),
+        TEST(test_fences_grow_over_releases),
+        TEST(test_fences_grow_over_flushall_and_script_flush),
+        TEST(test_fences_grow_although_the_last_one_is_ahead_of_the_clock_and_lost),
+        TEST(test_a_flushed_lock_is_free_and_a_flushed_script_is_no_matter),
+        TEST(test_inspect_tells_who_holds_the_lock_and_no_hold_id),
+        TEST(test_inspect_fills_in_what_an_older_program_knows),
+        TEST(test_break_takes_the_lock_from_the_named_fence_only),
+        TEST(test_a_foreign_lock_excludes_us_and_is_never_changed),
+        TEST(test_a_hold_that_a_foreign_lock_replaced_is_lost_and_does_not_harm_it),
+        TEST(test_a_waiter_gets_the_lock_after_a_foreign_one),
+        TEST(test_a_client_that_closes_releases_its_holds),
+        TEST(test_after_close_every_call_answers_closed),
+        TEST(test_a_client_that_closes_cancels_its_waits),
+        TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
+        TEST(test_eight_threads_of_two_clients_lose_no_increment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

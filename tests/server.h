@@ -1,0 +1,128 @@
+/* The server that with-redis started: past the library, and through it. */
+#ifndef SERVER_H
+#define SERVER_H
+
+#include "check.h"
+
+#include <hiredis/hiredis.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline const char *tcp_url(void) { return getenv("HOLDFAST_TEST_URL"); }
+static inline const char *unix_url(void) { return getenv("HOLDFAST_TEST_UNIX_URL"); }
+
+/* ------------------------------------------------------------------- Time */
+
+static inline int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static inline void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+/* Wait for what must become true soon. */
+#define assert_soon(condition)                                                                     \
+    do {                                                                                           \
+        int64_t until_ = now_ms() + 10000;                                                         \
+        while (!(condition)) {                                                                     \
+            if (now_ms() > until_)                                                                 \
+                fail_msg("never came true: %s", #condition);                                       \
+            sleep_ms(1);                                                                           \
+        }                                                                                          \
+    } while (0)
+
+/* ------------------------------------------- Past the library: raw Redis */
+
+static inline redisContext *connect_raw(void) {
+    redisContext *context = redisConnectUnix(unix_url() + strlen("unix://"));
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    redisSetTimeout(context, (struct timeval){.tv_sec = 10});
+    return context;
+}
+
+/* One connection for all tests of the program. */
+static inline redisContext *raw(void) {
+    static redisContext *context;
+    if (context == NULL)
+        context = connect_raw();
+    return context;
+}
+
+/* Replies live until a good many more have come. */
+static inline redisReply *kept(redisReply *reply) {
+    static redisReply *replies[256];
+    static unsigned next;
+    redisReply **at = &replies[next++ % COUNT(replies)];
+    freeReplyObject(*at);
+    return *at = reply;
+}
+
+static inline redisReply *asked(void *reply, const char *what) {
+    if (reply == NULL)
+        fail_msg("no answer to %s", what);
+    return kept(reply);
+}
+
+/* Any answer, errors too. Formats are hiredis's: %s, %b, %lld. */
+static inline redisReply *ask(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = asked(redisvCommand(raw(), format, args), format);
+    va_end(args);
+    return reply;
+}
+
+static inline redisReply *good(redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("the server answered %s", reply->str);
+    return reply;
+}
+
+static inline long long integer(redisReply *reply) {
+    assert_int_equal(good(reply)->type, REDIS_REPLY_INTEGER);
+    return reply->integer;
+}
+
+/* NULL for nil. */
+static inline const char *string(redisReply *reply) { return good(reply)->str; }
+
+#define TELL(...) good(ask(__VA_ARGS__))
+#define NUMBER(...) integer(ask(__VA_ARGS__))
+#define STRING(...) string(ask(__VA_ARGS__))
+
+/* All that is stored under the key, and when it expires: to see that nothing changed. */
+static inline char *snapshot(const char *key) {
+    redisReply *dump = TELL("DUMP %s", key);
+    char *hex = calloc(2 * dump->len + 1, 1);
+    for (size_t i = 0; i < dump->len; i++)
+        sprintf(hex + 2 * i, "%02x", (unsigned char)dump->str[i]);
+    char *whole = text("%s %lld %s", key, NUMBER("PEXPIRETIME %s", key), hex);
+    free(hex);
+    return whole;
+}
+
+/* ------------------------------------------------------------ The library */
+
+static inline hf_client *open_client(void) {
+    hf_client *client;
+    assert_status(hf_client_open(unix_url(), NULL, &client), HF_OK);
+    return client;
+}
+
+/* ------------------------------------------------------------ Every test */
+
+/* An empty server and half a minute, whatever a test that failed has left. */
+static inline void start_afresh(void) {
+    alarm(30);
+    TELL("REPLICAOF NO ONE");
+    TELL("CONFIG SET maxmemory 0");
+    TELL("CONFIG SET min-replicas-to-write 0");
+    TELL("CLIENT KILL TYPE pubsub");
+    TELL("FLUSHALL");
+}
+
+#endif

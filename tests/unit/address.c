@@ -1,0 +1,251 @@
+/* URLs: what they mean, which are refused, and that none gives its password away. */
+#include "../check.h"
+
+#include "address.h"
+
+/* What a good URL means; NULL and 0 for what it does not say. */
+typedef struct {
+    const char *url, *host, *path, *user, *secret, *shown;
+    int port, database;
+} good_url;
+
+static const good_url good[] = {
+    {"redis://localhost", "localhost", NULL, NULL, NULL, "redis://localhost:6379", 6379, 0},
+    {"redis://localhost/", "localhost", NULL, NULL, NULL, "redis://localhost:6379", 6379, 0},
+    {"redis://10.0.0.1:6380/3", "10.0.0.1", NULL, NULL, NULL, "redis://10.0.0.1:6380", 6380, 3},
+    {"redis://h:1", "h", NULL, NULL, NULL, "redis://h:1", 1, 0},
+    {"redis://h:65535/1000000", "h", NULL, NULL, NULL, "redis://h:65535", 65535, 1000000},
+    {"redis://h?db=5", "h", NULL, NULL, NULL, "redis://h:6379", 6379, 5},
+    {"redis://[::1]", "::1", NULL, NULL, NULL, "redis://[::1]:6379", 6379, 0},
+    {"redis://[fe80::1%25eth0]:7000/2", "fe80::1%eth0", NULL, NULL, NULL,
+     "redis://[fe80::1%eth0]:7000", 7000, 2},
+    {"redis://:hunter2@h", "h", NULL, NULL, "hunter2", "redis://h:6379", 6379, 0},
+    {"redis://ann:hunter2@[::1]:1/2", "::1", NULL, "ann", "hunter2", "redis://[::1]:1", 1, 2},
+    /* A password is all between the first : and the last @, and may be empty. */
+    {"redis://ann:a:b@c@h", "h", NULL, "ann", "a:b@c", "redis://h:6379", 6379, 0},
+    {"redis://ann:@h", "h", NULL, "ann", "", "redis://h:6379", 6379, 0},
+    {"redis://a%3Ab:%40%2f%3F%25%C3%A9@h", "h", NULL, "a:b", "@/?%\xc3\xa9", "redis://h:6379", 6379,
+     0},
+    {"unix:///run/redis.sock", NULL, "/run/redis.sock", NULL, NULL, "unix:///run/redis.sock", 0, 0},
+    {"unix:///run/redis.sock?db=7", NULL, "/run/redis.sock", NULL, NULL, "unix:///run/redis.sock",
+     0, 7},
+    {"unix://ann:hunter2@/run/a%20b", NULL, "/run/a b", "ann", "hunter2", "unix:///run/a b", 0, 0},
+    {"unix://:hunter2@/s", NULL, "/s", NULL, "hunter2", "unix:///s", 0, 0},
+};
+
+static void assert_text(const char *found, const char *expected) {
+    if (expected == NULL)
+        assert_null(found);
+    else
+        assert_string_equal(found, expected);
+}
+
+static void test_good_urls_mean_what_they_say(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        hf_address address;
+        print_message("%s\n", good[i].url);
+        assert_status(hf_address_parse(good[i].url, &address), HF_OK);
+        assert_text(address.host, good[i].host);
+        assert_text(address.path, good[i].path);
+        assert_text(address.user, good[i].user);
+        assert_text(address.secret, good[i].secret);
+        assert_text(address.shown, good[i].shown);
+        assert_int_equal(address.port, good[i].port);
+        assert_int_equal(address.database, good[i].database);
+        hf_address_free(&address);
+    }
+}
+
+static void refuse(const char *url, hf_status status) {
+    hf_address address;
+    print_message("%s\n", url);
+    assert_status(hf_address_parse(url, &address), status);
+    assert_null(address.host);
+    assert_null(address.path);
+    assert_null(address.secret);
+    assert_null(address.shown);
+}
+
+static void test_malformed_urls_are_refused_with_the_reason(void **state) {
+    static const char *const bad[][2] = {
+        {"", "redis://host"},
+        {"localhost", "redis://host"},
+        {"localhost:6379", "redis://host"},
+        {"redis:localhost", "redis://host"},
+        {"redis:/localhost", "redis://host"},
+        {"://localhost", "unknown scheme"},
+        {" redis://localhost", "must begin with redis:// or unix://"},
+        {"redis://", "no host"},
+        {"redis:///", "no host"},
+        {"redis:///1", "no host"},
+        {"redis://:6379", "no host"},
+        {"redis://[]", "no host"},
+        {"redis://[::1", "[ in the host is not closed"},
+        {"redis://[::1]x", "[ in the host is not closed"},
+        {"redis://::1", "no host"},
+        {"redis://h:", "port must be"},
+        {"redis://h:0", "port must be"},
+        {"redis://h:65536", "port must be"},
+        {"redis://h:-1", "port must be"},
+        {"redis://h:6379x", "port must be"},
+        {"redis://h:99999999999999999999", "port must be"},
+        {"redis://h/x", "database must be a number"},
+        {"redis://h/-1", "database must be a number"},
+        {"redis://h/1/2", "database must be a number"},
+        {"redis://h/1000001", "database must be a number"},
+        {"redis://h/4294967296", "database must be a number"},
+        {"redis://h?db=", "db takes a number"},
+        {"redis://h?db", "db takes a number"},
+        {"redis://h?db=1x", "db takes a number"},
+        {"redis://h?dv=1", "takes db=number"},
+        {"redis://h?db=1&tls=yes", "takes db=number"},
+        {"redis://h/0#fragment", "%23"},
+        {"redis://ann@h", "user:password"},
+        {"redis://:a%zz@h", "bad % escape"},
+        {"redis://:a%4@h", "bad % escape"},
+        {"redis://:a%@h", "bad % escape"},
+        {"redis://:a%00@h", "bad % escape"},
+        {"redis://h%00", "bad % escape"},
+        {"redis://:a/b@h", "%2F"},
+        {"redis://:a?b@h", "%3F"},
+        {"redis://:a#b@h", "%23"},
+        {"unix://", "three /"},
+        {"unix://run/redis.sock", "three /"},
+        {"unix://:a@run/redis.sock", "three /"},
+        {"unix:///run/%00", "bad % escape"},
+        {"unix:///run/a@b", "%40"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        refuse(bad[i][0], HF_EINVAL);
+        assert_message(bad[i][1]);
+    }
+    char url[128] = "unix://";
+    memset(url + 7, '/', 108); /* sun_path has 108 bytes, and a NUL */
+    refuse(url, HF_EINVAL);
+    assert_message("longer than 107");
+}
+
+static void test_unknown_and_later_schemes_are_named(void **state) {
+    static const char *const later[] = {
+        "rediss",         "unixs",   "redis+sentinel", "rediss+sentinel", "sentinel",
+        "redis-sentinel", "cluster", "redis+cluster",  "rediss+cluster",  "redis-cluster",
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(later); i++) {
+        refuse(text("%s://:hunter2@h", later[i]), HF_EUNSUPPORTED);
+        assert_message(text("%s:// is not supported yet", later[i]));
+    }
+    refuse("http://localhost", HF_EINVAL);
+    assert_message("unknown scheme 'http'");
+    refuse("redi://localhost", HF_EINVAL);
+    assert_message("unknown scheme 'redi'");
+}
+
+static void test_no_careless_url_shows_its_password(void **state) {
+    /* Every way to mistype a URL around the password that we could think of. */
+    static const char *const careless[] = {
+        "hunter2",
+        ":hunter2@h",
+        "ann:hunter2@h",
+        "ann:hunter2@redis://h",
+        ":hunter2@redis://h",
+        "redis:hunter2@h",
+        "redis:/:hunter2@h",
+        "redis//:hunter2@h",
+        " redis://:hunter2@h",
+        "http://:hunter2@h",
+        "rediss://:hunter2@h",
+        "redis://hunter2@h",
+        "redis://ann%3Ahunter2@h",
+        "redis://ann:hunter2",
+        "redis://ann:hunter2/0",
+        "redis://ann:hunter2:6379",
+        "redis://ann:hunter2:h:6379/0",
+        "redis://ann:hunter2@",
+        "redis://ann:hunter2@:6379",
+        "redis://ann:hunter2@/0",
+        "redis://ann:hunter2@h:x",
+        "redis://ann:hunter2@h:0",
+        "redis://ann:hunter2@h/x",
+        "redis://ann:hunter2@h/0/1",
+        "redis://ann:hunter2@h?x=1",
+        "redis://ann:hunter2@h?db=x",
+        "redis://ann:hunter2@h#x",
+        "redis://ann:hunter2@[::1",
+        "redis://ann:hunter2@h%zz",
+        "redis://ann:hunter2%@h",
+        "redis://ann:x%zzhunter2@h",
+        "redis://ann:hunter2%00@h",
+        "redis://ann:hunter2@@",
+        "redis://ann:x@hunter2@",
+        "redis://ann:hunter2@h@",
+        "redis://ann:x/hunter2@h",
+        "redis://ann:hunter2/x@h",
+        "redis://ann:x@y/hunter2@h",
+        "redis://ann:x/y@hunter2/z@h",
+        "redis://ann:x?hunter2@h",
+        "redis://ann:hunter2?x@h",
+        "redis://ann:x?hunter2",
+        "redis://ann:x?hunter2=",
+        "redis://ann:x?y&hunter2@h",
+        "redis://ann:x?db=hunter2",
+        "redis://ann:x#hunter2@h",
+        "redis://ann:hunter2#x@h",
+        "redis:///ann:hunter2@h",
+        "redis:///:hunter2@h/0",
+        "redis://h/0?password=hunter2",
+        "redis://h/0?hunter2",
+        "redis://h/hunter2",
+        "redis://h:hunter2",
+        "redis://h:6379:hunter2",
+        "redis://[hunter2",
+        "redis://[::1]hunter2",
+        "unix://:hunter2@",
+        "unix://:hunter2@run/s",
+        "unix://:x/hunter2@/run/s",
+        "unix://:hunter2/x@/run/s",
+        "unix://ann:hunter2/run/s",
+        "unix:///:hunter2@/run/s",
+        "unix:///ann:hunter2@/run/s",
+        "unix:///run/s?hunter2",
+        "unix:///run/s?password=hunter2",
+        "unix:///run/s#hunter2",
+        "unix:////:hunter2@/run/s%zz",
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(careless); i++) {
+        hf_address address;
+        hf_status status = hf_address_parse(careless[i], &address);
+        assert_true(status != HF_OK);
+        print_message("%s: %s\n", careless[i], hf_error_message());
+        assert_string_not_equal(hf_error_message(), "");
+        assert_null(strstr(hf_error_message(), "hunter2"));
+    }
+}
+
+static void test_no_good_url_shows_its_password(void **state) {
+    static const char *const urls[] = {
+        "redis://:hunter2@h",      "redis://ann:hunter2@[::1]:1/2", "unix://ann:hunter2@/s",
+        "redis://ann:x@hunter2@h", "redis://ann:@hunter2:@h",       "redis://:hunter2:@h",
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(urls); i++) {
+        hf_address address;
+        assert_status(hf_address_parse(urls[i], &address), HF_OK);
+        assert_null(strstr(address.shown, "hunter2"));
+        hf_address_free(&address);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_urls_mean_what_they_say),
+        cmocka_unit_test(test_malformed_urls_are_refused_with_the_reason),
+        cmocka_unit_test(test_unknown_and_later_schemes_are_named),
+        cmocka_unit_test(test_no_careless_url_shows_its_password),
+        cmocka_unit_test(test_no_good_url_shows_its_password),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

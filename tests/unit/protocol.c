@@ -1,0 +1,317 @@
+/* Names and their companion keys, requests as they are sent, replies, errors. */
+#include "../check.h"
+
+#include "protocol.h"
+
+/* ------------------------------------------------------------------ Names */
+
+static hf_names *names_of(const char *name) {
+    hf_names *names;
+    assert_status(hf_names_new(name, strlen(name), &names), HF_OK);
+    assert_int_equal(names->length, strlen(name));
+    assert_memory_equal(names->data, name, names->length);
+    return names;
+}
+
+/* "{tag}name:", before the suffix of a companion. */
+static char *companion_of(const char *name) {
+    hf_names *names = names_of(name);
+    char *companion = text("%.*s", (int)names->tagged, names->data + names->length);
+    hf_names_drop(names);
+    return companion;
+}
+
+static void test_companions_carry_the_tag_and_the_whole_name(void **state) {
+    (void)state;
+    assert_string_equal(companion_of("stock"), "{stock}stock:");
+    assert_string_equal(companion_of("x{b}"), "{b}x{b}:");
+    assert_string_equal(companion_of("x{b}y{c}"), "{b}x{b}y{c}:");
+    assert_string_equal(companion_of("{a}:queue"), "{a}{a}:queue:");
+    assert_string_equal(companion_of("{{a}}"), "{{a}{{a}}:");
+    /* Without a tag all of the name is hashed. */
+    assert_string_equal(companion_of("{}x"), "{{}x}{}x:");
+    assert_string_equal(companion_of("x{"), "{x{}x{:");
+    assert_string_equal(companion_of("x}{"), "{x}{}x}{:");
+}
+
+/* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
+static unsigned slot(const char *key) {
+    size_t length = strlen(key);
+    const char *open = strchr(key, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
+    if (close != NULL && close > open + 1) {
+        key = open + 1;
+        length = (size_t)(close - key);
+    }
+    unsigned crc = 0;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)key[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return crc & 0x3fff;
+}
+
+static void test_companions_are_in_the_slot_of_the_name(void **state) {
+    static const char *const names[] = {"stock", "x{b}", "y{b}", "{a}:queue", "x{b}y{c}", "x{"};
+    (void)state;
+    assert_int_equal(slot("123456789"), 0x31c3);
+    for (size_t i = 0; i < COUNT(names); i++)
+        assert_int_equal(slot(companion_of(names[i])), slot(names[i]));
+}
+
+static void test_names_of_one_tag_share_no_companion(void **state) {
+    (void)state;
+    assert_int_equal(slot("x{b}"), slot("y{b}"));
+    assert_string_not_equal(companion_of("x{b}"), companion_of("y{b}"));
+    assert_string_not_equal(companion_of("b"), companion_of("{b}"));
+}
+
+static void test_names_may_be_any_bytes(void **state) {
+    static const char bytes[] = {'a', '\0', ' ', '\xff', '\n', '{', '\0', '}'};
+    hf_names *names;
+    (void)state;
+    assert_status(hf_names_new(bytes, sizeof bytes, &names), HF_OK);
+    assert_int_equal(names->length, sizeof bytes);
+    assert_memory_equal(names->data, bytes, sizeof bytes);
+    assert_int_equal(names->tagged, 3 + sizeof bytes + 1);
+    assert_memory_equal(names->data + sizeof bytes, "{\0}a\0 \xff\n{\0}:", names->tagged);
+    hf_names_drop(names);
+}
+
+static void test_names_have_one_to_4096_bytes(void **state) {
+    static char bytes[HF_NAME_MAX + 1];
+    hf_names *names;
+    (void)state;
+    memset(bytes, 'x', sizeof bytes);
+    assert_status(hf_names_new(bytes, HF_NAME_MAX, &names), HF_OK);
+    hf_names_drop(names);
+    assert_status(hf_names_new(bytes, HF_NAME_MAX + 1, &names), HF_EINVAL);
+    assert_message("4097 bytes: at most 4096");
+    assert_null(names);
+    assert_status(hf_names_new("", 0, &names), HF_EINVAL);
+    assert_message("empty");
+    assert_status(hf_names_new(NULL, 5, &names), HF_EINVAL);
+}
+
+static void test_names_that_end_like_companions_are_refused(void **state) {
+    static const char *const reserved[] = {
+        "stock:hf1:q", "stock:hf1:f", ":hf1:q", "{stock}stock:hf1:d", "a:hf2:x", "a:hf123:Z",
+    };
+    static const char *const free_names[] = {
+        "hf1:q",    "a:hf:q",  "a:hf1:",   "a:hf1:qq", "a:hf1:1", "a:hf1q",
+        "a:hf1:q ", "a:hfx:q", "a:hf1x:q", "a:HF1:q",  ":q",      "a:1:q",
+    };
+    hf_names *names;
+    (void)state;
+    for (size_t i = 0; i < COUNT(reserved); i++) {
+        assert_status(hf_names_new(reserved[i], strlen(reserved[i]), &names), HF_EINVAL);
+        assert_message("ends like one of a lock's own keys");
+    }
+    for (size_t i = 0; i < COUNT(free_names); i++)
+        hf_names_drop(names_of(free_names[i]));
+}
+
+static void test_equal_names_have_equal_hashes(void **state) {
+    (void)state;
+    hf_names *one = names_of("stock"), *same = names_of("stock"), *other = names_of("stocks");
+    assert_true(one->hash == same->hash);
+    assert_true(one->hash != other->hash);
+    hf_names_drop(one);
+    hf_names_drop(same);
+    hf_names_drop(other);
+}
+
+static void test_names_live_until_the_last_reference(void **state) {
+    (void)state;
+    hf_names *names = names_of("stock");
+    assert_ptr_equal(hf_names_keep(names), names);
+    hf_names_drop(names);
+    assert_memory_equal(names->data, "stock", 5);
+    hf_names_drop(names);
+    hf_names_drop(NULL);
+}
+
+/* --------------------------------------------------------------- Requests */
+
+static const hf_script script = {"0123456789012345678901234567890123456789", "return 1", 8};
+
+static void assert_sent(const hf_request *request, bool whole, const char *expected,
+                        size_t length) {
+    hf_bytes sent;
+    hf_bytes_init(&sent);
+    hf_request_head(request, whole, &sent);
+    hf_bytes_add(&sent, request->encoded.data, request->encoded.length);
+    assert_false(sent.failed);
+    assert_int_equal(sent.length, length);
+    assert_memory_equal(sent.data, expected, length);
+    hf_bytes_free(&sent);
+}
+
+static void test_a_request_is_evalsha_or_eval_of_keys_and_arguments(void **state) {
+    static const char body[] = "$1\r\na\r\n"
+                               "$10\r\n{a}a:hf1:q\r\n"
+                               "$43\r\n{a}a:0123456789abcdef0123456789abcdef:hf1:d\r\n"
+                               "$4\r\nx\0\r\n\r\n"
+                               "$0\r\n\r\n"
+                               "$2\r\n-1\r\n";
+    char expected[1024];
+    hf_names *names = names_of("a");
+    hf_request request;
+    (void)state;
+    hf_request_begin(&request, &script);
+    hf_request_lock(&request, names);
+    hf_request_companion(&request, names, "hf1:q");
+    hf_request_dead(&request, names, "0123456789abcdef0123456789abcdef");
+    hf_request_bytes(&request, "x\0\r\n", 4);
+    hf_request_bytes(&request, "", 0);
+    hf_request_number(&request, -1);
+    assert_int_equal(request.keys, 3);
+    assert_int_equal(request.arguments, 3);
+
+    int head = sprintf(expected, "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n", script.sha1);
+    memcpy(expected + head, body, sizeof body - 1);
+    assert_sent(&request, false, expected, (size_t)head + sizeof body - 1);
+
+    head = sprintf(expected, "*9\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n3\r\n");
+    memcpy(expected + head, body, sizeof body - 1);
+    assert_sent(&request, true, expected, (size_t)head + sizeof body - 1);
+
+    hf_request_free(&request);
+    hf_names_drop(names);
+}
+
+static void test_numbers_are_sent_with_all_their_digits(void **state) {
+    static const struct {
+        int64_t number;
+        const char *sent;
+    } numbers[] = {
+        {0, "$1\r\n0\r\n"},
+        {7, "$1\r\n7\r\n"},
+        {-1, "$2\r\n-1\r\n"},
+        {1795197364705600, "$16\r\n1795197364705600\r\n"},
+        {INT64_MAX, "$19\r\n9223372036854775807\r\n"},
+        {INT64_MIN, "$20\r\n-9223372036854775808\r\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        hf_request request;
+        hf_request_begin(&request, &script);
+        hf_request_number(&request, numbers[i].number);
+        assert_int_equal(request.encoded.length, strlen(numbers[i].sent));
+        assert_memory_equal(request.encoded.data, numbers[i].sent, request.encoded.length);
+        hf_request_free(&request);
+    }
+}
+
+static void test_long_arguments_are_sent_whole(void **state) {
+    static char owner[HF_OWNER_MAX];
+    hf_request request;
+    (void)state;
+    memset(owner, 'o', sizeof owner);
+    hf_request_begin(&request, &script);
+    hf_request_bytes(&request, owner, sizeof owner);
+    assert_int_equal(request.encoded.length, sizeof owner + strlen("$4096\r\n\r\n"));
+    assert_memory_equal(request.encoded.data, "$4096\r\no", 8);
+    assert_memory_equal(request.encoded.data + request.encoded.length - 3, "o\r\n", 3);
+    hf_request_free(&request);
+}
+
+static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **state) {
+    const hf_script *const all[] = {
+        &hf_script_acquire, &hf_script_break,    &hf_script_cancel,  &hf_script_claim,
+        &hf_script_heal,    &hf_script_inspect,  &hf_script_recheck, &hf_script_release,
+        &hf_script_renew,   &hf_script_selftest,
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        assert_int_equal(strlen(all[i]->sha1), 40);
+        assert_int_equal(strlen(all[i]->text), all[i]->length);
+        assert_null(strstr(all[i]->text, "@include"));
+        assert_null(strstr(all[i]->text, "\n--"));
+        /* A shebang would let Redis refuse the whole script without memory (H6). */
+        assert_true(all[i]->text[0] != '#');
+        /* A number that is concatenated loses its last digits (C13). */
+        assert_null(strstr(all[i]->text, "cjson"));
+        assert_null(strstr(all[i]->text, "tostring"));
+    }
+}
+
+/* ---------------------------------------------------------------- Replies */
+
+static void test_numbers_are_read_from_an_array_of_integers_only(void **state) {
+    redisReply one = {.type = REDIS_REPLY_INTEGER, .integer = 5};
+    redisReply two = {.type = REDIS_REPLY_INTEGER, .integer = -2};
+    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char[]){"5"}, .len = 1};
+    redisReply reply = {
+        .type = REDIS_REPLY_ARRAY, .elements = 2, .element = (redisReply *[]){&one, &two}};
+    int64_t numbers[3] = {0};
+    (void)state;
+    assert_true(hf_reply_numbers(&reply, numbers, 2));
+    assert_int_equal(numbers[0], 5);
+    assert_int_equal(numbers[1], -2);
+    assert_true(hf_reply_numbers(&reply, numbers, 1)); /* a later server may answer more */
+    assert_false(hf_reply_numbers(&reply, numbers, 3));
+    reply.element[1] = &word;
+    assert_false(hf_reply_numbers(&reply, numbers, 2));
+    assert_false(hf_reply_numbers(&one, numbers, 1));
+    assert_false(hf_reply_numbers(&word, numbers, 1));
+}
+
+static void test_every_server_error_says_what_happened_and_what_to_do(void **state) {
+    static const struct {
+        const char *text;
+        hf_status status;
+        hf_after_error after;
+    } errors[] = {
+        {"NOSCRIPT No matching script. Please use EVAL.", HF_ESERVER, HF_AFTER_LOAD},
+        {"LOADING Redis is loading the dataset in memory", HF_ESERVER, HF_AFTER_WAIT},
+        {"BUSY Redis is busy running a script.", HF_ESERVER, HF_AFTER_WAIT},
+        {"TRYAGAIN Multiple keys request during rehashing of slot", HF_ESERVER, HF_AFTER_WAIT},
+        {"CLUSTERDOWN The cluster is down", HF_ESERVER, HF_AFTER_WAIT},
+        {"MASTERDOWN Link with MASTER is down", HF_ESERVER, HF_AFTER_RECONNECT},
+        {"READONLY You can't write against a read only replica.", HF_ESERVER, HF_AFTER_RECONNECT},
+        {"UNBLOCKED force unblock from blocking operation", HF_ESERVER, HF_AFTER_RECONNECT},
+        {"NOAUTH Authentication required.", HF_EAUTH, HF_AFTER_FAIL},
+        {"WRONGPASS invalid username-password pair", HF_EAUTH, HF_AFTER_FAIL},
+        {"NOPERM this user has no permissions", HF_ESERVER, HF_AFTER_FAIL},
+        {"OOM command not allowed when used memory > 'maxmemory'.", HF_ESERVER, HF_AFTER_FAIL},
+        {"MISCONF Redis is configured to save RDB snapshots", HF_ESERVER, HF_AFTER_FAIL},
+        {"NOREPLICAS Not enough good replicas to write.", HF_ESERVER, HF_AFTER_FAIL},
+        {"LOADING", HF_ESERVER, HF_AFTER_WAIT},
+        /* Only the whole first word counts. */
+        {"BUSYGROUP Consumer Group name already exists", HF_ESERVER, HF_AFTER_FAIL},
+        {"OOMPH", HF_ESERVER, HF_AFTER_FAIL},
+        {"ERR NOSCRIPT", HF_ESERVER, HF_AFTER_FAIL},
+        {"ERR syntax error", HF_ESERVER, HF_AFTER_FAIL},
+        {"HOLDFAST lease out of bounds", HF_ESERVER, HF_AFTER_FAIL},
+        {"WRONGTYPE Operation against a key", HF_ESERVER, HF_AFTER_FAIL},
+        {"", HF_ESERVER, HF_AFTER_FAIL},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(errors); i++) {
+        hf_status status = HF_OK;
+        print_message("%s\n", errors[i].text);
+        assert_int_equal(hf_error_class(errors[i].text, &status), errors[i].after);
+        assert_int_equal(status, errors[i].status);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_companions_carry_the_tag_and_the_whole_name),
+        cmocka_unit_test(test_companions_are_in_the_slot_of_the_name),
+        cmocka_unit_test(test_names_of_one_tag_share_no_companion),
+        cmocka_unit_test(test_names_may_be_any_bytes),
+        cmocka_unit_test(test_names_have_one_to_4096_bytes),
+        cmocka_unit_test(test_names_that_end_like_companions_are_refused),
+        cmocka_unit_test(test_equal_names_have_equal_hashes),
+        cmocka_unit_test(test_names_live_until_the_last_reference),
+        cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
+        cmocka_unit_test(test_numbers_are_sent_with_all_their_digits),
+        cmocka_unit_test(test_long_arguments_are_sent_whole),
+        cmocka_unit_test(test_scripts_are_known_by_their_digest_and_are_no_comment),
+        cmocka_unit_test(test_numbers_are_read_from_an_array_of_integers_only),
+        cmocka_unit_test(test_every_server_error_says_what_happened_and_what_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
