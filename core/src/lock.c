@@ -563,6 +563,8 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     status = hf_client_fd(client) >= 0 ? HF_OK : HF_ENOMEM;
     hf_op *op = NULL;
     pthread_mutex_lock(&client->mutex);
+    if (status == HF_OK && client->closed) /* just now: nobody would end it */
+        status = hf_fail(HF_ECLOSED, "the client is closed");
     if (status == HF_OK)
         status = hf_client_new_id(client, hold->id);
     if (status == HF_OK) {

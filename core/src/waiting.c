@@ -252,7 +252,7 @@ void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
     }
     hf_hold *hold = op->hold;
     if (status == HF_OK)
-        status = hf_client_add(client, hold, false);
+        status = hf_client_add(client, hold, hold->kept);
     hf_completion completion = {.kind = HF_ACQUIRED, .status = status, .op = op->number};
     if (status == HF_OK) {
         completion.hold = hold;
