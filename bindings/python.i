@@ -5,14 +5,17 @@
  */
 %module(package="holdfast") _native
 
+%{
+#include <unistd.h>
+%}
+
 /* Not for Python: it has what does the same, or needs none. */
-%ignore hf_status_name;
 %ignore hf_error_message;
-%ignore hf_client_owner;
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
 %ignore hf_lock_close;
 %ignore hf_hold_close;
+%ignore hf_completion;
 
 /* ---------------------------------------------------------------- Errors */
 
@@ -36,12 +39,30 @@ static void hf_raise(int status)
 
 %typemap(out) hf_status {
     if ($1 != HF_OK) {
-        hf_raise($1);
+        /* A signal's handler may have raised, which is why the wait ended. */
+        if (!PyErr_Occurred())
+            hf_raise($1);
         SWIG_fail;
     }
     $result = Py_None;
     Py_INCREF($result);
 }
+
+/* --------------------------------------------------------------- Signals */
+
+%{
+/* Python runs the handlers of signals in its main thread only. */
+static int hf_run_handlers(void)
+{
+    if (gettid() != getpid())
+        return -1;
+    PyGILState_STATE state = PyGILState_Ensure();
+    int raised = PyErr_CheckSignals();
+    PyGILState_Release(state);
+    return raised ? 1 : 0;
+}
+%}
+%typemap(in, numinputs = 0) hf_interrupt "$1 = hf_run_handlers;"
 
 /* ----------------------------------------------------------------- Bytes */
 
@@ -73,6 +94,16 @@ static void hf_raise(int status)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     Py_DECREF($result);
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+}
+
+/* hf_client_owner() answers bytes. */
+%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char owner[384]) {
+    $1 = owner;
+    $2 = sizeof owner;
+}
+%typemap(argout) (char *buffer, size_t capacity) {
+    Py_DECREF($result);
+    $result = PyBytes_FromString($1);
 }
 
 /* --------------------------------------------------------------- Handles */
@@ -113,6 +144,35 @@ static void hf_raise(int status)
 }
 %extend hf_hold {
     ~hf_hold() { hf_hold_close($self); }
+}
+
+/* ----------------------------------------------------------- Completions */
+
+/* hf_client_next() answers (kind, status, op, hold's number, hold or None). */
+%typemap(in, numinputs = 0) hf_completion * (hf_completion completion) {
+    memset(&completion, 0, sizeof completion);
+    completion.size = sizeof completion;
+    $1 = &completion;
+}
+%typemap(argout) hf_completion * {
+    PyObject *hold = Py_None;
+    if ($1->hold)
+        hold = SWIG_NewPointerObj($1->hold, $descriptor(struct hf_hold *),
+                                  SWIG_POINTER_NOSHADOW | SWIG_POINTER_OWN);
+    else
+        Py_INCREF(hold);
+    Py_DECREF($result);
+    $result = Py_BuildValue("iiLLN", (int)$1->kind, (int)$1->status, (long long)$1->op,
+                            (long long)$1->hold_number, hold);
+}
+
+/* It is asked for after hf_lock_open(), which sees whatever else may be wrong. */
+%exception hf_client_fd {
+    $action
+    if (result < 0) {
+        hf_raise(HF_ENOMEM);
+        SWIG_fail;
+    }
 }
 
 /* -------------------------------------------------------------- Blocking */

@@ -39,7 +39,9 @@ class Client:
         self._handles[os.getpid()] = self._open()
 
     def _open(self) -> _holdfast.Client:
-        return _holdfast.hf_client_open(self._url, self._options.this)
+        handle = _holdfast.hf_client_open(self._url, self._options.this)
+        _holdfast.hf_client_set_interrupt(handle)
+        return handle
 
     def _here(self) -> _holdfast.Client:
         """Give this process's handle."""

@@ -69,7 +69,7 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_ELOST: LockLost,
     _holdfast.HF_EUNKNOWN: LockUnknown,
     _holdfast.HF_ECANCELED: ClosedError,
-    _holdfast.HF_EINTR: InterruptedError,  # never leaves this package
+    _holdfast.HF_EINTR: InterruptedError,  # Python's own is raised in its place
     _holdfast.HF_ECONNECT: ConnectError,
     _holdfast.HF_EAUTH: AuthenticationError,
     _holdfast.HF_ESERVER: ServerError,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,26 +26,14 @@ def _flags(flags: int) -> _native.hf_acquire_options:
 
 
 # The core only reads them, so all acquires share them; the proxies keep them alive.
-_loose = _flags(_holdfast.HF_INTERRUPTIBLE)
-_kept = _flags(_holdfast.HF_INTERRUPTIBLE | _holdfast.HF_KEEP)
+_loose = _flags(0)
+_kept = _flags(_holdfast.HF_KEEP)
 
 _STATES = {
     _holdfast.HF_HELD: "held",
     _holdfast.HF_LOST: "lost",
     _holdfast.HF_RELEASED: "released",
 }
-
-
-def _longest(milliseconds: int) -> int:
-    """Give what of a wait may be done in one go.
-
-    In the main thread, which runs the handlers of signals, that is not much: a signal ends a
-    wait, but it may come just before it, or to another thread. While the core polls nothing is
-    lost by that; a place in a queue would be.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return milliseconds
-    return min(milliseconds, 50) if milliseconds >= 0 else 50
 
 
 def _seconds(milliseconds: int) -> float | None:
@@ -257,24 +243,10 @@ class Lock:
     def _acquire(self, milliseconds: int, owner: str | bytes | None, loose: bool) -> Hold:
         who = None if owner is None else encoded("owner", owner)
         options = (_loose if loose else _kept).this
-        began = time.monotonic()
-        left = milliseconds
         got: list[_holdfast.Hold] = []
         try:
-            while True:
-                wait = _longest(left)
-                try:
-                    self._call(_holdfast.hf_lock_acquire_as, who, wait, options, got)
-                    return Hold(self, got[0], loose)
-                except InterruptedError:
-                    pass  # Python runs the signal's handler, which may raise
-                except LockTimeout:
-                    if wait == left:
-                        raise LockTimeout(
-                            f"{self.name!r} was held by others for {milliseconds / 1000} s"
-                        ) from None
-                if milliseconds > 0:
-                    left = max(milliseconds - int((time.monotonic() - began) * 1000), 0)
+            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options, got)
+            return Hold(self, got[0], loose)
         except BaseException:
             # A signal's handler may also raise just after it was acquired.
             for handle in got:

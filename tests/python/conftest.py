@@ -79,6 +79,11 @@ def stranger(client: holdfast.Client, name: str) -> holdfast.Lock:
     return client.lock(name, owner="stranger")
 
 
+def queue(name: str) -> str:
+    """The key of the lock's queue."""
+    return f"{{{name}}}{name}:hf1:q"
+
+
 def until(true: Callable[[], object], seconds: float = 10) -> None:
     """Wait until it is true; it must be so in good time."""
     end = time.monotonic() + seconds

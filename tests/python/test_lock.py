@@ -14,17 +14,13 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, elsewhere, until
+from conftest import Server, Thread, elsewhere, queue, until
 
 
 @pytest.fixture(params=["tcp", "unix"])
 def client(server: Server, request: pytest.FixtureRequest) -> Iterator[holdfast.Client]:
     with holdfast.connect(getattr(server, request.param)) as client:
         yield client
-
-
-def queue(name: str) -> str:
-    return f"{{{name}}}{name}:hf1:q"
 
 
 # ------------------------------------------------------------------- Acquire

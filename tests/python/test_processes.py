@@ -17,7 +17,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread
+from conftest import Server, Thread, queue, until
 
 
 def python(script: str, *arguments: str) -> subprocess.Popen[str]:
@@ -169,6 +169,45 @@ def test_a_signal_whose_handler_returns_does_not_end_a_wait(
         assert 0.2 <= time.monotonic() - began < 0.28
         sender.thread.finish()
     assert len(alarm) > 10
+
+
+def test_a_signal_whose_handler_returns_leaves_the_wait_its_place_in_the_queue(
+    client: holdfast.Client, lock: holdfast.Lock, name: str, raw: redis.Redis
+) -> None:
+    heard: list[int] = []
+    places = []
+    turns = []
+
+    def second() -> None:
+        with lock:
+            turns.append("second")
+
+    def conduct() -> None:
+        until(lambda: waiting() == 1)
+        places.append(raw.zrange(queue(name), 0, 0, withscores=True))
+        behind = Thread(second)
+        until(lambda: waiting() == 2)
+        until(lambda: len(heard) > 30)
+        places.append(raw.zrange(queue(name), 0, 0, withscores=True))
+        holder.release()
+        behind.finish()
+
+    def waiting() -> int:
+        return client.lock(name).inspect().waiters
+
+    before = signal.signal(signal.SIGALRM, lambda number, _: heard.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    try:
+        holder = client.lock(name, owner="holder").hold()
+        conductor = Thread(conduct)
+        with lock:
+            turns.append("first")
+        conductor.finish()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert places[0] == places[1]
+    assert turns == ["first", "second"]
 
 
 def test_a_signal_does_not_disturb_what_cannot_wait(alarm: list[int], lock: holdfast.Lock) -> None:
