@@ -149,6 +149,8 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
     hf_client *client = lock->client;
     pthread_mutex_lock(&client->mutex);
     hf_status status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id(client, hold->id);
+    if (status == HF_OK && hold->renew)
+        status = hf_keeper_start(client); /* or it could not be renewed */
     hf_acquire_request(&request, hold, NULL, hf_client_floor(client, lock->names));
     pthread_mutex_unlock(&client->mutex);
     if (status == HF_OK)

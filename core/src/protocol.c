@@ -191,6 +191,11 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
         {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */
         {"NOREPLICAS", HF_ESERVER, HF_AFTER_FAIL},      /* min-replicas-to-write not met */
     };
+    /* Before Redis 7 the error of a command in a script is inside one of the script's. */
+    const char *inner =
+        strncmp(text, "ERR Error running script", 24) == 0 ? strstr(text, ": -") : NULL;
+    if (inner != NULL)
+        text = inner + 3;
     size_t length = strcspn(text, " ");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strlen(table[i].code) == length && memcmp(table[i].code, text, length) == 0) {
