@@ -213,6 +213,43 @@ hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
     return listens ? hf_client_listen(client, &listens) : HF_OK;
 }
 
+/* ----------------------------------------------------------------- Counts */
+
+void hf_client_count(hf_client *client, hf_status status, int64_t waited_since) {
+    hf_stats *stats = &client->stats;
+    if (status == HF_OK) {
+        stats->acquired++;
+        if (waited_since > 0) {
+            stats->waited++;
+            stats->waited_us += (hf_now() - waited_since) / 1000;
+        }
+    } else if (status == HF_EUNKNOWN) {
+        stats->unknown++;
+    } else if (status == HF_EBUSY || status == HF_ETIMEOUT || status == HF_ECANCELED ||
+               status == HF_EINTR) {
+        stats->refused++;
+    }
+}
+
+hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    if (stats == NULL || stats->size < sizeof stats->size)
+        return hf_fail(HF_EINVAL, "stats is NULL, or its size is not set");
+    uint32_t size = stats->size;
+    pthread_mutex_lock(&client->mutex);
+    hf_stats found = client->stats;
+    found.waiting = (int64_t)client->keeper.started_ops;
+    for (const hf_op *op = client->keeper.threads; op != NULL; op = op->after)
+        found.waiting++;
+    pthread_mutex_unlock(&client->mutex);
+    memset(stats, 0, size);
+    memcpy(stats, &found, size < sizeof found ? size : sizeof found);
+    stats->size = size;
+    return HF_OK;
+}
+
 /* ----------------------------------------------------- Holds of a client */
 
 uint64_t hf_stack_hash(const hf_names *names, int64_t lock_serial, const void *owner,
@@ -232,6 +269,7 @@ hf_status hf_client_add(hf_client *client, hf_hold *hold, bool keep) {
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
     hold->references++;
     hold->listed = true;
+    client->stats.held++;
     hold->kept = keep;
     hold->number = ++client->hold_numbers;
     hold->previous = NULL;
@@ -267,4 +305,5 @@ void hf_client_remove(hf_client *client, hf_hold *hold) {
         hold->next->previous = hold->previous;
     hold->previous = hold->next = NULL;
     hold->listed = false;
+    client->stats.held--;
 }

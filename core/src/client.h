@@ -35,6 +35,7 @@ struct hf_client {
     unsigned char random[1024];
     size_t random_left;
     int64_t hold_numbers;
+    hf_stats stats;
     hf_keeper keeper;
 };
 
@@ -107,6 +108,9 @@ void hf_client_remove(hf_client *client, hf_hold *hold);
 
 uint64_t hf_stack_hash(const hf_names *names, int64_t lock_serial, const void *owner,
                        size_t length);
+
+/* Count how an acquire that began to wait then (0: it did not) ended. With the mutex held. */
+void hf_client_count(hf_client *client, hf_status status, int64_t waited_since);
 
 /* ------------------------------------------------------------------ Hold */
 

@@ -301,6 +301,8 @@ hf_status hf_hold_release(hf_hold *hold) {
     if (outcome == 2)
         hf_kick(client, hold->names, deadline);
     status = hf_release_status(hold, state, status, outcome, answer.doubtful);
+    if (status == HF_OK)
+        __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
     if (listed)
         hf_hold_drop(hold);
     return status;
@@ -317,6 +319,8 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
     else if (outcome == 2)
         hf_keeper_kick(client, hold->names);
     completion.status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
+    if (completion.status == HF_OK)
+        __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
     hf_tell(client, &completion);
 }
 

@@ -316,6 +316,7 @@ void hf_keeper_plan(hf_client *client, hf_hold *hold, int64_t now) {
 void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
     hold->state = HF_LOST;
     hold->cause = cause;
+    client->stats.lost++;
     hf_timer_clear(&client->keeper.timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
@@ -380,6 +381,7 @@ static void renewed(hf_client *client, hf_task *task, hf_status status, const re
                 hold->deadline = until;
             hold->pushed = false;
             hold->renew_at = task->sent_at + interval(hold);
+            client->stats.renewed++;
         } else {
             hold->renew_at = now + interval(hold) / 8;
         }

@@ -26,6 +26,7 @@ typedef struct hf_op {
     int64_t number;     /* the caller's, of one that was started; or of none */
     bool started;       /* without blocking: ends with a completion */
     int64_t timeout_ms; /* HF_FOREVER or more */
+    int64_t since;
     int64_t until;
     int64_t score;  /* its first place in the queue; 0: none yet */
     unsigned epoch; /* of the subscription under which it last asked */

@@ -372,7 +372,8 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
     }
 }
 
-static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible) {
+static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible,
+                          int64_t *waited_since) {
     hf_client *client = lock->client;
     hf_keeper *keeper = &client->keeper;
     int64_t until = hf_after(hf_now(), timeout_ms), ttl_ms;
@@ -403,6 +404,7 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
     else if (status == HF_OK)
         status = HF_ENOMEM;
     if (op != NULL) {
+        *waited_since = op->score > 0 ? op->since : 0;
         hf_op_leave(client, op);
         hf_op_free(client, op);
     }
@@ -451,11 +453,24 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
     return HF_OK;
 }
 
+/* The client was closed while the lock was being got for it: best effort. */
+static void give_back(hf_hold *hold) {
+    hf_request request;
+    hf_answer answer;
+    hf_transport *transport = hold->client->transport;
+    hf_release_request(&request, hold, NULL);
+    if (hf_transport_call(transport, &request,
+                          hf_after(hf_now(), hf_transport_patience_ms(transport)),
+                          &answer) == HF_OK)
+        freeReplyObject(answer.reply);
+    hf_request_free(&request);
+}
+
 hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
                              const hf_acquire_options *options, hf_hold **hold_out) {
     hf_hold *hold;
     uint32_t flags;
-    int64_t ttl_ms;
+    int64_t ttl_ms, waited_since = 0;
     if (hold_out != NULL)
         *hold_out = NULL;
     hf_status status = prepare(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
@@ -466,14 +481,17 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
         status = attempt(lock, hold,
                          hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &ttl_ms);
     else
-        status = wait_for(lock, hold, timeout_ms, (flags & HF_INTERRUPTIBLE) != 0);
-    if (status == HF_OK) {
-        pthread_mutex_lock(&client->mutex);
+        status = wait_for(lock, hold, timeout_ms, (flags & HF_INTERRUPTIBLE) != 0, &waited_since);
+    bool held = status == HF_OK;
+    pthread_mutex_lock(&client->mutex);
+    if (held)
         status = hf_client_add(client, hold, hold_out == NULL || (flags & HF_KEEP));
-        if (status == HF_OK)
-            hf_keeper_plan(client, hold, hf_now());
-        pthread_mutex_unlock(&client->mutex);
-    }
+    if (status == HF_OK)
+        hf_keeper_plan(client, hold, hf_now());
+    hf_client_count(client, status, waited_since);
+    pthread_mutex_unlock(&client->mutex);
+    if (held && status != HF_OK)
+        give_back(hold);
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;
     else

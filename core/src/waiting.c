@@ -12,6 +12,8 @@
 /* Nobody waits longer than this without asking again: a lost message or a lock
  * that never expires would else hang it. */
 #define RECHECK_MS 3000
+/* And not longer than its own lease, or this. */
+#define RECHECK_MIN_MS 100
 #define RECHECK_OPS 100
 /* How soon a signal is noticed that came just before a wait began to sleep. */
 #define SIGNAL_MS 50
@@ -103,6 +105,7 @@ hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t u
     op->started = !thread;
     op->timeout_ms = timeout_ms;
     op->until = until;
+    op->since = hf_now();
     return op;
 }
 
@@ -253,6 +256,7 @@ void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     if (status == HF_OK)
         status = hf_client_add(client, hold, hold->kept);
+    hf_client_count(client, status, op->score > 0 ? op->since : 0);
     hf_completion completion = {.kind = HF_ACQUIRED, .status = status, .op = op->number};
     if (status == HF_OK) {
         completion.hold = hold;
@@ -317,8 +321,10 @@ static void pair(hf_client *client, int64_t sent_at, int64_t server_us) {
     }
 }
 
-/* When to look after a lock next: its holder's TTL, spread by rank, within bounds. */
-static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank) {
+/* When to look after a lock next: its holder's TTL, spread by rank, within bounds.
+ * The bound is a lease like its own, if that is short: who was granted the lock
+ * since, and died, has mostly asked for the same. */
+static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank, int64_t lease_ms) {
     if (ttl_ms == -2)
         return 0; /* free, with more dead waiters to skip */
     if (state == HF_REPLY_BUSY || (state == HF_REPLY_FOREIGN && rank == 0)) {
@@ -326,9 +332,12 @@ static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank) {
         int64_t ms = hf_jitter(8, 24);
         return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
     }
-    int64_t ms = ttl_ms < 0 || ttl_ms > RECHECK_MS ? RECHECK_MS : ttl_ms + 1;
+    int64_t longest = lease_ms == HF_NEVER || lease_ms > RECHECK_MS ? RECHECK_MS
+                      : lease_ms < RECHECK_MIN_MS                   ? RECHECK_MIN_MS
+                                                                    : lease_ms;
+    int64_t ms = ttl_ms < 0 || ttl_ms > longest ? longest : ttl_ms + 1;
     ms += hf_jitter(0, 2 * (rank < 200 ? rank : 200) + 2);
-    return ms < RECHECK_MS ? ms : RECHECK_MS - hf_jitter(0, RECHECK_MS / 8);
+    return ms < longest ? ms : longest - hf_jitter(0, longest / 8);
 }
 
 void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
@@ -359,7 +368,8 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
         break;
     }
     bool again = op->epoch != client->keeper.epoch;
-    int64_t due = again ? 0 : hf_after(hf_now(), pause_after(numbers[1], mine[0], mine[2]));
+    int64_t pause_ms = again ? 0 : pause_after(numbers[1], mine[0], mine[2], lease_ms);
+    int64_t due = again ? 0 : hf_after(hf_now(), pause_ms);
     if (again || op == list->first || list->timer.place == 0)
         hf_keeper_timer(client, &list->timer, due);
 }

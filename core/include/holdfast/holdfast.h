@@ -172,6 +172,35 @@ typedef struct hf_client_options {
 HF_API hf_status hf_client_open(const char *url, const hf_client_options *options,
                                 hf_client **client_out);
 
+/** What a client has done and does; filled in by hf_client_stats(). */
+typedef struct hf_stats {
+    /** sizeof(hf_stats) of the caller's header. */
+    uint32_t size;
+    uint32_t reserved;
+    /** Now: holds that may still be on the server, and acquires in a queue. */
+    int64_t held, waiting;
+    /** Since it was opened: acquires that got the lock, and those of them that waited in a queue.
+     */
+    int64_t acquired, waited;
+    /** Time that the latter waited, all together, microseconds. */
+    int64_t waited_us;
+    /** Acquires that did not get it: busy, timed out, cancelled; and with an unknown outcome. */
+    int64_t refused, unknown;
+    /** Holds released by a call; lost before; renewed by the keeper, counting each time. */
+    int64_t released, lost, renewed;
+} hf_stats;
+
+/**
+ * Count what the client has done. Asks nobody.
+ *
+ * @param[in,out] stats  Set stats->size first.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
+
 /**
  * Close the client: waiting calls end with HF_ECANCELED, its holds are
  * released, its connections closed. Locks and holds made with it stay valid
