@@ -1,4 +1,4 @@
-"""An acquire and release that nobody contends: C against raw hiredis, Python and Java against C.
+"""A pair that nobody contends: C against raw hiredis, Python and Java against C; and a handoff.
 
 Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
 neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be
@@ -45,10 +45,11 @@ class Runner:
 
 
 def main() -> None:
-    """Run the C program, then all three in turn, and print the ratios."""
+    """Run the C programs, then the pair in all three in turn, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
     parser.add_argument("--c", type=Path, help="pair_c; default: in the build directory")
+    parser.add_argument("--handoff", type=Path, help="handoff; default: in the build directory")
     parser.add_argument("--jar", type=Path, help="default: java/target/holdfast-*.jar")
     parser.add_argument("--java", default="java", help="the Java 17 (or newer) to run")
     parser.add_argument("--quick", action="store_true", help="only see that it runs")
@@ -57,9 +58,10 @@ def main() -> None:
         os.execv(WITH_REDIS, [WITH_REDIS, sys.executable, __file__, *sys.argv[1:]])
 
     program = arguments.c or arguments.build_dir / "bench" / "pair_c"
+    handoff = arguments.handoff or arguments.build_dir / "bench" / "handoff"
     target = HERE.parent / "java" / "target"
     jar = arguments.jar or next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
-    if not program.exists() or jar is None:
+    if not program.exists() or not handoff.exists() or jar is None:
         sys.exit("bench: build the C programs and the jar first")
     java = [arguments.java, "--enable-native-access=ALL-UNNAMED"]  # or Java 24 and newer warn
     rounds, pairs, warm_up = (3, 50, 50) if arguments.quick else (40, 500, 5000)
@@ -68,6 +70,8 @@ def main() -> None:
     where = [redis.hostname, str(redis.port)]
     with contextlib.ExitStack() as afterwards:
         subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
+        lasting = ("1", "20") if arguments.quick else ("12", "300")
+        subprocess.run([handoff, *where, *lasting], check=True)
 
         # From here on one CPU for all, or where the scheduler happens to place a program would
         # count for more than its language.
