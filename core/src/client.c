@@ -102,7 +102,7 @@ static hf_task *add_undo(hf_task *tasks, const hf_hold *hold, const hf_op *op) {
     return task;
 }
 
-void hf_client_close(hf_client *client) {
+static void close_client(hf_client *client, bool release) {
     if (client == NULL || hf_client_inherited(client))
         return; /* a child's copy may be in the middle of a change: leave it */
     hf_task *tasks;
@@ -133,6 +133,14 @@ void hf_client_close(hf_client *client) {
         hold->next = ended;
         ended = hold;
     }
+    /* What was won and not read yet is released too: nobody knows that he holds it. */
+    for (hf_news *news = client->keeper.news_first; news != NULL; news = news->next) {
+        if (news->completion.hold == NULL)
+            continue;
+        hf_hold_drop_locked(news->completion.hold);
+        news->completion.hold = NULL;
+        news->completion.status = HF_ECANCELED;
+    }
     hf_ops_notify(client);
     pthread_mutex_unlock(&client->mutex);
 
@@ -142,10 +150,12 @@ void hf_client_close(hf_client *client) {
     count = 0;
     for (hf_task *task = tasks; task != NULL && requests != NULL; task = task->next)
         requests[count++] = &task->request;
-    hf_transport_flush(client->transport, requests, count,
-                       hf_after(hf_now(), hf_transport_command_ms(client->transport)));
+    if (release)
+        hf_transport_flush(client->transport, requests, count,
+                           hf_after(hf_now(), hf_transport_command_ms(client->transport)));
     free(requests);
     hf_transport_shut(client->transport);
+    pthread_mutex_lock(&client->mutex);
     while (tasks != NULL) {
         hf_task *next = tasks->next;
         hf_task_free(tasks);
@@ -153,11 +163,16 @@ void hf_client_close(hf_client *client) {
     }
     while (ended != NULL) {
         hf_hold *next = ended->next;
-        hf_hold_drop(ended);
+        hf_hold_drop_locked(ended);
         ended = next;
     }
+    pthread_mutex_unlock(&client->mutex);
     hf_client_drop(client);
 }
+
+void hf_client_close(hf_client *client) { close_client(client, true); }
+
+void hf_client_abandon(hf_client *client) { close_client(client, false); }
 
 hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
                           size_t capacity) {

@@ -659,8 +659,7 @@ void hf_keeper_free(hf_client *client) {
     while (keeper->news_first != NULL) {
         hf_news *news = keeper->news_first;
         keeper->news_first = news->next;
-        hf_hold_close(news->completion.hold);
-        free(news);
+        free(news); /* its hold was seen to when the client was closed */
     }
     for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++) {
         while (keeper->lists[i] != NULL) {

@@ -655,10 +655,12 @@ static hf_hold *find_kept(const hf_lock *lock, hf_hold *hold, const owner_t *who
     return NULL;
 }
 
-hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len) {
+hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                             hf_hold **hold_out) {
     owner_t who;
-    if (lock == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (hold_out == NULL || lock == NULL)
+        return hf_fail(HF_EINVAL, "a handle is NULL");
+    *hold_out = NULL;
     hf_client *client = lock->client;
     hf_status status = hf_client_check(client);
     if (status == HF_OK)
@@ -671,9 +673,17 @@ hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len)
     if (hold != NULL)
         hold->references++;
     pthread_mutex_unlock(&client->mutex);
-    if (hold == NULL)
-        return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
-                       hf_quote(lock->names->data, lock->names->length));
+    *hold_out = hold;
+    return hold != NULL ? HF_OK
+                        : hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
+                                  hf_quote(lock->names->data, lock->names->length));
+}
+
+hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len) {
+    hf_hold *hold;
+    hf_status status = hf_lock_current_as(lock, owner, owner_len, &hold);
+    if (status != HF_OK)
+        return status;
     status = hf_hold_release(hold);
     hf_hold_drop(hold);
     return status;

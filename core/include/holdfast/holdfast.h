@@ -213,6 +213,14 @@ HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
 HF_API void hf_client_close(hf_client *client);
 
 /**
+ * Close the client without releasing what it holds, which then ends with its
+ * lease. For finalizers, which must not end a section that may still be running.
+ *
+ * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_client_abandon(hf_client *client);
+
+/**
  * The owner that this client gives to its holder number `serial` of `kind`:
  * `<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For languages
  * whose threads or tasks are not the system's; give it to
@@ -405,6 +413,21 @@ HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t own
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
+
+/**
+ * The newest hold that the owner left with the client: the one that
+ * hf_lock_release_as() would release next.
+ *
+ * @param owner  NULL for the lock's owner.
+ * @param[out] hold_out  A handle of the same hold; give it back with hf_hold_close().
+ * @retval HF_OK
+ * @retval HF_ENOTHELD  There is none.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                                    hf_hold **hold_out);
 
 /** What a lock looks like on the server; filled in by hf_lock_inspect(). */
 typedef struct hf_lock_info {
