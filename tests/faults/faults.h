@@ -1,0 +1,253 @@
+/* What these tests share: processes that work beside the test, memory that they
+ * have in common, threads that wait, and a proxy that does as it is told. */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include "../network.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+enum { SLOW = 5 }; /* so many times slower than without a sanitizer, or more */
+#else
+enum { SLOW = 1 };
+#endif
+
+/* ------------------------------------------------------ Outside the test */
+
+/* Only the test's own thread may fail a test. All others say why and end. */
+#define must(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,            \
+                    hf_error_message());                                                           \
+            fflush(stderr);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define must_be(call, expected)                                                                    \
+    do {                                                                                           \
+        hf_status must_be_ = (call);                                                               \
+        if (must_be_ != (expected)) {                                                              \
+            fprintf(stderr, "%s:%d: %s answered %s, not %s: %s\n", __FILE__, __LINE__, #call,      \
+                    hf_status_name(must_be_), hf_status_name(expected), hf_error_message());       \
+            fflush(stderr);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define wait_until(condition)                                                                      \
+    do {                                                                                           \
+        int64_t until_ = now_ms() + 60000;                                                         \
+        while (!(condition)) {                                                                     \
+            must(now_ms() < until_);                                                               \
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);                                \
+        }                                                                                          \
+    } while (0)
+
+static inline void *shared_memory(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED);
+    return memory;
+}
+
+static pid_t workers[64]; /* that run; 0: none */
+
+/* A process of its own that does this work; it ends with the test at the latest.
+ * To be started while no client is open here. */
+static inline pid_t worker_start(void (*work)(void *), void *argument) {
+    fflush(NULL);
+    pid_t pid = fork();
+    must(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(120);
+        work(argument);
+        fflush(NULL);
+        _exit(0);
+    }
+    for (size_t i = 0; i < COUNT(workers); i++) {
+        if (workers[i] == 0) {
+            workers[i] = pid;
+            return pid;
+        }
+    }
+    must(!"too many workers");
+    return pid;
+}
+
+static inline void worker_gone(pid_t pid) {
+    for (size_t i = 0; i < COUNT(workers); i++)
+        if (workers[i] == pid)
+            workers[i] = 0;
+}
+
+static inline void worker_join(pid_t pid) {
+    int how;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    worker_gone(pid);
+    if (!WIFEXITED(how) || WEXITSTATUS(how) != 0)
+        fail_msg("a worker failed: %x", how);
+}
+
+static inline void worker_kill(pid_t pid) {
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    worker_gone(pid);
+}
+
+/* Stopped when this returns. */
+static inline void worker_stop(pid_t pid) {
+    int how;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(how));
+}
+
+static inline void worker_go_on(pid_t pid) { assert_int_equal(kill(pid, SIGCONT), 0); }
+
+static inline hf_client *must_open(const char *url) {
+    hf_client *client;
+    must_be(hf_client_open(url, NULL, &client), HF_OK);
+    return client;
+}
+
+static inline hf_lock *must_lock(hf_client *client, const char *name,
+                                 const hf_lock_options *options) {
+    hf_lock *lock;
+    must_be(hf_lock_open(client, name, strlen(name), NULL, 0, options, &lock), HF_OK);
+    return lock;
+}
+
+/* -------------------------------------------------------- The section */
+
+/* What the lock protects: who is inside, a counter that is read and written in
+ * two steps, and the fences in the order of the entries. */
+typedef struct section {
+    _Atomic int inside;
+    _Atomic int64_t counter, fence;
+} section;
+
+static inline void section_enter(section *s, const hf_hold *hold) {
+    int64_t fence = hf_hold_fence(hold);
+    must(atomic_fetch_add(&s->inside, 1) == 0);
+    must(atomic_exchange(&s->fence, fence) < fence);
+    atomic_store(&s->counter, atomic_load(&s->counter) + 1);
+}
+
+static inline void section_leave(section *s) { must(atomic_fetch_sub(&s->inside, 1) == 1); }
+
+/* ------------------------------------------------------- Waiting threads */
+
+typedef struct waiter {
+    hf_lock *lock;
+    int64_t timeout_ms;
+    const char *owner;
+    hf_status status;
+    hf_hold *hold;
+    int64_t done_at;
+    _Atomic bool done;
+    pthread_t thread;
+} waiter;
+
+static inline void *waiter_main(void *argument) {
+    waiter *w = argument;
+    w->status = hf_lock_acquire_as(w->lock, w->owner, w->owner != NULL ? strlen(w->owner) : 0,
+                                   w->timeout_ms, NULL, &w->hold);
+    w->done_at = now_ms();
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+/* It lives until some hundreds more were started, also if the test fails. */
+static inline waiter *waiter_start_as(hf_lock *lock, const char *owner, int64_t timeout_ms) {
+    static waiter waiters[512];
+    static unsigned next;
+    waiter *w = &waiters[next++ % COUNT(waiters)];
+    memset(w, 0, sizeof *w);
+    w->lock = lock;
+    w->owner = owner;
+    w->timeout_ms = timeout_ms;
+    must(pthread_create(&w->thread, NULL, waiter_main, w) == 0);
+    return w;
+}
+
+static inline waiter *waiter_start(hf_lock *lock, int64_t timeout_ms) {
+    return waiter_start_as(lock, NULL, timeout_ms);
+}
+
+static inline void waiter_join(waiter *w, hf_status expected) {
+    pthread_join(w->thread, NULL);
+    if (w->status != expected)
+        fail_msg("a waiter was answered %s, not %s", hf_status_name(w->status),
+                 hf_status_name(expected));
+}
+
+static inline void give_back(hf_hold *hold, hf_status expected) {
+    assert_status(hf_hold_release(hold), expected);
+    hf_hold_close(hold);
+}
+
+/* ------------------------------------------------------------ The server */
+
+/* So many acquires stand in the queue of a lock with a name without braces. */
+static inline int64_t queued(const char *name) {
+    return NUMBER("ZCARD {%s}%s:hf1:q", name, name);
+}
+
+static inline int64_t stat_calls(const char *command) {
+    const char *stats = STRING("INFO commandstats");
+    const char *at = strstr(stats, text("cmdstat_%s:calls=", command));
+    return at != NULL ? atoll(strchr(at, '=') + 1) : 0;
+}
+
+/* Scripts run since CONFIG RESETSTAT: what the library sends. */
+static inline int64_t scripts_run(void) { return stat_calls("evalsha") + stat_calls("eval"); }
+
+static inline pid_t server_pid(void) {
+    return (pid_t)atoll(strstr(STRING("INFO server"), "process_id:") + strlen("process_id:"));
+}
+
+/* The only keys that a lock may leave are its last fence and spent hold ids. */
+static inline void assert_nothing_left(void) {
+    redisReply *keys = TELL("KEYS *");
+    for (size_t i = 0; i < keys->elements; i++) {
+        const char *key = keys->element[i]->str;
+        size_t length = keys->element[i]->len;
+        if (length > 6 && (strcmp(key + length - 6, ":hf1:f") == 0 ||
+                           strcmp(key + length - 6, ":hf1:d") == 0))
+            continue;
+        fail_msg("left on the server: %s", key);
+    }
+}
+
+static pid_t the_server; /* its process */
+
+static inline int begin_fault(void **state) {
+    (void)state;
+    if (the_server > 0)
+        kill(the_server, SIGCONT);
+    for (size_t i = 0; i < COUNT(workers); i++)
+        if (workers[i] > 0)
+            worker_kill(workers[i]); /* of a test that failed */
+    start_afresh();
+    the_server = server_pid();
+    TELL("CLIENT UNPAUSE");
+    TELL("CONFIG RESETSTAT");
+    alarm(100);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* All tests, or those that the pattern says. */
+#define RUN_TESTS(tests, count, words)                                                             \
+    ((count) > 1 ? cmocka_set_test_filter((words)[1]) : (void)0,                                   \
+     cmocka_run_group_tests(tests, NULL, NULL))
+
+#endif
