@@ -26,6 +26,8 @@ struct hf_client {
 
     pthread_mutex_t mutex; /* of all below, and of what is marked so in a hold */
     bool closed;
+    bool swept; /* and what was in the queue is seen to: who waits may go */
+    bool told;  /* and its last completion is in the queue */
     struct hf_hold *holds;           /* all that may still be on the server */
     struct hf_hold *stacks[BUCKETS]; /* the same by name and owner, newest first */
     struct {

@@ -266,7 +266,8 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
         keeper->news_first = news->next;
         found = news->completion;
     }
-    if (keeper->news_first == NULL && keeper->news_fd >= 0) {
+    bool ended = client->told;
+    if (keeper->news_first == NULL && keeper->news_fd >= 0 && !ended) {
         eventfd_t count;
         eventfd_read(keeper->news_fd, &count);
     }
@@ -275,7 +276,7 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
     memset(completion, 0, size);
     memcpy(completion, &found, size < sizeof found ? size : sizeof found);
     completion->size = size;
-    if (news == NULL && __atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+    if (news == NULL && ended)
         return hf_fail(HF_ECLOSED, "the client is closed");
     return HF_OK;
 }

@@ -639,7 +639,7 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
     for (;;) {
         if (op->done)
             break;
-        if (client->closed) {
+        if (client->swept) {
             status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
             break;
         }
