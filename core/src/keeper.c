@@ -296,6 +296,12 @@ static bool renews(const hf_hold *hold) {
 
 static void hold_due(hf_client *client, hf_timer *timer, int64_t now);
 
+int hf_keeper_cause(const hf_hold *hold) {
+    bool capped = hold->max_hold_ms > 0 && !renews(hold);
+    bool tried = !capped && (hold->renew || hold->pushed);
+    return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
+}
+
 void hf_keeper_plan(hf_client *client, hf_hold *hold, int64_t now) {
     hf_keeper *keeper = &client->keeper;
     (void)now;
@@ -438,9 +444,7 @@ static void hold_due(hf_client *client, hf_timer *timer, int64_t now) {
     if (hold->state != HF_HELD)
         return;
     if (now >= hold->deadline) {
-        bool capped = hold->max_hold_ms > 0 && !renews(hold);
-        bool tried = !capped && (hold->renew || hold->pushed);
-        hf_keeper_lose(client, hold, tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED);
+        hf_keeper_lose(client, hold, hf_keeper_cause(hold));
         return;
     }
     if (!hold->asked && renews(hold)) {

@@ -124,6 +124,8 @@ bool hf_keeper_timer(struct hf_client *client, hf_timer *timer, int64_t due);
 
 /* A hold was acquired or renewed: see to what it needs next. */
 void hf_keeper_plan(struct hf_client *client, struct hf_hold *hold, int64_t now);
+/* Why its lease ended, if it did. */
+int hf_keeper_cause(const struct hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_keeper_lose(struct hf_client *client, struct hf_hold *hold, int cause);
 /* Release in the background what was given up, until it could not matter. */
