@@ -67,7 +67,8 @@ struct hf_hold {
     int64_t granted_at;  /* of the outermost hold of this owner */
     int64_t lease_ms;    /* HF_NEVER or what a renewal gives */
     int64_t max_hold_ms; /* 0: none */
-    bool renew, reentrant, heal;
+    bool renew, reentrant;
+    int64_t heal_ms; /* the TTL of a foreign lock without one; 0: leave it */
     bool asked; /* the keeper has a request for it under way */
     int64_t renew_at;
     hf_timer timer;

@@ -351,6 +351,21 @@ static void kicked(hf_client *client, hf_task *task, hf_status status, const red
         hf_keeper_kick(client, task->names);
 }
 
+static void healed(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    (void)client, (void)task, (void)status, (void)reply;
+}
+
+void hf_keeper_heal(hf_client *client, const hf_hold *hold) {
+    hf_task *task = hf_task_new(healed);
+    if (task == NULL)
+        return;
+    hf_request_begin(&task->request, &hf_script_heal);
+    hf_request_lock(&task->request, hold->names);
+    hf_request_number(&task->request, hold->heal_ms);
+    hf_task_submit(client, task,
+                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+}
+
 static void undone(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
     if (status == HF_OK && hf_reply_number(reply) == 2)
         hf_keeper_kick(client, task->names);

@@ -133,6 +133,8 @@ void hf_keeper_undo(struct hf_client *client, struct hf_hold *hold, const hf_op 
 
 /* hf_kick() in the background. */
 void hf_keeper_kick(struct hf_client *client, hf_names *names);
+/* Give somebody else's lock without an end one, as the waiter's lock asks for. */
+void hf_keeper_heal(struct hf_client *client, const struct hf_hold *hold);
 
 /* Send soon, and call done with what came of it. Takes the task over. */
 hf_task *hf_task_new(void (*done)(struct hf_client *, hf_task *, hf_status, const redisReply *));

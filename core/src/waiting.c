@@ -345,6 +345,9 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
     hf_list *list = op->list;
     int64_t lease_ms = op->hold->lease_ms;
     pair(client, sent_at, numbers[0]);
+    if (numbers[1] == -1 && op->hold->heal_ms > 0 &&
+        (mine[0] == HF_REPLY_FOREIGN || mine[0] == HF_REPLY_BUSY))
+        hf_keeper_heal(client, op->hold);
     switch (mine[0]) {
     case HF_REPLY_HELD:
         /* Less than was asked for: a grant whose message is not here yet. */
