@@ -242,6 +242,8 @@ int hf_hold_end(hf_hold *hold, int64_t now, bool *listed) {
     *listed = hold->listed;
     if (state == HF_LOST && hold->cause == HF_CAUSE_NONE)
         hold->cause = hf_keeper_cause(hold); /* before the keeper saw it */
+    if (state == HF_LOST && hold->pushed)
+        hf_list_recheck(hold->client, hold->names);
     hold->state = HF_RELEASED;
     if (hold->listed)
         hf_client_remove(hold->client, hold);

@@ -332,6 +332,8 @@ void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
      * nobody for one more lease. */
     if (cause != HF_CAUSE_GONE)
         hf_keeper_undo(client, hold, NULL);
+    if (hold->pushed)
+        hf_list_recheck(client, hold->names);
 }
 
 static void kicked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply);
@@ -362,8 +364,7 @@ void hf_keeper_heal(hf_client *client, const hf_hold *hold) {
     hf_request_begin(&task->request, &hf_script_heal);
     hf_request_lock(&task->request, hold->names);
     hf_request_number(&task->request, hold->heal_ms);
-    hf_task_submit(client, task,
-                   hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
 }
 
 static void undone(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {

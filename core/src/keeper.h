@@ -168,6 +168,9 @@ void hf_op_member(const hf_op *op, hf_bytes *member);
 /* Ask once, without queueing. False: no memory. */
 bool hf_op_try(struct hf_client *client, hf_op *op);
 
+/* A grant to this client ran out unclaimed. Who found that took the client's others
+ * out of this queue too: they ask again, for their places. */
+void hf_list_recheck(struct hf_client *client, const hf_names *names);
 /* All must ask again, at once. */
 void hf_lists_recheck(struct hf_client *client);
 void hf_ops_notify(struct hf_client *client);

@@ -362,6 +362,7 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
         /* This thread slept past the grant. Back to its place, under a new id. */
         hf_keeper_undo(client, hold, NULL);
         status = hf_op_renew_id(client, op);
+        hf_list_recheck(client, hold->names);
         if (status != HF_OK)
             return status;
         op->done = false;
