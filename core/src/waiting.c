@@ -451,8 +451,8 @@ static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t coun
         ops[i]->epoch = client->keeper.epoch;
         ops[i]->asking++;
     }
-    hf_task_submit(client, task,
-                   hf_after(hf_now(), RECHECK_MS + hf_transport_patience_ms(client->transport)));
+    int64_t ms = hf_transport_patience_ms(client->transport) + (ops[0]->tries ? 0 : RECHECK_MS);
+    hf_task_submit(client, task, hf_after(hf_now(), ms));
     return true;
 }
 
