@@ -550,8 +550,9 @@ void hf_hold_close(hf_hold *hold) {
         return;
     hf_client *client = hold->client;
     pthread_mutex_lock(&client->mutex);
-    /* Nobody can release it any more: it is not to be renewed either. */
-    bool abandoned = hold->listed && !hold->kept;
+    /* Nobody can release it any more: it is not to be renewed either. A client that
+     * is being closed sees to its holds itself. */
+    bool abandoned = hold->listed && !hold->kept && !client->closed;
     if (abandoned)
         hf_client_remove(client, hold);
     pthread_mutex_unlock(&client->mutex);
