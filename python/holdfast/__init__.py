@@ -24,6 +24,7 @@ from ._errors import (
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
 from ._lock import Lock, LockInfo
+from ._stats import Stats
 
 __version__ = hf_version()
 
@@ -44,6 +45,7 @@ __all__ = [
     "Lost",
     "ProtocolError",
     "ServerError",
+    "Stats",
     "UnsupportedError",
     "connect",
 ]

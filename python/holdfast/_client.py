@@ -14,6 +14,7 @@ from ._errors import ClosedError
 from ._hold import Hold
 from ._lock import Lock
 from ._notices import Notices
+from ._stats import Stats, stats
 
 _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
 
@@ -120,6 +121,10 @@ class Client:
         options.heal = _SWITCH[bool(heal)]
         return Lock(self, name, owner, options, on_lost, raise_on_lost)
 
+    def stats(self) -> Stats:
+        """Count what was done and is done through this client in this process. Asks nobody."""
+        return stats(self._here())
+
     def close(self) -> None:
         """Close the client: waiting calls raise ClosedError, and what it holds is released.
 
@@ -129,6 +134,12 @@ class Client:
         while self._handles:
             _, handle = self._handles.popitem()
             _holdfast.hf_client_close(handle)
+
+    def _abandon(self) -> None:
+        """Close without releasing what may still be in use: for finalizers."""
+        while self._handles:
+            _, handle = self._handles.popitem()
+            _holdfast.hf_client_abandon(handle)
 
     def __enter__(self) -> Client:
         """Give the client itself."""
