@@ -6,6 +6,7 @@ with lock as hold:
     write(hold.fence)
 """
 
+from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLost
 from ._client import Client, connect
 from ._errors import (
     AuthenticationError,
@@ -29,6 +30,10 @@ from ._stats import Stats
 __version__ = hf_version()
 
 __all__ = [
+    "AsyncClient",
+    "AsyncHold",
+    "AsyncLock",
+    "AsyncLost",
     "AuthenticationError",
     "Client",
     "ClosedError",

@@ -9,6 +9,7 @@ from types import EllipsisType, TracebackType
 from typing import final
 
 from . import _holdfast, _native
+from ._aio import AsyncClient
 from ._arguments import duration
 from ._errors import ClosedError
 from ._hold import Hold
@@ -120,6 +121,11 @@ class Client:
             options.max_hold_ms = duration("max_hold", max_hold, least=1)
         options.heal = _SWITCH[bool(heal)]
         return Lock(self, name, owner, options, on_lost, raise_on_lost)
+
+    @property
+    def aio(self) -> AsyncClient:
+        """The same client, for tasks of asyncio."""
+        return AsyncClient(self)
 
     def stats(self) -> Stats:
         """Count what was done and is done through this client in this process. Asks nobody."""
