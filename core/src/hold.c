@@ -43,6 +43,8 @@ void hf_hold_drop_locked(hf_hold *hold) {
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     if (remaining_ms < 0)
         return HF_NO_DEADLINE;
+    if (remaining_ms > HF_LEASE_MAX)
+        remaining_ms = HF_LEASE_MAX; /* no lease is longer, whatever is answered */
     /* The two clocks may drift apart by 1 in 1000 and round to 1 ms each. */
     return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
 }

@@ -163,8 +163,8 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
     hf_status status;
     hf_after_error after = hf_error_class(reply->str, &status);
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.300s", hf_transport_address(client->transport)->shown,
-                reply->str);
+        hf_fail(status, "%s answered: %.*s", hf_transport_address(client->transport)->shown,
+                hf_error_shown(reply->str), reply->str);
         finish(client, task, status, NULL);
         return true;
     }

@@ -433,6 +433,8 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
         status = check_switch(chosen.renew, "renew");
     if (status == HF_OK && (chosen.flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
         status = hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
+    if (status == HF_OK && chosen.reserved != 0)
+        status = hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
     if (status == HF_OK)
         status = choose_owner(lock, owner, owner_len, thread, &who);
     if (status != HF_OK)

@@ -206,3 +206,9 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
     *status = HF_ESERVER;
     return HF_AFTER_FAIL;
 }
+
+int hf_error_shown(const char *text) {
+    const char *arguments = strstr(text, ", with args");
+    size_t length = arguments != NULL ? (size_t)(arguments - text) : strlen(text);
+    return length < 300 ? (int)length : 300;
+}

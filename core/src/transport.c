@@ -148,7 +148,8 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
         if (answer->reply->type != REDIS_REPLY_ERROR)
             break;
         *after = hf_error_class(answer->reply->str, &status);
-        hf_fail(status, "%s answered: %.300s", transport->address.shown, answer->reply->str);
+        hf_fail(status, "%s answered: %.*s", transport->address.shown,
+                hf_error_shown(answer->reply->str), answer->reply->str);
         freeReplyObject(answer->reply);
         answer->reply = NULL;
         if (*after != HF_AFTER_LOAD)
@@ -179,8 +180,17 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         if (after == HF_AFTER_RECONNECT)
             drop_idle(transport, false); /* they lead to the same trouble */
 
-        int64_t now = hf_now();
-        if (after == HF_AFTER_FAIL || now >= deadline) {
+        /* At once on a new connection; then slower and slower, so that a server
+         * in trouble is not also stormed. */
+        int64_t pause = 0;
+        if (after != HF_AFTER_RECONNECT || pause_ms > 0 || waited) {
+            pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;
+            pause = hf_jitter(pause_ms / 2, pause_ms + 1);
+        } else {
+            pause_ms = 5;
+        }
+        /* What there is no time to cure is what the caller is told. */
+        if (after == HF_AFTER_FAIL || hf_until(deadline, hf_now()) <= pause + 10) {
             if (!answer->doubtful || status == HF_ENOMEM)
                 return status;
             char text[300];
@@ -191,15 +201,8 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
                            "carried out: %s",
                            transport->address.shown, text);
         }
-        /* At once on a new connection; then slower and slower, so that a server
-         * in trouble is not also stormed. */
-        if (after == HF_AFTER_RECONNECT && pause_ms == 0 && !waited) {
-            pause_ms = 5;
-            continue;
-        }
-        pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;
-        int64_t left = hf_until(deadline, now), pause = hf_jitter(pause_ms / 2, pause_ms + 1);
-        poll(NULL, 0, (int)(pause < left ? pause : left));
+        if (pause > 0)
+            poll(NULL, 0, (int)pause);
     }
 }
 
