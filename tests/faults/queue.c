@@ -2,18 +2,19 @@
 #include "faults.h"
 
 static hf_client *client; /* this process's own, in tests that have one */
-static section *inside;
+/* The first thing in the shared memory, so that workers find it. */
+#define inside ((section *)(void *)shared_from)
 
 static int set_up(void **state) {
-    inside = shared_memory(sizeof *inside);
-    return begin_fault(state);
+    int result = begin_fault(state);
+    assert_ptr_equal(shared_memory(sizeof *inside), inside);
+    return result;
 }
 
 static int tear_down(void **state) {
     (void)state;
     hf_client_close(client);
     client = NULL;
-    munmap(inside, sizeof *inside);
     return 0;
 }
 
@@ -49,7 +50,7 @@ static void idle(void *argument) {
 
 static idler *idler_start(const char *name, int64_t lease_ms, int renew) {
     idler *who = shared_memory(sizeof *who);
-    who->name = name;
+    who->name = shared_text(name);
     who->lease_ms = lease_ms;
     who->renew = renew;
     who->pid = worker_start(idle, who);
@@ -170,7 +171,6 @@ static void test_64_waiters_of_4_processes_are_served_in_the_order_they_came(voi
     run_crowd(all);
     for (int i = 0; i < WAITERS; i++)
         assert_int_equal(all->served[i], i);
-    munmap(all, sizeof *all);
 }
 
 static void cost_of(int threads, int rounds) {
@@ -186,7 +186,6 @@ static void cost_of(int threads, int rounds) {
                   PROCESSES * threads, (long long)handoffs, (long long)scripts,
                   (long long)all->longest_ms);
     assert_in_range(scripts, 2 * handoffs, 2 * handoffs + rechecks);
-    munmap(all, sizeof *all);
 }
 
 /* The number of waiters plays no part. */
@@ -209,7 +208,6 @@ static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
     run_crowd(all);
     print_message("the longest wait %lld ms\n", (long long)all->longest_ms);
     assert_true(all->longest_ms < 1500 * (SLOW > 1 ? 4 : 1));
-    munmap(all, sizeof *all);
 }
 
 /* ----------------------------------------------------- The dead, the stopped */
@@ -305,7 +303,6 @@ typedef struct late {
     int64_t lease_ms;
     int threads;
     hf_client *client; /* the process's own */
-    section *at;
     _Atomic int held;
     _Atomic int64_t held_at, remaining_ms, ttl_ms;
     pid_t pid;
@@ -318,7 +315,7 @@ static void *wait_late(void *argument) {
     must_be(hf_lock_acquire(lock, HF_FOREVER, &hold), HF_OK);
     int64_t remaining = hf_hold_remaining_ms(hold);
     must(hf_hold_state(hold) == HF_HELD && remaining != 0);
-    section_enter(who->at, hold);
+    section_enter(inside, hold);
     must_be(hf_hold_check(hold), HF_OK);
     redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
     redisReply *ttl = redisCommand(redis, "PTTL k");
@@ -328,7 +325,7 @@ static void *wait_late(void *argument) {
     redisFree(redis);
     atomic_store(&who->remaining_ms, remaining);
     atomic_store(&who->held_at, now_ms());
-    section_leave(who->at);
+    section_leave(inside);
     must_be(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(lock);
@@ -352,7 +349,6 @@ static late *late_start(int64_t lease_ms, int threads) {
     late *who = shared_memory(sizeof *who);
     who->lease_ms = lease_ms;
     who->threads = threads;
-    who->at = inside;
     TELL("SET k foreign PX 3600000");
     who->pid = worker_start(work_late, who);
     assert_soon(queued("k") == threads);
@@ -666,7 +662,7 @@ static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(vo
 
 static char *poller_url(void) {
     TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
-    return text("unix://poller:secret@%s", unix_url() + strlen("unix://"));
+    return shared_text(text("unix://poller:secret@%s", unix_url() + strlen("unix://")));
 }
 
 static void *poll_for_turns(void *argument) {
