@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SLOW = 5 }; /* so many times slower than without a sanitizer, or more */
+enum { SLOW = 2 }; /* so many times slower than without a sanitizer, or more */
 #else
 enum { SLOW = 1 };
 #endif
