@@ -39,6 +39,11 @@ hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
             tag_length = (size_t)(close - from);
         }
     }
+    /* Its companions could be those of a lock with that tag. */
+    if (tag == name && memchr(name, '}', length) != NULL)
+        return hf_fail(HF_EINVAL,
+                       "the name %s has a } but no {tag}: leave it out, or put a tag in front",
+                       hf_quote(name, length));
     hf_names *names = malloc(sizeof *names + 2 * length + tag_length + 3);
     if (names == NULL)
         return hf_fail(HF_ENOMEM, "no memory");

@@ -15,6 +15,7 @@ struct hf_transport {
     hf_connection *idle; /* the last one used first */
     unsigned idle_count, idle_max;
     bool shut;
+    bool hurried;
 };
 
 static hf_connection *take_idle(hf_transport *transport) {
@@ -93,6 +94,10 @@ hf_status hf_transport_open(hf_address *address, const hf_client_options *option
     give_back(transport, connection);
     *transport_out = transport;
     return HF_OK;
+}
+
+void hf_transport_hurry(hf_transport *transport) {
+    __atomic_store_n(&transport->hurried, true, __ATOMIC_RELEASE);
 }
 
 void hf_transport_shut(hf_transport *transport) { drop_idle(transport, true); }
@@ -190,7 +195,8 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
             pause_ms = 5;
         }
         /* What there is no time to cure is what the caller is told. */
-        if (after == HF_AFTER_FAIL || hf_until(deadline, hf_now()) <= pause + 10) {
+        if (after == HF_AFTER_FAIL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE) ||
+            hf_until(deadline, hf_now()) <= pause + 10) {
             if (!answer->doubtful || status == HF_ENOMEM)
                 return status;
             char text[300];

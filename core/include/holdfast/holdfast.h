@@ -304,7 +304,8 @@ typedef struct hf_lock_options {
  * Make a handle for the lock called `name`. Sends nothing.
  *
  * @param name       1 to HF_NAME_MAX bytes. A name must not end in `:hf`,
- *                   digits, `:` and one letter: those are the lock's own keys.
+ *                   digits, `:` and one letter: those are the lock's own keys;
+ *                   nor have a } without a {tag} before it.
  * @param owner      Who acquires through this handle; NULL for the default,
  *                   which is the calling thread, or, if not reentrant, every
  *                   acquire for itself. Equal owners are one owner everywhere:
