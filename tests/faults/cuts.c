@@ -206,8 +206,9 @@ static void open_all(const char *url, int64_t connect_ms, int64_t command_ms) {
         .size = sizeof options, .connect_timeout_ms = connect_ms, .command_timeout_ms = command_ms};
     assert_status(hf_client_open(url, &options, &client), HF_OK);
     assert_status(hf_client_open(unix_url(), &options, &other), HF_OK);
-    lock = must_lock(client, "k", NULL);
-    theirs = must_lock(other, "k", NULL);
+    hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
+    lock = must_lock(client, "k", &by_the_minute);
+    theirs = must_lock(other, "k", &by_the_minute);
 }
 
 /* The client subscribes, and the server learns the scripts. */
@@ -280,6 +281,7 @@ static void assert_no_longer_than_there(const hf_hold *hold) {
     assert_true(ends <= NUMBER("PEXPIRETIME k"));
 }
 
+/* Long before the lease ends. */
 static void assert_free_soon_and_for_good(void) {
     assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     sleep_ms(300);
@@ -323,7 +325,7 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     way->stall_ms = 300;
     tap_hit(way, &hf_script_acquire, CUT, 0);
     hf_hold *hold = held(lock);
-    assert_in_range(hf_hold_remaining_ms(hold), 9000, 9700);
+    assert_in_range(hf_hold_remaining_ms(hold), 59000, 59700);
     assert_no_longer_than_there(hold);
     tap_hit(way, &hf_script_renew, CUT, 0);
     assert_status(hf_hold_renew(hold), HF_OK);
@@ -759,7 +761,7 @@ static void test_connections_killed_at_random_cost_no_exclusion_and_no_waiter(vo
         assert_true(atoll(log->element[i]->str) > last);
         last = atoll(log->element[i]->str);
     }
-    assert_true(kills > handoffs / 50);
+    assert_true(kills > 40);
     TELL("DEL log counter");
     assert_free_soon_and_for_good();
 }

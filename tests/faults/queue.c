@@ -400,7 +400,8 @@ static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **sta
     hf_lock_close(lock);
 }
 
-/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client. */
+/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client.
+ * H12: who was only asleep has not lost its place to those who came later. */
 static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
     (void)state;
     late *ghost = late_start(0, 20);
@@ -408,6 +409,8 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     hf_lock *lock = must_lock(client, "k", NULL);
     waiter *behind = waiter_start(lock, 60000);
     assert_soon(queued("k") == 21);
+    waiter *last = waiter_start(lock, 60000);
+    assert_soon(queued("k") == 22);
     worker_stop(ghost->pid);
     int64_t since = now_ms();
     assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
@@ -417,9 +420,12 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     section_enter(inside, behind->hold);
     worker_go_on(ghost->pid);
     /* They live, and come back to their places. */
-    assert_soon(queued("k") == 20);
+    assert_soon(queued("k") == 21);
     section_leave(inside);
     give_back(behind->hold, HF_OK);
+    waiter_join(last, HF_OK);
+    assert_int_equal(atomic_load(&inside->counter), 1 + 20);
+    give_back(last->hold, HF_OK);
     worker_join(ghost->pid);
     assert_int_equal(atomic_load(&ghost->held), 20);
     hf_lock_close(lock);
@@ -534,6 +540,54 @@ static void test_a_timeout_that_races_the_release_leaves_nothing_behind(void **s
         }
         assert_int_equal(NUMBER("EXISTS k"), 0);
         assert_int_equal(queued("k"), 0);
+    }
+    print_message("%d times the lock was faster\n", won);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
+static void on_signal(int number) { (void)number; }
+
+static void *wait_interruptibly(void *argument) {
+    waiter *w = argument;
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    w->status = hf_lock_acquire_as(w->lock, NULL, 0, 5000, &options, &w->hold);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+/* M9: a signal comes just when the lock comes. */
+static void test_a_signal_that_races_the_release_leaves_nothing_behind(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_handler = on_signal};
+    int won = 0;
+    sigaction(SIGUSR1, &action, NULL);
+    client = open_client();
+    hf_client *other = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(other, "k", NULL);
+    for (int i = 0; i < 200 / SLOW; i++) {
+        hf_hold *hold = held(lock);
+        waiter w = {.lock = theirs};
+        must(pthread_create(&w.thread, NULL, wait_interruptibly, &w) == 0);
+        assert_soon(queued("k") == 1);
+        if (i % 2 == 0)
+            give_back(hold, HF_OK);
+        nanosleep(&(struct timespec){.tv_nsec = i % 10 * 5000}, NULL);
+        while (!atomic_load(&w.done) && (i % 2 == 0 || queued("k") == 1)) {
+            pthread_kill(w.thread, SIGUSR1);
+            sleep_ms(1);
+        }
+        if (i % 2 == 1)
+            give_back(hold, HF_OK);
+        pthread_join(w.thread, NULL);
+        if (w.status == HF_OK) {
+            won++;
+            give_back(w.hold, HF_OK);
+        } else {
+            assert_int_equal(w.status, HF_EINTR);
+        }
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     }
     print_message("%d times the lock was faster\n", won);
     hf_lock_close(lock);
@@ -746,6 +800,7 @@ int main(int count, char **words) {
         TEST(test_another_acquire_of_the_owner_that_queues_nests_in_its_first),
         TEST(test_a_wait_that_times_out_leaves_nothing_behind),
         TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
+        TEST(test_a_signal_that_races_the_release_leaves_nothing_behind),
         TEST(test_a_waiter_cancelled_by_close_leaves_nothing_behind),
         TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),
