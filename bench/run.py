@@ -70,7 +70,7 @@ def main() -> None:
     where = [redis.hostname, str(redis.port)]
     with contextlib.ExitStack() as afterwards:
         subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
-        lasting = ("1", "20") if arguments.quick else ("12", "300")
+        lasting = ("1", "20") if arguments.quick else ("10", "300")
         subprocess.run([handoff, *where, *lasting], check=True)
 
         # From here on one CPU for all, or where the scheduler happens to place a program would
