@@ -1,0 +1,148 @@
+"""What docs/python.md says of gevent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from conftest import Server
+
+SETUP = """
+import gevent.monkey
+gevent.monkey.patch_all()
+import sys, threading, time
+import gevent
+import holdfast
+
+url, name = sys.argv[1:]
+client = holdfast.connect(url)
+lock = client.lock(name, reentrant=False)
+pool = gevent.get_hub().threadpool
+ticks = 0
+
+def tick():
+    global ticks
+    while True:
+        gevent.sleep(0.002)
+        ticks += 1
+
+gevent.spawn(tick)
+"""
+
+
+def run(script: str, server: Server, name: str) -> None:
+    text = SETUP + textwrap.dedent(script) + "\nclient.close()\n"
+    command = [sys.executable, "-X", "faulthandler", "-c", text, server.tcp, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40)
+    assert done.returncode == 0, done.stderr
+
+
+def test_greenlets_go_on_while_one_waits_in_the_pool(server: Server, name: str) -> None:
+    run(
+        """
+        holder = lock.hold()
+        waiting = gevent.spawn(lambda: pool.apply(lock.hold, (20,)))
+        before = ticks
+        gevent.sleep(0.3)
+        assert not waiting.ready()
+        assert ticks - before > 30, ticks
+        holder.release()
+        waiting.get(timeout=10).release()
+        """,
+        server,
+        name,
+    )
+
+
+def test_greenlets_exclude_each_other_and_none_waits_for_ever(server: Server, name: str) -> None:
+    run(
+        """
+        inside = 0
+        fences = []
+
+        def work():
+            global inside
+            with pool.apply(lock.hold, (30,)) as hold:
+                inside += 1
+                assert inside == 1
+                gevent.sleep(0.002)
+                fences.append(hold.fence)
+                inside -= 1
+
+        workers = [gevent.spawn(work) for _ in range(40)]
+        gevent.joinall(workers, timeout=30, raise_error=True)
+        assert len(fences) == 40 and fences == sorted(fences)
+        assert lock.inspect().waiters == 0 and not lock.locked()
+        """,
+        server,
+        name,
+    )
+
+
+def test_greenlets_of_one_thread_are_one_owner(server: Server, name: str) -> None:
+    run(
+        """
+        same = client.lock(name)
+        assert gevent.spawn(same.acquire, False).get() and gevent.spawn(same.acquire, False).get()
+        assert same.count() == 2
+        same.release()
+        same.release()
+        assert gevent.spawn(lock.acquire, False).get()
+        assert not gevent.spawn(lock.acquire, False).get()
+        lock.release()
+        """,
+        server,
+        name,
+    )
+
+
+def test_a_wait_in_the_hub_s_thread_stops_the_greenlets_and_ends_in_time(
+    server: Server, name: str
+) -> None:
+    run(
+        """
+        with lock.hold():
+            before, began = ticks, time.monotonic()
+            assert lock.acquire(timeout=0.3) is False
+            assert 0.3 <= time.monotonic() - began < 5
+            assert ticks == before
+        """,
+        server,
+        name,
+    )
+
+
+def test_losses_are_told_to_a_patched_program(server: Server, name: str) -> None:
+    run(
+        """
+        told = threading.Event()
+        hold = client.lock(name, lease=0.3, on_lost=lambda hold: told.set()).hold()
+        before = ticks
+        assert told.wait(10)
+        assert hold.lost.wait(10) and hold.lost.cause == "expired"
+        assert ticks > before
+        """,
+        server,
+        name,
+    )
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_killed_wait_gets_nothing_for_long(server: Server, name: str, held: bool) -> None:
+    run(
+        f"""
+        short = client.lock(name, lease=0.5, reentrant=False)
+        holder = short.hold()
+        waiting = gevent.spawn(lambda: pool.apply(short.hold, (1,)))
+        gevent.sleep(0.1)
+        waiting.kill()
+        {"gevent.sleep(0)" if held else "holder.release()"}
+        hold = pool.apply(short.hold, (20,))
+        hold.release()
+        """,
+        server,
+        name,
+    )
