@@ -284,13 +284,23 @@ class AsyncLock:
         *,
         owner: str | bytes | None = None,
     ) -> None:
-        """Make what the task acquired last hold longer; in a thread of the event loop's."""
+        """Make what the task acquired last hold longer, as Hold.extend().
+
+        In a thread of the event loop's.
+
+        owner  As given to acquire().
+        """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _, handle = self._current(self._who(owner), self._by_task(owner))
         await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lasting, bool(replace))
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
-        """Make what the task acquired last hold for this lock's lease; in a thread as well."""
+        """Make what the task acquired last hold for this lock's lease, from now.
+
+        In a thread of the event loop's.
+
+        owner  As given to acquire().
+        """
         lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
         _, handle = self._current(self._who(owner), self._by_task(owner))
         await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lease, True)

@@ -259,6 +259,9 @@ class Lock:
     ) -> None:
         """Make what the caller acquired last hold longer, as Hold.extend(). One round trip.
 
+        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
+               hosts excludes nothing.
+
         Raises LockNotOwnedError if the caller does not hold it.
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
@@ -266,6 +269,9 @@ class Lock:
 
     def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make what the caller acquired last hold for this lock's lease, from now. One round trip.
+
+        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
+               hosts excludes nothing.
 
         Raises LockNotOwnedError if the caller does not hold it, LockLost if it was lost.
         """
