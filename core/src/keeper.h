@@ -38,6 +38,8 @@ typedef struct hf_op {
     bool done;    /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     int event_fd; /* of a waiting thread: tells it to look again; or -1 */
+    bool told;    /* that was, or will be, written to */
+    size_t owner; /* its bucket in keeper.owners */
     hf_timer timer;
     struct hf_list *list;
     struct hf_op *previous, *next; /* in the list */
@@ -97,9 +99,11 @@ typedef struct hf_keeper {
     enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
     unsigned epoch; /* one more with each time that it was made */
     int64_t channel_retry_at, channel_retry_ms, failing_since, pinged_at, heard_at;
-    hf_op *threads;     /* those that wait with a thread of their own */
-    hf_op *reader;      /* the one of them that reads the channel */
-    hf_op *self;        /* the one on whose thread it is being read just now */
+    hf_op *threads; /* those that wait with a thread of their own */
+    hf_op *reader;  /* the one of them that reads the channel */
+    hf_op *self;    /* the one on whose thread it is being read just now */
+    int told[16];   /* the event_fds that it is to write to when it has let the mutex go */
+    size_t told_count;
     size_t started_ops; /* those that wait without one */
     bool watching;      /* the keeper reads it */
     hf_timer unread;    /* nobody does: the keeper will */
@@ -110,7 +114,8 @@ typedef struct hf_keeper {
 
     hf_list *lists[256];
     hf_op *ids[1024];
-    hf_op *spare; /* with their descriptors, to be used again */
+    unsigned owners[1024]; /* how many wait, by a hash of lock and owner */
+    hf_op *spare;          /* with their descriptors, to be used again */
 
     hf_news *news_first, *news_last;
     int news_fd; /* -1 until somebody asked for it */

@@ -118,7 +118,8 @@ void hf_op_free(hf_client *client, hf_op *op) {
         return;
     }
     eventfd_t count;
-    eventfd_read(op->event_fd, &count);
+    if (op->told)
+        eventfd_read(op->event_fd, &count);
     op->after = client->keeper.spare;
     client->keeper.spare = op;
 }
@@ -137,6 +138,9 @@ bool hf_op_enter(hf_client *client, hf_op *op) {
         list->first = op;
     list->last = op;
     put_id(client, op);
+    op->owner = hf_stack_hash(op->hold->names, 0, op->hold->owner, op->hold->owner_length) %
+                (sizeof keeper->owners / sizeof *keeper->owners);
+    keeper->owners[op->owner]++;
     if (op->started) {
         keeper->started_ops++;
     } else {
@@ -154,17 +158,34 @@ static void watch_again(hf_client *client, hf_timer *timer, int64_t now) {
     (void)client, (void)timer, (void)now;
 }
 
-/* The thread that reads the channel leaves it: to another one, or the keeper. */
-static void hand_over_reading(hf_client *client, const hf_op *op) {
+/* Wake a waiting thread. One that would at once wait for the mutex, because the
+ * caller is a reader with more to do, is woken when that lets the mutex go. */
+static void notify(hf_client *client, hf_op *op) {
     hf_keeper *keeper = &client->keeper;
+    if (op->event_fd < 0 || op == keeper->self)
+        return;
+    op->told = true;
+    if (keeper->self != NULL && keeper->told_count < sizeof keeper->told / sizeof *keeper->told)
+        keeper->told[keeper->told_count++] = op->event_fd;
+    else
+        eventfd_write(op->event_fd, 1);
+}
+
+/* The thread that reads the channel leaves it: to another one, or the keeper. */
+static void hand_over_reading(hf_client *client, const hf_op *op, const hf_list *list) {
+    hf_keeper *keeper = &client->keeper;
+    hf_op *next = list != NULL ? list->first : NULL;
     if (keeper->reader != op)
         return;
-    /* Only to one that would notice: others are in the middle of a request. */
-    keeper->reader = keeper->threads;
-    while (keeper->reader != NULL && (keeper->reader == op || !keeper->reader->polling))
-        keeper->reader = keeper->reader->after;
-    if (keeper->reader != NULL) {
-        eventfd_write(keeper->reader->event_fd, 1);
+    /* Only to one that would notice: others are in the middle of a request. Best
+     * to the next in line: the next grant is mostly its own, and needs no second
+     * thread to be woken. */
+    if (next == NULL || next == op || !next->polling)
+        for (next = keeper->threads; next != NULL && (next == op || !next->polling);)
+            next = next->after;
+    keeper->reader = next;
+    if (next != NULL) {
+        notify(client, next);
     } else if (keeper->started_ops > 0 || keeper->threads != NULL) {
         hf_keeper_wake(client);
     } else if (keeper->unread.place == 0) {
@@ -190,6 +211,7 @@ void hf_op_leave(hf_client *client, hf_op *op) {
     else
         list->last = op->previous;
     hf_timer_clear(&keeper->timers, &op->timer);
+    keeper->owners[op->owner]--;
     if (op->started) {
         keeper->started_ops--;
     } else {
@@ -199,15 +221,10 @@ void hf_op_leave(hf_client *client, hf_op *op) {
             keeper->threads = op->after;
         if (op->after != NULL)
             op->after->before = op->before;
-        hand_over_reading(client, op);
+        hand_over_reading(client, op, list);
     }
     if (list->first == NULL && !list->asking)
         drop_list(client, list);
-}
-
-static void notify(hf_client *client, hf_op *op) {
-    if (op->event_fd >= 0 && op != client->keeper.self)
-        eventfd_write(op->event_fd, 1);
 }
 
 void hf_ops_notify(hf_client *client) {
@@ -316,7 +333,8 @@ void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline
     hold->renew_at = hold->granted_at + (pushed ? claimed : lease) * HF_MS / 3;
     hold->bury = hold->bury || op->asking > 0;
     /* Others of this owner may nest in it: they find out when they ask. */
-    for (hf_op *other = op->list->first; other != NULL; other = other->next)
+    hf_op *other = client->keeper.owners[op->owner] > 1 ? op->list->first : NULL;
+    for (; other != NULL; other = other->next)
         if (other != op && other->hold->reentrant &&
             other->hold->owner_length == hold->owner_length &&
             memcmp(other->hold->owner, hold->owner, hold->owner_length) == 0) {
@@ -669,6 +687,18 @@ void hf_channel_lost(hf_client *client) {
 
 /* ------------------------------------------------------ A waiting thread */
 
+/* With the mutex held: let it go, and wake whom the reading was for. */
+static void unlock_and_tell(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    int told[sizeof keeper->told / sizeof *keeper->told];
+    size_t count = keeper->told_count;
+    memcpy(told, keeper->told, count * sizeof *told);
+    keeper->told_count = 0;
+    pthread_mutex_unlock(&client->mutex);
+    for (size_t i = 0; i < count; i++)
+        eventfd_write(told[i], 1);
+}
+
 hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible) {
     hf_keeper *keeper = &client->keeper;
     hf_status status = HF_OK;
@@ -708,7 +738,7 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             {.fd = op->event_fd, .events = POLLIN},
             {.fd = channel != NULL ? channel->redis->fd : -1, .events = POLLIN}};
         op->polling = true;
-        pthread_mutex_unlock(&client->mutex);
+        unlock_and_tell(client);
         int ready = poll(fds, 2, (int)left);
         bool interrupted = ready < 0 && errno == EINTR;
         pthread_mutex_lock(&client->mutex);
@@ -717,8 +747,8 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             status = hf_fail(HF_EINTR, "a signal ended the wait");
         if (ready <= 0 && listens && status == HF_OK) {
             /* The handlers may take their time: let another read meanwhile. */
-            hand_over_reading(client, op);
-            pthread_mutex_unlock(&client->mutex);
+            hand_over_reading(client, op, op->list);
+            unlock_and_tell(client);
             status = hf_client_listen(client, &listens);
             pthread_mutex_lock(&client->mutex);
         }
@@ -727,6 +757,7 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         if (ready > 0 && fds[0].revents != 0) {
             eventfd_t count;
             eventfd_read(op->event_fd, &count);
+            op->told = false;
         }
         if (ready > 0 && fds[1].revents != 0 && channel == keeper->channel) {
             keeper->self = op;
@@ -736,6 +767,10 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         }
     }
     if (!op->done)
-        hand_over_reading(client, op);
+        hand_over_reading(client, op, op->list);
+    if (keeper->told_count > 0) {
+        unlock_and_tell(client);
+        pthread_mutex_lock(&client->mutex);
+    }
     return status;
 }
