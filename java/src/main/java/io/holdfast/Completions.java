@@ -10,9 +10,9 @@ import java.util.function.LongConsumer;
 
 /**
  * What the core tells of its own accord: how operations ended that were begun without waiting for
- * them, and which holds were lost. One daemon thread reads it, started on first need; it runs no
- * code of the user's, and knows neither the client nor, unless somebody waits, anything of it, so
- * that they can be collected.
+ * them, and which holds were lost. One daemon thread reads it, started on first need. It runs no
+ * code of the user's, which might wait for what only this thread can tell; and it does not know
+ * the client, which could else never be collected.
  */
 final class Completions {
     /** How an operation ended: a status, and the hold if it acquired one. */
@@ -99,9 +99,10 @@ final class Completions {
 
     private void tell(hf_completion completion) {
         if (completion.getKind() == Core.HF_LOSS) {
-            WeakReference<Hold> hold = holds.remove(completion.getHold_number());
-            if (hold != null && hold.get() != null) {
-                hold.get().tellLoss();
+            WeakReference<Hold> watched = holds.remove(completion.getHold_number());
+            Hold hold = watched == null ? null : watched.get();
+            if (hold != null) {
+                hold.tellLoss();
             }
             return;
         }

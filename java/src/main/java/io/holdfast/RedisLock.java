@@ -41,6 +41,7 @@ public final class RedisLock implements Lock {
     /** For an acquire: the lease, and whether it is renewed, are the lock's. */
     private static final long OWN_LEASE = 0;
 
+    private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(1);
     private static final long FOREVER_NANOS = Long.MAX_VALUE;
 
     private final HoldfastClient client;
@@ -48,7 +49,7 @@ public final class RedisLock implements Lock {
     private final byte[] owner;
     private final boolean perThread;
     private final Handle handle;
-    /** How many threads wait through this object: who finds some need not try before he waits. */
+    /** How many threads wait through this object: who finds some and has time need not try. */
     private final AtomicInteger waiting = new AtomicInteger();
 
     RedisLock(HoldfastClient client, byte[] name, LockOptions options, long pointer) {
@@ -343,8 +344,8 @@ public final class RedisLock implements Lock {
         }
         long start = System.nanoTime();
         byte[] owner = owner();
-        boolean patient = nanos > 0 && waiting.get() > 0;
-        boolean taken = !patient && attempt(owner, leaseMillis, hold);
+        boolean tries = nanos < LONG_NANOS || waiting.get() == 0;
+        boolean taken = tries && attempt(owner, leaseMillis, hold);
         long left =
                 nanos == FOREVER_NANOS
                         ? nanos

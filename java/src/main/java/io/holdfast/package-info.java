@@ -14,6 +14,12 @@
  * io.holdfast.RedisLock}s. A lock is a {@link java.util.concurrent.locks.Lock}, and hands out
  * {@link io.holdfast.Hold}s for {@code try} blocks.
  *
+ * <p>Who waits stands in one queue with all others, in every process and language, and is served
+ * in the order of arrival. Holds are renewed in the background, unless a lease was given, until
+ * they are released; {@link io.holdfast.Hold#onLost} tells when one is lost all the same. Nothing
+ * here blocks a virtual thread's carrier for longer than one round trip; {@link
+ * io.holdfast.RedisLock#acquireAsync()} blocks nobody.
+ *
  * <h2>What is thrown</h2>
  *
  * <ul>

@@ -178,6 +178,17 @@ final class QueueTest extends RedisTest {
     }
 
     @Test
+    void theShortestTryTriesOnceAlsoWhenOthersWait() throws Exception {
+        lock.lock();
+        Async<Hold> waiting = Async.start(() -> lock.acquire());
+        until(() -> queued() == 1);
+        assertTrue(lock.tryLock(1, TimeUnit.NANOSECONDS), "it holds the lock already");
+        lock.unlock();
+        lock.unlock();
+        waiting.get().close();
+    }
+
+    @Test
     void aHandoffTakesTwoCommands() throws Exception {
         int rounds = 100;
         lock.lock();
