@@ -42,6 +42,10 @@ static void set_timeout(hf_connection *connection, int64_t now) {
  * program that does not expect it, and with a deadline that signals do not move. */
 static bool again(redisContext *redis) {
     hf_connection *connection = redis->privdata;
+    if (errno == EPROTO && connection->tls != NULL) {
+        set_error(redis, REDIS_ERR_IO, hf_tls_error(connection->tls));
+        return false;
+    }
     if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
         set_error(redis, REDIS_ERR_IO, strerror(errno));
         return false;
@@ -71,7 +75,8 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         return -1;
     }
     for (;;) {
-        ssize_t count = recv(redis->fd, buffer, size, 0);
+        ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
+                                                : recv(redis->fd, buffer, size, 0);
         if (count > 0) {
             connection->received += (size_t)count;
             if (connection->received <= REPLY_BYTES_MAX)
@@ -91,11 +96,19 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
 }
 
 static ssize_t transmit(redisContext *redis) {
+    hf_connection *connection = redis->privdata;
     for (;;) {
-        ssize_t count = send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
-        if (count >= 0)
+        ssize_t count =
+            connection->tls != NULL
+                ? hf_tls_send(connection->tls, redis->obuf, sdslen(redis->obuf))
+                : send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
+        if (count > 0)
             return count;
-        if (later(redis->privdata))
+        if (count == 0) {
+            set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
+            return -1;
+        }
+        if (later(connection))
             return 0;
         if (!again(redis))
             return -1;
@@ -143,6 +156,7 @@ void hf_connection_close(hf_connection *connection) {
     if (connection->newer != NULL)
         connection->newer->older = connection->older;
     pthread_mutex_unlock(&all.mutex);
+    hf_tls_end(connection->tls);
     redisFree(connection->redis);
     free(connection);
 }
@@ -200,7 +214,10 @@ static hf_status refused(const hf_address *address, const char *what, const redi
     hf_error_class(reply->str, &status);
     if (strcmp(what, "AUTH") != 0)
         return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
-    bool told = *address->secret != '\0' && strstr(reply->str, address->secret) != NULL;
+    char *secret = NULL;
+    hf_address_secret(address, &secret);
+    bool told = secret == NULL || (*secret != '\0' && strstr(reply->str, secret) != NULL);
+    hf_secret_free(secret);
     int length = told ? 0 : (int)strcspn(reply->str, "'`\"");
     return hf_fail(HF_EAUTH, "%s refused the user or the password: %.*s", address->shown,
                    length < 200 ? length : 200, reply->str);
@@ -265,14 +282,27 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
     return status;
 }
 
+/* AUTH [user] password; *count is 0 if there is no password. The secret is the caller's to free. */
+static hf_status auth(const hf_address *address, const char *words[3], int *count, char **secret) {
+    hf_status status = hf_address_secret(address, secret);
+    *count = 0;
+    if (status != HF_OK || *secret == NULL)
+        return status;
+    words[(*count)++] = "AUTH";
+    if (address->user != NULL)
+        words[(*count)++] = address->user;
+    words[(*count)++] = *secret;
+    return HF_OK;
+}
+
 static hf_status log_in(hf_connection *connection, const hf_address *address, int64_t deadline) {
-    hf_status status = HF_OK;
-    if (address->secret != NULL) {
-        const char *words[] = {"AUTH", address->user, address->secret};
-        if (address->user == NULL)
-            words[1] = address->secret;
-        status = expect_ok(connection, address, deadline, address->user != NULL ? 3 : 2, words);
-    }
+    const char *words[3];
+    char *secret = NULL;
+    int count;
+    hf_status status = auth(address, words, &count, &secret);
+    if (status == HF_OK && count > 0)
+        status = expect_ok(connection, address, deadline, count, words);
+    hf_secret_free(secret);
     if (status == HF_OK)
         status = greet(connection, address, deadline);
     if (status == HF_OK && address->database != 0) {
@@ -284,7 +314,7 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
 }
 
 /* Connect, or begin to. */
-static hf_status reach(const hf_address *address, int64_t ms, bool driven,
+static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms, bool driven,
                        hf_connection **connection_out) {
     if (ms > INT32_MAX)
         ms = INT32_MAX; /* what poll() takes */
@@ -324,14 +354,21 @@ static hf_status reach(const hf_address *address, int64_t ms, bool driven,
     enlist(connection);
     if (address->path == NULL)
         redisEnableKeepAliveWithInterval(redis, 15);
+    if (tls != NULL) {
+        hf_status status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
+        if (status != HF_OK) {
+            hf_connection_close(connection);
+            return status;
+        }
+    }
     *connection_out = connection;
     return HF_OK;
 }
 
-hf_status hf_connection_open(const hf_address *address, int64_t deadline,
+hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int64_t deadline,
                              hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = reach(address, hf_until(deadline, hf_now()), false, &connection);
+    hf_status status = reach(address, tls, hf_until(deadline, hf_now()), false, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
@@ -351,20 +388,26 @@ hf_status hf_connection_open(const hf_address *address, int64_t deadline,
 
 /* ---------------------------------------------------------------- Driven */
 
-hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out) {
+hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
+                              hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = reach(address, 1, true, &connection);
+    hf_status status = reach(address, tls, 1, true, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
+    const char *words[3];
+    char *secret = NULL;
+    int count;
+    status = auth(address, words, &count, &secret);
     bool ok = true;
-    if (address->secret != NULL) {
-        const char *words[] = {"AUTH", address->user, address->secret};
-        if (address->user == NULL)
-            words[1] = address->secret;
-        ok = redisAppendCommandArgv(connection->redis, address->user != NULL ? 3 : 2, words,
-                                    NULL) == REDIS_OK;
+    if (status == HF_OK && count > 0) {
+        ok = redisAppendCommandArgv(connection->redis, count, words, NULL) == REDIS_OK;
         connection->greetings++;
+    }
+    hf_secret_free(secret);
+    if (status != HF_OK) {
+        hf_connection_close(connection);
+        return status;
     }
     if (address->database != 0) {
         ok =
@@ -380,7 +423,11 @@ hf_status hf_connection_start(const hf_address *address, hf_connection **connect
 }
 
 short hf_connection_events(const hf_connection *connection) {
-    return POLLIN | (!connection->connected || sdslen(connection->redis->obuf) > 0 ? POLLOUT : 0);
+    if (!connection->connected)
+        return POLLOUT;
+    bool more = sdslen(connection->redis->obuf) > 0 &&
+                (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
+    return more ? POLLIN | POLLOUT : POLLIN;
 }
 
 hf_status hf_connection_drive(hf_connection *connection, const hf_address *address) {
@@ -402,9 +449,11 @@ hf_status hf_connection_drive(hf_connection *connection, const hf_address *addre
         if (redisBufferWrite(redis, NULL) != REDIS_OK)
             return hf_fail(HF_ECONNECT, "%s: %s", address->shown, redis->errstr);
     }
-    if (redisBufferRead(redis) != REDIS_OK)
-        return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
-                       address->shown, redis->errstr);
+    do {
+        if (redisBufferRead(redis) != REDIS_OK)
+            return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
+                           address->shown, redis->errstr);
+    } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
 
@@ -425,7 +474,7 @@ hf_status hf_connection_next(hf_connection *connection, const hf_address *addres
         connection->greetings--;
         hf_status status = HF_OK;
         if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
-            status = refused(address, address->secret != NULL ? "AUTH" : "SELECT", reply);
+            status = refused(address, hf_address_has_secret(address) ? "AUTH" : "SELECT", reply);
         freeReplyObject(reply);
         if (status != HF_OK)
             return status;

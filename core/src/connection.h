@@ -5,9 +5,11 @@
 #include <hiredis/hiredis.h>
 
 #include "address.h"
+#include "tls.h"
 
 typedef struct hf_connection {
     redisContext *redis;
+    hf_tls_session *tls; /* or NULL */
     redisContextFuncs functions;         /* hiredis's, but for reading and writing */
     struct hf_connection *next;          /* in the pool */
     struct hf_connection *older, *newer; /* of all of this process */
@@ -21,7 +23,7 @@ typedef struct hf_connection {
 } hf_connection;
 
 /* Connect, log in, choose the database and see that the server is new enough. */
-hf_status hf_connection_open(const hf_address *address, int64_t deadline,
+hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int64_t deadline,
                              hf_connection **connection_out);
 void hf_connection_close(hf_connection *connection);
 
@@ -44,7 +46,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
  * now; hf_connection_next() takes the replies that are there, without those to
  * the log-in: HF_OK with NULL when there is none.
  */
-hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out);
+hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
+                              hf_connection **connection_out);
 hf_status hf_connection_drive(hf_connection *connection, const hf_address *address);
 hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
                              redisReply **reply_out);
