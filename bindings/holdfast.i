@@ -43,5 +43,7 @@ struct hf_hold {};
 %sized(hf_lock_options)
 %sized(hf_acquire_options)
 %sized(hf_lock_info)
+%sized(hf_completion)
+%sized(hf_stats)
 
 %include <holdfast/holdfast.h>

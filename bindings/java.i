@@ -19,6 +19,7 @@
 %javaconst(1);
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
+%javaconst(0) HF_KEEP;
 
 /* Not for Java: it has what does the same, or needs none. */
 %ignore hf_client;
@@ -28,10 +29,14 @@
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
+%ignore hf_client_set_interrupt;
+%ignore hf_lock_current_as;
+%ignore hf_hold_hand_over;
+%ignore hf_lock_adopt;
+%ignore HF_TOKEN_MAX;
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;
 %ignore HF_LEASE_DEFAULT;
-%ignore HF_KEEP;
 %ignore HF_INTERRUPTIBLE;
 %ignore HF_BREAK_FOREIGN;
 
@@ -162,7 +167,9 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(jtype) HANDLE * "long"
 %typemap(jstype) HANDLE * "long"
 %typemap(javain) HANDLE * "$javainput"
+%typemap(javaout) HANDLE * "{ return $jnicall; }"
 %typemap(in) HANDLE * "$1 = (HANDLE *)(intptr_t)$input;"
+%typemap(out) HANDLE * "$result = (jlong)(intptr_t)$1;"
 %typemap(in, numinputs = 0) HANDLE ** (HANDLE *handle = NULL) "$1 = &handle;"
 %typemap(argout) HANDLE ** "$result = (jlong)(intptr_t)*$1;"
 %enddef
@@ -192,6 +199,41 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         (*jenv)->SetLongArrayRegion(jenv, $input, 0, 1, &hold);
     }
 }
+
+/* ----------------------------------------------------------- Completions */
+
+/* What goes wrong on a client that is open. */
+%typemap(out) int hf_client_fd {
+    $result = $1;
+    if ($1 < 0)
+        hf_raise(jenv, HF_ENOMEM);
+}
+/* What it is told too late needs no cancelling. */
+%typemap(out) hf_status hf_op_cancel "$result = $1;"
+
+%{
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+%}
+%inline %{
+/*
+ * What the reader of the completions sleeps on besides the client's descriptor,
+ * and is told to end by.
+ */
+static int bell_make(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+static void bell_ring(int bell) { eventfd_write(bell, 1); }
+static void bell_close(int bell) { close(bell); }
+
+/* False: it was rung. */
+static bool bell_sleep(int bell, int fd)
+{
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = bell, .events = POLLIN}};
+    poll(fds, 2, -1);
+    return fds[1].revents == 0;
+}
+%}
 
 /* --------------------------------------------------------------- Structs */
 

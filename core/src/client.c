@@ -141,6 +141,7 @@ static void close_client(hf_client *client, bool release) {
         news->completion.hold = NULL;
         news->completion.status = HF_ECANCELED;
     }
+    client->swept = true;
     hf_ops_notify(client);
     pthread_mutex_unlock(&client->mutex);
 
@@ -158,6 +159,11 @@ static void close_client(hf_client *client, bool release) {
     pthread_mutex_lock(&client->mutex);
     while (tasks != NULL) {
         hf_task *next = tasks->next;
+        if (tasks->number > 0) { /* a release that was started */
+            hf_completion completion = {
+                .kind = HF_RELEASE, .status = HF_ECLOSED, .op = tasks->number};
+            hf_tell(client, &completion);
+        }
         hf_task_free(tasks);
         tasks = next;
     }
@@ -166,6 +172,9 @@ static void close_client(hf_client *client, bool release) {
         hf_hold_drop_locked(ended);
         ended = next;
     }
+    if (client->keeper.news_fd >= 0) /* for good: whoever polls it is to see the end */
+        eventfd_write(client->keeper.news_fd, 1);
+    client->told = true;
     pthread_mutex_unlock(&client->mutex);
     hf_client_drop(client);
 }

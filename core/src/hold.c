@@ -95,7 +95,7 @@ int hf_hold_cause(const hf_hold *hold) {
     pthread_mutex_lock(&hold->client->mutex);
     int cause = hold->cause;
     if (cause == HF_CAUSE_NONE && hf_hold_state_now(hold, now) == HF_LOST)
-        cause = HF_CAUSE_EXPIRED;
+        cause = hf_keeper_cause(hold);
     pthread_mutex_unlock(&hold->client->mutex);
     return cause;
 }
@@ -240,6 +240,10 @@ int64_t hf_reply_number(const redisReply *reply) {
 int hf_hold_end(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
     *listed = hold->listed;
+    if (state == HF_LOST && hold->cause == HF_CAUSE_NONE)
+        hold->cause = hf_keeper_cause(hold); /* before the keeper saw it */
+    if (state == HF_LOST && hold->pushed)
+        hf_list_recheck(hold->client, hold->names);
     hold->state = HF_RELEASED;
     if (hold->listed)
         hf_client_remove(hold->client, hold);

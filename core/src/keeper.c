@@ -266,7 +266,8 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
         keeper->news_first = news->next;
         found = news->completion;
     }
-    if (keeper->news_first == NULL && keeper->news_fd >= 0) {
+    bool ended = client->told;
+    if (keeper->news_first == NULL && keeper->news_fd >= 0 && !ended) {
         eventfd_t count;
         eventfd_read(keeper->news_fd, &count);
     }
@@ -275,7 +276,7 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
     memset(completion, 0, size);
     memcpy(completion, &found, size < sizeof found ? size : sizeof found);
     completion->size = size;
-    if (news == NULL && __atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+    if (news == NULL && ended)
         return hf_fail(HF_ECLOSED, "the client is closed");
     return HF_OK;
 }
@@ -294,6 +295,12 @@ static bool renews(const hf_hold *hold) {
 }
 
 static void hold_due(hf_client *client, hf_timer *timer, int64_t now);
+
+int hf_keeper_cause(const hf_hold *hold) {
+    bool capped = hold->max_hold_ms > 0 && !renews(hold);
+    bool tried = !capped && (hold->renew || hold->pushed);
+    return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
+}
 
 void hf_keeper_plan(hf_client *client, hf_hold *hold, int64_t now) {
     hf_keeper *keeper = &client->keeper;
@@ -325,6 +332,8 @@ void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
      * nobody for one more lease. */
     if (cause != HF_CAUSE_GONE)
         hf_keeper_undo(client, hold, NULL);
+    if (hold->pushed)
+        hf_list_recheck(client, hold->names);
 }
 
 static void kicked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply);
@@ -342,6 +351,20 @@ static void kicked(hf_client *client, hf_task *task, hf_status status, const red
     int64_t numbers[2];
     if (status == HF_OK && hf_reply_numbers(reply, numbers, 2) && numbers[1] == -2)
         hf_keeper_kick(client, task->names);
+}
+
+static void healed(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
+    (void)client, (void)task, (void)status, (void)reply;
+}
+
+void hf_keeper_heal(hf_client *client, const hf_hold *hold) {
+    hf_task *task = hf_task_new(healed);
+    if (task == NULL)
+        return;
+    hf_request_begin(&task->request, &hf_script_heal);
+    hf_request_lock(&task->request, hold->names);
+    hf_request_number(&task->request, hold->heal_ms);
+    hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
 }
 
 static void undone(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
@@ -437,9 +460,7 @@ static void hold_due(hf_client *client, hf_timer *timer, int64_t now) {
     if (hold->state != HF_HELD)
         return;
     if (now >= hold->deadline) {
-        bool capped = hold->max_hold_ms > 0 && !renews(hold);
-        bool tried = !capped && (hold->renew || hold->pushed);
-        hf_keeper_lose(client, hold, tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED);
+        hf_keeper_lose(client, hold, hf_keeper_cause(hold));
         return;
     }
     if (!hold->asked && renews(hold)) {

@@ -124,6 +124,8 @@ bool hf_keeper_timer(struct hf_client *client, hf_timer *timer, int64_t due);
 
 /* A hold was acquired or renewed: see to what it needs next. */
 void hf_keeper_plan(struct hf_client *client, struct hf_hold *hold, int64_t now);
+/* Why its lease ended, if it did. */
+int hf_keeper_cause(const struct hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_keeper_lose(struct hf_client *client, struct hf_hold *hold, int cause);
 /* Release in the background what was given up, until it could not matter. */
@@ -131,6 +133,8 @@ void hf_keeper_undo(struct hf_client *client, struct hf_hold *hold, const hf_op 
 
 /* hf_kick() in the background. */
 void hf_keeper_kick(struct hf_client *client, hf_names *names);
+/* Give somebody else's lock without an end one, as the waiter's lock asks for. */
+void hf_keeper_heal(struct hf_client *client, const struct hf_hold *hold);
 
 /* Send soon, and call done with what came of it. Takes the task over. */
 hf_task *hf_task_new(void (*done)(struct hf_client *, hf_task *, hf_status, const redisReply *));
@@ -164,6 +168,9 @@ void hf_op_member(const hf_op *op, hf_bytes *member);
 /* Ask once, without queueing. False: no memory. */
 bool hf_op_try(struct hf_client *client, hf_op *op);
 
+/* A grant to this client ran out unclaimed. Who found that took the client's others
+ * out of this queue too: they ask again, for their places. */
+void hf_list_recheck(struct hf_client *client, const hf_names *names);
 /* All must ask again, at once. */
 void hf_lists_recheck(struct hf_client *client);
 void hf_ops_notify(struct hf_client *client);

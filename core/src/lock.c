@@ -260,7 +260,7 @@ static hf_status poll_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, int6
 }
 
 /* Ask for a place in the queue, on this thread. With the mutex held. */
-static hf_status join(hf_client *client, hf_lock *lock, hf_op *op) {
+static hf_status join(hf_client *client, hf_op *op) {
     hf_hold *hold = op->hold;
     hf_request request;
     hf_answer answer;
@@ -279,8 +279,6 @@ static hf_status join(hf_client *client, hf_lock *lock, hf_op *op) {
         freeReplyObject(answer.reply);
         if (!good)
             status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
-        else if (numbers[2] == HF_REPLY_FOREIGN && numbers[1] == -1 && lock->heal)
-            heal(lock, hf_after(hf_now(), patience_ms));
     }
     pthread_mutex_lock(&client->mutex);
     op->asking--;
@@ -337,7 +335,7 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
         if (status == HF_OK && !op->done && client->keeper.mode == HF_POLLING)
             return HF_EBUSY; /* the caller polls */
         if (status == HF_OK && !op->done)
-            status = join(client, lock, op);
+            status = join(client, op);
         if (status == HF_OK && !op->done && op->score > 0)
             status = hf_op_wait(client, op, false, interruptible);
         if (status == HF_ETIMEOUT || status == HF_EINTR) {
@@ -364,6 +362,7 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
         /* This thread slept past the grant. Back to its place, under a new id. */
         hf_keeper_undo(client, hold, NULL);
         status = hf_op_renew_id(client, op);
+        hf_list_recheck(client, hold->names);
         if (status != HF_OK)
             return status;
         op->done = false;
@@ -447,7 +446,8 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
         chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
     hold->max_hold_ms = lock->max_hold_ms;
     hold->reentrant = lock->reentrant;
-    hold->heal = lock->heal;
+    if (lock->heal)
+        hold->heal_ms = lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms;
     *flags = chosen.flags;
     *hold_out = hold;
     return HF_OK;

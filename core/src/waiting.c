@@ -54,15 +54,18 @@ static hf_list **by_names(hf_keeper *keeper, const hf_names *names) {
 
 static void list_due(hf_client *client, hf_timer *timer, int64_t now);
 
-static hf_list *find_list(hf_client *client, hf_names *names, bool make) {
-    hf_list **bucket = by_names(&client->keeper, names);
-    for (hf_list *list = *bucket; list != NULL; list = list->next)
-        if (list->names->length == names->length &&
-            memcmp(list->names->data, names->data, names->length) == 0)
-            return list;
-    hf_list *list = make ? calloc(1, sizeof *list) : NULL;
-    if (list == NULL)
-        return NULL;
+static hf_list *find_list(hf_client *client, const hf_names *names) {
+    hf_list *list = *by_names(&client->keeper, names);
+    while (list != NULL && (list->names->length != names->length ||
+                            memcmp(list->names->data, names->data, names->length) != 0))
+        list = list->next;
+    return list;
+}
+
+static hf_list *make_list(hf_client *client, hf_names *names) {
+    hf_list **bucket = by_names(&client->keeper, names), *list = find_list(client, names);
+    if (list != NULL || (list = calloc(1, sizeof *list)) == NULL)
+        return list;
     list->names = hf_names_keep(names);
     list->timer.fire = list_due;
     list->next = *bucket;
@@ -122,7 +125,7 @@ void hf_op_free(hf_client *client, hf_op *op) {
 
 bool hf_op_enter(hf_client *client, hf_op *op) {
     hf_keeper *keeper = &client->keeper;
-    hf_list *list = find_list(client, op->hold->names, true);
+    hf_list *list = make_list(client, op->hold->names);
     if (list == NULL)
         return false;
     op->list = list;
@@ -288,7 +291,7 @@ void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline
         /* Told too late: it is over already. Back to its place under a new id. */
         hf_keeper_undo(client, hold, op);
         hf_op_renew_id(client, op);
-        hf_keeper_timer(client, &op->list->timer, 0);
+        hf_list_recheck(client, hold->names);
         notify(client, op);
         return;
     }
@@ -345,6 +348,9 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
     hf_list *list = op->list;
     int64_t lease_ms = op->hold->lease_ms;
     pair(client, sent_at, numbers[0]);
+    if (numbers[1] == -1 && op->hold->heal_ms > 0 &&
+        (mine[0] == HF_REPLY_FOREIGN || mine[0] == HF_REPLY_BUSY))
+        hf_keeper_heal(client, op->hold);
     switch (mine[0]) {
     case HF_REPLY_HELD:
         /* Less than was asked for: a grant whose message is not here yet. */
@@ -354,7 +360,7 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
         if (op->tries)
             hf_op_finish(client, op, HF_EBUSY);
         else if (!op->canceled && !op->busy && hf_op_renew_id(client, op) == HF_OK)
-            hf_keeper_timer(client, &list->timer, 0);
+            hf_list_recheck(client, list->names);
         return;
     case HF_REPLY_QUEUED:
     case HF_REPLY_FOREIGN:
@@ -381,7 +387,7 @@ static bool stale(const hf_client *client, const hf_op *op) {
 }
 
 static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
-    hf_list *list = find_list(client, task->names, false);
+    hf_list *list = find_list(client, task->names);
     size_t size = 2 + 3 * task->count;
     int64_t *numbers = malloc(size * sizeof *numbers);
     if (status == HF_OK && (numbers == NULL || !hf_reply_numbers(reply, numbers, size)))
@@ -407,7 +413,7 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
         }
     }
     free(numbers);
-    list = find_list(client, task->names, false);
+    list = find_list(client, task->names);
     if (list == NULL)
         return;
     if (list->first == NULL) {
@@ -478,6 +484,15 @@ static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
     list->asking = ask(client, list, ops, count, !polling);
     if (!list->asking)
         hf_keeper_timer(client, timer, hf_after(now, RECHECK_MS));
+}
+
+void hf_list_recheck(hf_client *client, const hf_names *names) {
+    hf_list *list = find_list(client, names);
+    if (list == NULL)
+        return;
+    for (hf_op *op = list->first; op != NULL; op = op->next)
+        op->epoch = 0;
+    hf_keeper_timer(client, &list->timer, 0);
 }
 
 void hf_lists_recheck(hf_client *client) {
@@ -639,7 +654,7 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
     for (;;) {
         if (op->done)
             break;
-        if (client->closed) {
+        if (client->swept) {
             status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
             break;
         }

@@ -300,6 +300,438 @@ static void test_after_a_killed_head_waiter_the_one_behind_gets_the_next_release
     redisFree(nosy);
 }
 
+/* A process that waits, and checks what it is given before it says so. */
+typedef struct late {
+    int64_t lease_ms;
+    int threads;
+    hf_client *client; /* the process's own */
+    section *at;
+    _Atomic int held;
+    _Atomic int64_t held_at, remaining_ms, ttl_ms;
+    pid_t pid;
+} late;
+
+static void *wait_late(void *argument) {
+    late *who = argument;
+    hf_hold *hold;
+    hf_lock *lock = lease_lock(who->client, "k", who->lease_ms, HF_DEFAULT);
+    must_be(hf_lock_acquire(lock, HF_FOREVER, &hold), HF_OK);
+    int64_t remaining = hf_hold_remaining_ms(hold);
+    must(hf_hold_state(hold) == HF_HELD && remaining != 0);
+    section_enter(who->at, hold);
+    must_be(hf_hold_check(hold), HF_OK);
+    redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
+    redisReply *ttl = redisCommand(redis, "PTTL k");
+    must(ttl != NULL);
+    atomic_store(&who->ttl_ms, ttl->integer);
+    freeReplyObject(ttl);
+    redisFree(redis);
+    atomic_store(&who->remaining_ms, remaining);
+    atomic_store(&who->held_at, now_ms());
+    section_leave(who->at);
+    must_be(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    atomic_fetch_add(&who->held, 1);
+    return NULL;
+}
+
+static void work_late(void *argument) {
+    late *who = argument;
+    pthread_t threads[32];
+    who->client = must_open(unix_url());
+    for (int i = 0; i < who->threads; i++)
+        must(pthread_create(&threads[i], NULL, wait_late, who) == 0);
+    for (int i = 0; i < who->threads; i++)
+        pthread_join(threads[i], NULL);
+    hf_client_close(who->client);
+}
+
+/* It stands in the queue of k, behind a lock that nobody releases. */
+static late *late_start(int64_t lease_ms, int threads) {
+    late *who = shared_memory(sizeof *who);
+    who->lease_ms = lease_ms;
+    who->threads = threads;
+    who->at = inside;
+    TELL("SET k foreign PX 3600000");
+    who->pid = worker_start(work_late, who);
+    assert_soon(queued("k") == threads);
+    return who;
+}
+
+/* DESIGN 3, validity: what was granted to it in its sleep is over, and it knows. */
+static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_valid(void **state) {
+    (void)state;
+    late *sleeper = late_start(500, 1);
+    client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 600, HF_OFF);
+    waiter *behind = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 2);
+    worker_stop(sleeper->pid);
+    int64_t since = now_ms();
+    assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
+    int64_t fence = atoll(STRING("HGET k f"));
+    waiter_join(behind, HF_OK);
+    assert_in_range(behind->done_at - since, 450, 500 + 200);
+    assert_true(hf_hold_fence(behind->hold) > fence);
+    section_enter(inside, behind->hold);
+    worker_go_on(sleeper->pid);
+    sleep_ms(300); /* it is awake, and must not come in */
+    assert_int_equal(atomic_load(&sleeper->held), 0);
+    section_leave(inside);
+    give_back(behind->hold, HF_OK);
+    worker_join(sleeper->pid);
+    assert_int_equal(atomic_load(&sleeper->held), 1);
+    hf_lock_close(lock);
+    assert_nothing_left();
+}
+
+/* C4: a grant whose message lay in a buffer is not counted from its receipt. */
+static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **state) {
+    (void)state;
+    late *sleeper = late_start(0, 1);
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    worker_stop(sleeper->pid);
+    assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
+    sleep_ms(1000);
+    int64_t ttl = NUMBER("PTTL k");
+    assert_in_range(ttl, 1500, 2010);
+    worker_go_on(sleeper->pid);
+    worker_join(sleeper->pid);
+    assert_int_equal(atomic_load(&sleeper->held), 1);
+    assert_in_range(atomic_load(&sleeper->remaining_ms), 1, ttl);
+    hf_lock_close(lock);
+}
+
+/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client. */
+static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
+    (void)state;
+    late *ghost = late_start(0, 20);
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    waiter *behind = waiter_start(lock, 60000);
+    assert_soon(queued("k") == 21);
+    worker_stop(ghost->pid);
+    int64_t since = now_ms();
+    assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
+    waiter_join(behind, HF_OK);
+    print_message("behind a ghost of 20: %lld ms\n", (long long)(behind->done_at - since));
+    assert_in_range(behind->done_at - since, 2900, 3000 + 300);
+    section_enter(inside, behind->hold);
+    worker_go_on(ghost->pid);
+    /* They live, and come back to their places. */
+    assert_soon(queued("k") == 20);
+    section_leave(inside);
+    give_back(behind->hold, HF_OK);
+    worker_join(ghost->pid);
+    assert_int_equal(atomic_load(&ghost->held), 20);
+    hf_lock_close(lock);
+    assert_nothing_left();
+}
+
+/* H2: and a lock that never expires is not lost to a ghost for ever. */
+static void test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void **state) {
+    (void)state;
+    late *ghost = late_start(HF_NEVER, 1);
+    client = open_client();
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_DEFAULT);
+    waiter *behind = waiter_start(lock, 60000);
+    assert_soon(queued("k") == 2);
+    worker_stop(ghost->pid);
+    int64_t since = now_ms();
+    assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
+    waiter_join(behind, HF_OK);
+    assert_in_range(behind->done_at - since, 2900, 3000 + 300);
+    assert_soon(NUMBER("PTTL k") == -1); /* claimed, if it was pushed at all */
+    give_back(behind->hold, HF_OK);
+    worker_go_on(ghost->pid);
+    worker_join(ghost->pid);
+    hf_lock_close(lock);
+}
+
+/* --------------------------------------------------------------- Nesting */
+
+/* DESIGN 8i: a grant admits one acquire; the owner's others come in after it. */
+static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(void **state) {
+    (void)state;
+    client = open_client();
+    hf_client *other = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *elsewhere = must_lock(other, "k", NULL);
+    hf_hold *hold = held(lock);
+    waiter *first = waiter_start_as(lock, "ann", 20000);
+    assert_soon(queued("k") == 1);
+    waiter *stranger = waiter_start_as(lock, "ben", 20000);
+    assert_soon(queued("k") == 2);
+    waiter *second = waiter_start_as(lock, "ann", 20000);
+    assert_soon(queued("k") == 3);
+    waiter *third = waiter_start_as(elsewhere, "ann", 20000);
+    assert_soon(queued("k") == 4);
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    waiter_join(first, HF_OK);
+    waiter_join(second, HF_OK); /* though the stranger came before it */
+    assert_in_range(second->done_at - since, 0, 500);
+    waiter_join(third, HF_OK); /* another client: at its re-check */
+    assert_in_range(third->done_at - since, 0, 3500);
+    assert_int_equal(hf_hold_fence(first->hold), hf_hold_fence(second->hold));
+    assert_int_equal(hf_hold_fence(first->hold), hf_hold_fence(third->hold));
+    assert_int_equal(queued("k"), 1);
+
+    /* And one that asks while it holds, though others queue. */
+    hf_hold *nested;
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 1000, NULL, &nested), HF_OK);
+    give_back(nested, HF_OK);
+    give_back(first->hold, HF_OK);
+    give_back(second->hold, HF_OK);
+    assert_false(atomic_load(&stranger->done));
+    give_back(third->hold, HF_OK);
+    waiter_join(stranger, HF_OK);
+    give_back(stranger->hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(elsewhere);
+    hf_client_close(other);
+    assert_nothing_left();
+}
+
+/* -------------------------------------------------------- Who gives up */
+
+static void test_a_wait_that_times_out_leaves_nothing_behind(void **state) {
+    (void)state;
+    waiter *waiters[40];
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    hf_hold *hold = held(lock);
+    for (int i = 0; i < 40; i++)
+        waiters[i] = waiter_start(lock, 20 + i * 2);
+    for (int i = 0; i < 40; i++)
+        waiter_join(waiters[i], HF_ETIMEOUT);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_int_equal(NUMBER("DBSIZE"), 1); /* the last fence */
+    hf_lock_close(lock);
+}
+
+/* The time is up just when the lock comes: it holds, or nobody does. */
+static void test_a_timeout_that_races_the_release_leaves_nothing_behind(void **state) {
+    (void)state;
+    int won = 0;
+    client = open_client();
+    hf_client *other = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(other, "k", NULL);
+    for (int i = 0; i < 300 / SLOW; i++) {
+        hf_hold *hold = held(lock);
+        int64_t since = now_ms();
+        waiter *w = waiter_start(theirs, 8);
+        while (now_ms() < since + 8)
+            ;
+        nanosleep(&(struct timespec){.tv_nsec = i % 10 * 50000}, NULL);
+        give_back(hold, HF_OK);
+        pthread_join(w->thread, NULL);
+        if (w->status == HF_OK) {
+            won++;
+            give_back(w->hold, HF_OK);
+        } else {
+            assert_int_equal(w->status, HF_ETIMEOUT);
+        }
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+        assert_int_equal(queued("k"), 0);
+    }
+    print_message("%d times the lock was faster\n", won);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
+static void test_a_waiter_cancelled_by_close_leaves_nothing_behind(void **state) {
+    (void)state;
+    waiter *waiters[20];
+    client = open_client();
+    hf_client *closing = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(closing, "k", NULL);
+    hf_hold *hold = held(lock);
+    for (int i = 0; i < 20; i++)
+        waiters[i] = waiter_start(theirs, HF_FOREVER);
+    assert_soon(queued("k") == 20);
+    int64_t since = now_ms();
+    hf_client_close(closing);
+    for (int i = 0; i < 20; i++)
+        waiter_join(waiters[i], HF_ECANCELED);
+    assert_in_range(now_ms() - since, 0, 2000);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_ECLOSED);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+    assert_nothing_left();
+}
+
+static void test_a_close_that_races_the_grant_leaves_nothing_behind(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    for (int i = 0; i < 60; i++) {
+        hf_client *closing = open_client();
+        hf_lock *theirs = must_lock(closing, "k", NULL);
+        hf_hold *hold = held(lock);
+        waiter *first = waiter_start(theirs, 10000), *second = waiter_start(theirs, 10000);
+        if (i % 3 > 0)
+            assert_soon(queued("k") > i % 3 - 1);
+        if (i % 2 == 0)
+            give_back(hold, HF_OK);
+        hf_client_close(closing);
+        if (i % 2 == 1)
+            give_back(hold, HF_OK);
+        pthread_join(first->thread, NULL);
+        pthread_join(second->thread, NULL);
+        waiter *all[] = {first, second};
+        for (int j = 0; j < 2; j++) {
+            /* Held, and ended by the close; or never held. */
+            if (all[j]->status == HF_OK)
+                give_back(all[j]->hold, HF_ECLOSED);
+            else
+                assert_true(all[j]->status == HF_ECANCELED || all[j]->status == HF_ECLOSED);
+        }
+        hf_lock_close(theirs);
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    }
+    hf_lock_close(lock);
+}
+
+/* --------------------------------------------------------- Foreign locks */
+
+/* C14, H11: it excludes us, sends no grants, and is followed soon. */
+static void test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    waiter *waiters[5];
+    TELL("SET k theirs PX 600");
+    int64_t since = now_ms();
+    for (int i = 0; i < 5; i++) {
+        waiters[i] = waiter_start(lock, 20000);
+        assert_soon(queued("k") == i + 1);
+    }
+    for (int i = 0; i < 5; i++) {
+        waiter_join(waiters[i], HF_OK);
+        assert_in_range(waiters[i]->done_at - since, 600, 600 + 150);
+        give_back(waiters[i]->hold, HF_OK);
+    }
+    /* Deleted by its owner, which tells nobody. */
+    TELL("SET k theirs PX 60000");
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    since = now_ms();
+    TELL("DEL k");
+    waiter_join(w, HF_OK);
+    assert_in_range(w->done_at - since, 0, 150);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(void **state) {
+    (void)state;
+    hf_lock_options heals = {.size = sizeof heals, .lease_ms = 500, .heal = HF_ON};
+    client = open_client();
+    hf_lock *plain = must_lock(client, "k", NULL), *healer = must_lock(client, "k", &heals);
+    hf_hold *hold;
+    TELL("SET k theirs");
+    assert_status(hf_lock_acquire(plain, 0, &hold), HF_EBUSY);
+    assert_status(hf_lock_acquire(plain, 200, &hold), HF_ETIMEOUT);
+    assert_int_equal(NUMBER("PTTL k"), -1);
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire(healer, 10000, &hold), HF_OK);
+    assert_in_range(now_ms() - since, 490, 500 + 200);
+    give_back(hold, HF_OK);
+
+    /* Also one that came while the waiter was waiting for one of ours. */
+    hold = held(plain);
+    waiter *w = waiter_start(healer, 10000);
+    assert_soon(queued("k") == 1);
+    TELL("SET k theirs"); /* by force */
+    since = now_ms();
+    waiter_join(w, HF_OK);
+    assert_in_range(w->done_at - since, 490, 3000 + 500 + 300);
+    assert_status(hf_hold_release(hold), HF_ELOST);
+    hf_hold_close(hold);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(plain);
+    hf_lock_close(healer);
+}
+
+/* ------------------------------------------------- Without permissions */
+
+static char *poller_url(void) {
+    TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
+    return text("unix://poller:secret@%s", unix_url() + strlen("unix://"));
+}
+
+static void *poll_for_turns(void *argument) {
+    hf_lock *lock = must_lock(argument, "k", NULL);
+    for (int i = 0; i < 25; i++) {
+        hf_hold *hold;
+        must_be(hf_lock_acquire(lock, 60000, &hold), HF_OK);
+        section_enter(inside, hold);
+        section_leave(inside);
+        must_be(hf_hold_release(hold), HF_OK);
+        hf_hold_close(hold);
+    }
+    hf_lock_close(lock);
+    return NULL;
+}
+
+static void poll_in_process(void *argument) {
+    pthread_t threads[4];
+    hf_client *own = must_open(argument);
+    for (int i = 0; i < 4; i++)
+        must(pthread_create(&threads[i], NULL, poll_for_turns, own) == 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    hf_client_close(own);
+}
+
+/* H5 */
+static void test_without_the_right_to_subscribe_it_works_by_asking(void **state) {
+    (void)state;
+    pid_t pids[2];
+    char *url = poller_url();
+    for (int i = 0; i < 2; i++)
+        pids[i] = worker_start(poll_in_process, url);
+    for (int i = 0; i < 2; i++)
+        worker_join(pids[i]);
+    assert_int_equal(atomic_load(&inside->counter), 2 * 4 * 25);
+    assert_nothing_left();
+    TELL("ACL DELUSER poller");
+}
+
+/* H5: it is the releaser's user that needs the waiter's channel. */
+static void test_a_releaser_without_the_right_to_publish_releases_and_is_followed(void **state) {
+    (void)state;
+    hf_client *releaser = must_open(poller_url());
+    client = open_client();
+    hf_lock *theirs = must_lock(releaser, "k", NULL), *lock = must_lock(client, "k", NULL);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiter *first = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    waiter *second = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 2);
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    waiter_join(first, HF_OK);
+    assert_in_range(first->done_at - since, 0, 3000 + 300);
+    give_back(first->hold, HF_OK); /* and this one may publish */
+    waiter_join(second, HF_OK);
+    give_back(second->hold, HF_OK);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+    hf_client_close(releaser);
+    TELL("ACL DELUSER poller");
+    assert_nothing_left();
+}
+
 /* ------------------------------------------------------------------- */
 
 int main(int count, char **words) {
@@ -310,6 +742,19 @@ int main(int count, char **words) {
         TEST(test_after_a_killed_holder_the_next_holds_when_its_lease_ends),
         TEST(test_after_a_killed_holder_that_was_waited_for_too),
         TEST(test_after_a_killed_head_waiter_the_one_behind_gets_the_next_release),
+        TEST(test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_valid),
+        TEST(test_a_grant_read_late_lasts_no_longer_than_on_the_server),
+        TEST(test_a_stopped_client_with_many_waiters_costs_one_claim_lease),
+        TEST(test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease),
+        TEST(test_another_acquire_of_the_owner_that_queues_nests_in_its_first),
+        TEST(test_a_wait_that_times_out_leaves_nothing_behind),
+        TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
+        TEST(test_a_waiter_cancelled_by_close_leaves_nothing_behind),
+        TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
+        TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),
+        TEST(test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted),
+        TEST(test_without_the_right_to_subscribe_it_works_by_asking),
+        TEST(test_a_releaser_without_the_right_to_publish_releases_and_is_followed),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -2,6 +2,13 @@ package io.holdfast;
 
 import java.lang.System.Logger.Level;
 import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
 import java.util.function.LongFunction;
 
 /**
@@ -16,16 +23,25 @@ public final class Hold implements AutoCloseable {
     /** What {@link #remaining()} is for a hold that never expires: longer than any other. */
     public static final Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
 
+    private static final Executor EXECUTOR = new CompletableFuture<Void>().defaultExecutor();
+
     private final Handle handle;
+    private final HoldfastClient client;
     private final RedisLock lock;
     private final long fence;
+    private final long number;
+    private final Queue<Consumer<? super Hold>> lossListeners = new ConcurrentLinkedQueue<>();
+    /** HF_CAUSE_*, as of when the handle was given back. */
+    private volatile int lastCause = Core.HF_CAUSE_NONE;
 
-    Hold(RedisLock lock, long pointer) {
+    Hold(HoldfastClient client, RedisLock lock, long pointer) {
         Handle handle = new Handle(pointer, Core::hf_hold_close);
         long fence = Core.hf_hold_fence(pointer);
+        long number = Core.hf_hold_number(pointer);
         handle.whenDropped(
                 this,
                 () -> {
+                    client.forget(number);
                     if (handle.close(Core::hf_hold_state) != Core.HF_RELEASED) {
                         Holdfast.LOG.log(
                                 Level.WARNING,
@@ -34,8 +50,10 @@ public final class Hold implements AutoCloseable {
                     }
                 });
         this.handle = handle;
+        this.client = client;
         this.lock = lock;
         this.fence = fence;
+        this.number = number;
     }
 
     /**
@@ -67,6 +85,51 @@ public final class Hold implements AutoCloseable {
     public boolean isValid() {
         Integer state = handle.call(Core::hf_hold_state);
         return state != null && state == Core.HF_HELD;
+    }
+
+    /**
+     * Why the hold was lost. Asks nobody.
+     *
+     * @return the cause; empty if the hold was not lost, as far as this process knows
+     */
+    public Optional<LossCause> lossCause() {
+        Integer cause = handle.call(Core::hf_hold_cause);
+        return Optional.ofNullable(LossCause.of(cause == null ? lastCause : cause));
+    }
+
+    /**
+     * Has an action run when the hold is lost: at the end of its lease at the latest, or, if its
+     * key was taken away on the server, at its next renewal or check. It is run once, by the default
+     * executor of {@link CompletableFuture}; at once if the hold is lost already, and never after it
+     * was released. A loss that only {@link #release()} or {@link #close()} finds is told by them.
+     *
+     * @param action is given this hold; what it throws is logged
+     */
+    public void onLost(Consumer<? super Hold> action) {
+        lossListeners.add(Objects.requireNonNull(action, "action"));
+        if (lossCause().isEmpty() && !handle.isClosed()) {
+            client.watch(number, this);
+        }
+        if (lossCause().isPresent()) {
+            tellLoss(); // before anybody watched
+        } else if (handle.isClosed()) {
+            client.forget(number);
+        }
+    }
+
+    /** Whoever takes a listener out runs it. */
+    void tellLoss() {
+        for (var action = lossListeners.poll(); action != null; action = lossListeners.poll()) {
+            Consumer<? super Hold> listener = action;
+            EXECUTOR.execute(
+                    () -> {
+                        try {
+                            listener.accept(this);
+                        } catch (RuntimeException e) {
+                            Holdfast.LOG.log(Level.WARNING, "onLost() of " + this + " failed", e);
+                        }
+                    });
+        }
     }
 
     /**
@@ -122,13 +185,45 @@ public final class Hold implements AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     public void release() {
-        if (handle.close(Core::hf_hold_release) == null) {
+        if (handle.close(this::release) == null) {
             throw released();
         }
     }
 
     /**
-     * Releases the hold if that was not done before.
+     * Begins to release the hold. In this process it ends at once; to cancel the future changes
+     * nothing.
+     *
+     * @return completed when the server has answered; or what {@link #release()} throws
+     */
+    public CompletableFuture<Void> releaseAsync() {
+        Completions.Operation operation;
+        try {
+            operation = client.start(this::startRelease);
+        } catch (LockNotHeldException | ClosedException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<Void> released = new CompletableFuture<>();
+        operation.thenAcceptAsync(
+                outcome -> {
+                    int status = outcome.status();
+                    if (status == Core.HF_OK) {
+                        released.complete(null);
+                        return;
+                    }
+                    if (status == Core.HF_ELOST && lastCause == Core.HF_CAUSE_NONE) {
+                        lastCause = Core.HF_CAUSE_GONE;
+                    }
+                    String message = this + " was not released: " + Status.why(status);
+                    released.completeExceptionally(Status.of(status, message));
+                });
+        return released;
+    }
+
+    /**
+     * Releases the hold if that was not done before. So a {@code try} block ends with a {@link
+     * LockLostException} if the lock was lost meanwhile; if the block itself throws something, that
+     * is what is thrown, and the loss is {@linkplain Throwable#getSuppressed() suppressed} in it.
      *
      * @throws LockLostException if it was lost before, and somebody else may have held the lock
      *     since: what was done under it may have to be undone
@@ -138,7 +233,42 @@ public final class Hold implements AutoCloseable {
      */
     @Override
     public void close() {
-        handle.close(Core::hf_hold_release);
+        handle.close(this::release);
+    }
+
+    /** Nobody has seen it, and nobody will. */
+    void abandon() {
+        try {
+            close();
+        } catch (RuntimeException e) {
+            Holdfast.LOG.log(Level.DEBUG, this + " was given up", e);
+        }
+    }
+
+    private int release(long hold) {
+        lastCause = Core.hf_hold_cause(hold);
+        client.forget(number);
+        try {
+            return Core.hf_hold_release(hold);
+        } catch (LockLostException e) {
+            if (lastCause == Core.HF_CAUSE_NONE) {
+                lastCause = Core.HF_CAUSE_GONE; // the server does not know it
+            }
+            throw e;
+        }
+    }
+
+    private void startRelease(long operation) {
+        Integer begun =
+                handle.close(
+                        hold -> {
+                            lastCause = Core.hf_hold_cause(hold);
+                            client.forget(number);
+                            return Core.hf_hold_release_start(hold, operation);
+                        });
+        if (begun == null) {
+            throw released();
+        }
     }
 
     /** For people to read. */

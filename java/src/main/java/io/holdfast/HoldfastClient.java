@@ -3,6 +3,8 @@ package io.holdfast;
 import java.lang.System.Logger.Level;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
 
 /**
  * A pool of connections to one Redis, and what is held through it. Made by {@link
@@ -14,15 +16,21 @@ public final class HoldfastClient implements AutoCloseable {
     /** Serial numbers: the id that a thread has of its own may be reused, or be overridden. */
     private static final AtomicLong THREADS = new AtomicLong();
 
+    private final Completions completions = new Completions();
     private final Handle handle;
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
 
     HoldfastClient(String url, ClientOptions options) {
-        handle = new Handle(open(url, options), Core::hf_client_close);
-        // To close it would release what may still be held: that is not for a cleaner to do.
+        Completions completions = this.completions;
+        handle = new Handle(open(url, options), completions::close);
+        Handle handle = this.handle;
         handle.whenDropped(
                 this,
-                () -> Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()"));
+                () -> {
+                    completions.abandon(); // what it holds may still be in use somewhere
+                    handle.close();
+                    Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
+                });
     }
 
     private static long open(String url, ClientOptions options) {
@@ -89,12 +97,10 @@ public final class HoldfastClient implements AutoCloseable {
         try (hf_lock_options core = new hf_lock_options()) {
             core.setLease_ms(options.leaseMillis);
             core.setRenew(options.renew);
+            core.setMax_hold_ms(options.maxHoldMillis);
             core.setReentrant(options.reentrant ? Core.HF_ON : Core.HF_OFF);
-            Long lock =
-                    handle.call(client -> Core.hf_lock_open(client, name, options.owner, core));
-            if (lock == null) {
-                throw new ClosedException("the client is closed");
-            }
+            core.setHeal(options.heal ? Core.HF_ON : Core.HF_OFF);
+            long lock = call(client -> Core.hf_lock_open(client, name, options.owner, core));
             return new RedisLock(this, name, options, lock);
         }
     }
@@ -119,5 +125,35 @@ public final class HoldfastClient implements AutoCloseable {
     private byte[] newThreadOwner() {
         long thread = THREADS.incrementAndGet();
         return handle.call(client -> Core.hf_client_owner(client, 't', thread));
+    }
+
+    /** Begins what is not to be waited for here; it is given its number. */
+    Completions.Operation start(LongConsumer begin) {
+        return call(client -> completions.start(client, begin));
+    }
+
+    /** Has it end soon, one way or the other. */
+    void cancel(Completions.Operation operation) {
+        handle.call(client -> Core.hf_op_cancel(client, operation.number));
+    }
+
+    void watch(long number, Hold hold) {
+        call(
+                client -> {
+                    completions.watch(client, number, hold);
+                    return number;
+                });
+    }
+
+    void forget(long hold) {
+        completions.forget(hold);
+    }
+
+    private <T> T call(LongFunction<T> function) {
+        T answer = handle.call(function);
+        if (answer == null) {
+            throw new ClosedException("the client is closed");
+        }
+        return answer;
     }
 }

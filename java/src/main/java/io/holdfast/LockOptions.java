@@ -10,21 +10,31 @@ import java.time.Duration;
  * }</pre>
  */
 public final class LockOptions {
-    private static final LockOptions DEFAULTS = new LockOptions(0, Core.HF_DEFAULT, true, null);
+    private static final LockOptions DEFAULTS = new LockOptions(0, Core.HF_DEFAULT, 0, true, false, null);
 
     /** As in hf_lock_options: 0 is the library's choice. */
     final long leaseMillis;
 
     final int renew;
+    final long maxHoldMillis;
     final boolean reentrant;
+    final boolean heal;
 
     /** Null: the calling thread, or, if not reentrant, each acquire for itself. */
     final byte[] owner;
 
-    private LockOptions(long leaseMillis, int renew, boolean reentrant, byte[] owner) {
+    private LockOptions(
+            long leaseMillis,
+            int renew,
+            long maxHoldMillis,
+            boolean reentrant,
+            boolean heal,
+            byte[] owner) {
         this.leaseMillis = leaseMillis;
         this.renew = renew;
+        this.maxHoldMillis = maxHoldMillis;
         this.reentrant = reentrant;
+        this.heal = heal;
         this.owner = owner;
     }
 
@@ -47,7 +57,8 @@ public final class LockOptions {
      *     LockOptions)} refuses what else is out of these bounds
      */
     public LockOptions lease(Duration lease) {
-        return new LockOptions(Millis.positive(lease, "lease"), renew, reentrant, owner);
+        return new LockOptions(
+                Millis.positive(lease, "lease"), renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -56,7 +67,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions neverExpires() {
-        return new LockOptions(Core.HF_NEVER, renew, reentrant, owner);
+        return new LockOptions(Core.HF_NEVER, renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -66,7 +77,33 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions renew(boolean renew) {
-        return new LockOptions(leaseMillis, renew ? Core.HF_ON : Core.HF_OFF, reentrant, owner);
+        int chosen = renew ? Core.HF_ON : Core.HF_OFF;
+        return new LockOptions(leaseMillis, chosen, maxHoldMillis, reentrant, heal, owner);
+    }
+
+    /**
+     * After how long holds are renewed no more, so that a thread that is stuck does not keep the
+     * lock for ever. Nested holds count from the outermost.
+     *
+     * @param time positive; rounded up to milliseconds; by default there is no limit
+     * @return new options
+     * @throws IllegalArgumentException if it is not positive; {@link HoldfastClient#lock(String,
+     *     LockOptions)} refuses it for a lock that {@linkplain #neverExpires() never expires}
+     */
+    public LockOptions maxHold(Duration time) {
+        long millis = Millis.positive(time, "longest hold");
+        return new LockOptions(leaseMillis, renew, millis, reentrant, heal, owner);
+    }
+
+    /**
+     * Whether a lock of another library that has no end, and so would stand for ever if its holder
+     * is gone, is given this lock's lease when an acquire meets it.
+     *
+     * @param heal false by default
+     * @return new options
+     */
+    public LockOptions heal(boolean heal) {
+        return new LockOptions(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -78,7 +115,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions reentrant(boolean reentrant) {
-        return new LockOptions(leaseMillis, renew, reentrant, owner);
+        return new LockOptions(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -92,7 +129,7 @@ public final class LockOptions {
      *     HoldfastClient#lock(String, LockOptions)} refuses one that is empty or too long
      */
     public LockOptions owner(String owner) {
-        return new LockOptions(leaseMillis, renew, reentrant, Bytes.of(owner));
+        return owner(Bytes.of(owner));
     }
 
     /**
@@ -104,6 +141,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions owner(byte[] owner) {
-        return new LockOptions(leaseMillis, renew, reentrant, owner.clone());
+        return new LockOptions(
+                leaseMillis, renew, maxHoldMillis, reentrant, heal, owner.clone());
     }
 }

@@ -1,7 +1,10 @@
 package io.holdfast;
 
+import java.lang.System.Logger.Level;
 import java.lang.ref.Reference;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
@@ -30,23 +33,25 @@ import java.util.function.LongFunction;
  * LockOptions#owner(String) owner} {@code "worker"} on ten hosts this lock excludes nothing.
  *
  * <p>All methods that ask the server throw a {@link HoldfastException} if it cannot be asked, and a
- * {@link ClosedException} if the client is closed. It may be used from any thread. A virtual thread
- * that waits here keeps its carrier.
+ * {@link ClosedException} if the client is closed. It may be used from any thread. A thread that
+ * waits is parked; a virtual one lets go of its carrier.
  */
 public final class RedisLock implements Lock {
-    /** How long a wait may be deaf to {@link Thread#interrupt}. */
-    private static final long SLICE_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
+    /** For an acquire: the lease, and whether it is renewed, are the lock's. */
+    private static final long OWN_LEASE = 0;
 
     private static final long FOREVER_NANOS = Long.MAX_VALUE;
 
     private final HoldfastClient client;
     private final byte[] name;
+    private final byte[] owner;
     private final boolean perThread;
     private final Handle handle;
 
     RedisLock(HoldfastClient client, byte[] name, LockOptions options, long pointer) {
         this.client = client;
         this.name = name;
+        this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
         Handle handle = new Handle(pointer, Core::hf_lock_close);
         handle.whenDropped(this, handle::close);
@@ -79,15 +84,38 @@ public final class RedisLock implements Lock {
      * @throws ClosedException if the client is closed
      */
     public Hold acquire(Duration timeout) throws InterruptedException {
-        if (timeout.isNegative()) {
-            throw new IllegalArgumentException("the timeout must not be negative: " + timeout);
-        }
-        Hold hold = acquireHold(TimeUnit.NANOSECONDS.convert(timeout));
+        Hold hold = acquireHold(TimeUnit.NANOSECONDS.convert(notNegative(timeout)));
         if (hold == null) {
             throw new LockTimeoutException(
                     this + " was not acquired within " + timeout + ": others hold it");
         }
         return hold;
+    }
+
+    /**
+     * Begins to acquire the lock, and waits for it without a thread, for as long as it takes. If
+     * the lock has no {@link LockOptions#owner(String) owner}, the operation is an owner for
+     * itself: two of them exclude each other, and the thread that began them.
+     *
+     * <p>To cancel the future is to give the lock up: nothing is left behind, also if it was won at
+     * the same moment. A future that is dropped is not cancelled. It is completed, and what depends
+     * on it is run, by the default executor of {@link CompletableFuture}.
+     *
+     * @return the hold, to be closed; or what {@link #acquire()} throws
+     */
+    public CompletableFuture<Hold> acquireAsync() {
+        return begin(Core.HF_FOREVER);
+    }
+
+    /**
+     * Begins to acquire the lock, as {@link #acquireAsync()} does, and waits a limited time.
+     *
+     * @param timeout how long; zero tries once
+     * @return the hold, to be closed; or what {@link #acquire(Duration)} throws
+     * @throws IllegalArgumentException if the timeout is negative
+     */
+    public CompletableFuture<Hold> acquireAsync(Duration timeout) {
+        return begin(Millis.of(notNegative(timeout)));
     }
 
     /**
@@ -97,7 +125,19 @@ public final class RedisLock implements Lock {
      */
     @Override
     public void lock() {
-        take(Core.HF_FOREVER, null);
+        takeUninterruptibly(FOREVER_NANOS, OWN_LEASE);
+    }
+
+    /**
+     * Acquires the lock for a time, waiting for as long as it takes to get it, whether or not the
+     * thread is interrupted. It is not renewed: it just ends with its lease.
+     *
+     * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
+     * @throws IllegalArgumentException if the lease is out of these bounds
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    public void lock(Duration lease) {
+        takeUninterruptibly(FOREVER_NANOS, Millis.positive(lease, "lease"));
     }
 
     /**
@@ -109,7 +149,7 @@ public final class RedisLock implements Lock {
      */
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        await(FOREVER_NANOS, null);
+        take(FOREVER_NANOS, OWN_LEASE, null, true);
     }
 
     /**
@@ -120,7 +160,7 @@ public final class RedisLock implements Lock {
      */
     @Override
     public boolean tryLock() {
-        return take(0, null);
+        return takeUninterruptibly(0, OWN_LEASE);
     }
 
     /**
@@ -135,7 +175,24 @@ public final class RedisLock implements Lock {
      */
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return await(unit.toNanos(time), null);
+        return take(unit.toNanos(time), OWN_LEASE, null, true);
+    }
+
+    /**
+     * Acquires the lock for a time, waiting for others to let go of it. It is not renewed: it just
+     * ends with its lease.
+     *
+     * @param wait how long to wait, and never shorter; zero or less tries once
+     * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
+     * @return whether it is held now
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired;
+     *     nothing is left behind
+     * @throws IllegalArgumentException if the lease is out of these bounds
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    public boolean tryLock(Duration wait, Duration lease) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(wait);
+        return take(nanos, Millis.positive(lease, "lease"), null, true);
     }
 
     /**
@@ -252,38 +309,166 @@ public final class RedisLock implements Lock {
         return perThread ? client.threadOwner() : null;
     }
 
+    private static Duration notNegative(Duration timeout) {
+        if (timeout.isNegative()) {
+            throw new IllegalArgumentException("the timeout must not be negative: " + timeout);
+        }
+        return timeout;
+    }
+
     private Hold acquireHold(long nanos) throws InterruptedException {
         long[] hold = new long[1];
-        return await(nanos, hold) ? new Hold(this, hold[0]) : null;
+        return take(nanos, OWN_LEASE, hold, true) ? new Hold(client, this, hold[0]) : null;
+    }
+
+    private boolean takeUninterruptibly(long nanos, long leaseMillis) {
+        try {
+            return take(nanos, leaseMillis, null, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
     }
 
     /**
-     * Acquires, and is ended by an interrupt. In native code nobody hears one, so the wait is cut
-     * into slices.
+     * Acquires: into hold[0], or, if that is null, for {@link #unlock()} to release. Tries on this
+     * thread, which is one round trip; to wait it parks, which no native code could do for it.
      */
-    private boolean await(long nanos, long[] hold) throws InterruptedException {
-        long start = System.nanoTime();
-        long timeout = Math.max(nanos, 0);
-        long left = timeout;
-        do {
-            if (Thread.interrupted()) {
-                throw new InterruptedException();
-            }
-            long slice = Math.min(left, SLICE_NANOS);
-            if (take(TimeUnit.NANOSECONDS.toMillis(slice + 999_999), hold)) {
-                return true;
-            }
-            left = timeout - (System.nanoTime() - start);
-        } while (left > 0);
-        if (Thread.interrupted()) {
+    private boolean take(long nanos, long leaseMillis, long[] hold, boolean interruptible)
+            throws InterruptedException {
+        if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
-        return false;
+        long start = System.nanoTime();
+        byte[] owner = owner();
+        boolean taken = attempt(owner, leaseMillis, hold);
+        long left =
+                nanos == FOREVER_NANOS
+                        ? nanos
+                        : Math.max(nanos, 0) - (System.nanoTime() - start);
+        if (interruptible && Thread.interrupted()) {
+            if (taken) {
+                giveUp(hold == null ? 0 : hold[0], owner);
+            }
+            throw new InterruptedException();
+        }
+        return taken
+                || left > 0
+                        && await(
+                                begin(owner, timeout(left), leaseMillis, hold == null),
+                                hold,
+                                interruptible);
     }
 
-    /** Acquires: into hold[0], or, if that is null, for {@link #unlock()} to release. */
-    private boolean take(long timeoutMillis, long[] hold) {
-        return call(
-                lock -> Core.hf_lock_acquire_as(lock, owner(), timeoutMillis, null, hold));
+    private boolean await(Completions.Operation operation, long[] hold, boolean interruptible)
+            throws InterruptedException {
+        Completions.Outcome outcome;
+        try {
+            outcome = interruptible ? operation.get() : operation.join();
+        } catch (ExecutionException e) {
+            throw new AssertionError(e);
+        } catch (InterruptedException e) {
+            client.cancel(operation);
+            outcome = operation.join();
+            if (outcome.status() == Core.HF_OK) {
+                giveUp(outcome.hold(), null);
+            }
+            throw e;
+        }
+        switch (outcome.status()) {
+            case Core.HF_OK:
+                if (hold != null) {
+                    hold[0] = outcome.hold();
+                } else {
+                    Core.hf_hold_close(outcome.hold());
+                }
+                return true;
+            case Core.HF_EBUSY:
+            case Core.HF_ETIMEOUT:
+                return false;
+            default:
+                Status.raise(outcome.status(), failure(outcome));
+                return false;
+        }
+    }
+
+    /** Won, but not to be kept. If it cannot be released it ends with its lease. */
+    private void giveUp(long hold, byte[] owner) {
+        try {
+            if (hold == 0) {
+                call(lock -> Core.hf_lock_release_as(lock, owner));
+            } else {
+                Core.hf_hold_release(hold);
+            }
+        } catch (RuntimeException e) {
+            Holdfast.LOG.log(Level.DEBUG, this + " was given up", e);
+        } finally {
+            Core.hf_hold_close(hold);
+        }
+    }
+
+    private CompletableFuture<Hold> begin(long timeoutMillis) {
+        CompletableFuture<Hold> future = new CompletableFuture<>();
+        Completions.Operation operation;
+        try {
+            operation = begin(owner, timeoutMillis, OWN_LEASE, false);
+        } catch (ClosedException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        future.whenComplete(
+                (hold, failure) -> {
+                    if (!operation.isDone()) {
+                        client.cancel(operation);
+                    }
+                });
+        operation.thenAcceptAsync(
+                outcome -> {
+                    if (outcome.status() != Core.HF_OK) {
+                        future.completeExceptionally(
+                                Status.of(outcome.status(), failure(outcome)));
+                    } else if (future.isDone()) {
+                        giveUp(outcome.hold(), null);
+                    } else {
+                        Hold hold = new Hold(client, this, outcome.hold());
+                        if (!future.complete(hold)) {
+                            hold.abandon();
+                        }
+                    }
+                });
+        return future;
+    }
+
+    private boolean attempt(byte[] owner, long leaseMillis, long[] hold) {
+        if (leaseMillis == OWN_LEASE) {
+            return call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, null, hold));
+        }
+        try (hf_acquire_options options = new hf_acquire_options()) {
+            options.setLease_ms(leaseMillis);
+            return call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
+        }
+    }
+
+    private Completions.Operation begin(
+            byte[] owner, long timeoutMillis, long leaseMillis, boolean keep) {
+        try (hf_acquire_options options = new hf_acquire_options()) {
+            options.setLease_ms(leaseMillis);
+            options.setFlags(keep ? Core.HF_KEEP : 0);
+            return client.start(
+                    number ->
+                            call(
+                                    lock ->
+                                            Core.hf_lock_acquire_start(
+                                                    lock, owner, timeoutMillis, options, number)));
+        }
+    }
+
+    /** Rounded up: never early. */
+    private static long timeout(long nanos) {
+        return nanos == FOREVER_NANOS
+                ? Core.HF_FOREVER
+                : TimeUnit.NANOSECONDS.toMillis(nanos - 1) + 1;
+    }
+
+    private String failure(Completions.Outcome outcome) {
+        return this + " was not acquired: " + Status.why(outcome.status());
     }
 }

@@ -9,34 +9,62 @@ final class Status {
      * said there.
      */
     static void raise(int status, byte[] message) {
-        String text = Bytes.text(message);
+        raise(status, Bytes.text(message));
+    }
+
+    static void raise(int status, String message) {
+        Throwable failure = of(status, message);
+        if (failure instanceof Error error) {
+            throw error;
+        }
+        throw (RuntimeException) failure;
+    }
+
+    /** For what ended while nobody called: nothing is known of it but its status. */
+    static String why(int status) {
+        return switch (status) {
+            case Core.HF_EBUSY, Core.HF_ETIMEOUT -> "others hold it";
+            case Core.HF_ELOST -> "it was lost before";
+            case Core.HF_EUNKNOWN -> "the answer was lost";
+            case Core.HF_ECONNECT -> "the server cannot be reached";
+            case Core.HF_ESERVER -> "the server answered with an error";
+            case Core.HF_ECANCELED, Core.HF_ECLOSED -> "the client was closed";
+            default -> "status " + status;
+        };
+    }
+
+    /** What is thrown, or told, for it: an Error or a RuntimeException. */
+    static Throwable of(int status, String text) {
         switch (status) {
             case Core.HF_EINVAL:
-                throw new IllegalArgumentException(text);
+                return new IllegalArgumentException(text);
             case Core.HF_ENOMEM:
-                throw new OutOfMemoryError(text);
+                return new OutOfMemoryError(text);
+            case Core.HF_EBUSY:
+            case Core.HF_ETIMEOUT:
+                return new LockTimeoutException(text);
             case Core.HF_ENOTHELD:
-                throw new LockNotHeldException(text);
+                return new LockNotHeldException(text);
             case Core.HF_ELOST:
-                throw new LockLostException(text);
+                return new LockLostException(text);
             case Core.HF_EUNKNOWN:
-                throw new LockUnknownException(text);
+                return new LockUnknownException(text);
             case Core.HF_ECONNECT:
-                throw new ConnectionFailedException(text);
+                return new ConnectionFailedException(text);
             case Core.HF_EAUTH:
-                throw new AuthenticationException(text);
+                return new AuthenticationException(text);
             case Core.HF_ESERVER:
-                throw new ServerException(text);
+                return new ServerException(text);
             case Core.HF_EPROTOCOL:
-                throw new ProtocolException(text);
+                return new ProtocolException(text);
             case Core.HF_EUNSUPPORTED:
-                throw new UnsupportedException(text);
+                return new UnsupportedException(text);
             case Core.HF_ECANCELED:
             case Core.HF_ECLOSED:
             case Core.HF_EFORKED:
-                throw new ClosedException(text);
+                return new ClosedException(text);
             default:
-                throw new HoldfastException(text);
+                return new HoldfastException(text);
         }
     }
 }

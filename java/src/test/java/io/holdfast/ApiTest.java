@@ -40,6 +40,7 @@ final class ApiTest {
                                 "HoldfastClient",
                                 "HoldfastException",
                                 "LockInfo",
+                                "LossCause",
                                 "LockLostException",
                                 "LockNotHeldException",
                                 "LockOptions",

@@ -41,7 +41,7 @@ final class LifecycleTest extends RedisTest {
                         hold::renew,
                         () -> hold.extend(SECOND),
                         hold::release,
-                        () -> Async.elsewhere(lock::lock))) {
+                        () -> Async.elsewhere(() -> lock.lock()))) {
             assertThrowsExactly(ClosedException.class, use);
         }
         assertFalse(hold.isValid());

@@ -1,0 +1,145 @@
+package io.holdfast;
+
+import java.lang.ref.WeakReference;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongConsumer;
+
+/**
+ * What the core tells of its own accord: how operations ended that were begun without waiting for
+ * them, and which holds were lost. One daemon thread reads it, started on first need; it runs no
+ * code of the user's, and knows neither the client nor, unless somebody waits, anything of it, so
+ * that they can be collected.
+ */
+final class Completions {
+    /** How an operation ended: a status, and the hold if it acquired one. */
+    record Outcome(int status, long hold) {}
+
+    /** One that has begun. Never ends with an exception. */
+    static final class Operation extends CompletableFuture<Outcome> {
+        final long number;
+
+        private Operation(long number) {
+            this.number = number;
+        }
+    }
+
+    private final AtomicLong numbers = new AtomicLong();
+    private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
+    private final Map<Long, WeakReference<Hold>> holds = new ConcurrentHashMap<>();
+    private final ReentrantLock starting = new ReentrantLock();
+    private int bell;
+    private volatile Thread reader;
+    private volatile boolean abandoned;
+
+    /** Begins an operation, which is given its number; the client must not be closed meanwhile. */
+    Operation start(long client, LongConsumer begin) {
+        read(client);
+        Operation operation = new Operation(numbers.incrementAndGet());
+        operations.put(operation.number, operation);
+        try {
+            begin.accept(operation.number);
+        } catch (Throwable e) {
+            operations.remove(operation.number);
+            throw e;
+        }
+        return operation;
+    }
+
+    /** From now on the hold is told if it is lost, unless it is dropped before. */
+    void watch(long client, long number, Hold hold) {
+        read(client);
+        holds.put(number, new WeakReference<>(hold));
+    }
+
+    void forget(long hold) {
+        holds.remove(hold);
+    }
+
+    private void read(long client) {
+        if (reader != null) {
+            return;
+        }
+        starting.lock();
+        try {
+            if (reader == null) {
+                int descriptor = Core.hf_client_fd(client);
+                bell = Core.bell_make();
+                if (bell < 0) {
+                    throw new OutOfMemoryError("no descriptor to wait with");
+                }
+                Runnable work = () -> readUntilRung(client, descriptor);
+                Thread thread = new Thread(null, work, "holdfast-completions", 0, false);
+                thread.setDaemon(true);
+                thread.setContextClassLoader(null);
+                thread.start();
+                reader = thread;
+            }
+        } finally {
+            starting.unlock();
+        }
+    }
+
+    private void readUntilRung(long client, int descriptor) {
+        try (hf_completion completion = new hf_completion()) {
+            while (Core.bell_sleep(bell, descriptor)) {
+                for (;;) {
+                    Core.hf_client_next(client, completion);
+                    if (completion.getKind() == Core.HF_NOTHING) {
+                        break;
+                    }
+                    tell(completion);
+                }
+            }
+        }
+    }
+
+    private void tell(hf_completion completion) {
+        if (completion.getKind() == Core.HF_LOSS) {
+            WeakReference<Hold> hold = holds.remove(completion.getHold_number());
+            if (hold != null && hold.get() != null) {
+                hold.get().tellLoss();
+            }
+            return;
+        }
+        Operation operation = operations.remove(completion.getOp());
+        operation.complete(new Outcome(completion.getStatus(), completion.getHold()));
+    }
+
+    /** When the client is closed, nothing that it holds is to be released. */
+    void abandon() {
+        abandoned = true;
+    }
+
+    /** Has the reader end, then closes the client, and then tells those who still wait. */
+    void close(long client) {
+        if (reader != null) {
+            Core.bell_ring(bell);
+            joinReader();
+            Core.bell_close(bell);
+        }
+        if (abandoned) {
+            Core.hf_client_abandon(client);
+        } else {
+            Core.hf_client_close(client);
+        }
+        operations.values().forEach(o -> o.complete(new Outcome(Core.HF_ECLOSED, 0)));
+    }
+
+    private void joinReader() {
+        boolean interrupted = false;
+        while (reader.isAlive()) {
+            try {
+                reader.join();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}
