@@ -196,8 +196,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
 
 /* --------------------------------------------------------------- Opening */
 
-static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **reply_out, int count,
-                     const char **words) {
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
+                            int count, const char **words) {
     *reply_out = NULL;
     if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
         return hf_fail(HF_ENOMEM, "no memory");
@@ -226,7 +226,7 @@ static hf_status refused(const hf_address *address, const char *what, const redi
 static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
                            int count, const char **words) {
     redisReply *reply;
-    hf_status status = ask(connection, deadline, &reply, count, words);
+    hf_status status = hf_connection_ask(connection, deadline, &reply, count, words);
     if (status != HF_OK)
         return status;
     if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
@@ -253,7 +253,7 @@ static hf_status check_version(const hf_address *address, const char *version) {
 /* HELLO tells the version to any user; before Redis 6 there is only INFO. */
 static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
     redisReply *reply;
-    hf_status status = ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
+    hf_status status = hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
     if (status != HF_OK)
         return status;
     if (reply->type == REDIS_REPLY_ARRAY) {
@@ -268,7 +268,7 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
         status = HF_OK; /* it has ACLs, so it is new enough to try */
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0) {
         freeReplyObject(reply);
-        status = ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
+        status = hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
         if (status != HF_OK)
             return status;
         const char *version =
@@ -295,7 +295,25 @@ static hf_status auth(const hf_address *address, const char *words[3], int *coun
     return HF_OK;
 }
 
-static hf_status log_in(hf_connection *connection, const hf_address *address, int64_t deadline) {
+/* A replica, or a master that is being demoted, must not be taken for the master. */
+static hf_status check_role(hf_connection *connection, const hf_address *address,
+                            int64_t deadline) {
+    redisReply *reply;
+    hf_status status = hf_connection_ask(connection, deadline, &reply, 1, (const char *[]){"ROLE"});
+    if (status != HF_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ERROR)
+        status = refused(address, "ROLE", reply);
+    else if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 ||
+             reply->element[0]->type != REDIS_REPLY_STRING ||
+             strcmp(reply->element[0]->str, "master") != 0)
+        status = hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
+    freeReplyObject(reply);
+    return status;
+}
+
+hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
+                                     int64_t deadline) {
     const char *words[3];
     char *secret = NULL;
     int count;
@@ -303,8 +321,18 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     if (status == HF_OK && count > 0)
         status = expect_ok(connection, address, deadline, count, words);
     hf_secret_free(secret);
+    return status;
+}
+
+static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
+                        int64_t deadline) {
+    if (needs == HF_ASKS_ONLY)
+        return HF_OK;
+    hf_status status = hf_connection_authenticate(connection, address, deadline);
     if (status == HF_OK)
         status = greet(connection, address, deadline);
+    if (status == HF_OK && needs == HF_NEEDS_MASTER)
+        status = check_role(connection, address, deadline);
     if (status == HF_OK && address->database != 0) {
         char number[16];
         snprintf(number, sizeof number, "%d", address->database);
@@ -350,6 +378,7 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     connection->redis = redis;
     connection->driven = driven;
     connection->deadline = HF_NO_DEADLINE;
+    snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
     fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     enlist(connection);
     if (address->path == NULL)
@@ -365,14 +394,14 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     return HF_OK;
 }
 
-hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int64_t deadline,
-                             hf_connection **connection_out) {
+hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
+                             int64_t deadline, hf_connection **connection_out) {
     hf_connection *connection;
     hf_status status = reach(address, tls, hf_until(deadline, hf_now()), false, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
-    status = log_in(connection, address, deadline);
+    status = log_in(connection, address, needs, deadline);
     if (status != HF_OK) {
         if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
             char text[160];
@@ -430,7 +459,7 @@ short hf_connection_events(const hf_connection *connection) {
     return more ? POLLIN | POLLOUT : POLLIN;
 }
 
-hf_status hf_connection_drive(hf_connection *connection, const hf_address *address) {
+hf_status hf_connection_drive(hf_connection *connection) {
     redisContext *redis = connection->redis;
     if (!connection->connected) {
         struct pollfd fd = {.fd = redis->fd, .events = POLLOUT};
@@ -440,30 +469,29 @@ hf_status hf_connection_drive(hf_connection *connection, const hf_address *addre
             return HF_OK;
         getsockopt(redis->fd, SOL_SOCKET, SO_ERROR, &error, &size);
         if (error != 0)
-            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, strerror(error));
+            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", connection->shown, strerror(error));
         connection->connected = true;
     }
     /* Until there is nothing to send, or the socket takes no more. */
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
         if (redisBufferWrite(redis, NULL) != REDIS_OK)
-            return hf_fail(HF_ECONNECT, "%s: %s", address->shown, redis->errstr);
+            return hf_fail(HF_ECONNECT, "%s: %s", connection->shown, redis->errstr);
     }
     do {
         if (redisBufferRead(redis) != REDIS_OK)
             return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
-                           address->shown, redis->errstr);
+                           connection->shown, redis->errstr);
     } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
 
-hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
-                             redisReply **reply_out) {
+hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) {
     for (;;) {
         void *reply = NULL;
         *reply_out = NULL;
         if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return hf_fail(HF_EPROTOCOL, "%s: %s", address->shown,
+            return hf_fail(HF_EPROTOCOL, "%s: %s", connection->shown,
                            connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
@@ -474,7 +502,7 @@ hf_status hf_connection_next(hf_connection *connection, const hf_address *addres
         connection->greetings--;
         hf_status status = HF_OK;
         if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
-            status = refused(address, hf_address_has_secret(address) ? "AUTH" : "SELECT", reply);
+            status = hf_fail(HF_EAUTH, "%s refused the log-in or the database", connection->shown);
         freeReplyObject(reply);
         if (status != HF_OK)
             return status;

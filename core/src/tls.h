@@ -2,6 +2,8 @@
 #ifndef HF_TLS_H
 #define HF_TLS_H
 
+#include <sys/types.h>
+
 #include "address.h"
 
 typedef struct hf_tls hf_tls;               /* what all connections to an address share */
