@@ -21,8 +21,9 @@ from ._errors import (
     ServerError,
     UnsupportedError,
 )
+from ._hold import Hold, Lost
 from ._holdfast import hf_version
-from ._lock import Hold, Lock, LockInfo
+from ._lock import Lock, LockInfo
 
 __version__ = hf_version()
 
@@ -40,6 +41,7 @@ __all__ = [
     "LockNotOwnedError",
     "LockTimeout",
     "LockUnknown",
+    "Lost",
     "ProtocolError",
     "ServerError",
     "UnsupportedError",

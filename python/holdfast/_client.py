@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from types import EllipsisType, TracebackType
 from typing import final
 
 from . import _holdfast, _native
 from ._arguments import duration
 from ._errors import ClosedError
+from ._hold import Hold
 from ._lock import Lock
+from ._notices import Notices
 
 _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
 
@@ -27,6 +30,7 @@ class Client:
         """Only connect() makes clients."""
         # What belongs to which process. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
+        self._notices: dict[int, Notices] = {}
         if not isinstance(url, str):
             raise TypeError(f"url must be str, not {type(url).__name__}")
         if "\0" in url:
@@ -54,6 +58,23 @@ class Client:
                 _holdfast.hf_client_close(opened)
         return self._handles[here]
 
+    def _notices_here(self) -> Notices:
+        """Give this process's notices, which are collected from the first call on."""
+        handle, here = self._here(), os.getpid()
+        if here not in self._notices:
+            self._notices.setdefault(here, Notices(handle))
+        return self._notices[here]
+
+    def _look(self) -> None:
+        """Let those who wait for a loss look again: something was released."""
+        if self._notices and (notices := self._notices.get(os.getpid())):
+            notices.look()
+
+    def _forget(self, number: int) -> None:
+        """Tell nobody if that hold is lost."""
+        if self._notices and (notices := self._notices.get(os.getpid())):
+            notices.unwatch(number)
+
     def lock(
         self,
         name: str | bytes,
@@ -61,18 +82,29 @@ class Client:
         renew: bool | None = None,
         reentrant: bool = True,
         owner: str | bytes | None = None,
+        max_hold: float | None = None,
+        heal: bool = False,
+        on_lost: Callable[[Hold], object] | None = None,
+        raise_on_lost: bool = True,
     ) -> Lock:
         """Make a Lock for a name. Sends nothing.
 
-        name       1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes are kept as given.
-        lease      Seconds after which a hold ends unless renewed, 0.01 to ten years; None:
-                   never. Not given: 10 seconds, renewed until released.
-        renew      Renew holds until they are released; by default only if no lease is given.
-        reentrant  May an owner that holds the lock acquire it again? With False and no owner
-                   every acquire is for itself, and any thread may release, as with
-                   threading.Lock.
-        owner      Who acquires, in place of the calling thread; 1 to 4096 bytes. Equal owners
-                   are one owner everywhere: "worker" on ten hosts excludes nothing.
+        name           1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes are kept as
+                       given.
+        lease          Seconds after which a hold ends unless renewed, 0.01 to ten years; None:
+                       never. Not given: 10 seconds, renewed until released.
+        renew          Renew holds until they are released; by default only if no lease is given.
+        reentrant      May an owner that holds the lock acquire it again? With False and no owner
+                       every acquire is for itself, and any thread may release, as with
+                       threading.Lock.
+        owner          Who acquires, in place of the calling thread; 1 to 4096 bytes. Equal owners
+                       are one owner everywhere: "worker" on ten hosts excludes nothing.
+        max_hold       Seconds after which holds are renewed no more, so that a stuck thread does
+                       not keep the lock for ever. Not with a lease of None.
+        heal           Give another library's lock that would stand for ever this one's lease.
+        on_lost        Called with the Hold when one is lost, in a thread of the client's, which
+                       is started for it. Keep it short, or hand it on.
+        raise_on_lost  Leaving a `with` block raises LockLost if the hold was lost; False: not.
 
         Raises ValueError and TypeError for wrong arguments, and ClosedError.
         """
@@ -83,7 +115,10 @@ class Client:
             options.lease_ms = duration("lease", lease)
         options.renew = _SWITCH[renew]
         options.reentrant = _SWITCH[bool(reentrant)]
-        return Lock(self, name, owner, options)
+        if max_hold is not None:
+            options.max_hold_ms = duration("max_hold", max_hold, least=1)
+        options.heal = _SWITCH[bool(heal)]
+        return Lock(self, name, owner, options, on_lost, raise_on_lost)
 
     def close(self) -> None:
         """Close the client: waiting calls raise ClosedError, and what it holds is released.

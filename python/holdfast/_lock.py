@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
-from ._arguments import duration, encoded, patience
+from ._arguments import encoded, patience
 from ._errors import ForkedError, LockError, LockTimeout
+from ._hold import Hold, excuse, seconds
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -28,27 +28,6 @@ def _flags(flags: int) -> _native.hf_acquire_options:
 # The core only reads them, so all acquires share them; the proxies keep them alive.
 _loose = _flags(0)
 _kept = _flags(_holdfast.HF_KEEP)
-
-_STATES = {
-    _holdfast.HF_HELD: "held",
-    _holdfast.HF_LOST: "lost",
-    _holdfast.HF_RELEASED: "released",
-}
-
-
-def _seconds(milliseconds: int) -> float | None:
-    return None if milliseconds == _holdfast.HF_NEVER else milliseconds / 1000
-
-
-def _release(release: Callable[[], None], raised: BaseException | None) -> None:
-    """Leave a `with` block; what the body raised is not hidden by what the release raises."""
-    try:
-        release()
-    except LockError as failed:
-        if raised is None:
-            raise
-        if hasattr(raised, "add_note"):  # since Python 3.11
-            raised.add_note(f"Leaving the lock failed too: {type(failed).__name__}: {failed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,114 +48,6 @@ class LockInfo:
     """Seconds until the last of its holds ends; None if never, 0 if free."""
     waiters: int
     """How many acquires stand in the queue."""
-
-
-@final
-class Hold:
-    """One successful acquire.
-
-    Every method may be called from any thread. A context manager, which releases:
-
-        with lock.hold(timeout=5) as hold:
-            write(hold.fence)
-
-    A hold that is dropped is not released: it ends with its lease. Those from Lock.hold() then
-    warn, with ResourceWarning.
-    """
-
-    __slots__ = ("__weakref__", "_handle", "_lock", "_loose")
-
-    def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool) -> None:
-        """Only Lock makes holds."""
-        self._lock = lock  # which keeps the client open
-        self._handle = handle
-        self._loose = loose
-
-    @property
-    def fence(self) -> int:
-        """The fencing token: larger than that of every hold of this name before it.
-
-        Nested holds of one owner have the same. Give it to the resource and let it refuse
-        smaller ones: this protects when all else fails.
-        """
-        return _holdfast.hf_hold_fence(self._handle)
-
-    @property
-    def remaining(self) -> float | None:
-        """For how many seconds the hold is certain to last; None: without end; 0: it is over."""
-        return _seconds(_holdfast.hf_hold_remaining_ms(self._handle))
-
-    @property
-    def state(self) -> str:
-        """Any of "held", "lost" and "released", as far as this process knows. Asks nobody."""
-        return _STATES[_holdfast.hf_hold_state(self._handle)]
-
-    @property
-    def valid(self) -> bool:
-        """Is it still held, as far as this process knows? Asks nobody."""
-        return self.state == "held"
-
-    def release(self) -> None:
-        """Release the hold. One round trip.
-
-        Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
-        LockUnknown if the answer was lost, ConnectError and its like if the server was not
-        reached; in all of these it ends with its lease at the latest.
-        """
-        _holdfast.hf_hold_release(self._handle)
-
-    def renew(self) -> None:
-        """Make the hold last its lease again, counted from now. One round trip.
-
-        Raises LockNotOwnedError if it was released, LockLost if it is lost; after any other
-        LockError it lasts at least as long as before.
-        """
-        _holdfast.hf_hold_renew(self._handle)
-
-    def extend(self, seconds: float | None, replace: bool = False) -> None:
-        """Make the hold last so many seconds longer than it would have. One round trip.
-
-        With replace: exactly so many seconds from now, which may be shorter; later renewals
-        keep to it, and None is without end. Raises ValueError for a duration that cannot be,
-        and all that renew() raises.
-        """
-        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        _holdfast.hf_hold_extend(self._handle, lasting, bool(replace))
-
-    def check(self) -> None:
-        """Ask the server whether the hold still stands. One round trip; raises as renew()."""
-        _holdfast.hf_hold_check(self._handle)
-
-    def __enter__(self) -> Hold:
-        """Give the hold itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Release it, unless the body did."""
-        if self.state != "released":
-            _release(self.release, raised)
-
-    def __del__(self) -> None:
-        """Warn. To release could end a section that is still running."""
-        if self._loose and self.valid:
-            warnings.warn(
-                f"{self!r} was dropped without release(); it ends with its lease",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
-
-    def __repr__(self) -> str:
-        """Say the state and the fence. Asks nobody."""
-        return (
-            f"<{self.state} holdfast.Hold object name={self._lock.name!r} fence={self.fence}"
-            f" at {id(self):#x}>"
-        )
 
 
 class Lock:
@@ -206,8 +77,10 @@ class Lock:
         "_client",
         "_handle",
         "_name",
+        "_on_lost",
         "_options",
         "_owner",
+        "_quiet",
         "name",
         "owner",
     )
@@ -218,6 +91,8 @@ class Lock:
         name: str | bytes,
         owner: str | bytes | None,
         options: _native.hf_lock_options,
+        on_lost: Callable[[Hold], object] | None,
+        raise_on_lost: bool,
     ) -> None:
         """Only Client.lock() makes locks."""
         self.name = name
@@ -225,6 +100,8 @@ class Lock:
         self._name = encoded("name", name)
         self._owner = None if owner is None else encoded("owner", owner)
         self._options = options
+        self._on_lost = on_lost
+        self._quiet = not raise_on_lost
         self._client = client
         self._handle = self._open()
 
@@ -240,13 +117,26 @@ class Lock:
             self._handle = self._open()
             return function(self._handle, *arguments)
 
-    def _acquire(self, milliseconds: int, owner: str | bytes | None, loose: bool) -> Hold:
+    def _acquire(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        loose: bool,
+        on_lost: Callable[[Hold], object] | None = None,
+        quiet: bool | None = None,
+    ) -> Hold:
         who = None if owner is None else encoded("owner", owner)
         options = (_loose if loose else _kept).this
         got: list[_holdfast.Hold] = []
         try:
             self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options, got)
-            return Hold(self, got[0], loose)
+            hold = Hold(self, got[0], loose, self._quiet if quiet is None else quiet)
+            on_lost = on_lost or self._on_lost
+            if on_lost is not None:
+                notices = self._client._notices_here()
+                notices.listen()
+                hold._watch(notices.elsewhere(on_lost))
+            return hold
         except BaseException:
             # A signal's handler may also raise just after it was acquired.
             for handle in got:
@@ -284,7 +174,10 @@ class Lock:
         was changed. Else as Hold.release().
         """
         who = None if owner is None else encoded("owner", owner)
-        self._call(_holdfast.hf_lock_release_as, who)
+        try:
+            self._call(_holdfast.hf_lock_release_as, who)
+        finally:
+            self._client._look()
 
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""
@@ -296,20 +189,34 @@ class Lock:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release."""
-        _release(self.release, raised)
+        """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
+        try:
+            self.release()
+        except LockError as failed:
+            excuse(failed, raised, self._quiet)
 
-    def hold(self, timeout: float | None = None, *, owner: str | bytes | None = None) -> Hold:
+    def hold(
+        self,
+        timeout: float | None = None,
+        *,
+        owner: str | bytes | None = None,
+        on_lost: Callable[[Hold], object] | None = None,
+        raise_on_lost: bool | None = None,
+    ) -> Hold:
         """Acquire, and give the hold into the caller's hands; any thread may release it.
 
-        timeout  Seconds; 0 tries once; None or -1 waits without limit.
-        owner    Who acquires, in place of the lock's own. Equal owners are one owner
-                 everywhere: "worker" on ten hosts excludes nothing.
+        timeout        Seconds; 0 tries once; None or -1 waits without limit.
+        owner          Who acquires, in place of the lock's own. Equal owners are one owner
+                       everywhere: "worker" on ten hosts excludes nothing.
+        on_lost        Called as Client.lock() says, in place of the lock's own.
+        raise_on_lost  False: leaving a `with` block does not raise LockLost. By default as the
+                       lock has it.
 
         Raises LockTimeout, a TimeoutError, if others kept it; else as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
-        return self._acquire(milliseconds, owner, loose=True)
+        quiet = None if raise_on_lost is None else not raise_on_lost
+        return self._acquire(milliseconds, owner, True, on_lost, quiet)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this caller. Asks nobody.
@@ -347,7 +254,7 @@ class Lock:
             owner.decode("utf-8", "surrogateescape") if ours else None,
             info.count,
             info.fence,
-            _seconds(info.remaining_ms),
+            seconds(info.remaining_ms),
             info.waiters,
         )
 

@@ -12,6 +12,8 @@ class hf_lock_options:  # noqa: N801
     renew: int
     lease_ms: int
     reentrant: int
+    heal: int
+    max_hold_ms: int
 
 class hf_acquire_options:  # noqa: N801
     this: object

@@ -196,9 +196,7 @@ static inline void give_back(hf_hold *hold, hf_status expected) {
 /* ------------------------------------------------------------ The server */
 
 /* So many acquires stand in the queue of a lock with a name without braces. */
-static inline int64_t queued(const char *name) {
-    return NUMBER("ZCARD {%s}%s:hf1:q", name, name);
-}
+static inline int64_t queued(const char *name) { return NUMBER("ZCARD {%s}%s:hf1:q", name, name); }
 
 static inline int64_t stat_calls(const char *command) {
     const char *stats = STRING("INFO commandstats");
@@ -219,8 +217,8 @@ static inline void assert_nothing_left(void) {
     for (size_t i = 0; i < keys->elements; i++) {
         const char *key = keys->element[i]->str;
         size_t length = keys->element[i]->len;
-        if (length > 6 && (strcmp(key + length - 6, ":hf1:f") == 0 ||
-                           strcmp(key + length - 6, ":hf1:d") == 0))
+        if (length > 6 &&
+            (strcmp(key + length - 6, ":hf1:f") == 0 || strcmp(key + length - 6, ":hf1:d") == 0))
             continue;
         fail_msg("left on the server: %s", key);
     }

@@ -431,7 +431,8 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
 }
 
 /* H2: and a lock that never expires is not lost to a ghost for ever. */
-static void test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void **state) {
+static void
+test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void **state) {
     (void)state;
     late *ghost = late_start(HF_NEVER, 1);
     client = open_client();

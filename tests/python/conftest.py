@@ -16,6 +16,7 @@ import redis
 
 import holdfast
 
+WITH_REDIS = Path(__file__).parents[1] / "with-redis"
 SERVER = """
 echo $HOLDFAST_TEST_URL
 echo $HOLDFAST_TEST_UNIX_URL
@@ -38,7 +39,7 @@ def server() -> Iterator[Server]:
         return
     # It ends with its input, so also if this process is killed.
     started = subprocess.Popen(
-        [Path(__file__).parents[1] / "with-redis", "sh", "-c", SERVER],
+        [WITH_REDIS, "sh", "-c", SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for the tests

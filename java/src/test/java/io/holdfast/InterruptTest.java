@@ -5,11 +5,17 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import redis.clients.jedis.Jedis;
 
 /** Thread.interrupt() ends the waits that say so, and no others. */
 final class InterruptTest extends RedisTest {
@@ -119,5 +125,88 @@ final class InterruptTest extends RedisTest {
         hold.close();
         assertTrue(Thread.interrupted());
         assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aStormOfInterruptsRacingGrantsLeavesNothingBehind() throws Exception {
+        AtomicInteger entered = new AtomicInteger();
+        AtomicInteger left = new AtomicInteger();
+        AtomicInteger interrupted = new AtomicInteger();
+        AtomicBoolean stop = new AtomicBoolean();
+        Async<Void> passing =
+                Async.start(
+                        () -> {
+                            while (!stop.get()) {
+                                lock.lock();
+                                Thread.sleep(1);
+                                lock.unlock();
+                            }
+                            return null;
+                        });
+        for (int i = 0; i < 50; i++) {
+            List<Async<Void>> victims = new ArrayList<>();
+            for (int j = 0; j < 4; j++) {
+                boolean inHand = j % 2 == 0;
+                victims.add(
+                        Async.start(
+                                () -> {
+                                    try {
+                                        if (inHand) {
+                                            Hold hold = lock.acquire(LONG);
+                                            entered.incrementAndGet();
+                                            hold.release();
+                                        } else {
+                                            lock.lockInterruptibly();
+                                            entered.incrementAndGet();
+                                            lock.unlock();
+                                        }
+                                        left.incrementAndGet();
+                                    } catch (InterruptedException e) {
+                                        interrupted.incrementAndGet();
+                                        assertEquals(0, lock.getHoldCount());
+                                    }
+                                    return null;
+                                }));
+            }
+            for (Async<Void> victim : victims) {
+                Thread.sleep(0, ThreadLocalRandom.current().nextInt(900_000));
+                victim.thread.interrupt();
+            }
+            for (Async<Void> victim : victims) {
+                victim.get();
+            }
+        }
+        stop.set(true);
+        passing.get();
+        assertEquals(200, left.get() + interrupted.get());
+        assertEquals(entered.get(), left.get());
+        assertTrue(interrupted.get() > 0, "none was interrupted");
+        assertEquals(0, queued());
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void anInterruptInTheMiddleOfACommandGivesBackWhatItWon() throws Exception {
+        try (RedisServer server = RedisServer.start();
+                Jedis admin = server.look();
+                HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
+            RedisLock there = other.lock(name);
+            there.inspect();
+            admin.clientPause(300);
+            Async<Object> waiting =
+                    Async.start(
+                            () -> assertThrows(InterruptedException.class, there::acquire));
+            Async<Object> locking =
+                    Async.start(
+                            () ->
+                                    assertThrows(
+                                            InterruptedException.class, there::lockInterruptibly));
+            Thread.sleep(50); // most likely it waits for its answer by now
+            waiting.thread.interrupt();
+            locking.thread.interrupt();
+            waiting.get();
+            locking.get();
+            Async.until(() -> !admin.exists(name));
+        }
     }
 }

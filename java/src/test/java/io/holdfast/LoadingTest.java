@@ -3,57 +3,31 @@ package io.holdfast;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdfast.Jvm.Run;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import redis.clients.jedis.Jedis;
 
 /** How the library gets into a JVM: each test starts one. */
 final class LoadingTest {
-    private static final String CLASSES = System.getProperty("holdfast.classes");
-    private static final String TEST_CLASSES = System.getProperty("holdfast.test.classes");
+    private static final String CLASSES = Jvm.CLASSES;
     private static final String URL = RedisServer.shared().tcpUrl;
 
-    private static final String[] CLASS_PATH = {
-        "--enable-native-access=ALL-UNNAMED",
-        "-cp",
-        String.join(java.io.File.pathSeparator, CLASSES, TEST_CLASSES),
-        "io.holdfast.Exercise"
-    };
+    private static final String[] CLASS_PATH = Jvm.program(Exercise.class);
 
     @TempDir Path folder;
 
-    private record Run(int status, String output) {}
-
-    /** What the program says on its standard output and error, and how it ends. */
     private Run java(List<String> options, String[] program, String... arguments)
             throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add("-Djava.io.tmpdir=" + folder);
-        command.addAll(options);
-        command.addAll(List.of(program));
-        command.addAll(List.of(arguments));
-        Path output = Files.createTempFile("holdfast-test", ".txt");
-        try {
-            Process process =
-                    new ProcessBuilder(command)
-                            .redirectErrorStream(true)
-                            .redirectOutput(output.toFile())
-                            .start();
-            if (!process.waitFor(50, TimeUnit.SECONDS)) {
-                process.destroyForcibly();
-            }
-            return new Run(process.waitFor(), Files.readString(output));
-        } finally {
-            Files.delete(output);
-        }
+        List<String> all = new ArrayList<>(options);
+        all.add("-Djava.io.tmpdir=" + folder);
+        return Jvm.run(all, program, arguments);
     }
 
     private void assertNothingLeft() throws IOException {
@@ -75,7 +49,7 @@ final class LoadingTest {
             "--module-path",
             CLASSES,
             "--patch-module",
-            "io.holdfast=" + TEST_CLASSES,
+            "io.holdfast=" + Jvm.TEST_CLASSES,
             "--module",
             "io.holdfast/io.holdfast.Exercise"
         };
@@ -86,8 +60,8 @@ final class LoadingTest {
     void itRunsWithoutBeingGivenNativeAccess() throws Exception {
         String[] program = List.of(CLASS_PATH).subList(1, 4).toArray(String[]::new);
         Run run = java(List.of(), program, URL);
-        assertTrue(run.output.endsWith("done"), run.output);
-        assertEquals(0, run.status);
+        assertTrue(run.output().endsWith("done"), run.output());
+        assertEquals(0, run.status());
     }
 
     @Test
@@ -100,17 +74,17 @@ final class LoadingTest {
 
         Files.delete(library);
         Run run = java(options, CLASS_PATH, URL);
-        assertTrue(run.output.contains("UnsatisfiedLinkError"), run.output);
-        assertTrue(run.output.contains(library.toString()), run.output);
+        assertTrue(run.output().contains("UnsatisfiedLinkError"), run.output());
+        assertTrue(run.output().contains(library.toString()), run.output());
     }
 
     @Test
     void aPlatformWithoutALibraryIsNamed() throws Exception {
         List<String> options = List.of("-Dos.name=Mac OS X", "-Dos.arch=m68k");
         Run run = java(options, CLASS_PATH, URL);
-        assertEquals(1, run.status);
-        assertTrue(run.output.contains("no native library for macosx-m68k"), run.output);
-        assertTrue(run.output.contains("-Dholdfast.library.path="), run.output);
+        assertEquals(1, run.status());
+        assertTrue(run.output().contains("no native library for macosx-m68k"), run.output());
+        assertTrue(run.output().contains("-Dholdfast.library.path="), run.output());
         assertNothingLeft();
     }
 
@@ -123,8 +97,8 @@ final class LoadingTest {
         String[] program = CLASS_PATH.clone();
         program[2] = classes + java.io.File.pathSeparator + program[2];
         Run run = java(List.of(), program, URL);
-        assertEquals(1, run.status);
-        assertTrue(run.output.contains("cannot load its native library"), run.output);
+        assertEquals(1, run.status());
+        assertTrue(run.output().contains("cannot load its native library"), run.output());
         assertNothingLeft();
     }
 
@@ -132,7 +106,7 @@ final class LoadingTest {
     void aDroppedHoldIsWarnedOfAndNotReleased() throws Exception {
         String name = "test:" + UUID.randomUUID();
         Run run = java(List.of(), CLASS_PATH, URL, name);
-        assertTrue(run.output.contains("WARNING: Hold[RedisLock[" + name + "], "), run.output);
+        assertTrue(run.output().contains("WARNING: Hold[RedisLock[" + name + "], "), run.output());
         try (Jedis redis = RedisServer.shared().look()) {
             assertTrue(redis.exists(name));
         }

@@ -1,0 +1,218 @@
+package io.holdfast;
+
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Test;
+
+/** What is begun without waiting for it. */
+final class AsyncTest extends RedisTest {
+
+    private static <T> T get(CompletableFuture<T> future) throws Exception {
+        return future.get(20, TimeUnit.SECONDS);
+    }
+
+    private static <E extends Throwable> E failure(Class<E> type, CompletableFuture<?> future) {
+        ExecutionException e = assertThrows(ExecutionException.class, () -> get(future));
+        return assertInstanceOf(type, e.getCause());
+    }
+
+    private void assertNothingLeft() throws Exception {
+        until(() -> !redis.exists(name) && queued() == 0);
+        Thread.sleep(20); // and nothing comes back
+        assertFalse(redis.exists(name));
+        assertEquals(0, queued());
+    }
+
+    @Test
+    void aFreeLockIsAcquiredAndReleased() throws Exception {
+        Hold hold = get(lock.acquireAsync());
+        assertTrue(hold.isValid());
+        assertTrue(redis.exists(name));
+        hold.check();
+        get(hold.releaseAsync());
+        assertFalse(redis.exists(name));
+        assertFalse(hold.isValid());
+        failure(LockNotHeldException.class, hold.releaseAsync());
+        hold.close();
+    }
+
+    @Test
+    void everyOperationIsItsOwnOwner() throws Exception {
+        Hold first = get(lock.acquireAsync());
+        assertTrue(lock.inspect().ownerText().matches(".+:o\\d+"));
+        assertFalse(lock.tryLock());
+        CompletableFuture<Hold> second = lock.acquireAsync();
+        until(() -> queued() == 1);
+        assertFalse(second.isDone());
+        first.close();
+        assertNotEquals(first.fence(), get(second).fence());
+        assertFalse(lock.isHeldByCurrentThread());
+        get(second).close();
+    }
+
+    @Test
+    void anOwnerThatWasGivenMayNest() throws Exception {
+        Hold outer = stranger.acquire();
+        Hold inner = get(stranger.acquireAsync());
+        assertEquals(outer.fence(), inner.fence());
+        get(outer.releaseAsync());
+        inner.check();
+        get(inner.releaseAsync());
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aTimeoutIsToldInItsTimeAndLeavesNothingBehind() throws Exception {
+        lock.lock();
+        for (int millis : new int[] {0, 1, 80}) {
+            long start = System.nanoTime();
+            LockTimeoutException timeout =
+                    failure(
+                            LockTimeoutException.class,
+                            stranger.acquireAsync(Duration.ofMillis(millis)));
+            assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
+            assertTrue(secondsSince(start) < 1);
+            assertTrue(timeout.getMessage().contains(name), timeout.getMessage());
+        }
+        assertEquals(0, queued());
+        lock.unlock();
+        assertNothingLeft();
+        assertThrows(
+                IllegalArgumentException.class, () -> lock.acquireAsync(Duration.ofMillis(-1)));
+    }
+
+    @Test
+    void toCancelIsToLeaveTheQueue() throws Exception {
+        lock.lock();
+        CompletableFuture<Hold> canceled = stranger.acquireAsync();
+        CompletableFuture<Hold> late = stranger.acquireAsync().orTimeout(50, TimeUnit.MILLISECONDS);
+        CompletableFuture<Hold> next = lock.acquireAsync();
+        until(() -> queued() == 3 || late.isDone());
+        assertTrue(canceled.cancel(true));
+        assertThrows(CancellationException.class, canceled::get);
+        failure(TimeoutException.class, late);
+        until(() -> queued() == 1);
+        lock.unlock();
+        get(get(next).releaseAsync());
+        assertNothingLeft();
+    }
+
+    @Test
+    void aCancelThatRacesTheGrantLeavesNothingBehind() throws Exception {
+        for (int i = 0; i < 200; i++) {
+            Hold first = lock.acquire();
+            CompletableFuture<Hold> future = stranger.acquireAsync();
+            if (i % 4 != 0) {
+                until(() -> queued() == 1);
+            }
+            CompletableFuture<Void> released = first.releaseAsync();
+            if (i % 3 == 0) {
+                Thread.sleep(0, 100_000 * (i % 7));
+            }
+            if (!future.cancel(false)) {
+                get(get(future).releaseAsync());
+            }
+            get(released);
+            Hold next = lock.acquire(LONG);
+            assertTrue(next.isValid());
+            next.close();
+        }
+        assertNothingLeft();
+    }
+
+    @Test
+    void aFutureThatIsCompletedByHandKeepsNothing() throws Exception {
+        lock.lock();
+        CompletableFuture<Hold> future = stranger.acquireAsync();
+        future.complete(null);
+        lock.unlock();
+        assertNothingLeft();
+    }
+
+    @Test
+    void whatDependsOnItMayWait() throws Exception {
+        List<CompletableFuture<?>> all = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            RedisLock second = client.lock(name + i % 2);
+            all.add(
+                    lock.acquireAsync()
+                            .thenApply(
+                                    outer -> {
+                                        second.lock();
+                                        second.unlock();
+                                        outer.close();
+                                        return null;
+                                    }));
+        }
+        for (CompletableFuture<?> each : all) {
+            get(each);
+        }
+        assertNothingLeft();
+    }
+
+    @Test
+    void manyWaitOnFewThreads() throws Exception {
+        Hold first = lock.acquire();
+        int before = Thread.activeCount();
+        List<CompletableFuture<Void>> all = new ArrayList<>();
+        for (int i = 0; i < 300; i++) {
+            all.add(lock.acquireAsync().thenCompose(Hold::releaseAsync));
+        }
+        until(() -> queued() == 300);
+        assertTrue(Thread.activeCount() - before < 10);
+        first.close();
+        for (CompletableFuture<Void> each : all) {
+            get(each);
+        }
+        assertNothingLeft();
+    }
+
+    @Test
+    void aLossIsToldByTheRelease() throws Exception {
+        Hold hold = get(lock.acquireAsync());
+        redis.del(name);
+        failure(LockLostException.class, hold.releaseAsync());
+        assertEquals(Optional.of(LossCause.GONE), hold.lossCause());
+    }
+
+    @Test
+    void aClosedClientEndsWhatWasBegun() throws Exception {
+        lock.lock();
+        HoldfastClient other = Holdfast.connect(url());
+        Hold held = get(other.lock(name + "2").acquireAsync());
+        List<CompletableFuture<Hold>> waiting = new ArrayList<>();
+        for (int i = 0; i < 10; i++) {
+            waiting.add(other.lock(name).acquireAsync());
+        }
+        until(() -> queued() == 10);
+        RedisLock there = other.lock(name);
+        long start = System.nanoTime();
+        other.close();
+        for (CompletableFuture<Hold> each : waiting) {
+            failure(ClosedException.class, each);
+        }
+        assertTrue(secondsSince(start) < 1);
+        assertEquals(0, queued());
+        assertFalse(redis.exists(name + "2"));
+        assertFalse(held.isValid());
+        failure(ClosedException.class, held.releaseAsync());
+        failure(ClosedException.class, there.acquireAsync());
+        lock.unlock();
+        assertNothingLeft();
+    }
+}

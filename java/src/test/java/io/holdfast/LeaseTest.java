@@ -1,0 +1,259 @@
+package io.holdfast;
+
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import redis.clients.jedis.params.SetParams;
+
+/** How long a lock is held, and how its holder learns that it is not any more. */
+final class LeaseTest extends RedisTest {
+    private static final LockOptions BRIEF =
+            LockOptions.defaults().lease(Duration.ofMillis(300)).renew(true);
+
+    /** Holds, and tells of the loss in the way of onLost(). */
+    private static final class Watch {
+        final Hold hold;
+        final CompletableFuture<Hold> loss = new CompletableFuture<>();
+        final AtomicInteger times = new AtomicInteger();
+
+        Watch(Hold hold) {
+            this.hold = hold;
+            hold.onLost(
+                    lost -> {
+                        times.incrementAndGet();
+                        loss.complete(lost);
+                    });
+        }
+
+        void awaitLoss(LossCause cause) throws Exception {
+            assertSame(hold, loss.get(10, TimeUnit.SECONDS));
+            assertEquals(Optional.of(cause), hold.lossCause());
+            assertFalse(hold.isValid());
+            assertThrows(LockLostException.class, hold::close);
+            assertEquals(Optional.of(cause), hold.lossCause());
+            assertEquals(1, times.get());
+        }
+    }
+
+    // ---------------------------------------------------------------- Renewal
+
+    @Test
+    void aRenewedHoldOutlivesItsLease() throws Exception {
+        RedisLock brief = client.lock(name, BRIEF);
+        brief.lock();
+        try (Hold hold = brief.acquire()) {
+            Watch watch = new Watch(hold);
+            assertFalse(stranger.tryLock(1200, TimeUnit.MILLISECONDS));
+            hold.check();
+            assertEquals(1, brief.getHoldCount());
+            assertFalse(watch.loss.isDone());
+            assertEquals(Optional.empty(), hold.lossCause());
+        }
+        brief.unlock();
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aHoldThatWaitedIsRenewedToo() throws Exception {
+        Hold first = lock.acquire();
+        Async<Hold> waiting = Async.start(() -> client.lock(name, BRIEF).acquire());
+        until(() -> queued() == 1);
+        first.close();
+        try (Hold hold = waiting.get()) {
+            assertFalse(stranger.tryLock(1, TimeUnit.SECONDS));
+            hold.check();
+        }
+    }
+
+    @Test
+    void anExplicitLeaseOfOneAcquireIsNotRenewed() throws Exception {
+        Duration lease = Duration.ofMillis(300);
+        lock.lock(lease);
+        long start = System.nanoTime();
+        assertTrue(redis.pttl(name) <= 300);
+        assertFalse(stranger.tryLock(Duration.ofMillis(10), lease));
+        assertTrue(stranger.tryLock(LONG, lease));
+        assertTrue(secondsSince(start) < 2);
+        assertTrue(redis.pttl(name) <= 300);
+        assertThrows(LockLostException.class, lock::unlock);
+        until(() -> !redis.exists(name));
+        assertTrue(lock.tryLock(Duration.ZERO, lease));
+        assertTrue(lock.tryLock(Duration.ofSeconds(-1), lease));
+        assertThrows(
+                IllegalArgumentException.class, () -> lock.tryLock(Duration.ZERO, Duration.ZERO));
+        assertThrows(IllegalArgumentException.class, () -> lock.lock(Duration.ofNanos(-1)));
+        assertThrows(IllegalArgumentException.class, () -> lock.lock(Duration.ofMillis(9)));
+    }
+
+    @Test
+    void noHoldIsRenewedBeyondMaxHold() throws Exception {
+        RedisLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(600)));
+        long start = System.nanoTime();
+        Watch watch = new Watch(capped.acquire());
+        try (Hold next = stranger.acquire(LONG)) {
+            assertTrue(secondsSince(start) > 0.55);
+            assertTrue(secondsSince(start) < 3);
+            watch.awaitLoss(LossCause.EXPIRED);
+            next.check();
+        }
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> client.lock(name, LockOptions.defaults().neverExpires().maxHold(SECOND)));
+        assertThrows(IllegalArgumentException.class, () -> BRIEF.maxHold(Duration.ZERO));
+    }
+
+    @Test
+    void aThreadThatEndsHoldingKeepsTheLockUntilMaxHold() throws Exception {
+        RedisLock capped = client.lock(name, BRIEF.maxHold(SECOND));
+        long start = System.nanoTime();
+        Async.elsewhere(() -> capped.lock());
+        assertFalse(stranger.tryLock(600, TimeUnit.MILLISECONDS));
+        assertTrue(stranger.tryLock(10, TimeUnit.SECONDS));
+        assertTrue(secondsSince(start) > 0.9);
+        stranger.unlock();
+    }
+
+    @Test
+    void aThreadThatEndsHoldingKeepsTheLockUntilTheClientIsClosed() throws Exception {
+        try (HoldfastClient other = Holdfast.connect(url())) {
+            RedisLock there = other.lock(name, BRIEF);
+            Async.elsewhere(() -> there.lock());
+            assertFalse(stranger.tryLock(SECOND.toMillis(), TimeUnit.MILLISECONDS));
+        }
+        assertTrue(stranger.tryLock());
+    }
+
+    // ------------------------------------------------------------------- Loss
+
+    @Test
+    void theEndOfALeaseIsTold() throws Exception {
+        new Watch(client.lock(name, BRIEF.renew(false)).acquire()).awaitLoss(LossCause.EXPIRED);
+    }
+
+    @Test
+    void aBrokenLockIsToldByItsNextRenewal() throws Exception {
+        Watch watch = new Watch(client.lock(name, BRIEF).acquire());
+        assertTrue(stranger.forceUnlock());
+        long start = System.nanoTime();
+        watch.awaitLoss(LossCause.GONE);
+        assertTrue(secondsSince(start) < 0.5);
+    }
+
+    @Test
+    void aKeyThatWasTakenAwayIsToldByACheck() throws Exception {
+        Watch watch = new Watch(lock.acquire());
+        redis.set(name, "token");
+        assertThrows(LockLostException.class, watch.hold::check);
+        watch.awaitLoss(LossCause.GONE);
+        assertEquals("token", redis.get(name));
+    }
+
+    @Test
+    void aServerThatIsGoneIsTold() throws Exception {
+        try (RedisServer server = RedisServer.start();
+                HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
+            Watch watch = new Watch(other.lock(name, BRIEF).acquire());
+            try (var admin = server.look()) {
+                admin.clientPause(1500);
+            }
+            long start = System.nanoTime();
+            assertSame(watch.hold, watch.loss.get(10, TimeUnit.SECONDS));
+            assertTrue(secondsSince(start) < 1, "before the server answers again");
+            assertEquals(Optional.of(LossCause.UNREACHABLE), watch.hold.lossCause());
+        }
+    }
+
+    @Test
+    void aLossOfBeforeIsToldAtOnceAndAReleaseIsNoLoss() throws Exception {
+        Hold hold = lock.acquire();
+        redis.del(name);
+        assertThrows(LockLostException.class, hold::check);
+        new Watch(hold).awaitLoss(LossCause.GONE);
+        CompletableFuture<Hold> late = new CompletableFuture<>();
+        hold.onLost(late::complete);
+        assertSame(hold, late.get(10, TimeUnit.SECONDS));
+
+        Hold released = lock.acquire();
+        Watch watch = new Watch(released);
+        released.close();
+        released.onLost(lost -> watch.times.incrementAndGet());
+        redis.del(name);
+        Thread.sleep(50); // nothing happens that could be waited for
+        assertEquals(0, watch.times.get());
+        assertEquals(Optional.empty(), released.lossCause());
+    }
+
+    @Test
+    void aLossThatTheReleaseFindsHasItsCause() throws Exception {
+        Hold hold = lock.acquire();
+        redis.del(name);
+        assertThrows(LockLostException.class, hold::close);
+        assertEquals(Optional.of(LossCause.GONE), hold.lossCause());
+
+        Hold brief = client.lock(name, BRIEF.renew(false)).acquire();
+        until(() -> brief.remaining().isZero());
+        assertThrows(LockLostException.class, brief::release);
+        assertEquals(Optional.of(LossCause.EXPIRED), brief.lossCause());
+    }
+
+    @Test
+    void whatOnLostThrowsHarmsNobody() throws Exception {
+        Hold hold = lock.acquire();
+        List<Thread> threads = new ArrayList<>();
+        hold.onLost(
+                lost -> {
+                    threads.add(Thread.currentThread());
+                    throw new IllegalStateException("expected by this test");
+                });
+        redis.del(name);
+        assertThrows(LockLostException.class, hold::check);
+        new Watch(hold).awaitLoss(LossCause.GONE);
+        until(() -> !threads.isEmpty());
+        assertFalse(threads.get(0).getName().contains("holdfast"));
+        new Watch(client.lock(name, BRIEF.renew(false)).acquire()).awaitLoss(LossCause.EXPIRED);
+        assertThrows(NullPointerException.class, () -> hold.onLost(null));
+    }
+
+    @Test
+    void theBlocksOwnExceptionComesFirst() {
+        IllegalStateException thrown =
+                assertThrows(
+                        IllegalStateException.class,
+                        () -> {
+                            try (Hold hold = lock.acquire()) {
+                                redis.del(name);
+                                throw new IllegalStateException();
+                            }
+                        });
+        assertInstanceOf(LockLostException.class, thrown.getSuppressed()[0]);
+    }
+
+    // ------------------------------------------------------------------- Heal
+
+    @Test
+    void aForeignLockWithoutAnEndIsHealedIfAskedFor() throws Exception {
+        redis.set(name, "token");
+        assertFalse(lock.tryLock(50, TimeUnit.MILLISECONDS));
+        assertEquals(-1, redis.pttl(name));
+        RedisLock healing = client.lock(name, BRIEF.heal(true));
+        assertTrue(healing.tryLock(10, TimeUnit.SECONDS));
+        healing.unlock();
+
+        redis.set(name, "token", SetParams.setParams().ex(60));
+        assertFalse(healing.tryLock(50, TimeUnit.MILLISECONDS));
+        assertTrue(redis.pttl(name) > 50_000);
+    }
+}

@@ -1,0 +1,54 @@
+package io.holdfast;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What takes a JVM of its own. */
+final class ProcessTest extends RedisTest {
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "exit"})
+    void aJvmEndsInTheMiddleOfEverythingAndItsLocksEndWithTheirLease(String how) throws Exception {
+        String[] arguments =
+                how.isEmpty() ? new String[] {url(), name} : new String[] {url(), name, how};
+        long start = System.nanoTime();
+        Jvm.Run run =
+                Jvm.run(List.of("-Xcheck:jni"), Jvm.program(Departure.class), arguments);
+        assertEquals(new Jvm.Run(0, "done"), run);
+        assertTrue(secondsSince(start) < 20);
+        assertTrue(redis.exists(name));
+        start = System.nanoTime();
+        try (Hold hold = lock.acquire(LONG)) {
+            assertTrue(secondsSince(start) < 3);
+            hold.check();
+        }
+        assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void tenThousandVirtualThreadsWaitOnTwoCarriersAndAllAreServed() throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(
+                java >= 21, "Java " + java + " has no virtual threads: run the tests on 21 or newer");
+        Jvm.Run run =
+                Jvm.run(
+                        List.of(
+                                "-Xmx512m",
+                                "-Djdk.virtualThreadScheduler.parallelism=2",
+                                "-Djdk.virtualThreadScheduler.maxPoolSize=2"),
+                        Jvm.program(Crowd.class),
+                        url(),
+                        name,
+                        "10000");
+        assertEquals(new Jvm.Run(0, "served 10000"), run);
+        assertEquals(0, queued());
+        assertFalse(redis.exists(name));
+    }
+}

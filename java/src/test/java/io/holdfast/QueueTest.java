@@ -1,0 +1,152 @@
+package io.holdfast;
+
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** Those who wait: in which order, and that none is lost. */
+final class QueueTest extends RedisTest {
+
+    @Test
+    void whoWaitsIsServedInTheOrderOfArrival() throws Exception {
+        try (HoldfastClient other = Holdfast.connect(url())) {
+            List<Integer> order = Collections.synchronizedList(new ArrayList<>());
+            List<Long> fences = Collections.synchronizedList(new ArrayList<>());
+            List<CompletableFuture<?>> ends = new ArrayList<>();
+            List<Async<?>> threads = new ArrayList<>();
+            Hold first = lock.acquire();
+            for (int i = 0; i < 24; i++) {
+                int place = i;
+                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                if (i % 3 == 0) {
+                    ends.add(
+                            here.acquireAsync()
+                                    .thenAccept(
+                                            hold -> {
+                                                order.add(place);
+                                                fences.add(hold.fence());
+                                                hold.close();
+                                            }));
+                } else {
+                    threads.add(
+                            Async.start(
+                                    () -> {
+                                        try (Hold hold = here.acquire()) {
+                                            order.add(place);
+                                            return fences.add(hold.fence());
+                                        }
+                                    }));
+                }
+                until(() -> queued() == place + 1);
+            }
+            first.close();
+            for (Async<?> thread : threads) {
+                thread.get();
+            }
+            for (CompletableFuture<?> end : ends) {
+                end.get(20, TimeUnit.SECONDS);
+            }
+            assertEquals(order.stream().sorted().toList(), order);
+            assertEquals(fences.stream().sorted().distinct().toList(), fences);
+            assertEquals(24, order.size());
+        }
+        assertFalse(redis.exists(name));
+        assertEquals(0, queued());
+    }
+
+    @Test
+    void whoOnlyTriesDoesNotOvertakeTheQueue() throws Exception {
+        lock.lock();
+        Async<Boolean> waiting = Async.start(() -> stranger.acquire().isValid());
+        until(() -> queued() == 1);
+        RedisLock another = client.lock(name, LockOptions.defaults().owner("another"));
+        Async<Boolean> trying =
+                Async.start(
+                        () -> {
+                            while (waiting.isRunning()) {
+                                if (another.tryLock()) {
+                                    return true;
+                                }
+                            }
+                            return false;
+                        });
+        lock.unlock();
+        assertTrue(waiting.get());
+        assertFalse(trying.get());
+    }
+
+    @Test
+    void manyHandoffsBetweenManyThreadsOfTwoClientsLoseNobody() throws Exception {
+        int rounds = 50;
+        int[] inside = {0};
+        try (HoldfastClient other = Holdfast.connect(url())) {
+            List<Async<?>> threads = new ArrayList<>();
+            for (int i = 0; i < 16; i++) {
+                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                threads.add(
+                        Async.start(
+                                () -> {
+                                    for (int j = 0; j < rounds; j++) {
+                                        here.lock();
+                                        inside[0]++; // not atomic: the lock is what protects it
+                                        here.unlock();
+                                    }
+                                    return null;
+                                }));
+            }
+            for (Async<?> thread : threads) {
+                thread.get();
+            }
+        }
+        assertEquals(16 * rounds, inside[0]);
+        assertFalse(redis.exists(name));
+        assertEquals(0, queued());
+    }
+
+    @Test
+    void aLockThatWaitedIsOnTheStackOfItsThread() throws Exception {
+        lock.lock();
+        Async<Integer> waiting =
+                Async.start(
+                        () -> {
+                            lock.lock();
+                            lock.lock();
+                            int count = lock.getHoldCount();
+                            client.lock(name).unlock();
+                            lock.unlock();
+                            assertThrows(LockNotHeldException.class, lock::unlock);
+                            return count;
+                        });
+        until(() -> queued() == 1);
+        lock.unlock();
+        assertEquals(2, waiting.get());
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aMutexThatWaitedIsReleasedByAnyThread() throws Exception {
+        RedisLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        mutex.lock();
+        Async<Void> waiting =
+                Async.start(
+                        () -> {
+                            mutex.lock();
+                            return null;
+                        });
+        until(() -> queued() == 1);
+        mutex.unlock();
+        waiting.get();
+        assertEquals(1, mutex.getHoldCount());
+        mutex.unlock();
+        assertFalse(redis.exists(name));
+    }
+}

@@ -1,0 +1,226 @@
+"""What a core client tells without being asked, handed to those whom it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import select
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
+
+from . import _holdfast
+from ._errors import ClosedError, LockError
+
+Told = TypeVar("Told")
+
+_log = logging.getLogger("holdfast")
+
+_serials = itertools.count(1)  # of tasks
+
+
+class Call:
+    """An operation under way, and the task that waits for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Made in the loop that the task runs in."""
+        self._loop = loop
+        self._thread = threading.get_ident()
+        self._ended = loop.create_future()
+        self.outcome: tuple[int, _holdfast.Hold | None] | None = None
+
+    def end(self, status: int, hold: _holdfast.Hold | None) -> None:
+        """Say what came of it. From any thread; RuntimeError if the loop is closed."""
+        if threading.get_ident() == self._thread and not self._loop.is_closed():
+            self._end(status, hold)
+        else:
+            self._loop.call_soon_threadsafe(self._end, status, hold)
+
+    def _end(self, status: int, hold: _holdfast.Hold | None) -> None:
+        if self.outcome is None:
+            self.outcome = status, hold
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+    async def wait(self) -> tuple[int, _holdfast.Hold | None]:
+        """Wait for the end."""
+        while self.outcome is None:
+            await self._ended
+        return self.outcome
+
+    async def insist(self) -> tuple[int, _holdfast.Hold | None]:
+        """Wait for the end, also if the task is cancelled meanwhile."""
+        while self.outcome is None:
+            if self._ended.cancelled():
+                self._ended = self._loop.create_future()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ended
+        return self.outcome
+
+
+class Notices:
+    """The completions of one core client.
+
+    Every event loop that waits for some watches the client's descriptor, and so does one thread,
+    started when somebody without a loop has to be told of a loss. Whoever sees one first hands
+    it on.
+    """
+
+    def __init__(self, client: _holdfast.Client) -> None:
+        """Begin to collect them."""
+        self._client = client
+        # With a lock the client can still be asked after it was closed, and keeps its descriptor.
+        self._anchor = _holdfast.hf_lock_open(client, b"holdfast", None, None)
+        self._fd = _holdfast.hf_client_fd(client)
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, Call] = {}
+        self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
+        self._crowded = 64
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._thread: threading.Thread | None = None
+        self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+        self._owners: weakref.WeakKeyDictionary[asyncio.Task[object], bytes] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._closed = False
+
+    # ------------------------------------------------------------- For tasks
+
+    def owner(self, task: asyncio.Task[object]) -> bytes:
+        """Give the owner that a task is."""
+        owner = self._owners.get(task)
+        if owner is None:
+            owner = _holdfast.hf_client_owner(self._client, "a", next(_serials))
+            self._owners[task] = owner
+        return owner
+
+    def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
+        """Begin an operation of the running loop, by a function that is given its number."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            loop.add_reader(self._fd, self._read, loop)
+            self._loops.add(loop)
+        number = next(self._numbers)
+        call = self._calls[number] = Call(loop)
+        try:
+            begin(number)
+        except BaseException:
+            del self._calls[number]
+            raise
+        if self._closed:
+            call.end(_holdfast.HF_ECANCELED, None)
+        return number, call
+
+    def cancel(self, number: int) -> None:
+        """Cancel an acquire, which ends all the same."""
+        with contextlib.suppress(LockError):  # it has ended
+            _holdfast.hf_op_cancel(self._client, number)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._drain():
+            loop.remove_reader(self._fd)
+
+    # ----------------------------------------------------------- For threads
+
+    def watch(self, number: int, stands: Callable[[], bool], lost: Callable[[], object]) -> None:
+        """Have it called, by whoever is told first, if the hold of that number is lost."""
+        if len(self._watches) >= self._crowded:
+            # Not all ends are told here: forget those that are over.
+            for old, (still, _) in list(self._watches.items()):
+                if not still():
+                    self._watches.pop(old, None)
+            self._crowded = max(64, 2 * len(self._watches))
+        self._watches[number] = stands, lost
+
+    def unwatch(self, number: int) -> bool:
+        """Forget it; say whether it was still to be called."""
+        return self._watches.pop(number, None) is not None
+
+    def wait(self, over: Callable[[], bool], timeout: float | None) -> None:
+        """Wait until it is true, or the time is over."""
+        self.listen()
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: over() or self._closed, timeout)
+            finally:
+                self._waiting -= 1
+
+    def look(self) -> None:
+        """Let those who wait look again."""
+        if self._waiting:
+            with self._changed:
+                self._changed.notify_all()
+
+    def listen(self) -> None:
+        """See that losses are heard of also without an event loop."""
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._listen, name="holdfast-notices", daemon=True
+                )
+                self._thread.start()
+
+    def _listen(self) -> None:
+        told = select.poll()
+        told.register(self._fd, select.POLLIN)
+        while self._drain():
+            told.poll()
+
+    def elsewhere(self, work: Callable[[Told], object]) -> Callable[[Told], None]:
+        """Let a user's function be run where it may take its time: not in an event loop."""
+
+        def run(told: Told) -> None:
+            if threading.current_thread() is self._thread:
+                safely(work, told)
+            else:
+                threading.Thread(target=safely, args=(work, told), daemon=True).start()
+
+        return run
+
+    # -------------------------------------------------------------- For both
+
+    def _drain(self) -> bool:
+        """Hand on all there is. False when there will be no more."""
+        try:
+            while True:
+                kind, status, op, number, hold = _holdfast.hf_client_next(self._client)
+                if kind == _holdfast.HF_NOTHING:
+                    return True
+                if kind == _holdfast.HF_LOSS:
+                    _, lost = self._watches.pop(number, (None, None))
+                    if lost is not None:
+                        lost()
+                    self.look()
+                else:
+                    self._settle(op, status, hold)
+        except ClosedError:
+            self._closed = True
+            for op in list(self._calls):
+                self._settle(op, _holdfast.HF_ECANCELED, None)
+            self._watches.clear()
+            self.look()
+            return False
+
+    def _settle(self, op: int, status: int, hold: _holdfast.Hold | None) -> None:
+        call = self._calls.pop(op, None)
+        try:
+            if call is None:
+                raise RuntimeError("nobody waits for it")
+            call.end(status, hold)
+        except RuntimeError:  # or its loop is closed
+            if hold is not None:
+                with contextlib.suppress(LockError):
+                    _holdfast.hf_hold_release_start(hold, next(self._numbers))
+
+
+def safely(work: Callable[[Told], object], told: Told) -> None:
+    """Run a user's function, whose failure is none of the caller's."""
+    try:
+        work(told)
+    except Exception:
+        _log.exception("on_lost of %r failed", told)
