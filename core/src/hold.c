@@ -331,6 +331,8 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
 hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (op < 1)
+        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
     hf_client *client = hold->client;
     hf_status status = hf_client_check(client);
     if (status == HF_OK && hf_client_fd(client) < 0)
@@ -548,8 +550,9 @@ void hf_hold_close(hf_hold *hold) {
         return;
     hf_client *client = hold->client;
     pthread_mutex_lock(&client->mutex);
-    /* Nobody can release it any more: it is not to be renewed either. */
-    bool abandoned = hold->listed && !hold->kept;
+    /* Nobody can release it any more: it is not to be renewed either. A client that
+     * is being closed sees to its holds itself. */
+    bool abandoned = hold->listed && !hold->kept && !client->closed;
     if (abandoned)
         hf_client_remove(client, hold);
     pthread_mutex_unlock(&client->mutex);

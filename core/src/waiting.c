@@ -257,8 +257,11 @@ void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
         return;
     }
     hf_hold *hold = op->hold;
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_client_add(client, hold, hold->kept);
+        if (status != HF_OK) /* it is just being closed, and is to release this too */
+            hf_keeper_undo(client, hold, NULL);
+    }
     hf_client_count(client, status, op->score > 0 ? op->since : 0);
     hf_completion completion = {.kind = HF_ACQUIRED, .status = status, .op = op->number};
     if (status == HF_OK) {
@@ -451,8 +454,8 @@ static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t coun
         ops[i]->epoch = client->keeper.epoch;
         ops[i]->asking++;
     }
-    hf_task_submit(client, task,
-                   hf_after(hf_now(), RECHECK_MS + hf_transport_patience_ms(client->transport)));
+    int64_t ms = hf_transport_patience_ms(client->transport) + (ops[0]->tries ? 0 : RECHECK_MS);
+    hf_task_submit(client, task, hf_after(hf_now(), ms));
     return true;
 }
 

@@ -48,8 +48,6 @@ public final class Buyer {
 
     private static void buy(RedisLock lock, int number, boolean locked) {
         try (Shop shop = new Shop()) {
-            System.out.printf("{\"buyer\":%d,\"waiting\":true}%n", number);
-
             long order;
             long stock;
             long fence = 0;

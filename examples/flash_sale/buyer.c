@@ -55,8 +55,6 @@ static void *buy(void *argument) {
     int64_t stock;
 
     free(argument);
-    printf("{\"buyer\":%d,\"waiting\":true}\n", buyer.number);
-
     if (buyer.locked) {
         check(hf_lock_acquire(sale_lock, 60000, &hold));
         fence = hf_hold_fence(hold);

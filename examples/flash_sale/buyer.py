@@ -26,8 +26,6 @@ def tell(**what: object) -> None:
 
 def buy(lock: holdfast.Lock, number: int, locked: bool) -> None:
     shop = Shop()
-    tell(buyer=number, waiting=True)
-
     with lock.hold(timeout=60) if locked else contextlib.nullcontext() as hold:
         order = shop.ask("INCR", ORDER)
         stock = shop.ask("GET", STOCK)

@@ -37,7 +37,7 @@ class Crowd:
 
     def __init__(self) -> None:
         self._said: queue.Queue[dict | str] = queue.Queue()
-        self._heard = {word: collections.deque() for word in ("ready", "waiting", "order")}
+        self._heard = {word: collections.deque() for word in ("ready", "order")}
         self._processes: dict[tuple[str, int], subprocess.Popen] = {}
 
     def start(self, commands: dict[str, list[str]], shop: dict[str, str]) -> None:
@@ -77,13 +77,16 @@ class Crowd:
             count -= 1
             yield self._heard[word].popleft()
 
-    def send_in(self, buyers: int, mode: str) -> None:
-        """Let them in and wait until all are there: buyer 1 is C, 2 Python, 3 Java, and so on."""
-        turns = [self._processes[name, index] for index in range(PROCESSES) for name in LANGUAGES]
-        for buyer in range(buyers):
-            turns[buyer % len(turns)].stdin.write(f"{mode} {buyer + 1}\n")
-        for _ in self.hear(buyers, "waiting"):
-            pass
+    def send_in(self, buyer: int, language: str, mode: str) -> None:
+        """Let a buyer in, whom one of the language's processes plays."""
+        process = self._processes[language, buyer // len(LANGUAGES) % PROCESSES]
+        process.stdin.write(f"{mode} {buyer}\n")
+
+    def look(self) -> None:
+        """See that nobody has left."""
+        for (language, _), process in self._processes.items():
+            if process.poll() is not None:
+                sys.exit(f"flash sale: a {LANGUAGES[language]} process ended early")
 
     def go_home(self) -> None:
         for process in self._processes.values():

@@ -1,7 +1,8 @@
 """A flash sale: 10 things in stock, 100 buyers at once, in C, Python and Java.
 
 Each buyer reads the stock, thinks for 3 ms and writes one less: two commands, so that nothing but
-the lock keeps two buyers apart. First they all buy under one lock, then again without it.
+the lock keeps two buyers apart. First they all queue for one lock and buy in their turn, then they
+buy again without it.
 
 This is the conductor. It starts a private redis-server and two processes of buyers per language
 (buyer.c, buyer.py, Buyer.java), sends the buyers in, and looks at who got what. It ends with
@@ -16,6 +17,7 @@ import ctypes
 import itertools
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -148,8 +150,14 @@ class Paper:
 # --------------------------------------------------------------- The sale
 
 
+def line_up(buyers: int) -> list[str]:
+    """The languages of the buyers: among the first three, the next three, … is one of each."""
+    threes = (random.sample(list(LANGUAGES), len(LANGUAGES)) for _ in range(buyers))
+    return list(itertools.islice(itertools.chain.from_iterable(threes), buyers))
+
+
 class Sale:
-    """One sale: so much in stock, so many buyers who all come at once."""
+    """One sale: so much in stock, so many buyers."""
 
     def __init__(self, shop: dict[str, str], crowd: Crowd, stock: int, buyers: int) -> None:
         self._shop = shop
@@ -157,6 +165,7 @@ class Sale:
         self._counter = Shop(shop)
         self.stock = stock
         self.buyers = buyers
+        self.line = line_up(buyers)
 
     def restock(self) -> None:
         self._counter.ask("SET", self._shop["SHOP_STOCK"], self.stock)
@@ -165,16 +174,25 @@ class Sale:
     def remaining(self) -> int:
         return self._counter.ask("GET", self._shop["SHOP_STOCK"])
 
+    def queue(self, lock: holdfast.Lock) -> None:
+        """Have one buyer after the other queue for the lock."""
+        deadline = time.monotonic() + PATIENCE
+        for buyer, language in enumerate(self.line, start=1):
+            self._crowd.send_in(buyer, language, "locked")
+            while lock.inspect().waiters < buyer:
+                self._crowd.look()
+                if time.monotonic() > deadline:
+                    fail(f"buyer {buyer}, in {LANGUAGES[language]}, does not queue")
+                time.sleep(0.001)
+
     def with_lock(self, lock: holdfast.Lock, paper: Paper) -> tuple[bool, dict]:
         """Answers whether the sale was in order, and its figures."""
         self.restock()
         told: list[Purchase] = []
 
-        # The lock is the door. Everybody queues before it opens, so that no language wins by
-        # starting faster.
+        # The lock is the door: it opens when everybody stands in the queue.
         with lock as door:
-            self._crowd.send_in(self.buyers, "locked")
-            time.sleep(0.2)  # for the last ones to take the step from "waiting" to the lock
+            self.queue(lock)
         for purchase in self._crowd.purchases(self.buyers):
             told.append(purchase)
             if purchase.bought:
@@ -186,6 +204,7 @@ class Sale:
         remaining = self.remaining()
         fences = [door.fence] + [purchase.fence for purchase in told]
         rising = all(earlier < later for earlier, later in itertools.pairwise(fences))
+        in_turn = [purchase.buyer for purchase in told] == list(range(1, self.buyers + 1))
         by_language = {name: sum(p.language == name for p in sold) for name in LANGUAGES}
         shares = ", ".join(f"{LANGUAGES[name]} {count}" for name, count in by_language.items())
         in_order = [
@@ -196,6 +215,10 @@ class Sale:
             paper.verdict(
                 remaining == self.stock - len(sold) and len({p.stock for p in sold}) == len(sold),
                 "none oversold: no item went to two buyers",
+            ),
+            paper.verdict(
+                in_turn,
+                f"all {len(told)} were served in the order in which they queued",
             ),
             paper.verdict(
                 rising and len(told) == self.buyers,
@@ -209,6 +232,7 @@ class Sale:
         return all(in_order), {
             "sold": len(sold),
             "remaining": remaining,
+            "in_turn": in_turn,
             "fences_increasing": rising,
             "by_language": by_language,
         }
@@ -216,7 +240,8 @@ class Sale:
     def without_lock(self, paper: Paper) -> int:
         """Answers how many were sold."""
         self.restock()
-        self._crowd.send_in(self.buyers, "unlocked")
+        for buyer, language in enumerate(self.line, start=1):
+            self._crowd.send_in(buyer, language, "unlocked")
         sold = [purchase for purchase in self._crowd.purchases(self.buyers) if purchase.bought]
         item, times = Counter(purchase.stock for purchase in sold).most_common(1)[0]
         paper.verdict(
@@ -231,26 +256,18 @@ def hold_sales(sale: Sale, lock: holdfast.Lock) -> tuple[bool, dict]:
     """The sale with the lock and without, told to the reader; whether the first was in order."""
     paper = Paper()
     began = time.monotonic()
-    turns = Counter(itertools.islice(itertools.cycle(LANGUAGES.values()), sale.buyers))
-    crowd = ", ".join(f"{count} in {title}" for title, count in turns.items())
+    crowd = ", ".join(f"{sale.line.count(name)} in {title}" for name, title in LANGUAGES.items())
     paper.title("FLASH SALE", f"{sale.stock} in stock, {sale.buyers} buyers at once")
     print(f"  {crowd}, as threads of {PROCESSES} processes each.")
     print("  A buyer reads the stock, thinks for 3 ms, and writes one less.")
 
     print()
-    paper.title("With the lock")
+    paper.title("With the lock", f"one queue: buyer 1 came first, buyer {sale.buyers} last")
     paper.snippet("c", "hf_lock_acquire(lock, 60000, &hold); ... hf_hold_release(hold);")
     paper.snippet("python", "with lock.hold(timeout=60) as hold: ...")
     paper.snippet("java", "try (Hold hold = lock.acquire(Duration.ofSeconds(60))) { ... }")
     print()
     in_order, figures = sale.with_lock(lock, paper)
-    # Who gets in is luck, and so once in thirty sales a language gets nothing.
-    for _ in range(4):
-        if sale.stock < len(LANGUAGES) or not in_order or all(figures["by_language"].values()):
-            break
-        print()
-        paper.title("With the lock, once more", "a language came too late for all the items")
-        in_order, figures = sale.with_lock(lock, paper)
 
     print()
     paper.title("Without the lock", "the same buyers, the same code")

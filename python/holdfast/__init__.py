@@ -6,6 +6,7 @@ with lock as hold:
     write(hold.fence)
 """
 
+from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLost
 from ._client import Client, connect
 from ._errors import (
     AuthenticationError,
@@ -24,10 +25,15 @@ from ._errors import (
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
 from ._lock import Lock, LockInfo
+from ._stats import Stats
 
 __version__ = hf_version()
 
 __all__ = [
+    "AsyncClient",
+    "AsyncHold",
+    "AsyncLock",
+    "AsyncLost",
     "AuthenticationError",
     "Client",
     "ClosedError",
@@ -44,6 +50,7 @@ __all__ = [
     "Lost",
     "ProtocolError",
     "ServerError",
+    "Stats",
     "UnsupportedError",
     "connect",
 ]

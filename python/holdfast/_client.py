@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable
 from types import EllipsisType, TracebackType
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from . import _holdfast, _native
+from ._aio import AsyncClient
 from ._arguments import duration
 from ._errors import ClosedError
 from ._hold import Hold
 from ._lock import Lock
+from ._locked import LockOptions, Parameters, Result, locked
 from ._notices import Notices
+from ._stats import Stats, stats
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
 
@@ -120,6 +127,32 @@ class Client:
         options.heal = _SWITCH[bool(heal)]
         return Lock(self, name, owner, options, on_lost, raise_on_lost)
 
+    @property
+    def aio(self) -> AsyncClient:
+        """The same client, for tasks of asyncio."""
+        return AsyncClient(self)
+
+    def locked(
+        self, name: str, timeout: float | None = None, **options: Unpack[LockOptions]
+    ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+        """Decorate a function, or a coroutine function, that is to run under a lock.
+
+            @client.locked("report:{user_id}", timeout=5)
+            def report(user_id: int) -> None: ...
+
+        name     The lock's name, in which str.format() puts the arguments of the call.
+        timeout  Seconds; 0 tries once; None or -1 waits without limit.
+        options  As those of lock().
+
+        A call raises LockTimeout if others kept the lock, and else as Lock.hold(). Raises
+        ValueError for a name with what is no parameter, TypeError for a generator function.
+        """
+        return functools.partial(locked, self, name, timeout, options)
+
+    def stats(self) -> Stats:
+        """Count what was done and is done through this client in this process. Asks nobody."""
+        return stats(self._here())
+
     def close(self) -> None:
         """Close the client: waiting calls raise ClosedError, and what it holds is released.
 
@@ -129,6 +162,12 @@ class Client:
         while self._handles:
             _, handle = self._handles.popitem()
             _holdfast.hf_client_close(handle)
+
+    def _abandon(self) -> None:
+        """Close without releasing what may still be in use: for finalizers."""
+        while self._handles:
+            _, handle = self._handles.popitem()
+            _holdfast.hf_client_abandon(handle)
 
     def __enter__(self) -> Client:
         """Give the client itself."""

@@ -26,8 +26,8 @@ def _flags(flags: int) -> _native.hf_acquire_options:
 
 
 # The core only reads them, so all acquires share them; the proxies keep them alive.
-_loose = _flags(0)
-_kept = _flags(_holdfast.HF_KEEP)
+loose = _flags(0)
+kept = _flags(_holdfast.HF_KEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +121,15 @@ class Lock:
         self,
         milliseconds: int,
         owner: str | bytes | None,
-        loose: bool,
+        options: _native.hf_acquire_options,
         on_lost: Callable[[Hold], object] | None = None,
         quiet: bool | None = None,
     ) -> Hold:
         who = None if owner is None else encoded("owner", owner)
-        options = (_loose if loose else _kept).this
         got: list[_holdfast.Hold] = []
         try:
-            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options, got)
-            hold = Hold(self, got[0], loose, self._quiet if quiet is None else quiet)
+            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options.this, got)
+            hold = Hold(self, got[0], options is loose, self._quiet if quiet is None else quiet)
             on_lost = on_lost or self._on_lost
             if on_lost is not None:
                 notices = self._client._notices_here()
@@ -159,7 +158,7 @@ class Lock:
         not enter), ConnectError and its like, and ClosedError. Ctrl-C ends the wait.
         """
         try:
-            self._acquire(patience(blocking, timeout), owner, loose=False)
+            self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:
             return False
         return True
@@ -181,7 +180,7 @@ class Lock:
 
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""
-        return self._acquire(_holdfast.HF_FOREVER, None, loose=False)
+        return self._acquire(_holdfast.HF_FOREVER, None, kept)
 
     def __exit__(
         self,
@@ -216,7 +215,7 @@ class Lock:
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
         quiet = None if raise_on_lost is None else not raise_on_lost
-        return self._acquire(milliseconds, owner, True, on_lost, quiet)
+        return self._acquire(milliseconds, owner, loose, on_lost, quiet)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this caller. Asks nobody.

@@ -21,6 +21,19 @@ class hf_acquire_options:  # noqa: N801
     lease_ms: int
     renew: int
 
+class hf_stats:  # noqa: N801
+    this: object
+    held: int
+    waiting: int
+    acquired: int
+    waited: int
+    waited_us: int
+    refused: int
+    unknown: int
+    released: int
+    lost: int
+    renewed: int
+
 class hf_lock_info:  # noqa: N801
     this: object
     held: int

@@ -45,6 +45,10 @@ class Call:
             if not self._ended.done():
                 self._ended.set_result(None)
 
+    def lonely(self) -> bool:
+        """Say whether its loop was closed before it ended."""
+        return self._loop.is_closed()
+
     async def wait(self) -> tuple[int, _holdfast.Hold | None]:
         """Wait for the end."""
         while self.outcome is None:
@@ -81,6 +85,7 @@ class Notices:
         self._crowded = 64
         self._changed = threading.Condition()
         self._waiting = 0
+        self._sleepers: list[Call] = []
         self._thread: threading.Thread | None = None
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._owners: weakref.WeakKeyDictionary[asyncio.Task[object], bytes] = (
@@ -98,12 +103,19 @@ class Notices:
             self._owners[task] = owner
         return owner
 
-    def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
-        """Begin an operation of the running loop, by a function that is given its number."""
-        loop = asyncio.get_running_loop()
+    def attend(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the running loop watch for what there is to tell."""
         if loop not in self._loops:
             loop.add_reader(self._fd, self._read, loop)
             self._loops.add(loop)
+            for number, call in list(self._calls.items()):
+                if call.lonely():
+                    self.abandon(number, call)
+
+    def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
+        """Begin an operation of the running loop, by a function that is given its number."""
+        loop = asyncio.get_running_loop()
+        self.attend(loop)
         number = next(self._numbers)
         call = self._calls[number] = Call(loop)
         try:
@@ -119,6 +131,32 @@ class Notices:
         """Cancel an acquire, which ends all the same."""
         with contextlib.suppress(LockError):  # it has ended
             _holdfast.hf_op_cancel(self._client, number)
+
+    def abandon(self, number: int, call: Call) -> None:
+        """Cancel an acquire that nobody waits for any more."""
+        self.cancel(number)
+        if self._calls.pop(number, None) is None and call.outcome is not None:
+            self._drop(call.outcome[1])
+
+    def _drop(self, hold: _holdfast.Hold | None) -> None:
+        if hold is not None:
+            with contextlib.suppress(LockError):
+                _holdfast.hf_hold_release_start(hold, next(self._numbers))
+
+    async def waited(self, over: Callable[[], bool]) -> None:
+        """Wait until it is true."""
+        loop = asyncio.get_running_loop()
+        self.attend(loop)
+        while True:
+            call = Call(loop)
+            self._sleepers.append(call)
+            try:
+                if over() or self._closed:
+                    return
+                await call.wait()
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._sleepers.remove(call)
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._drain():
@@ -155,6 +193,9 @@ class Notices:
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()
+        for call in list(self._sleepers):
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                call.end(_holdfast.HF_OK, None)
 
     def listen(self) -> None:
         """See that losses are heard of also without an event loop."""
@@ -213,9 +254,7 @@ class Notices:
                 raise RuntimeError("nobody waits for it")
             call.end(status, hold)
         except RuntimeError:  # or its loop is closed
-            if hold is not None:
-                with contextlib.suppress(LockError):
-                    _holdfast.hf_hold_release_start(hold, next(self._numbers))
+            self._drop(hold)
 
 
 def safely(work: Callable[[Told], object], told: Told) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -337,6 +338,166 @@ def test_a_closed_client_stays_closed_in_a_forked_child(server: Server, name: st
         server.tcp,
         name,
     )
+
+
+def lock_in_child(client: holdfast.Client, name: str, url: str) -> None:
+    """What a child of multiprocessing does, by a client of its parent or one of its own."""
+    lock = client.lock(name)
+    assert not lock.owned()
+    assert lock.acquire(timeout=0.05) is False
+    with client.lock(name + ":child") as hold:
+        hold.check()
+        assert hold.lost.wait(0.01) is False
+
+
+def connect_in_child(name: str, url: str) -> None:
+    with holdfast.connect(url) as client:
+        lock_in_child(client, name, url)
+
+
+def as_task(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        assert await client.aio.lock(name).acquire(timeout=0.05) is False
+        async with client.aio.lock(name + ":task") as hold:
+            await hold.check()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_multiprocessing_neither_renews_nor_releases_what_the_parent_holds(
+    method: str, client: holdfast.Client, server: Server, name: str
+) -> None:
+    context: Any = multiprocessing.get_context(method)
+    lock = client.lock(name, lease=0.5, renew=True)
+    with lock as hold:
+        assert hold.lost.wait(0.01) is False  # keeper, thread, descriptor: all there to inherit
+        as_task(client, name)
+        works = [(connect_in_child, (name, server.tcp))]
+        if method == "fork":
+            works += [(lock_in_child, (client, name, server.tcp)), (as_task, (client, name))]  # type: ignore[list-item]
+        for work, arguments in works:
+            child = context.Process(target=work, args=arguments)
+            child.start()
+            child.join(20)
+            assert child.exitcode == 0
+        assert hold.lost.wait(0.6) is False  # the parent goes on renewing
+        hold.check()
+    assert not lock.locked()
+
+
+def test_a_forked_child_does_not_renew_what_its_killed_parent_held(
+    client: holdfast.Client, server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = """
+        import os, signal, sys, time, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        hold = client.lock(sys.argv[2], lease=0.5, renew=True).hold()
+        assert hold.lost.wait(0.01) is False
+        if os.fork() == 0:
+            with client.lock(sys.argv[2] + ":child", lease=0.5, renew=True) as own:
+                print("held", flush=True)
+                assert own.lost.wait(2) is False
+                own.check()
+            sys.exit(0)  # with all that an exit does
+        sys.stdin.read()
+    """
+    with python(script, server.tcp, name) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+        began = time.monotonic()
+        assert client.lock(name).acquire(timeout=5) is True
+        assert time.monotonic() - began < 1.5
+        assert raw.exists(name + ":child")
+        assert process.stdout.read() == ""
+    until(lambda: not raw.exists(name + ":child"))
+
+
+def test_a_fork_out_of_a_thread_has_its_signals_handled(server: Server, name: str) -> None:
+    said = run(
+        """
+        import os, signal, sys, threading, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+
+        def fork():
+            child = os.fork()
+            if child:
+                return os.waitpid(child, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            lock = client.lock(sys.argv[2])
+            try:
+                lock.acquire()
+            except KeyboardInterrupt:
+                print("interrupted", flush=True)
+            os._exit(0)
+
+        def interrupt(number, frame):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        with client.lock(sys.argv[2]):
+            forking = threading.Thread(target=fork)
+            forking.start()
+            forking.join()
+        client.close()
+        """,
+        server.tcp,
+        name,
+    )
+    assert said == "interrupted\n"
+
+
+# ------------------------------------------------------------------------ Ends
+
+
+def test_an_exit_with_everything_under_way_is_quick_and_clean(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = """
+        import asyncio, sys, threading, time, holdfast
+
+        client = holdfast.connect(sys.argv[1])
+        hold = client.lock(sys.argv[2], lease=0.5, renew=True, on_lost=print).hold()
+        client.lock(sys.argv[2] + ":kept", lease=0.5, renew=True).acquire()
+
+        def run(work, *arguments):
+            threading.Thread(target=work, args=arguments, daemon=True).start()
+
+        async def wait():
+            await asyncio.gather(*[client.aio.lock(sys.argv[2]).acquire() for _ in range(10)])
+
+        for _ in range(5):
+            run(client.lock(sys.argv[2]).acquire)
+        run(hold.lost.wait)
+        run(asyncio.run, wait())
+        while client.lock(sys.argv[2]).inspect().waiters < 15:
+            time.sleep(0.01)
+        print("ending", flush=True)
+        if sys.argv[3] == "raise":
+            raise SystemExit("by an exception")
+    """
+    for how in ("return", "raise"):
+        with python(script, server.tcp, name, how) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ending\n"
+            began = time.monotonic()
+            assert process.wait(20) == (how == "raise")
+            assert time.monotonic() - began < 2
+            assert raw.exists(name + ":kept")  # an exit ends no section by itself
+            until(lambda: not raw.exists(name + ":kept"))
+        assert client_takes(server, name)
+
+
+def client_takes(server: Server, name: str) -> bool:
+    """Those who waited are gone, so it is free as soon as the lease is over."""
+    with holdfast.connect(server.tcp) as client:
+        lock = client.lock(name)
+        taken = lock.acquire(timeout=5)
+        lock.release()
+        return taken
 
 
 def test_an_exit_releases_nothing_and_does_not_hang(

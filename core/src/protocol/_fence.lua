@@ -8,11 +8,20 @@ if math.max(last, now) >= LIMIT - 1 then
   return redis.error_reply('HOLDFAST the last fence is out of bounds')
 end
 
+-- Its decimal digits. Mostly it is the time, whose digits the server gave.
+local stamp = time[1] .. string.sub('00000' .. time[2], -6)
+local function digits(fence)
+  return fence == now and stamp or string.format('%.0f', fence)
+end
+
 -- Keep it for a day after the later of the clock and itself, as an absolute
 -- time: a clock that runs ahead must not make it forgotten sooner.
 local function remember(fence, channel)
-  local value = string.format('%.0f', fence)
+  local value = digits(fence)
   if channel then value = value .. ' ' .. channel end
-  redis.call('SET', F, value, 'PXAT',
-    math.floor(math.max(now, fence) / 1000) + 86400000)
+  if fence > now then
+    redis.call('SET', F, value, 'PXAT', math.floor(fence / 1000) + 86400000)
+  else
+    redis.call('SET', F, value, 'PX', '86400000')
+  end
 end

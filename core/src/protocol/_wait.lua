@@ -65,7 +65,10 @@ for i, ask in ipairs(asks) do
     state, x = foreign and 4 or 2, place
     asking[ask.id] = 3 * i
     -- Whoever asks is no ghost.
-    if ghost and parse(ask.member)[2] == ghost then ghost = nil end
+    if ghost then
+      local _, channel = parse(ask.member)
+      if channel == ghost then ghost = nil end
+    end
   end
   if ask.member ~= '' and (state == 1 or state == 3) then call('ZREM', Q, ask.member) end
   reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = state, x, y

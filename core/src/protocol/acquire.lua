@@ -22,9 +22,9 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
 local stored = call('GET', F)
-if floor and floor >= 0 and floor % 1 == 0 and floor < now and now < 9007199254740991
-  and (tonumber(stored or 0) or now) < now
-  and call('EXISTS', K, Q, KEYS[4]) == 0 then
+local keys = call('EXISTS', K, Q, KEYS[4])
+if keys == 0 and floor and floor >= 0 and floor % 1 == 0 and floor < now
+  and now < 9007199254740991 and (tonumber(stored or 0) or now) < now then
   local fence = time[1] .. string.sub('00000' .. time[2], -6)
   if lease > 0 then
     call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], now_ms + lease)
@@ -37,6 +37,25 @@ if floor and floor >= 0 and floor % 1 == 0 and floor < now and now < 90071992547
 end
 
 local wait = ARGV[6] ~= nil
+
+-- The other common case: another holds it, and this one is to wait, which was
+-- in no queue before and has seen no fence that the server forgot.
+if wait and keys < 3 and ARGV[7] == '0' and floor and floor >= 0 and floor % 1 == 0
+  and floor <= (tonumber(string.match(stored or '', '^%d+')) or -1) then
+  local held = redis.pcall('HMGET', K, 'hf1', 'h' .. ARGV[1])
+  if held[1] and held[1] ~= ARGV[2] and not held[2]
+    and call('ZADD', Q, 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[6]) == 1 then
+    local rank = call('ZCARD', Q) - 1
+    -- The keys that there were are K and others' queue: it is not dead. And it
+    -- is the last: the clock has not stepped back.
+    if keys == (rank > 0 and 2 or 1) and call('ZREVRANK', Q, ARGV[6]) == 0 then
+      if rank == 0 then call('PEXPIRE', Q, '30000') end
+      return { now, call('PTTL', K), 2, now, rank }
+    end
+    call('ZREM', Q, ARGV[6])
+  end
+end
+
 local asks = { {
   id = ARGV[1], owner = ARGV[2], lease = lease, nests = ARGV[4] == '1',
   member = ARGV[6] or '', score = tonumber(ARGV[7] or 0),

@@ -25,6 +25,6 @@ local stored = redis.call('GET', F)
 --@include _fence.lua
 --@include _grant.lua
 if exists then redis.call('DEL', K) end
-if exists and mark then remember(last) end
-local _, more = grant({}, not exists and mark)
+local granted, more = grant({}, not exists and mark)
+if exists and mark and not granted then remember(last) end
 return more and 2 or 1

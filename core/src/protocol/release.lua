@@ -18,6 +18,25 @@ if not ARGV[2] and redis.pcall('HLEN', K) == 3 and redis.call('EXISTS', Q) == 0
 end
 
 local bury, member = ARGV[2] == '1', ARGV[4] or ''
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local now_ms = (now - now % 1000) / 1000
+local stored = redis.call('GET', F)
+--@include _fence.lua
+--@include _live.lua
+--@include _grant.lua
+
+-- Again its only hold, but others wait: K passes from one to the next as it is.
+if not bury and member == '' and redis.pcall('HLEN', K) == 3
+  and redis.call('HDEL', K, field) == 1 then
+  local granted, more = grant({})
+  if not granted then
+    redis.call('DEL', K)
+    if mark then remember(last) end
+  end
+  return more and 2 or 1
+end
+
 local fields = redis.pcall('HGETALL', K)
 if fields.err then
   if not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
@@ -28,14 +47,6 @@ for i = 1, #fields, 2 do
   if fields[i] == 'hf1' then ours = true end
   if fields[i] == field then mine = tonumber(fields[i + 1]) end
 end
-
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
-local stored = redis.call('GET', F)
---@include _fence.lua
---@include _live.lua
---@include _grant.lua
 
 -- A removal first, even of nothing: after it a full server allows the rest.
 if member ~= '' or bury then
@@ -60,10 +71,10 @@ end
 if latest then
   redis.call('HDEL', K, field)
   if latest > 0 then redis.call('PEXPIREAT', K, latest) end
-else
-  redis.call('DEL', K)
+  if mark then remember(last) end
+  return 1
 end
-if mark then remember(last) end
-if latest then return 1 end
-local _, more = grant({})
+redis.call('DEL', K)
+local granted, more = grant({})
+if mark and not granted then remember(last) end
 return more and 2 or 1

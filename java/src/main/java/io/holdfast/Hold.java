@@ -99,9 +99,10 @@ public final class Hold implements AutoCloseable {
 
     /**
      * Has an action run when the hold is lost: at the end of its lease at the latest, or, if its
-     * key was taken away on the server, at its next renewal or check. It is run once, by the default
-     * executor of {@link CompletableFuture}; at once if the hold is lost already, and never after it
-     * was released. A loss that only {@link #release()} or {@link #close()} finds is told by them.
+     * key was taken away on the server, at its next renewal or check. It is run once, by the
+     * default executor of {@link CompletableFuture}; at once if the hold is lost already, and never
+     * after it was released. A loss that only {@link #release()} or {@link #close()} finds is told
+     * by them.
      *
      * @param action is given this hold; what it throws is logged
      */

@@ -10,7 +10,8 @@ import java.time.Duration;
  * }</pre>
  */
 public final class LockOptions {
-    private static final LockOptions DEFAULTS = new LockOptions(0, Core.HF_DEFAULT, 0, true, false, null);
+    private static final LockOptions DEFAULTS =
+            new LockOptions(0, Core.HF_DEFAULT, 0, true, false, null);
 
     /** As in hf_lock_options: 0 is the library's choice. */
     final long leaseMillis;

@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -127,43 +126,75 @@ final class InterruptTest extends RedisTest {
         assertFalse(redis.exists(name));
     }
 
+    /** Of a lock that would stand for ever if it were not given back. */
+    private static final LockOptions ENDLESS = LockOptions.defaults().neverExpires();
+
     @Test
-    void aStormOfInterruptsRacingGrantsLeavesNothingBehind() throws Exception {
+    void anInterruptThatRacesTheGrantLeavesNothingBehind() throws Exception {
+        int interrupted = 0;
+        RedisLock endless = client.lock(name, ENDLESS);
+        for (int i = 0; i < 200; i++) {
+            boolean inHand = i % 2 == 0;
+            endless.lock();
+            Async<Boolean> victim =
+                    Async.start(
+                            () -> {
+                                try {
+                                    if (inHand) {
+                                        endless.acquire(LONG).release();
+                                    } else {
+                                        endless.lockInterruptibly();
+                                        endless.unlock();
+                                    }
+                                    return false;
+                                } catch (InterruptedException e) {
+                                    assertEquals(0, endless.getHoldCount());
+                                    return true;
+                                }
+                            });
+            Async.until(() -> queued() == 1);
+            Async<Void> interrupting =
+                    Async.start(
+                            () -> {
+                                long nanos = ThreadLocalRandom.current().nextLong(500_000);
+                                for (long start = System.nanoTime(); ; ) {
+                                    if (System.nanoTime() - start > nanos) {
+                                        victim.thread.interrupt();
+                                        return null;
+                                    }
+                                }
+                            });
+            endless.unlock();
+            interrupting.get();
+            interrupted += victim.get() ? 1 : 0;
+            assertEquals(0, queued());
+            assertFalse(redis.exists(name));
+        }
+        assertTrue(interrupted > 0, "none was interrupted");
+    }
+
+    @Test
+    void aStormOfInterruptsLeavesNothingBehind() throws Exception {
         AtomicInteger entered = new AtomicInteger();
         AtomicInteger left = new AtomicInteger();
         AtomicInteger interrupted = new AtomicInteger();
-        AtomicBoolean stop = new AtomicBoolean();
-        Async<Void> passing =
-                Async.start(
-                        () -> {
-                            while (!stop.get()) {
-                                lock.lock();
-                                Thread.sleep(1);
-                                lock.unlock();
-                            }
-                            return null;
-                        });
+        RedisLock endless = client.lock(name, ENDLESS);
         for (int i = 0; i < 50; i++) {
             List<Async<Void>> victims = new ArrayList<>();
             for (int j = 0; j < 4; j++) {
-                boolean inHand = j % 2 == 0;
                 victims.add(
                         Async.start(
                                 () -> {
                                     try {
-                                        if (inHand) {
-                                            Hold hold = lock.acquire(LONG);
+                                        for (;;) {
+                                            endless.lockInterruptibly();
                                             entered.incrementAndGet();
-                                            hold.release();
-                                        } else {
-                                            lock.lockInterruptibly();
-                                            entered.incrementAndGet();
-                                            lock.unlock();
+                                            endless.unlock();
+                                            left.incrementAndGet();
                                         }
-                                        left.incrementAndGet();
                                     } catch (InterruptedException e) {
                                         interrupted.incrementAndGet();
-                                        assertEquals(0, lock.getHoldCount());
+                                        assertEquals(0, endless.getHoldCount());
                                     }
                                     return null;
                                 }));
@@ -176,11 +207,8 @@ final class InterruptTest extends RedisTest {
                 victim.get();
             }
         }
-        stop.set(true);
-        passing.get();
-        assertEquals(200, left.get() + interrupted.get());
+        assertEquals(200, interrupted.get());
         assertEquals(entered.get(), left.get());
-        assertTrue(interrupted.get() > 0, "none was interrupted");
         assertEquals(0, queued());
         assertFalse(redis.exists(name));
     }
@@ -190,7 +218,7 @@ final class InterruptTest extends RedisTest {
         try (RedisServer server = RedisServer.start();
                 Jedis admin = server.look();
                 HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
-            RedisLock there = other.lock(name);
+            RedisLock there = other.lock(name, ENDLESS);
             there.inspect();
             admin.clientPause(300);
             Async<Object> waiting =

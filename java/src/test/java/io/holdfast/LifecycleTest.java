@@ -87,7 +87,7 @@ final class LifecycleTest extends RedisTest {
         assertFalse(redis.exists(name));
     }
 
-    @RepeatedTest(20)
+    @RepeatedTest(50)
     void aClientMayBeClosedUnderAnyCall() throws Exception {
         HoldfastClient racing = Holdfast.connect(url());
         CountDownLatch started = new CountDownLatch(6);

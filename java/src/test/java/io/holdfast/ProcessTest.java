@@ -36,7 +36,7 @@ final class ProcessTest extends RedisTest {
     void tenThousandVirtualThreadsWaitOnTwoCarriersAndAllAreServed() throws Exception {
         int java = Runtime.version().feature();
         Assumptions.assumeTrue(
-                java >= 21, "Java " + java + " has no virtual threads: run the tests on 21 or newer");
+                java >= 21, "no virtual threads in Java " + java + ": it takes 21 or newer");
         Jvm.Run run =
                 Jvm.run(
                         List.of(

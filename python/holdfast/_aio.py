@@ -1,0 +1,459 @@
+"""The same for asyncio: no thread waits, and no event loop is blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Generator
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, final
+
+from . import _holdfast, _native
+from ._arguments import duration, encoded, patience
+from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
+from ._hold import BaseHold, BaseLost, excuse
+from ._lock import Lock, LockInfo, kept, loose
+
+if TYPE_CHECKING:
+    from ._client import Client
+    from ._notices import Call, Notices
+
+_TOLD = {
+    _holdfast.HF_ELOST: "the hold was lost before",
+    _holdfast.HF_EUNKNOWN: "the answer was lost",
+    _holdfast.HF_ECANCELED: "the client was closed",
+    _holdfast.HF_ECLOSED: "the client was closed",
+    _holdfast.HF_ECONNECT: "the server cannot be reached",
+}
+
+
+def _task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("no running task")
+    return task
+
+
+def _failure(lock: Lock, what: str, status: int) -> Exception:
+    told = _TOLD.get(status) or _holdfast.hf_status_name(status)
+    return error(status, f"lock {lock.name!r} was not {what}: {told}")
+
+
+@final
+class AsyncClient:
+    """A client for tasks; Client.aio is it. It opens and closes with its Client."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: Client) -> None:
+        """Only Client.aio makes it."""
+        self._client = client
+
+    def lock(
+        self,
+        name: str | bytes,
+        lease: float | EllipsisType | None = ...,
+        renew: bool | None = None,
+        reentrant: bool = True,
+        owner: str | bytes | None = None,
+        max_hold: float | None = None,
+        heal: bool = False,
+        on_lost: Callable[[AsyncHold], object] | None = None,
+        raise_on_lost: bool = True,
+    ) -> AsyncLock:
+        """Make an AsyncLock for a name. Sends nothing.
+
+        As Client.lock(), but the owner is the task, and on_lost is called in the task's event
+        loop.
+        """
+        lock = self._client.lock(
+            name,
+            lease=lease,
+            renew=renew,
+            reentrant=reentrant,
+            owner=owner,
+            max_hold=max_hold,
+            heal=heal,
+            raise_on_lost=raise_on_lost,
+        )
+        return AsyncLock(lock, reentrant, on_lost)
+
+
+@final
+class AsyncLock:
+    """A name to lock, for tasks; AsyncClient.lock() makes it.
+
+        async with lock as hold: ...            # waits for ever
+
+        if await lock.acquire(timeout=5):
+            try: ...
+            finally: await lock.release()
+
+        async with lock.hold(timeout=5, cancel_on_lost=True) as hold: ...
+
+    The owner is the current task, or the `owner` given here or in a call. Any number of tasks
+    may wait on one thread. A wait that is cancelled leaves nothing behind, and a lock that it won
+    all the same is released before the cancellation goes on. Event loops in several threads may
+    share it.
+    """
+
+    __slots__ = ("__weakref__", "_lock", "_on_lost", "_reentrant", "_tasks")
+
+    def __init__(
+        self, lock: Lock, reentrant: bool, on_lost: Callable[[AsyncHold], object] | None
+    ) -> None:
+        """Only AsyncClient.lock() makes locks."""
+        self._lock = lock
+        self._reentrant = reentrant
+        self._on_lost = on_lost
+        # The tasks that acquired through this lock, and who they are as owners.
+        self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
+
+    @property
+    def name(self) -> str | bytes:
+        """As given."""
+        return self._lock.name
+
+    @property
+    def owner(self) -> str | bytes | None:
+        """As given; None: the task."""
+        return self._lock.owner
+
+    def _notices(self) -> Notices:
+        return self._lock._client._notices_here()
+
+    def _by_task(self, owner: str | bytes | None) -> bool:
+        return owner is None and self._lock.owner is None and self._reentrant
+
+    def _who(self, owner: str | bytes | None) -> bytes | None:
+        if self._by_task(owner):
+            return self._notices().owner(_task())
+        return None if owner is None else encoded("owner", owner)
+
+    async def _acquire(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _native.hf_acquire_options,
+        on_lost: Callable[[AsyncHold], object] | None = None,
+        quiet: bool | None = None,
+    ) -> AsyncHold:
+        lock, who, notices = self._lock, self._who(owner), self._notices()
+        number, call = notices.start(
+            lambda number: lock._call(
+                _holdfast.hf_lock_acquire_start, who, milliseconds, options.this, number
+            )
+        )
+        try:
+            status, handle = await call.wait()
+        except asyncio.CancelledError:
+            notices.cancel(number)
+            _, handle = await call.insist()
+            if handle is not None:  # won just before
+                await _release(notices, handle).insist()
+            raise
+        except BaseException:  # the task is thrown away with its loop
+            notices.abandon(number, call)
+            raise
+        if handle is None:
+            if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
+                raise LockTimeout(f"{lock.name!r} was held by others for {milliseconds / 1000} s")
+            raise _failure(lock, "acquired", status)
+        if options is kept and who is not None and self._by_task(owner):
+            self._tasks[who] = weakref.ref(_task())
+        hold = AsyncHold(lock, handle, options is loose, lock._quiet if quiet is None else quiet)
+        on_lost = on_lost or self._on_lost
+        if on_lost is not None:
+            hold._tell(on_lost)
+        return hold
+
+    async def acquire(
+        self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
+    ) -> bool:
+        """Acquire; release() as often.
+
+        blocking  False tries once.
+        timeout   Seconds; -1 waits without limit.
+        owner     Who acquires, in place of the lock's own or the task; then release(owner=...)
+                  too. Equal owners are one owner everywhere: "worker" on ten hosts excludes
+                  nothing.
+
+        Answers True when held, False when others kept it. Raises ValueError, OverflowError and
+        TypeError for wrong arguments, LockUnknown if the answer was lost (do not enter),
+        ConnectError and its like, and ClosedError.
+        """
+        try:
+            await self._acquire(patience(blocking, timeout), owner, kept)
+        except LockTimeout:
+            return False
+        return True
+
+    async def release(self, *, owner: str | bytes | None = None) -> None:
+        """Release what the task acquired last, with acquire() or `async with`.
+
+        What a task acquired through this very lock and left, because it has ended, any task may
+        release: asyncio.wait_for() runs acquire() in a task of its own before Python 3.12.
+
+        owner  As given to acquire().
+
+        Raises LockNotOwnedError, a RuntimeError, if the task does not hold it: then nothing was
+        changed. Else as AsyncHold.release().
+        """
+        who, handle = self._current(self._who(owner), self._by_task(owner))
+        call = _release(self._notices(), handle)
+        self._lock._client._forget(_holdfast.hf_hold_number(handle))
+        if who in self._tasks and not self.count(owner=who):
+            del self._tasks[who]
+        await _released(self._lock, call)
+
+    def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
+        got: list[_holdfast.Hold] = []
+        try:
+            self._lock._call(_holdfast.hf_lock_current_as, who, got)
+        except LockNotOwnedError:
+            if not by_task:
+                raise
+            self._tasks.pop(who or b"", None)
+            for owner, task in reversed(list(self._tasks.items())):
+                ended = task()
+                if ended is None or ended.done():
+                    return self._current(owner, True)
+            raise
+        return who, got[0]
+
+    async def __aenter__(self) -> AsyncHold:
+        """Acquire, waiting without limit."""
+        return await self._acquire(_holdfast.HF_FOREVER, None, kept)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
+        try:
+            await self.release()
+        except LockError as failed:
+            excuse(failed, raised, self._lock._quiet)
+
+    def hold(
+        self,
+        timeout: float | None = None,
+        *,
+        owner: str | bytes | None = None,
+        on_lost: Callable[[AsyncHold], object] | None = None,
+        raise_on_lost: bool | None = None,
+        cancel_on_lost: bool = False,
+    ) -> Holding:
+        """Acquire, and give the hold into the caller's hands; any task may release it.
+
+        To be awaited, or better entered with `async with`, which releases.
+
+        timeout         Seconds; 0 tries once; None or -1 waits without limit.
+        owner           Who acquires, in place of the lock's own or the task. Equal owners are
+                        one owner everywhere: "worker" on ten hosts excludes nothing.
+        on_lost         Called in the event loop with the AsyncHold if it is lost, in place of
+                        the lock's own.
+        raise_on_lost   False: leaving a `with` block does not raise LockLost. By default as the
+                        lock has it.
+        cancel_on_lost  Cancel the body of the `async with` when the hold is lost. LockLost comes
+                        out of it, or nothing without raise_on_lost.
+
+        Raises LockTimeout, a TimeoutError, if others kept it; else as acquire().
+        """
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        quiet = self._lock._quiet if raise_on_lost is None else not raise_on_lost
+        on_lost = on_lost or self._on_lost
+        return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost)
+
+    def count(self, *, owner: str | bytes | None = None) -> int:
+        """Say how often release() would succeed for this task. Asks nobody."""
+        return _holdfast.hf_lock_count_as(self._lock._handle, self._who(owner))
+
+    def owned(self, *, owner: str | bytes | None = None) -> bool:
+        """Say whether release() would succeed for this task. Asks nobody."""
+        return self.count(owner=owner) > 0
+
+    async def locked(self) -> bool:
+        """Ask the server whether anybody holds it; in a thread of the event loop's."""
+        return await asyncio.to_thread(self._lock.locked)
+
+    async def inspect(self) -> LockInfo:
+        """Look at the lock, as Lock.inspect(); in a thread of the event loop's."""
+        return await asyncio.to_thread(self._lock.inspect)
+
+    async def force_release(self, fence: int, *, foreign: bool = False) -> None:
+        """Take the lock away, as Lock.force_release(); in a thread of the event loop's."""
+        await asyncio.to_thread(self._lock.force_release, fence, foreign=foreign)
+
+    def __repr__(self) -> str:
+        """Say the name and the owner. Asks nobody."""
+        return (
+            f"<holdfast.AsyncLock object name={self.name!r} owner={self.owner!r} at {id(self):#x}>"
+        )
+
+
+def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
+    _, call = notices.start(lambda number: _holdfast.hf_hold_release_start(handle, number))
+    return call
+
+
+async def _released(lock: Lock, call: Call) -> None:
+    status, _ = await call.wait()
+    lock._client._look()
+    if status != _holdfast.HF_OK:
+        raise _failure(lock, "released", status)
+
+
+@final
+class AsyncLost(BaseLost):
+    """Whether a hold was lost, and why; to be asked and waited for as an asyncio.Event is."""
+
+    __slots__ = ()
+
+    async def wait(self) -> bool:
+        """Wait until the hold is lost; False: until it was released, or its client closed."""
+        hold = self._hold
+        if hold.valid:
+            await hold._notices().waited(lambda: not hold.valid)
+        return self.is_set()
+
+
+@final
+class AsyncHold(BaseHold):
+    """One successful acquire of an AsyncLock; an async context manager, which releases.
+
+    One that is dropped is not released: it ends with its lease. Those from AsyncLock.hold() then
+    warn, with ResourceWarning.
+    """
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> AsyncLost:
+        """Was it lost? Like an asyncio.Event, with a `cause`."""
+        return AsyncLost(self)
+
+    def _tell(self, lost: Callable[[AsyncHold], object]) -> None:
+        """Have it called in this event loop if the hold is lost."""
+        loop = asyncio.get_running_loop()
+        self._notices().attend(loop)
+
+        def tell(hold: AsyncHold) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lost, hold)
+
+        self._watch(tell)
+
+    async def release(self) -> None:
+        """Release the hold. One round trip; it goes on if this is cancelled.
+
+        Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
+        LockUnknown if the answer was lost, ConnectError and its like if the server was not
+        reached; in all of these it ends with its lease at the latest.
+        """
+        self._unwatch()
+        await _released(self._lock, _release(self._notices(), self._handle))
+
+    async def renew(self) -> None:
+        """Make the hold last its lease again, as Hold.renew(); in a thread of the loop's."""
+        await asyncio.to_thread(_holdfast.hf_hold_renew, self._handle)
+
+    async def extend(self, seconds: float | None, replace: bool = False) -> None:
+        """Make the hold last longer, as Hold.extend(); in a thread of the loop's."""
+        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+        await asyncio.to_thread(_holdfast.hf_hold_extend, self._handle, lasting, bool(replace))
+
+    async def check(self) -> None:
+        """Ask the server whether the hold still stands; in a thread of the loop's."""
+        await asyncio.to_thread(_holdfast.hf_hold_check, self._handle)
+
+    async def __aenter__(self) -> AsyncHold:
+        """Give the hold itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release it, unless the body did. Raises LockLost if it was lost."""
+        if self.state != "released":
+            try:
+                await self.release()
+            except LockError as failed:
+                excuse(failed, raised, self._quiet)
+
+
+@final
+class Holding(Awaitable["AsyncHold"]):
+    """What AsyncLock.hold() gives: to be awaited, or entered with `async with`."""
+
+    def __init__(
+        self,
+        lock: AsyncLock,
+        milliseconds: int,
+        owner: str | bytes | None,
+        on_lost: Callable[[AsyncHold], object] | None,
+        quiet: bool,
+        cancel: bool,
+    ) -> None:
+        """Only AsyncLock.hold() makes it."""
+        self._lock = lock
+        self._arguments = milliseconds, owner
+        self._on_lost = on_lost
+        self._quiet = quiet
+        self._cancel = cancel
+        self._task: asyncio.Task[object] | None = None
+        self._canceled = False
+        self._cancelling = 0
+
+    async def _acquire(self, on_lost: Callable[[AsyncHold], object] | None) -> AsyncHold:
+        return await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
+
+    def __await__(self) -> Generator[object, None, AsyncHold]:
+        """Acquire."""
+        return self._acquire(self._on_lost).__await__()
+
+    async def __aenter__(self) -> AsyncHold:
+        """Acquire."""
+        self._hold = await self._acquire(self._lost if self._cancel else self._on_lost)
+        self._task = _task()
+        if sys.version_info >= (3, 11):
+            self._cancelling = self._task.cancelling()
+        if self._canceled:
+            self._task.cancel()
+        return self._hold
+
+    def _lost(self, hold: AsyncHold) -> None:
+        try:
+            if self._on_lost is not None:
+                self._on_lost(hold)
+        finally:
+            self._canceled = True
+            if self._task is not None:
+                self._task.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Release it, unless the body did. Raises LockLost if it was lost."""
+        task, self._task = self._task, None  # not to be cancelled any more
+        ours = self._canceled and task is not None
+        if ours and task is not None and sys.version_info >= (3, 11):
+            ours = task.uncancel() <= self._cancelling  # else somebody else wants it cancelled too
+        if not (ours and kind is asyncio.CancelledError):
+            await self._hold.__aexit__(kind, raised, trace)
+            return False
+        try:
+            await self._hold.__aexit__(None, None, None)
+        except LockLost as lost:
+            raise lost from None
+        return True

@@ -1,0 +1,1 @@
+"""Locks of Holdfast with the faces of other libraries' locks."""

@@ -1,0 +1,500 @@
+/* Without blocking: what was started ends with one completion, and leaves
+ * nothing behind that its completion does not tell of. */
+#include "faults.h"
+
+static hf_client *client, *other;
+static hf_lock *lock, *theirs; /* both k: of client, of other */
+
+static int set_up(void **state) {
+    int result = begin_fault(state);
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = 1000, .command_timeout_ms = 500};
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_OK);
+    other = open_client();
+    lock = must_lock(client, "k", NULL);
+    theirs = must_lock(other, "k", NULL);
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+    return 0;
+}
+
+static hf_hold *held(hf_lock *of) {
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(of, 0, &hold), HF_OK);
+    return hold;
+}
+
+/* ----------------------------------------------------------- Completions */
+
+static hf_completion told(int64_t within_ms) {
+    hf_completion completion = {.size = sizeof completion};
+    int64_t until = now_ms() + within_ms;
+    do {
+        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
+        int64_t left = until - now_ms();
+        assert_true(fd.fd >= 0);
+        poll(&fd, 1, left > 0 ? (int)left : 0);
+        assert_status(hf_client_next(client, &completion), HF_OK);
+    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    assert_int_equal(completion.size, sizeof completion);
+    return completion;
+}
+
+/* The next completion is of this operation, and says this. */
+static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
+    hf_completion completion = told(within_ms);
+    assert_int_equal(completion.kind, HF_ACQUIRED);
+    assert_int_equal(completion.op, op);
+    if (completion.status != status)
+        fail_msg("operation %lld came to %s, not %s", (long long)op,
+                 hf_status_name(completion.status), hf_status_name(status));
+    assert_int_equal(completion.hold != NULL, status == HF_OK);
+    assert_int_equal(completion.hold_number, hf_hold_number(completion.hold));
+    return completion.hold;
+}
+
+static void told_released(int64_t op, hf_status status, int64_t within_ms) {
+    hf_completion completion = told(within_ms);
+    assert_int_equal(completion.kind, HF_RELEASE);
+    assert_int_equal(completion.op, op);
+    assert_int_equal(completion.status, status);
+    assert_null(completion.hold);
+}
+
+static void told_nothing(void) { assert_int_equal(told(0).kind, HF_NOTHING); }
+
+static void start(int64_t timeout_ms, int64_t op) {
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, timeout_ms, NULL, op), HF_OK);
+}
+
+static int threads_of_this_process(void) {
+    char line[128];
+    int count = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    assert_non_null(status);
+    while (fgets(line, sizeof line, status) != NULL)
+        sscanf(line, "Threads: %d", &count);
+    fclose(status);
+    return count;
+}
+
+/* ----------------------------------------------------------- In order */
+
+static void test_500_started_acquires_are_served_in_order_on_one_thread(void **state) {
+    enum { OPS = 500 };
+    (void)state;
+    hf_hold *hold = held(theirs);
+    int threads = threads_of_this_process();
+    for (int i = 1; i <= OPS; i++)
+        start(60000, i);
+    assert_soon(queued("k") == OPS);
+    assert_int_equal(threads_of_this_process(), threads + 1);
+    TELL("CONFIG RESETSTAT");
+    give_back(hold, HF_OK);
+    int64_t fence = 0;
+    int acquired = 0, released = 0;
+    while (released < OPS) {
+        hf_completion completion = told(5000);
+        assert_int_equal(completion.status, HF_OK);
+        if (completion.kind == HF_ACQUIRED) {
+            assert_int_equal(completion.op, ++acquired);
+            assert_true(hf_hold_fence(completion.hold) > fence);
+            fence = hf_hold_fence(completion.hold);
+            assert_status(hf_hold_release_start(completion.hold, OPS + acquired), HF_OK);
+            hf_hold_close(completion.hold);
+        } else {
+            assert_int_equal(completion.kind, HF_RELEASE);
+            assert_int_equal(completion.op, OPS + ++released);
+        }
+    }
+    /* A release each; and the lock looked after. */
+    assert_in_range(scripts_run(), OPS + 1, OPS + 1 + 10);
+    told_nothing();
+    assert_nothing_left();
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+}
+
+/* C11 */
+static void test_two_acquires_that_one_thread_started_exclude_each_other(void **state) {
+    (void)state;
+    start(5000, 1);
+    hf_hold *first = told_acquired(1, HF_OK, 2000), *nested;
+    start(0, 2);
+    told_acquired(2, HF_EBUSY, 2000);
+    start(50, 3);
+    told_acquired(3, HF_ETIMEOUT, 2000);
+    assert_status(hf_lock_acquire(lock, 0, &nested), HF_EBUSY); /* nor does its thread own it */
+    start(5000, 4);
+    assert_soon(queued("k") == 1);
+    told_nothing();
+    give_back(first, HF_OK);
+    give_back(told_acquired(4, HF_OK, 2000), HF_OK);
+}
+
+static void test_started_acquires_of_one_owner_nest(void **state) {
+    (void)state;
+    assert_status(hf_lock_acquire_start(lock, "ann", 3, 0, NULL, 1), HF_OK);
+    hf_hold *first = told_acquired(1, HF_OK, 2000);
+    assert_status(hf_lock_acquire_start(lock, "ann", 3, 1000, NULL, 2), HF_OK);
+    hf_hold *second = told_acquired(2, HF_OK, 2000);
+    assert_int_equal(hf_hold_fence(first), hf_hold_fence(second));
+    give_back(first, HF_OK);
+    give_back(second, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+}
+
+static void test_an_acquire_of_one_lock_does_not_wait_for_another_lock(void **state) {
+    (void)state;
+    hf_lock *free_lock = must_lock(client, "free", NULL);
+    hf_hold *hold = held(theirs);
+    start(5000, 1);
+    assert_soon(queued("k") == 1);
+    assert_status(hf_lock_acquire_start(free_lock, NULL, 0, 5000, NULL, 2), HF_OK);
+    give_back(told_acquired(2, HF_OK, 1000), HF_OK);
+    give_back(hold, HF_OK);
+    give_back(told_acquired(1, HF_OK, 1000), HF_OK);
+    hf_lock_close(free_lock);
+}
+
+/* -------------------------------------------------------------- Timeouts */
+
+static void test_a_started_try_takes_what_is_free_and_is_busy_else(void **state) {
+    (void)state;
+    start(0, 1);
+    hf_hold *mine = told_acquired(1, HF_OK, 2000);
+    give_back(mine, HF_OK);
+    hf_hold *hold = held(theirs);
+    for (int i = 2; i < 20; i++)
+        start(0, i);
+    for (int i = 2; i < 20; i++)
+        told_acquired(i, HF_EBUSY, 2000);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_nothing_left();
+}
+
+static void test_a_started_acquire_that_times_out_leaves_nothing_behind(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= 40; i++)
+        start(i, i); /* some before they have a place */
+    for (int i = 1; i <= 40; i++) {
+        hf_completion completion = told(2000);
+        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.status, HF_ETIMEOUT);
+    }
+    assert_int_equal(queued("k"), 0);
+    told_nothing();
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_nothing_left();
+}
+
+static void test_a_started_timeout_that_races_the_release_leaves_nothing_behind(void **state) {
+    (void)state;
+    int won = 0;
+    for (int i = 1; i <= 200 / SLOW; i++) {
+        hf_hold *hold = held(theirs);
+        int64_t since = now_ms();
+        start(8, i);
+        while (now_ms() < since + 8)
+            ;
+        nanosleep(&(struct timespec){.tv_nsec = i % 10 * 50000}, NULL);
+        give_back(hold, HF_OK);
+        hf_completion completion = told(2000);
+        assert_int_equal(completion.op, i);
+        if (completion.status == HF_OK) {
+            won++;
+            give_back(completion.hold, HF_OK);
+        } else {
+            assert_int_equal(completion.status, HF_ETIMEOUT);
+        }
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    }
+    print_message("%d times the lock was faster\n", won);
+}
+
+/* ---------------------------------------------------------------- Cancel */
+
+static void test_a_cancelled_acquire_leaves_nothing_behind(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= 30; i++)
+        start(HF_FOREVER, i);
+    assert_soon(queued("k") == 30);
+    for (int i = 1; i <= 30; i += 2)
+        assert_status(hf_op_cancel(client, i), HF_OK);
+    for (int i = 1; i <= 30; i += 2)
+        told_acquired(i, HF_ECANCELED, 2000);
+    assert_int_equal(queued("k"), 15);
+    assert_status(hf_op_cancel(client, 1), HF_ENOTHELD);
+    give_back(hold, HF_OK);
+    for (int i = 2; i <= 30; i += 2)
+        give_back(told_acquired(i, HF_OK, 2000), HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_nothing_left();
+}
+
+static void test_a_cancel_that_races_the_grant_leaves_nothing_behind(void **state) {
+    (void)state;
+    int won = 0, rounds = 400 / SLOW;
+    for (int i = 1; i <= rounds; i++) {
+        hf_hold *hold = held(theirs);
+        start(i % 2 ? HF_FOREVER : 60000, i);
+        if (i % 4 > 0) /* else while it asks for its place */
+            assert_soon(queued("k") == 1);
+        assert_status(hf_hold_release(hold), HF_OK);
+        if (i % 3 > 0)
+            nanosleep(&(struct timespec){.tv_nsec = i % 16 * 10000}, NULL);
+        hf_status status = hf_op_cancel(client, i);
+        assert_true(status == HF_OK || status == HF_ENOTHELD);
+        hf_completion completion = told(2000);
+        assert_int_equal(completion.op, i);
+        if (completion.status == HF_OK) {
+            won++;
+            assert_int_equal(hf_hold_state(completion.hold), HF_HELD);
+            give_back(completion.hold, HF_OK);
+        } else {
+            assert_int_equal(completion.status, HF_ECANCELED);
+            assert_int_equal(status, HF_OK);
+        }
+        told_nothing();
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+        hf_hold_close(hold);
+    }
+    print_message("%d of %d times the grant was faster\n", won, rounds);
+}
+
+static void test_what_is_cancelled_at_once_was_never_there(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= 100; i++) {
+        start(60000, i);
+        assert_status(hf_op_cancel(client, i), HF_OK);
+    }
+    for (int i = 1; i <= 100; i++) {
+        hf_completion completion = told(2000);
+        assert_int_equal(completion.status, HF_ECANCELED);
+    }
+    assert_soon(queued("k") == 0);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    told_nothing();
+}
+
+/* --------------------------------------------------------------- Release */
+
+static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_release_start(hold, 7), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_remaining_ms(hold), 0);
+    assert_status(hf_hold_release_start(hold, 8), HF_ENOTHELD);
+    assert_status(hf_hold_release(hold), HF_ENOTHELD);
+    told_released(7, HF_OK, 2000);
+    told_nothing();
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    hf_hold_close(hold);
+
+    hold = held(lock); /* and one that somebody has broken */
+    TELL("DEL k");
+    assert_status(hf_hold_release_start(hold, 9), HF_OK);
+    told_released(9, HF_ELOST, 2000);
+    hf_hold_close(hold);
+}
+
+/* ------------------------------------------------------- Arguments, HF_KEEP */
+
+static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
+    (void)state;
+    hf_completion small = {.size = 0};
+    hf_hold *hold = held(lock);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 0), HF_EINVAL);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, -1), HF_EINVAL);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, -2, NULL, 1), HF_EINVAL);
+    assert_status(hf_lock_acquire_start(lock, "a", 0, 0, NULL, 1), HF_EINVAL);
+    assert_status(hf_lock_acquire_start(NULL, NULL, 0, 0, NULL, 1), HF_EINVAL);
+    assert_status(hf_hold_release_start(hold, 0), HF_EINVAL);
+    assert_status(hf_hold_release_start(hold, -1), HF_EINVAL);
+    assert_status(hf_hold_release_start(NULL, 1), HF_EINVAL);
+    assert_status(hf_op_cancel(client, 0), HF_ENOTHELD);
+    assert_status(hf_op_cancel(client, 99), HF_ENOTHELD);
+    assert_status(hf_op_cancel(NULL, 1), HF_EINVAL);
+    assert_status(hf_client_next(client, NULL), HF_EINVAL);
+    assert_status(hf_client_next(client, &small), HF_EINVAL);
+    assert_int_equal(hf_client_fd(NULL), -1);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    told_nothing();
+    give_back(hold, HF_OK);
+}
+
+static void test_keep_leaves_a_started_hold_with_the_client_too(void **state) {
+    (void)state;
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    for (int released = 0; released < 2; released++) {
+        assert_status(hf_lock_acquire_start(lock, "ann", 3, 1000, &keep, 1), HF_OK);
+        hf_hold *hold = told_acquired(1, HF_OK, 2000);
+        assert_int_equal(hf_lock_count_as(lock, "ann", 3), 1);
+        if (released == 0) {
+            assert_status(hf_hold_release(hold), HF_OK);
+            assert_status(hf_lock_release_as(lock, "ann", 3), HF_ENOTHELD);
+        } else {
+            assert_status(hf_lock_release_as(lock, "ann", 3), HF_OK);
+            assert_status(hf_hold_release(hold), HF_ENOTHELD);
+        }
+        hf_hold_close(hold);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+    /* And it waited for one. */
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, "ann", 3, 5000, &keep, 2), HF_OK);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    hf_hold_close(told_acquired(2, HF_OK, 2000));
+    assert_int_equal(hf_lock_count_as(lock, "ann", 3), 1); /* the handle was not all */
+    assert_status(hf_lock_release_as(lock, "ann", 3), HF_OK);
+}
+
+static void test_a_started_acquire_renews_loses_and_heals_like_any(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 400, .heal = HF_ON};
+    hf_lock *brief = must_lock(client, "k", &options);
+    hf_acquire_options renewed = {.size = sizeof renewed, .renew = HF_ON};
+    TELL("SET k theirs");
+    assert_status(hf_lock_acquire_start(brief, NULL, 0, 5000, &renewed, 1), HF_OK);
+    hf_hold *hold = told_acquired(1, HF_OK, 400 + 300);
+    sleep_ms(1000);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    TELL("DEL k");
+    hf_completion loss = told(300);
+    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.hold_number, hf_hold_number(hold));
+    assert_int_equal(loss.cause, HF_CAUSE_GONE);
+    give_back(hold, HF_ELOST);
+    hf_lock_close(brief);
+}
+
+/* ------------------------------------------------------ Close and trouble */
+
+/* The lock's handle keeps the client's memory, so that its reader can end. */
+static void test_closing_ends_every_operation_with_its_completion(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= 20; i++)
+        start(HF_FOREVER, i);
+    assert_soon(queued("k") == 20);
+    hf_client *closed = client;
+    hf_client_close(client);
+    hf_completion completion = {.size = sizeof completion};
+    bool seen[21] = {false};
+    for (int i = 1; i <= 20; i++) {
+        assert_status(hf_client_next(closed, &completion), HF_OK);
+        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.status, HF_ECANCELED);
+        assert_in_range(completion.op, 1, 20);
+        assert_false(seen[completion.op]);
+        seen[completion.op] = true;
+    }
+    completion.size = sizeof completion;
+    assert_status(hf_client_next(closed, &completion), HF_ECLOSED);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_ECLOSED);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    hf_lock_close(lock);
+    client = open_client();
+    lock = must_lock(client, "k", NULL);
+    assert_nothing_left();
+}
+
+/* Started, and the client closes in the middle of whatever that is. */
+static void test_a_close_that_races_what_was_started_leaves_nothing_behind(void **state) {
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        hf_hold *hold = i % 3 > 0 ? held(theirs) : NULL;
+        for (int j = 1; j <= 5; j++)
+            start(i % 2 ? HF_FOREVER : 5, j);
+        nanosleep(&(struct timespec){.tv_nsec = i * 20000}, NULL);
+        if (i % 3 == 1)
+            assert_status(hf_hold_release(hold), HF_OK);
+        hf_client *closed = client;
+        hf_client_close(client);
+        if (i % 3 == 2)
+            assert_status(hf_hold_release(hold), HF_OK);
+        hf_hold_close(hold);
+        for (int j = 0; j < 5; j++) {
+            hf_completion completion = {.size = sizeof completion};
+            assert_status(hf_client_next(closed, &completion), HF_OK);
+            assert_int_equal(completion.kind, HF_ACQUIRED);
+            hf_hold_close(completion.hold);
+        }
+        hf_lock_close(lock);
+        client = open_client();
+        lock = must_lock(client, "k", NULL);
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    }
+}
+
+static void test_every_operation_ends_when_the_server_does_not_answer(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock);
+    start(0, 1); /* so that all is connected */
+    told_acquired(1, HF_EBUSY, 2000);
+    kill(the_server, SIGSTOP);
+    int64_t since = now_ms();
+    bool seen[7] = {false};
+    assert_status(hf_hold_release_start(hold, 6), HF_OK);
+    start(0, 2);
+    start(300, 3);
+    start(60000, 4);
+    start(60000, 5);
+    assert_status(hf_op_cancel(client, 5), HF_OK);
+    for (int i = 0; i < 4; i++) {
+        hf_completion completion = told(5000);
+        assert_true(completion.op >= 2 && completion.op <= 6 && completion.op != 4);
+        assert_false(seen[completion.op]);
+        seen[completion.op] = true;
+        assert_true(completion.status != HF_OK && completion.status != HF_EBUSY);
+        assert_null(completion.hold);
+    }
+    print_message("the last after %lld ms\n", (long long)(now_ms() - since));
+    assert_in_range(now_ms() - since, 0, 3000);
+    kill(the_server, SIGCONT);
+    hf_hold_close(hold);
+    /* The patient one gets the lock that all the others have left. */
+    give_back(told_acquired(4, HF_OK, 10000), HF_OK);
+    assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    told_nothing();
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_500_started_acquires_are_served_in_order_on_one_thread),
+        TEST(test_two_acquires_that_one_thread_started_exclude_each_other),
+        TEST(test_started_acquires_of_one_owner_nest),
+        TEST(test_an_acquire_of_one_lock_does_not_wait_for_another_lock),
+        TEST(test_a_started_try_takes_what_is_free_and_is_busy_else),
+        TEST(test_a_started_acquire_that_times_out_leaves_nothing_behind),
+        TEST(test_a_started_timeout_that_races_the_release_leaves_nothing_behind),
+        TEST(test_a_cancelled_acquire_leaves_nothing_behind),
+        TEST(test_a_cancel_that_races_the_grant_leaves_nothing_behind),
+        TEST(test_what_is_cancelled_at_once_was_never_there),
+        TEST(test_a_started_release_ends_the_hold_at_once_and_once),
+        TEST(test_a_wrong_number_or_argument_starts_nothing),
+        TEST(test_keep_leaves_a_started_hold_with_the_client_too),
+        TEST(test_a_started_acquire_renews_loses_and_heals_like_any),
+        TEST(test_closing_ends_every_operation_with_its_completion),
+        TEST(test_a_close_that_races_what_was_started_leaves_nothing_behind),
+        TEST(test_every_operation_ends_when_the_server_does_not_answer),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,564 @@
+"""asyncio: the same behaviours, for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+import redis
+import uvloop
+
+import holdfast
+from conftest import Server, Thread, queue, until
+
+Work = Callable[[], Coroutine[Any, Any, object]]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, object]], object]:
+    """Run it in a new event loop of either kind."""
+    make = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
+
+    def run(main: Coroutine[Any, Any, object]) -> object:
+        loop = make()
+        try:
+            return loop.run_until_complete(asyncio.wait_for(main, 50))
+        finally:
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    return run
+
+
+Run = Callable[[Coroutine[Any, Any, object]], object]
+
+
+@pytest.fixture
+def lock(client: holdfast.Client, name: str) -> holdfast.AsyncLock:
+    return client.aio.lock(name)
+
+
+async def come(true: Callable[[], object]) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end, "waited too long"
+        await asyncio.sleep(0.002)
+
+
+def task(work: Awaitable[object]) -> asyncio.Task[object]:
+    return asyncio.ensure_future(work)
+
+
+def waiters(raw: redis.Redis, name: str) -> int:
+    return int(raw.zcard(queue(name)))
+
+
+# ------------------------------------------------------------- Like the others
+
+
+def test_a_free_lock_is_acquired_and_released(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        async with lock as hold:
+            assert raw.exists(name)
+            assert hold.valid
+            assert hold.fence > 0
+            assert lock.owned()
+            assert await lock.locked()
+            await hold.check()
+            await hold.renew()
+            await hold.extend(60)
+            assert hold.remaining is not None
+            assert hold.remaining > 60
+            async with lock as nested:
+                assert nested.fence == hold.fence
+                assert lock.count() == 2
+                assert (await lock.inspect()).count == 2
+        assert not raw.exists(name)
+        assert not lock.owned()
+        assert hold.state == "released"
+        assert await lock.acquire() is True
+        await lock.release()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await lock.release()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await hold.release()
+
+    run(main())
+
+
+def test_a_try_answers_at_once(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        assert await lock.acquire(blocking=False) is True  # the first of this client
+        stranger = client.aio.lock(name, owner="stranger")
+        assert await stranger.acquire(blocking=False) is False
+        assert await stranger.acquire(timeout=0) is False
+        with pytest.raises(holdfast.LockTimeout):
+            await stranger.hold(timeout=0)
+        await lock.release()
+        assert await stranger.acquire(False) is True
+        await stranger.release()
+
+    run(main())
+
+
+def test_an_acquire_times_out_in_its_time_and_leaves_nothing_behind(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis, client: holdfast.Client
+) -> None:
+    async def main() -> None:
+        with client.lock(name, owner="stranger"):
+            for _ in range(2):
+                began = time.monotonic()
+                assert await lock.acquire(timeout=0.2) is False
+                assert 0.2 <= time.monotonic() - began < 0.6
+                with pytest.raises(TimeoutError):
+                    async with lock.hold(timeout=0.01):
+                        pass
+            assert waiters(raw, name) == 0
+        assert not raw.exists(name)
+
+    run(main())
+
+
+def test_every_task_is_an_owner(run: Run, lock: holdfast.AsyncLock) -> None:
+    async def main() -> None:
+        async def another() -> None:
+            assert await lock.acquire(blocking=False) is False
+            assert not lock.owned()
+            with pytest.raises(holdfast.LockNotOwnedError):
+                await lock.release()
+
+        async with lock, lock:
+            await task(another())
+            async with lock:
+                pass
+
+    run(main())
+
+
+def test_a_thread_is_another_owner_than_its_tasks(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        async with lock:
+            assert client.lock(name).acquire(blocking=False) is False
+        with client.lock(name):
+            assert await lock.acquire(blocking=False) is False
+
+    run(main())
+
+
+def test_what_an_ended_task_holds_any_task_may_release(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        assert await task(lock.acquire()) is True
+        assert await lock.locked()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await client.aio.lock(name).release()
+        await lock.release()
+        assert not await lock.locked()
+        assert await asyncio.wait_for(lock.acquire(), 5) is True
+        await lock.release()
+        assert not lock._tasks
+
+    run(main())
+
+
+def test_without_reentrance_every_acquire_is_for_itself(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, reentrant=False)
+        assert await lock.acquire() is True
+        assert await lock.acquire(timeout=0.05) is False
+        await task(lock.release())  # any task may, as with asyncio.Lock
+        async with lock:
+            assert await lock.acquire(blocking=False) is False
+
+    run(main())
+
+
+def test_an_explicit_owner_is_one_owner_everywhere(
+    run: Run, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, owner="one")
+        async with lock:
+            assert client.lock(name).acquire(blocking=False, owner="one") is True
+            client.lock(name).release(owner="one")
+            assert await task(lock.acquire(blocking=False)) is True
+            await lock.release()
+            assert await client.aio.lock(name).acquire(owner=b"one") is True
+            await lock.release(owner="one")
+
+    run(main())
+
+
+def test_wrong_arguments_are_refused_as_by_rlock(run: Run, lock: holdfast.AsyncLock) -> None:
+    async def main() -> None:
+        for arguments in ((True, -2), (False, 1)):
+            with pytest.raises(ValueError, match="timeout"):
+                await lock.acquire(*arguments)
+        with pytest.raises(OverflowError):
+            await lock.acquire(timeout=1e300)
+        with pytest.raises(ValueError, match="owner"):
+            await lock.acquire(owner="")
+
+    run(main())
+
+
+# --------------------------------------------------------------------- Waiting
+
+
+def test_hundreds_of_tasks_wait_on_one_thread_and_come_in_order(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    count = 300
+    served: list[int] = []
+    fences: list[int] = []
+
+    async def main() -> None:
+        threads = threading.active_count()
+
+        async def work(number: int) -> None:
+            async with lock as hold:
+                served.append(number)
+                fences.append(hold.fence)
+
+        async with lock:
+            tasks = []
+            for number in range(count):
+                tasks.append(task(work(number)))
+                await asyncio.sleep(0)
+            await come(lambda: waiters(raw, name) == count)
+            assert threading.active_count() == threads
+        await asyncio.gather(*tasks)
+
+    run(main())
+    assert served == list(range(count))
+    assert fences == sorted(set(fences))
+
+
+def test_the_loop_runs_while_a_task_waits(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        ticks = 0
+        with client.lock(name):
+            waiting = task(lock.acquire(timeout=0.3))
+            while not waiting.done():
+                ticks += 1
+                await asyncio.sleep(0.001)
+            assert await waiting is False
+        assert ticks > 30
+
+    run(main())
+
+
+def test_loops_of_several_threads_share_a_lock(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    inside = 0
+
+    async def work() -> None:
+        nonlocal inside
+        for _ in range(20):
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0)
+                inside -= 1
+
+    async def main() -> None:
+        await asyncio.gather(*[work() for _ in range(5)])
+
+    for thread in [Thread(lambda: run(main())) for _ in range(4)]:
+        thread.finish()
+    assert not raw.exists(name)
+
+
+def test_one_loop_after_another_uses_a_lock(run: Run, lock: holdfast.AsyncLock) -> None:
+    async def main() -> None:
+        async with lock:
+            assert await task(lock.acquire(timeout=0.01)) is False
+
+    for _ in range(5):
+        run(main())
+
+
+# ----------------------------------------------------------------- Cancelling
+
+
+def test_a_cancelled_wait_leaves_nothing_behind(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        with client.lock(name):
+            waiting = task(lock.acquire())
+            await come(lambda: waiters(raw, name) == 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert waiters(raw, name) == 0
+            early = task(lock.acquire())
+            early.cancel()  # before it began
+            with pytest.raises(asyncio.CancelledError):
+                await early
+            with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+                await asyncio.wait_for(lock.acquire(), 0.02)
+            assert waiters(raw, name) == 0
+        assert not raw.exists(name)
+        assert not lock._lock._client._notices_here()._calls
+
+    run(main())
+
+
+def test_a_cancel_that_races_the_grant_loses_no_lock(
+    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    """Whoever says that it was cancelled holds nothing, and who does not holds the lock."""
+    won = 0
+
+    async def main() -> None:
+        nonlocal won
+        holder = client.aio.lock(name, owner="holder")
+        for _ in range(200):
+            await holder.acquire()
+            waiting = task(lock.acquire())
+            await asyncio.sleep(random.choice([0, 0.001, 0.003]))
+            releasing = task(holder.release())
+            for _ in range(random.randrange(4)):
+                await asyncio.sleep(0)
+            await asyncio.sleep(random.uniform(0, 0.001))
+            waiting.cancel()
+            try:
+                assert await waiting is True
+            except asyncio.CancelledError:
+                pass
+            else:
+                won += 1
+                await lock.release()
+            await releasing
+            assert not await lock.locked()
+            assert waiters(raw, name) == 0
+
+    run(main())
+    assert 0 < won < 200  # else nothing was tried
+    assert not lock._tasks
+
+
+def test_cancels_among_many_waiters_leave_the_others_their_turns(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    served: list[int] = []
+
+    async def work(number: int) -> None:
+        async with lock:
+            served.append(number)
+            await asyncio.sleep(0.0005)
+
+    async def main() -> None:
+        async with lock:
+            tasks = []
+            for number in range(200):
+                tasks.append(task(work(number)))
+                await asyncio.sleep(0)
+            await come(lambda: waiters(raw, name) == 200)
+        for one in random.sample(tasks, 100):
+            one.cancel()
+            await asyncio.sleep(0.0005)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        canceled = [isinstance(end, asyncio.CancelledError) for end in ended]
+        assert all(end is None or isinstance(end, asyncio.CancelledError) for end in ended)
+        assert {n for n in range(200) if not canceled[n]} <= set(served)
+
+    run(main())
+    assert served == sorted(served)
+    assert waiters(raw, name) == 0
+    assert not raw.exists(name)
+
+
+def test_a_cancel_during_the_release_does_not_keep_the_lock(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        for turns in range(6):
+            leave = asyncio.Event()
+            leaving = task(body(leave))
+            await come(lambda: raw.exists(name))
+            leave.set()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            leaving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leaving
+            await come(lambda: not raw.exists(name))
+
+    async def body(leave: asyncio.Event) -> None:
+        async with lock:
+            await leave.wait()
+
+    run(main())
+
+
+def test_a_wait_whose_loop_was_closed_is_given_up_by_the_next_loop(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        kept.append(task(client.aio.lock(name).acquire()))
+        await come(lambda: waiters(raw, name) == 1)
+
+    kept: list[asyncio.Task[object]] = []
+    with client.lock(name):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(main())
+        loop.close()
+        kept[0]._log_destroy_pending = False  # type: ignore[attr-defined]
+        other = client.aio.lock(name + "2")
+        asyncio.run(other.acquire())
+        until(lambda: waiters(raw, name) == 0)
+    assert not raw.exists(name)
+
+
+# ----------------------------------------------------------------- Losing, end
+
+
+def test_a_loss_is_told_and_waited_for(
+    run: Run, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        told: list[holdfast.AsyncHold] = []
+        lock = client.aio.lock(name, lease=0.3, renew=True, on_lost=told.append)
+        with pytest.raises(holdfast.LockLost):
+            async with lock as hold:
+                watching = task(hold.lost.wait())
+                await asyncio.sleep(0.4)
+                assert not hold.lost.is_set()
+                raw.delete(name)
+                assert await hold.lost.wait() is True
+                assert await watching is True
+                assert hold.lost.cause == "gone"
+                await come(lambda: told == [hold])
+        async with lock as hold:
+            watching = task(hold.lost.wait())
+            await asyncio.sleep(0.01)
+        assert await watching is False
+        assert len(told) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_cancel_on_lost_cancels_the_body(
+    quiet: bool, run: Run, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        told: list[holdfast.AsyncHold] = []
+        ended = []
+        lock = client.aio.lock(name, lease=0.3, renew=True, on_lost=told.append)
+        with contextlib.nullcontext() if quiet else pytest.raises(holdfast.LockLost):
+            async with lock.hold(cancel_on_lost=True, raise_on_lost=not quiet) as hold:
+                raw.delete(name)
+                try:
+                    await asyncio.sleep(20)
+                finally:
+                    ended.append(hold)
+        assert ended == told == [hold]
+        await asyncio.sleep(0)  # nothing of the cancellation is left
+        current = asyncio.current_task()
+        if hasattr(current, "cancelling"):
+            assert current is not None
+            assert current.cancelling() == 0
+
+    run(main())
+
+
+def test_a_cancellation_of_others_goes_through_cancel_on_lost(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def body() -> None:
+        async with lock.hold(cancel_on_lost=True):
+            inside.set()
+            await asyncio.sleep(20)
+
+    async def main() -> None:
+        one = task(body())
+        await inside.wait()
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+        assert not raw.exists(name)
+        async with lock.hold(cancel_on_lost=True):
+            pass
+        assert not raw.exists(name)
+
+    inside = asyncio.Event()
+    run(main())
+
+
+def test_a_client_that_closes_ends_the_waits_of_tasks(
+    run: Run, server: Server, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        client = holdfast.connect(server.tcp)
+        async with lock:
+            waiting = [task(client.aio.lock(name).acquire()) for _ in range(20)]
+            await come(lambda: waiters(raw, name) == 20)
+            began = time.monotonic()
+            client.close()
+            for one in waiting:
+                with pytest.raises(holdfast.ClosedError):
+                    await one
+            assert time.monotonic() - began < 1
+            assert waiters(raw, name) == 0
+            with pytest.raises(holdfast.ClosedError):
+                await client.aio.lock(name).acquire()
+
+    run(main())
+
+
+def test_a_client_that_closes_releases_the_holds_of_tasks(
+    run: Run, server: Server, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        client = holdfast.connect(server.tcp)
+        lock = client.aio.lock(name)
+        await lock.acquire()
+        hold = await client.aio.lock(name + "2").hold()
+        watching = task(hold.lost.wait())
+        await asyncio.sleep(0)
+        client.close()
+        assert not raw.exists(name)
+        assert not raw.exists(name + "2")
+        assert await watching is False
+        with pytest.raises(holdfast.ClosedError):
+            await lock.release()
+        with pytest.raises(holdfast.ClosedError):
+            await hold.release()
+
+    run(main())
+
+
+def test_a_dropped_hold_warns_and_one_in_use_does_not(
+    run: Run, lock: holdfast.AsyncLock, name: str
+) -> None:
+    async def main() -> None:
+        await lock.acquire()
+        gc.collect()
+        await lock.release()
+        with pytest.warns(ResourceWarning, match=r"holdfast\.AsyncHold .*dropped without release"):
+            await lock.hold()
+
+    run(main())
+    assert repr(name) in repr(lock)

@@ -1,0 +1,41 @@
+"""What a client counts."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Thread, until
+
+
+def test_a_client_counts_what_it_does(
+    client: holdfast.Client, lock: holdfast.Lock, stranger: holdfast.Lock, raw: redis.Redis
+) -> None:
+    none = holdfast.Stats(0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0)
+    assert client.stats() == none
+    with lock:
+        assert (client.stats().held, client.stats().acquired) == (1, 1)
+        assert stranger.acquire(blocking=False) is False
+        assert client.stats().refused == 1
+        waiting = Thread(lambda: stranger.hold().release())
+        until(lambda: client.stats().waiting == 1)
+        time.sleep(0.05)
+    waiting.finish()
+    done = client.stats()
+    assert (done.held, done.waiting, done.acquired, done.waited, done.released) == (0, 0, 2, 1, 2)
+    assert 0.05 <= done.waited_seconds < 10
+
+    hold = lock.hold()
+    raw.delete(lock.name)
+    with pytest.raises(holdfast.LockLost):
+        hold.check()
+    assert client.stats().lost == 1
+
+
+def test_a_closed_client_counts_no_more(client: holdfast.Client) -> None:
+    client.close()
+    with pytest.raises(holdfast.ClosedError):
+        client.stats()
