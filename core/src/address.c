@@ -63,7 +63,8 @@ static const struct {
     {"redis+cluster", HF_CLUSTER, false, true},
     {"rediss+cluster", HF_CLUSTER, true, true},
 };
-#define SCHEMES "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
+#define SCHEMES                                                                                    \
+    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
@@ -195,8 +196,7 @@ static hf_status parse_hosts(const char *from, const char *end, hf_address *addr
     for (;;) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
         const char *stop = comma != NULL ? comma : end;
-        hf_place *places =
-            realloc(address->places, (address->place_count + 1) * sizeof *places);
+        hf_place *places = realloc(address->places, (address->place_count + 1) * sizeof *places);
         if (places == NULL)
             return hf_fail(HF_ENOMEM, "no memory");
         address->places = places;

@@ -26,8 +26,8 @@ struct hf_client {
 
     pthread_mutex_t mutex; /* of all below, and of what is marked so in a hold */
     bool closed;
-    bool swept; /* and what was in the queue is seen to: who waits may go */
-    bool told;  /* and its last completion is in the queue */
+    bool swept;                      /* and what was in the queue is seen to: who waits may go */
+    bool told;                       /* and its last completion is in the queue */
     struct hf_hold *holds;           /* all that may still be on the server */
     struct hf_hold *stacks[BUCKETS]; /* the same by name and owner, newest first */
     struct {
@@ -69,7 +69,7 @@ struct hf_hold {
     int64_t max_hold_ms; /* 0: none */
     bool renew, reentrant;
     int64_t heal_ms; /* the TTL of a foreign lock without one; 0: leave it */
-    bool asked; /* the keeper has a request for it under way */
+    bool asked;      /* the keeper has a request for it under way */
     int64_t renew_at;
     hf_timer timer;
     bool listed;

@@ -98,10 +98,9 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
 static ssize_t transmit(redisContext *redis) {
     hf_connection *connection = redis->privdata;
     for (;;) {
-        ssize_t count =
-            connection->tls != NULL
-                ? hf_tls_send(connection->tls, redis->obuf, sdslen(redis->obuf))
-                : send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
+        ssize_t count = connection->tls != NULL
+                            ? hf_tls_send(connection->tls, redis->obuf, sdslen(redis->obuf))
+                            : send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
         if (count > 0)
             return count;
         if (count == 0) {
@@ -253,7 +252,8 @@ static hf_status check_version(const hf_address *address, const char *version) {
 /* HELLO tells the version to any user; before Redis 6 there is only INFO. */
 static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
     redisReply *reply;
-    hf_status status = hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
+    hf_status status =
+        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
     if (status != HF_OK)
         return status;
     if (reply->type == REDIS_REPLY_ARRAY) {
@@ -268,7 +268,8 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
         status = HF_OK; /* it has ACLs, so it is new enough to try */
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0) {
         freeReplyObject(reply);
-        status = hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
+        status =
+            hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
         if (status != HF_OK)
             return status;
         const char *version =

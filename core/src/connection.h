@@ -9,7 +9,7 @@
 
 typedef struct hf_connection {
     redisContext *redis;
-    hf_tls_session *tls; /* or NULL */
+    hf_tls_session *tls;                 /* or NULL */
     redisContextFuncs functions;         /* hiredis's, but for reading and writing */
     struct hf_connection *next;          /* in the pool */
     struct hf_connection *older, *newer; /* of all of this process */
@@ -23,7 +23,8 @@ typedef struct hf_connection {
     char shown[128];    /* the address, for messages */
 } hf_connection;
 
-/* Connect, log in; unless it is only to be asked, choose the database and see that the server is new enough. */
+/* Connect, log in; unless it is only to be asked, choose the database and see that the server is
+ * new enough. */
 enum { HF_NEEDS_SERVER, HF_NEEDS_MASTER, HF_ASKS_ONLY };
 hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
                              int64_t deadline, hf_connection **connection_out);

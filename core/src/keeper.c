@@ -164,8 +164,7 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
     hf_status status;
     hf_after_error after = hf_error_class(reply->str, &status);
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.300s", hf_transport_shown(client->transport),
-                reply->str);
+        hf_fail(status, "%s answered: %.300s", hf_transport_shown(client->transport), reply->str);
         finish(client, task, status, NULL);
         return true;
     }
@@ -519,9 +518,8 @@ static void drive_channel(hf_client *client, int64_t now) {
             return;
         keeper->channel_version = hf_transport_version(client->transport);
         keeper->channel = start_connection(client);
-        if (keeper->channel == NULL ||
-            redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s", client->channel) !=
-                REDIS_OK) {
+        if (keeper->channel == NULL || redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s",
+                                                          client->channel) != REDIS_OK) {
             hf_channel_lost(client);
             return;
         }

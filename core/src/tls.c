@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 struct hf_tls {
     SSL_CTX *context;
@@ -53,8 +54,11 @@ static const char *reason(void) {
 static hf_status load(const hf_address *address, SSL_CTX *context) {
     ERR_clear_error();
     if (address->ca != NULL) {
-        if (SSL_CTX_load_verify_file(context, address->ca) != 1 &&
-            SSL_CTX_load_verify_dir(context, address->ca) != 1)
+        struct stat found;
+        bool folder = stat(address->ca, &found) == 0 && S_ISDIR(found.st_mode);
+        int good = folder ? SSL_CTX_load_verify_dir(context, address->ca)
+                          : SSL_CTX_load_verify_file(context, address->ca);
+        if (good != 1)
             return hf_fail(HF_EINVAL, "tls_ca: cannot use %.200s: %s", address->ca, reason());
     } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
         return hf_fail(HF_EINVAL, "cannot read the system's certificate authorities: %s", reason());

@@ -6,7 +6,7 @@
 
 #include "address.h"
 
-typedef struct hf_tls hf_tls;               /* what all connections to an address share */
+typedef struct hf_tls hf_tls;                 /* what all connections to an address share */
 typedef struct hf_tls_session hf_tls_session; /* one connection */
 
 /* Read certificates and keys. HF_EINVAL with what is wrong with them. */

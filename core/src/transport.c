@@ -176,8 +176,7 @@ static hf_status find(hf_transport *transport, int64_t deadline, hf_connection *
         if (status != HF_OK)
             continue;
         transport->sentinel = which;
-        status =
-            hf_connection_open(&master, transport->tls, HF_NEEDS_MASTER, by, connection_out);
+        status = hf_connection_open(&master, transport->tls, HF_NEEDS_MASTER, by, connection_out);
         if (status == HF_OK)
             remember_target(transport, &master, *connection_out);
         hf_address_unmake(&master);
@@ -211,8 +210,7 @@ bool hf_transport_target(hf_transport *transport, hf_address *address) {
         known = address->shown != NULL;
     } else if (transport->target != NULL) {
         known = hf_address_make(&transport->address, transport->target->host,
-                                transport->target->port, transport->target->name,
-                                address) == HF_OK;
+                                transport->target->port, transport->target->name, address) == HF_OK;
     }
     pthread_mutex_unlock(&transport->mutex);
     return known;
