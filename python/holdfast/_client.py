@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from ._stats import Stats, stats
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_log = logging.getLogger("holdfast")
 
 _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
 
@@ -185,9 +188,10 @@ class Client:
     def __del__(self) -> None:
         """Warn. To close would release what may still be in use."""
         if self._handles:
-            warnings.warn(
-                f"{self!r} was dropped without close()", ResourceWarning, stacklevel=2, source=self
-            )
+            what = f"{self!r} was dropped without close()"
+            self._abandon()
+            _log.warning("%s", what)
+            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         """Say whether it is open; the URL may have a password."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, final
 
-from typing_extensions import Self
-
 from . import _holdfast
 from ._arguments import duration
 from ._errors import LockError, LockLost
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ._lock import Lock
     from ._notices import Notices
 
 AnyHold = TypeVar("AnyHold", bound="BaseHold")
+
+_log = logging.getLogger("holdfast")
 
 _STATES = {
     _holdfast.HF_HELD: "held",
@@ -43,6 +46,7 @@ def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None
     if raised is None:
         if not (quiet and isinstance(failed, LockLost)):
             raise failed
+        _log.warning("%s", failed)
     elif hasattr(raised, "add_note"):  # since Python 3.11
         raised.add_note(f"Leaving the lock failed too: {type(failed).__name__}: {failed}")
 
@@ -100,6 +104,7 @@ class BaseHold:
         def tell() -> None:
             hold = refer()
             if hold is not None:
+                _log.warning("%r: %s", hold, _CAUSES[_holdfast.hf_hold_cause(hold._handle)])
                 lost(hold)
 
         notices.watch(number, stands, tell)
@@ -112,12 +117,9 @@ class BaseHold:
     def __del__(self) -> None:
         """Warn. To release could end a section that is still running."""
         if self._loose and self.valid:
-            warnings.warn(
-                f"{self!r} was dropped without release(); it ends with its lease",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            what = f"{self!r} was dropped without release(); it ends with its lease"
+            _log.warning("%s", what)
+            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         """Say the state and the fence. Asks nobody."""

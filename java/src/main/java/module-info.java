@@ -1,4 +1,8 @@
 /** A distributed lock on Redis. */
+@SuppressWarnings("requires-automatic") // Micrometer is no module of its own yet
 module io.holdfast {
+    requires static micrometer.core;
+
     exports io.holdfast;
+    exports io.holdfast.micrometer;
 }

@@ -1,6 +1,8 @@
 package io.holdfast;
 
 import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
@@ -102,6 +104,29 @@ public final class HoldfastClient implements AutoCloseable {
             core.setHeal(options.heal ? Core.HF_ON : Core.HF_OFF);
             long lock = call(client -> Core.hf_lock_open(client, name, options.owner, core));
             return new RedisLock(this, name, options, lock);
+        }
+    }
+
+    /**
+     * What the client has done, and does now. Asks nobody.
+     *
+     * @return the figures of this moment
+     * @throws ClosedException if the client is closed
+     */
+    public ClientStats stats() {
+        try (hf_stats stats = new hf_stats()) {
+            call(client -> Core.hf_client_stats(client, stats));
+            return new ClientStats(
+                    stats.getHeld(),
+                    stats.getWaiting(),
+                    stats.getAcquired(),
+                    stats.getWaited(),
+                    Duration.of(stats.getWaited_us(), ChronoUnit.MICROS),
+                    stats.getRefused(),
+                    stats.getUnknown(),
+                    stats.getReleased(),
+                    stats.getLost(),
+                    stats.getRenewed());
         }
     }
 

@@ -33,6 +33,7 @@ final class ApiTest {
                         List.of(
                                 "AuthenticationException",
                                 "ClientOptions",
+                                "ClientStats",
                                 "ClosedException",
                                 "ConnectionFailedException",
                                 "Hold",

@@ -1,0 +1,2 @@
+/** What a client does, as Micrometer meters; an optional dependency. */
+package io.holdfast.micrometer;

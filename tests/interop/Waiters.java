@@ -1,0 +1,101 @@
+import io.holdfast.Hold;
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.RedisLock;
+import java.io.BufferedInputStream;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.lang.reflect.Method;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.concurrent.ThreadLocalRandom;
+
+/**
+ * The waiters in Java of mixed.py, which starts this program and says what they do.
+ *
+ * <p>Platform threads and, where there are any, virtual ones, of one client.
+ */
+public final class Waiters {
+    private static String host;
+    private static int port;
+    private static int rounds;
+
+    public static void main(String[] args) throws Exception {
+        host = args[0];
+        port = Integer.parseInt(args[1]);
+        rounds = Integer.parseInt(args[3]);
+        var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port)) {
+            RedisLock lock = client.lock(args[2]);
+            Method startVirtual = null; // compiled and run by Java 17 too
+            if (Runtime.version().feature() >= 21) {
+                startVirtual = Thread.class.getMethod("startVirtualThread", Runnable.class);
+            }
+            System.out.println("ready java" + (startVirtual != null ? " virtual" : ""));
+
+            var waiters = new ArrayList<Thread>();
+            for (String line; (line = input.readLine()) != null; ) {
+                String kind = line.split(" ")[0];
+                int number = Integer.parseInt(line.split(" ")[1]);
+                Runnable work = () -> takeTurns(lock, kind, number);
+                if (kind.equals("virtual")) {
+                    waiters.add((Thread) startVirtual.invoke(null, work));
+                } else {
+                    Thread thread = new Thread(work);
+                    thread.start();
+                    waiters.add(thread);
+                }
+            }
+            for (Thread waiter : waiters) {
+                waiter.join();
+            }
+        }
+    }
+
+    private static void takeTurns(RedisLock lock, String kind, int number) {
+        try (Socket redis = new Socket(host, port)) {
+            redis.setTcpNoDelay(true);
+            InputStream answers = new BufferedInputStream(redis.getInputStream());
+            for (int i = 0; i < rounds; i++) {
+                try (Hold hold = lock.acquire(Duration.ofSeconds(60))) {
+                    long count = ask(redis, answers, "GET counter");
+                    ask(redis, answers, "SET counter " + (count + 1));
+                    ask(redis, answers, "RPUSH log " + kind + ":" + number + ":" + hold.fence());
+                }
+                Thread.sleep(0, ThreadLocalRandom.current().nextInt(1_000_000));
+                Thread.sleep(ThreadLocalRandom.current().nextInt(3));
+            }
+        } catch (Throwable problem) {
+            problem.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    /** One command that answers a number, or "OK", or a number as text. */
+    private static long ask(Socket redis, InputStream answers, String command) throws IOException {
+        redis.getOutputStream().write((command + "\r\n").getBytes(StandardCharsets.UTF_8));
+        String answer = readLine(answers);
+        if (answer.startsWith("-")) {
+            throw new IOException("redis: " + answer);
+        }
+        if (answer.startsWith("$")) {
+            answer = ":" + readLine(answers);
+        }
+        return answer.startsWith(":") ? Long.parseLong(answer.substring(1)) : 0;
+    }
+
+    private static String readLine(InputStream answers) throws IOException {
+        var line = new StringBuilder();
+        for (int c; (c = answers.read()) != '\n'; ) {
+            if (c < 0) {
+                throw new IOException("redis has closed the connection");
+            }
+            line.append((char) c);
+        }
+        return line.toString().strip();
+    }
+}
