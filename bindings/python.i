@@ -81,7 +81,8 @@ static int hf_run_handlers(void)
 }
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
-    (const void *owner, size_t owner_len)
+    (const void *owner, size_t owner_len),
+    (const void *token, size_t length)
 };
 
 /* hf_lock_inspect() answers the owner's bytes. */
@@ -94,6 +95,18 @@ static int hf_run_handlers(void)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     Py_DECREF($result);
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+}
+
+/* hf_hold_hand_over() answers the token's bytes. */
+%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *length_out)
+    (char token[HF_TOKEN_MAX], size_t length = 0) {
+    $1 = token;
+    $2 = sizeof token;
+    $3 = &length;
+}
+%typemap(argout) (void *token, size_t capacity, size_t *length_out) {
+    Py_DECREF($result);
+    $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)*$3);
 }
 
 /* hf_client_owner() answers bytes. */
@@ -191,6 +204,7 @@ static int hf_run_handlers(void)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)
 %blocking(hf_lock_break)
+%blocking(hf_lock_adopt)
 %blocking(hf_hold_release)
 %blocking(hf_hold_renew)
 %blocking(hf_hold_extend)

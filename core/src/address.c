@@ -60,11 +60,11 @@ static const struct {
     {"unix", HF_SERVER, false, false},
     {"redis+sentinel", HF_SENTINEL, false, true},
     {"rediss+sentinel", HF_SENTINEL, true, true},
-    {"redis+cluster", HF_CLUSTER, false, true},
-    {"rediss+cluster", HF_CLUSTER, true, true},
 };
-#define SCHEMES                                                                                    \
-    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
+#define SCHEMES "redis, rediss, unix, redis+sentinel, rediss+sentinel"
+
+static const char *const later[] = {"redis+cluster", "rediss+cluster", "cluster", "redis-cluster",
+                                    "unixs",         "valkey",         "valkeys"};
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
@@ -74,6 +74,10 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
             *tcp = schemes[i].tcp;
             return HF_OK;
         }
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (is(url, length, later[i]))
+            return hf_fail(HF_EUNSUPPORTED,
+                           "the scheme %s:// is not supported yet: use one of " SCHEMES, later[i]);
     /* Only what can be a scheme is shown: anything else may be a secret. */
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)url[i]) && strchr("+-.", url[i]) == NULL)
@@ -200,8 +204,7 @@ static hf_status parse_hosts(const char *from, const char *end, hf_address *addr
         if (places == NULL)
             return hf_fail(HF_ENOMEM, "no memory");
         address->places = places;
-        status = parse_host(from, (size_t)(stop - from),
-                            address->kind == HF_SENTINEL ? 26379 : 6379, &place);
+        status = parse_host(from, (size_t)(stop - from), 26379, &place);
         if (status != HF_OK)
             return status;
         places[address->place_count++] = place;
@@ -229,6 +232,8 @@ static hf_status parse_path(const char *path, const char *end, hf_address *addre
     }
     if (path + 1 >= end)
         return HF_OK;
+    if (address->database != 0)
+        return hf_fail(HF_EINVAL, "malformed URL: the database stands in it twice");
     address->database = number(path + 1, (size_t)(end - path - 1), 1000000);
     if (address->database < 0)
         return hf_fail(HF_EINVAL, "malformed URL: the database must be a number");
@@ -284,8 +289,6 @@ static hf_status parse(const char *url, hf_address *address) {
     status = parse_path(path != NULL ? path : end, end, address);
     if (status == HF_OK)
         status = parse_hosts(rest, authority_end, address);
-    if (status == HF_OK && address->kind == HF_CLUSTER && address->database != 0)
-        status = hf_fail(HF_EINVAL, "malformed URL: a cluster has only database 0");
     return status;
 }
 

@@ -112,9 +112,15 @@ static void close_client(hf_client *client, bool release) {
     __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&client->mutex);
     eventfd_write(client->closed_fd, 1);
+    hf_transport_hurry(client->transport);
     hf_keeper_join(client);
 
     pthread_mutex_lock(&client->mutex);
+    /* A subscription that outlived its client would look like a live waiter. */
+    hf_connection_close(client->keeper.commands);
+    hf_connection_close(client->keeper.channel);
+    client->keeper.commands = client->keeper.channel = NULL;
+    client->keeper.subscribed = false;
     tasks = hf_tasks_take(client);
     for (size_t i = 0; i < sizeof client->keeper.ids / sizeof *client->keeper.ids; i++) {
         for (hf_op *op = client->keeper.ids[i], *next; op != NULL; op = next) {

@@ -71,6 +71,11 @@ struct hf_hold {
     int64_t heal_ms; /* the TTL of a foreign lock without one; 0: leave it */
     bool asked;      /* the keeper has a request for it under way */
     int64_t renew_at;
+    /* A replacement (exactly so long) may overtake renewals, or a late copy of it
+     * come after them: what they answer counts only if that cannot be. */
+    int replacing;       /* replacements under way */
+    int64_t replaced_at; /* the last one was answered then */
+    int64_t cap_ms;      /* one has no answer: nothing counts for longer than this; 0: none */
     hf_timer timer;
     bool listed;
     struct hf_hold *previous, *next; /* in client->holds */
@@ -124,6 +129,9 @@ void hf_hold_drop_locked(hf_hold *hold);
 
 /* When a hold ends that a request sent then was told remaining_ms of. */
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
+/* A renewal sent then was told remaining_ms: the hold lasts longer, if that is
+ * certain. With the mutex held. */
+void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms);
 /* The state as of now: a hold past its deadline is lost. With the mutex held. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 

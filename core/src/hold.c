@@ -43,8 +43,22 @@ void hf_hold_drop_locked(hf_hold *hold) {
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     if (remaining_ms < 0)
         return HF_NO_DEADLINE;
+    if (remaining_ms > HF_LEASE_MAX)
+        remaining_ms = HF_LEASE_MAX; /* no lease is longer, whatever is answered */
     /* The two clocks may drift apart by 1 in 1000 and round to 1 ms each. */
     return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
+}
+
+void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms) {
+    int64_t until = hf_deadline(sent_at, remaining_ms);
+    if (hold->replacing > 0 || sent_at < hold->replaced_at)
+        return;
+    if (hold->listed && hf_now() >= hold->deadline)
+        return; /* it was lost, and has perhaps been seen to be */
+    if (hold->cap_ms > 0 && hf_deadline(sent_at, hold->cap_ms) < until)
+        until = hf_deadline(sent_at, hold->cap_ms);
+    if (until > hold->deadline)
+        hold->deadline = until;
 }
 
 int hf_hold_state_now(const hf_hold *hold, int64_t now) {
@@ -379,6 +393,15 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     add_renewal(&request, hold, lease_ms, mode);
     hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
     hf_request_free(&request);
+    if (mode == RENEW_EXACTLY) {
+        pthread_mutex_lock(&client->mutex);
+        hold->replacing--;
+        hold->replaced_at = hf_now();
+        if (answer.doubtful && lease_ms != HF_NEVER &&
+            (hold->cap_ms == 0 || lease_ms < hold->cap_ms))
+            hold->cap_ms = lease_ms;
+        pthread_mutex_unlock(&client->mutex);
+    }
     if (status != HF_OK)
         return status;
     bool good = hf_reply_numbers(answer.reply, numbers, 2);
@@ -398,9 +421,15 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
             hf_keeper_lose(client, hold, HF_CAUSE_GONE);
         else if (hold->state == HF_HELD)
             hold->state = HF_LOST;
-    } else if (hold->state == HF_HELD && (mode == RENEW_EXACTLY || until > hold->deadline)) {
-        /* Two renewals may cross; only one that was to shorten it may. */
-        hold->deadline = until;
+    } else if (hold->state == HF_HELD && mode == RENEW_EXACTLY) {
+        /* If two crossed, the shorter counts. */
+        if (hf_now() < hold->deadline && (hold->replacing == 0 || until < hold->deadline) &&
+            (hold->cap_ms == 0 || until < hold->deadline ||
+             until <= hf_deadline(answer.sent_at, hold->cap_ms)))
+            hold->deadline = until;
+        hf_keeper_plan(client, hold, hf_now());
+    } else if (hold->state == HF_HELD) {
+        hf_hold_renewed(hold, answer.sent_at, numbers[1]);
         hf_keeper_plan(client, hold, hf_now());
     }
     int state = hf_hold_state_now(hold, hf_now());
@@ -445,12 +474,15 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
     hf_status status = check_held(hold);
     if (status != HF_OK)
         return status;
+    if (replace && duration_ms == HF_NEVER && hold->max_hold_ms > 0)
+        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
     int64_t now = hf_now(), lease_ms = duration_ms;
     pthread_mutex_lock(&hold->client->mutex);
     bool never = hold->deadline == HF_NO_DEADLINE;
     if (replace) {
         /* What is going to be shorter is so here first. */
         int64_t until = hf_deadline(now, duration_ms);
+        hold->replacing++;
         hold->lease_ms = duration_ms;
         if (until < hold->deadline)
             hold->deadline = until;

@@ -164,7 +164,8 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
     hf_status status;
     hf_after_error after = hf_error_class(reply->str, &status);
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.300s", hf_transport_shown(client->transport), reply->str);
+        hf_fail(status, "%s answered: %.*s", hf_transport_shown(client->transport),
+                hf_error_shown(reply->str), reply->str);
         finish(client, task, status, NULL);
         return true;
     }
@@ -192,6 +193,14 @@ static hf_connection *start_connection(hf_client *client) {
     return status == HF_OK ? connection : NULL;
 }
 
+/* How long the oldest request under way may take to be answered. */
+static int64_t answer_ms(const hf_client *client) {
+    const hf_task *oldest = client->keeper.sent_first;
+    int64_t ms = hf_transport_command_ms(client->transport);
+    return oldest != NULL && oldest->answer_ms > 0 && oldest->answer_ms < ms ? oldest->answer_ms
+                                                                             : ms;
+}
+
 static void drive_commands(hf_client *client, int64_t now) {
     hf_keeper *keeper = &client->keeper;
     bool work = keeper->waiting_first != NULL || keeper->sent_first != NULL;
@@ -211,7 +220,7 @@ static void drive_commands(hf_client *client, int64_t now) {
     int64_t oldest = !keeper->commands->connected ? keeper->commands->idle_since
                      : keeper->sent_first != NULL ? keeper->sent_first->sent_at
                                                   : now;
-    bool good = now < hf_after(oldest, hf_transport_command_ms(client->transport));
+    bool good = now < hf_after(oldest, answer_ms(client));
     do {
         send_waiting(client, now);
         good = good && hf_connection_drive(keeper->commands) == HF_OK;
@@ -296,7 +305,10 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
 /* ---------------------------------------------------------------- Holds */
 
 static int64_t interval(const hf_hold *hold) {
-    return hold->lease_ms == HF_NEVER ? LOOK_MS * HF_MS : hold->lease_ms * HF_MS / 3;
+    if (hold->lease_ms == HF_NEVER)
+        return LOOK_MS * HF_MS;
+    bool capped = hold->cap_ms > 0 && hold->cap_ms < hold->lease_ms;
+    return (capped ? hold->cap_ms : hold->lease_ms) * HF_MS / 3;
 }
 
 static bool renews(const hf_hold *hold) {
@@ -390,7 +402,7 @@ void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
         return;
     task->names = hf_names_keep(hold->names);
     hf_release_request(&task->request, hold, op);
-    int64_t ms = hold->lease_ms == HF_NEVER ? 3600000 : hold->lease_ms + PING_MS;
+    int64_t ms = hold->lease_ms == HF_NEVER ? HF_FOREVER : hold->lease_ms + PING_MS;
     hf_task_submit(client, task, hf_after(hf_now(), ms));
 }
 
@@ -411,9 +423,7 @@ static void renewed(hf_client *client, hf_task *task, hf_status status, const re
             continue;
         }
         if (left >= -1) {
-            int64_t until = hf_deadline(task->sent_at, left);
-            if (until > hold->deadline)
-                hold->deadline = until;
+            hf_hold_renewed(hold, task->sent_at, left);
             hold->pushed = false;
             hold->renew_at = task->sent_at + interval(hold);
             client->stats.renewed++;
@@ -443,9 +453,15 @@ static void send_batch(hf_client *client) {
     task->holds = memcpy(holds, keeper->batch, count * sizeof *holds);
     task->count = count;
     int64_t until = INT64_MAX;
-    for (size_t i = 0; i < count; i++)
+    task->answer_ms = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
         if (holds[i]->deadline < until)
             until = holds[i]->deadline;
+        /* A failed attempt must leave time for another. */
+        int64_t half = interval(holds[i]) / HF_MS / 2;
+        if (half < task->answer_ms)
+            task->answer_ms = half > 10 ? half : 10;
+    }
     hf_renew_request(&task->request, holds, count);
     hf_task_submit(client, task, until);
 }
@@ -530,9 +546,9 @@ static void drive_channel(hf_client *client, int64_t now) {
         keeper->pinged_at = now;
     }
     if (keeper->mode == HF_TESTING && now >= hf_after(keeper->tested_at, 1000)) {
-        keeper->mode = HF_POLLING; /* no word of the test: no grants either */
-        hf_lists_recheck(client);
-        hf_ops_notify(client);
+        hf_channel_untested(client, false); /* no word of the test: no grants either */
+        if (keeper->channel == NULL)
+            return;
     }
     bool mine = keeper->reader == NULL || !keeper->subscribed ||
                 (hf_connection_events(keeper->channel) & POLLOUT) != 0;
@@ -560,7 +576,7 @@ static int64_t next_wake(const hf_client *client) {
     if (keeper->commands != NULL && !keeper->commands->connected)
         wake = earlier(wake, hf_after(keeper->commands->idle_since, command_ms));
     else if (keeper->sent_first != NULL)
-        wake = earlier(wake, hf_after(keeper->sent_first->sent_at, command_ms));
+        wake = earlier(wake, hf_after(keeper->sent_first->sent_at, answer_ms(client)));
     if (keeper->wanted && keeper->channel == NULL)
         wake = earlier(wake, keeper->channel_retry_at);
     if (keeper->channel != NULL) {
@@ -641,6 +657,8 @@ void hf_keeper_init(hf_keeper *keeper) {
 
 hf_status hf_keeper_start(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
+    if (keeper->stop)
+        return hf_fail(HF_ECLOSED, "the client is closed");
     if (keeper->started)
         return HF_OK;
     if (keeper->wake_fd < 0)

@@ -31,10 +31,11 @@ typedef struct hf_op {
     int64_t score;  /* its first place in the queue; 0: none yet */
     unsigned epoch; /* of the subscription under which it last asked */
     int asking;     /* requests for it under way */
-    bool busy;      /* its own thread has a request for it under way */
+    bool busy;      /* its own thread, or its cancel, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
     bool canceled;
-    bool done; /* status says how it ended; if HF_OK, hold is held */
+    bool polling; /* its thread is in poll(2), and would notice */
+    bool done;    /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     int event_fd; /* of a waiting thread: tells it to look again; or -1 */
     hf_timer timer;
@@ -59,6 +60,7 @@ typedef struct hf_task {
     hf_request request;
     bool whole, doubtful;
     int64_t sent_at, give_up_at;
+    int64_t answer_ms; /* 0: as long as any command */
     /* Called once; the reply stays the engine's. HF_OK: it is no error. */
     void (*done)(struct hf_client *client, struct hf_task *task, hf_status status,
                  const redisReply *reply);
@@ -103,6 +105,7 @@ typedef struct hf_keeper {
     bool watching;      /* the keeper reads it */
     hf_timer unread;    /* nobody does: the keeper will */
     int64_t tested_at;
+    int tests_failed; /* one after the other */
     int64_t pair_sent,
         pair_server; /* a request's send time, and the server's time (us) in its answer */
 
@@ -178,6 +181,8 @@ void hf_ops_notify(struct hf_client *client);
 /* Read what came in on the channel. HF_OK, or the connection is lost. */
 hf_status hf_channel_read(struct hf_client *client);
 void hf_channel_lost(struct hf_client *client);
+/* Its test failed: try it again, or, for good or after a second time, poll. */
+void hf_channel_untested(struct hf_client *client, bool for_good);
 /* A thread waits for its op, reading the channel itself if nobody else does,
  * until it is done or should ask (again). */
 hf_status hf_op_wait(struct hf_client *client, hf_op *op, bool ask, bool interruptible);

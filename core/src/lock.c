@@ -174,8 +174,8 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
         hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
         hold->state = HF_HELD;
         hold->granted_at = answer.sent_at;
-        hold->renew_at =
-            answer.sent_at + (hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms) * HF_MS / 3;
+        /* By what is left, which for a retry is less than the lease. */
+        hold->renew_at = answer.sent_at + (numbers[4] < 0 ? 30000 : numbers[4]) * HF_MS / 3;
         return hf_now() < hold->deadline ? HF_OK : HF_ELOST;
     case HF_REPLY_DEAD:
         return HF_ELOST;
@@ -215,11 +215,14 @@ static void heal(const hf_lock *lock, int64_t deadline) {
 /* One try, with all that a failed one has to see to. */
 static hf_status attempt(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
     hf_status status = hf_client_check(lock->client);
-    if (status == HF_OK)
-        status = try_once(lock, hold, deadline, ttl_ms);
+    do /* again at once if it is free, with more of the dead in its queue to skip */
+        if (status == HF_OK || status == HF_EBUSY)
+            status = try_once(lock, hold, deadline, ttl_ms);
+    while (status == HF_EBUSY && *ttl_ms == -2 && hf_now() < deadline);
     if (status == HF_EBUSY && *ttl_ms == -1 && lock->heal)
         heal(lock, deadline);
-    if (status == HF_EUNKNOWN || status == HF_ELOST)
+    if (status == HF_ELOST ||
+        (status != HF_OK && status != HF_EBUSY && (hold->bury || status == HF_EPROTOCOL)))
         undo(hold, NULL);
     if (status == HF_ELOST) {
         /* The answer was so late that the lease is over. That id is spent. */
@@ -270,6 +273,7 @@ static hf_status join(hf_client *client, hf_op *op) {
     hf_acquire_request(&request, hold, op, hf_client_floor(client, hold->names));
     op->epoch = client->keeper.epoch;
     op->asking++;
+    op->busy = true;
     pthread_mutex_unlock(&client->mutex);
     hf_status status = hf_transport_call(client->transport, &request,
                                          hf_after(hf_now(), left_ms + patience_ms), &answer);
@@ -282,12 +286,13 @@ static hf_status join(hf_client *client, hf_op *op) {
     }
     pthread_mutex_lock(&client->mutex);
     op->asking--;
+    op->busy = false;
     hold->bury = hold->bury || answer.doubtful;
     if (op->done)
         return HF_OK; /* a grant was faster */
     if (good)
         hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
-    else if (status == HF_EUNKNOWN)
+    else if (hold->bury || status == HF_EPROTOCOL)
         hf_keeper_undo(client, hold, op);
     return status;
 }
@@ -303,6 +308,7 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
     else
         hf_release_request(&request, op->hold, op);
     op->canceled = !keep;
+    op->busy = true; /* from now on nobody else asks for it */
     pthread_mutex_unlock(&client->mutex);
     hf_status status =
         hf_transport_call(client->transport, &request,
@@ -316,12 +322,14 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
         freeReplyObject(answer.reply);
     }
     pthread_mutex_lock(&client->mutex);
-    if (status != HF_OK)
-        hf_keeper_undo(client, op->hold, op);
-    else if (!op->done && numbers[2] == HF_REPLY_HELD)
+    op->busy = false;
+    if (status == HF_OK && !op->done && numbers[2] == HF_REPLY_HELD)
         hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
+    /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
         return HF_OK;
+    if (status != HF_OK)
+        hf_keeper_undo(client, op->hold, op);
     return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
 
@@ -431,8 +439,12 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
         status = check_lease(chosen.lease_ms);
     if (status == HF_OK)
         status = check_switch(chosen.renew, "renew");
+    if (status == HF_OK && chosen.lease_ms == HF_NEVER && lock->max_hold_ms > 0)
+        status = hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
     if (status == HF_OK && (chosen.flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
         status = hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
+    if (status == HF_OK && chosen.reserved != 0)
+        status = hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
     if (status == HF_OK)
         status = choose_owner(lock, owner, owner_len, thread, &who);
     if (status != HF_OK)
@@ -520,11 +532,11 @@ static void expired(hf_client *client, hf_task *task, hf_status status, const re
     if (status != HF_OK || !hf_reply_numbers(reply, numbers, 5)) {
         hf_keeper_undo(client, op->hold, op);
         hf_op_finish(client, op, HF_EUNKNOWN);
-    } else if (numbers[2] == HF_REPLY_HELD) {
+    } else if (numbers[2] == HF_REPLY_HELD && hf_now() < hf_deadline(task->sent_at, numbers[4])) {
         hf_op_answer(client, op, numbers, numbers + 2, task->sent_at);
-        if ((op = hf_op_find(client, task->ids[0])) != NULL)
-            hf_op_finish(client, op, HF_ETIMEOUT);
     } else {
+        if (numbers[2] == HF_REPLY_HELD)
+            hf_keeper_undo(client, op->hold, op); /* held, but not long enough to be told */
         hf_op_finish(client, op, HF_ETIMEOUT);
     }
 }
@@ -539,10 +551,14 @@ static void withdraw(hf_client *client, hf_op *op, bool cancel) {
         task = NULL;
     }
     op->canceled = cancel;
-    if (task == NULL) { /* nothing of it can be on the server */
-        hf_op_finish(client, op, cancel ? HF_ECANCELED : HF_ETIMEOUT);
+    if (task == NULL) {
+        bool sent = op->score > 0 || op->asking > 0 || op->hold->bury;
+        if (sent) /* and no memory to ask what came of it */
+            hf_keeper_undo(client, op->hold, op);
+        hf_op_finish(client, op, cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT);
         return;
     }
+    op->busy = true; /* from now on nobody else asks for it */
     memcpy(task->ids[0], op->hold->id, sizeof *task->ids);
     task->names = hf_names_keep(op->hold->names);
     if (cancel)
@@ -655,8 +671,10 @@ static hf_hold *find_kept(const hf_lock *lock, hf_hold *hold, const owner_t *who
     return NULL;
 }
 
-hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
-                             hf_hold **hold_out) {
+/* The newest hold on the owner's stack, with a reference; `take`: it is off the
+ * stack then, so that no two calls release the same one. */
+static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len, bool take,
+                              hf_hold **hold_out) {
     owner_t who;
     if (hold_out == NULL || lock == NULL)
         return hf_fail(HF_EINVAL, "a handle is NULL");
@@ -670,8 +688,11 @@ hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
     uint64_t stack = hf_stack_hash(lock->names, who.lock_serial, who.bytes, who.length);
     pthread_mutex_lock(&client->mutex);
     hf_hold *hold = find_kept(lock, client->stacks[stack % BUCKETS], &who, stack);
-    if (hold != NULL)
+    if (hold != NULL) {
         hold->references++;
+        if (take)
+            hold->kept = false;
+    }
     pthread_mutex_unlock(&client->mutex);
     *hold_out = hold;
     return hold != NULL ? HF_OK
@@ -679,9 +700,14 @@ hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
                                   hf_quote(lock->names->data, lock->names->length));
 }
 
+hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                             hf_hold **hold_out) {
+    return find_current(lock, owner, owner_len, false, hold_out);
+}
+
 hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len) {
     hf_hold *hold;
-    hf_status status = hf_lock_current_as(lock, owner, owner_len, &hold);
+    hf_status status = find_current(lock, owner, owner_len, true, &hold);
     if (status != HF_OK)
         return status;
     status = hf_hold_release(hold);

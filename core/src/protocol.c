@@ -39,6 +39,11 @@ hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
             tag_length = (size_t)(close - from);
         }
     }
+    /* Its companions could be those of a lock with that tag. */
+    if (tag == name && memchr(name, '}', length) != NULL)
+        return hf_fail(HF_EINVAL,
+                       "the name %s has a } but no {tag}: leave it out, or put a tag in front",
+                       hf_quote(name, length));
     hf_names *names = malloc(sizeof *names + 2 * length + tag_length + 3);
     if (names == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
@@ -205,4 +210,10 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
     }
     *status = HF_ESERVER;
     return HF_AFTER_FAIL;
+}
+
+int hf_error_shown(const char *text) {
+    const char *arguments = strstr(text, ", with args");
+    size_t length = arguments != NULL ? (size_t)(arguments - text) : strlen(text);
+    return length < 300 ? (int)length : 300;
 }

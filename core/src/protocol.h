@@ -63,4 +63,7 @@ bool hf_reply_numbers(const redisReply *reply, int64_t *numbers, size_t count);
 typedef enum { HF_AFTER_FAIL, HF_AFTER_LOAD, HF_AFTER_WAIT, HF_AFTER_RECONNECT } hf_after_error;
 hf_after_error hf_error_class(const char *text, hf_status *status);
 
+/* As much of it as may be shown: what follows ", with args" are the arguments. */
+int hf_error_shown(const char *text);
+
 #endif

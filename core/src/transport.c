@@ -24,6 +24,7 @@ struct hf_transport {
     hf_connection *idle; /* the last one used first */
     unsigned idle_count, idle_max;
     bool shut;
+    bool hurried;
 };
 
 static hf_connection *take_idle(hf_transport *transport) {
@@ -288,9 +289,7 @@ hf_status hf_transport_open(hf_address *address, const hf_client_options *option
     transport->idle_max = options->idle_connections > 0 ? options->idle_connections : 16;
     pthread_mutex_init(&transport->mutex, NULL);
     hf_status status = HF_OK;
-    if (address->kind == HF_CLUSTER)
-        status = hf_fail(HF_EUNSUPPORTED, "the scheme redis+cluster:// is not supported yet");
-    if (status == HF_OK && address->tls)
+    if (address->tls)
         status = hf_tls_new(address, &transport->tls);
     if (status == HF_OK)
         status = get_connection(transport, HF_NO_DEADLINE, &connection);
@@ -308,6 +307,10 @@ unsigned hf_transport_version(hf_transport *transport) {
     unsigned version = transport->version;
     pthread_mutex_unlock(&transport->mutex);
     return version;
+}
+
+void hf_transport_hurry(hf_transport *transport) {
+    __atomic_store_n(&transport->hurried, true, __ATOMIC_RELEASE);
 }
 
 void hf_transport_shut(hf_transport *transport) { drop_idle(transport, true); }
@@ -359,7 +362,8 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
         if (answer->reply->type != REDIS_REPLY_ERROR)
             break;
         *after = hf_error_class(answer->reply->str, &status);
-        hf_fail(status, "%s answered: %.300s", connection->shown, answer->reply->str);
+        hf_fail(status, "%s answered: %.*s", connection->shown, hf_error_shown(answer->reply->str),
+                answer->reply->str);
         freeReplyObject(answer->reply);
         answer->reply = NULL;
         if (*after != HF_AFTER_LOAD)
@@ -390,8 +394,18 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         if (after == HF_AFTER_RECONNECT)
             drop_idle(transport, false); /* they lead to the same trouble */
 
-        int64_t now = hf_now();
-        if (after == HF_AFTER_FAIL || now >= deadline) {
+        /* At once on a new connection; then slower and slower, so that a server
+         * in trouble is not also stormed. */
+        int64_t pause = 0;
+        if (after != HF_AFTER_RECONNECT || pause_ms > 0 || waited) {
+            pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;
+            pause = hf_jitter(pause_ms / 2, pause_ms + 1);
+        } else {
+            pause_ms = 5;
+        }
+        /* What there is no time to cure is what the caller is told. */
+        if (after == HF_AFTER_FAIL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE) ||
+            hf_until(deadline, hf_now()) <= pause + 10) {
             if (!answer->doubtful || status == HF_ENOMEM)
                 return status;
             char text[300];
@@ -402,15 +416,8 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
                            "carried out: %s",
                            transport->address.shown, text);
         }
-        /* At once on a new connection; then slower and slower, so that a server
-         * in trouble is not also stormed. */
-        if (after == HF_AFTER_RECONNECT && pause_ms == 0 && !waited) {
-            pause_ms = 5;
-            continue;
-        }
-        pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;
-        int64_t left = hf_until(deadline, now), pause = hf_jitter(pause_ms / 2, pause_ms + 1);
-        poll(NULL, 0, (int)(pause < left ? pause : left));
+        if (pause > 0)
+            poll(NULL, 0, (int)pause);
     }
 }
 

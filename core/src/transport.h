@@ -20,6 +20,8 @@ typedef struct hf_answer {
 /* Takes the address over, also if it fails. Connects once. */
 hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
                             hf_transport **transport_out);
+/* No call tries again from now on. */
+void hf_transport_hurry(hf_transport *transport);
 /* Close idle connections now, and the others when they come back. */
 void hf_transport_shut(hf_transport *transport);
 void hf_transport_free(hf_transport *transport);

@@ -159,10 +159,13 @@ static void hand_over_reading(hf_client *client, const hf_op *op) {
     hf_keeper *keeper = &client->keeper;
     if (keeper->reader != op)
         return;
-    keeper->reader = keeper->threads == op ? op->after : keeper->threads;
+    /* Only to one that would notice: others are in the middle of a request. */
+    keeper->reader = keeper->threads;
+    while (keeper->reader != NULL && (keeper->reader == op || !keeper->reader->polling))
+        keeper->reader = keeper->reader->after;
     if (keeper->reader != NULL) {
         eventfd_write(keeper->reader->event_fd, 1);
-    } else if (keeper->started_ops > 0) {
+    } else if (keeper->started_ops > 0 || keeper->threads != NULL) {
         hf_keeper_wake(client);
     } else if (keeper->unread.place == 0) {
         /* Mostly the next waiter comes at once: do not wake the keeper for it. */
@@ -290,6 +293,11 @@ void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline
         op->epoch = 0; /* the answer that its thread waits for tells what is left */
         return;
     }
+    if (hf_now() >= deadline && op->tries) {
+        hf_keeper_undo(client, hold, op);
+        hf_op_finish(client, op, HF_EBUSY);
+        return;
+    }
     if (hf_now() >= deadline) {
         /* Told too late: it is over already. Back to its place under a new id. */
         hf_keeper_undo(client, hold, op);
@@ -385,7 +393,7 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
 
 /* Is it to ask anew? A thread's own first request is the thread's to send. */
 static bool stale(const hf_client *client, const hf_op *op) {
-    return op->epoch != client->keeper.epoch && !op->canceled && !op->tries &&
+    return op->epoch != client->keeper.epoch && !op->canceled && !op->busy && !op->tries &&
            (op->started || op->score > 0);
 }
 
@@ -395,7 +403,7 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
     int64_t *numbers = malloc(size * sizeof *numbers);
     if (status == HF_OK && (numbers == NULL || !hf_reply_numbers(reply, numbers, size)))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
-    if (list != NULL && task->number == 0)
+    if (list != NULL && !task->state)
         list->asking = false;
     for (size_t i = 0; i < task->count; i++) {
         hf_op *op = hf_op_find(client, task->ids[i]);
@@ -408,7 +416,7 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
             hf_op_answer(client, op, numbers, numbers + 2 + 3 * i, task->sent_at);
         } else if (op->score == 0 && op->started && !op->canceled) {
             /* It never got a place: its caller is to know why. */
-            if (status == HF_EUNKNOWN)
+            if (op->hold->bury || status == HF_EPROTOCOL)
                 hf_keeper_undo(client, op->hold, op);
             hf_op_finish(client, op, status);
         } else {
@@ -445,7 +453,7 @@ static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t coun
         listed[i] = memcpy(ids[i], ops[i]->hold->id, sizeof *ids);
     task->ids = ids;
     task->count = count;
-    task->number = ops[0]->tries;
+    task->state = ops[0]->tries; /* not the list's own question */
     task->names = hf_names_keep(list->names);
     hf_recheck_begin(&task->request, list->names, listed, count,
                      hf_client_floor(client, list->names), wait);
@@ -480,7 +488,7 @@ static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
         if (stale(client, op))
             ops[count++] = op;
     for (hf_op *op = list->first; op != NULL && count == 0; op = op->next)
-        if (!op->tries && !op->canceled && (op->started || op->score > 0))
+        if (!op->tries && !op->canceled && !op->busy && (op->started || op->score > 0))
             ops[count++] = op;
     if (count == 0)
         return;
@@ -512,9 +520,15 @@ static void tested(hf_client *client, hf_task *task, hf_status status, const red
     (void)task;
     if (keeper->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
         return; /* the message decides */
-    keeper->mode = status == HF_ECONNECT || status == HF_EUNKNOWN ? HF_UNTESTED : HF_POLLING;
+    bool refused = status == HF_OK || strstr(hf_error_message(), "NOPERM") != NULL;
+    hf_channel_untested(client, refused);
+}
+
+void hf_channel_untested(hf_client *client, bool for_good) {
+    hf_keeper *keeper = &client->keeper;
+    keeper->mode = for_good || ++keeper->tests_failed > 1 ? HF_POLLING : HF_UNTESTED;
     if (keeper->mode == HF_UNTESTED)
-        hf_channel_lost(client);
+        hf_channel_lost(client); /* once more, on a new connection */
     hf_lists_recheck(client);
     hf_ops_notify(client);
 }
@@ -573,8 +587,11 @@ static void heard(hf_client *client, const redisReply *reply) {
     hf_keeper *keeper = &client->keeper;
     keeper->heard_at = hf_now();
     if (reply->type == REDIS_REPLY_ERROR) {
-        /* Not allowed to subscribe: it works without, by asking often. */
+        bool refused = !keeper->subscribed && strncmp(reply->str, "NOPERM", 6) == 0;
         hf_channel_lost(client);
+        if (!refused)
+            return; /* it passes: BUSY, LOADING and their like */
+        /* Not allowed to subscribe: it works without, by asking often. */
         keeper->wanted = false;
         keeper->mode = HF_POLLING;
         hf_lists_recheck(client);
@@ -593,6 +610,7 @@ static void heard(hf_client *client, const redisReply *reply) {
         const char *text = reply->element[2]->str;
         if (strcmp(text, "t") == 0 && keeper->mode == HF_TESTING) {
             keeper->mode = HF_GRANTS;
+            keeper->tests_failed = 0;
             hf_lists_recheck(client);
             hf_ops_notify(client);
         } else if (text[0] == 'g') {
@@ -641,7 +659,8 @@ void hf_channel_lost(hf_client *client) {
             after = list->next;
             for (hf_op *op = list->first, *next; op != NULL; op = next) {
                 next = op->next;
-                if (op->score == 0 && op->asking == 0)
+                if (op->score == 0 && op->asking == 0 &&
+                    now >= hf_after(op->since, hf_transport_patience_ms(client->transport)))
                     hf_op_finish(client, op, HF_ECONNECT);
             }
         }
@@ -688,13 +707,21 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         struct pollfd fds[2] = {
             {.fd = op->event_fd, .events = POLLIN},
             {.fd = channel != NULL ? channel->redis->fd : -1, .events = POLLIN}};
+        op->polling = true;
         pthread_mutex_unlock(&client->mutex);
         int ready = poll(fds, 2, (int)left);
-        if (ready < 0 && errno == EINTR && interruptible)
-            status = hf_fail(HF_EINTR, "a signal ended the wait");
-        if (ready <= 0 && listens)
-            status = hf_client_listen(client, &listens);
+        bool interrupted = ready < 0 && errno == EINTR;
         pthread_mutex_lock(&client->mutex);
+        op->polling = false;
+        if (interrupted && interruptible)
+            status = hf_fail(HF_EINTR, "a signal ended the wait");
+        if (ready <= 0 && listens && status == HF_OK) {
+            /* The handlers may take their time: let another read meanwhile. */
+            hand_over_reading(client, op);
+            pthread_mutex_unlock(&client->mutex);
+            status = hf_client_listen(client, &listens);
+            pthread_mutex_lock(&client->mutex);
+        }
         if (status != HF_OK)
             break;
         if (ready > 0 && fds[0].revents != 0) {

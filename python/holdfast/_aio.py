@@ -277,6 +277,24 @@ class AsyncLock:
         """Say whether release() would succeed for this task. Asks nobody."""
         return self.count(owner=owner) > 0
 
+    async def extend(
+        self,
+        seconds: float | None,
+        replace: bool = False,
+        *,
+        owner: str | bytes | None = None,
+    ) -> None:
+        """Make what the task acquired last hold longer; in a thread of the event loop's."""
+        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+        _, handle = self._current(self._who(owner), self._by_task(owner))
+        await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lasting, bool(replace))
+
+    async def reacquire(self, *, owner: str | bytes | None = None) -> None:
+        """Make what the task acquired last hold for this lock's lease; in a thread as well."""
+        lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
+        _, handle = self._current(self._who(owner), self._by_task(owner))
+        await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lease, True)
+
     async def locked(self) -> bool:
         """Ask the server whether anybody holds it; in a thread of the event loop's."""
         return await asyncio.to_thread(self._lock.locked)

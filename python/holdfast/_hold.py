@@ -234,6 +234,16 @@ class Hold(BaseHold):
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _holdfast.hf_hold_extend(self._handle, lasting, bool(replace))
 
+    def hand_over(self) -> bytes:
+        """Give the token with which another process goes on holding it: Lock.adopt().
+
+        It ends here, without being released: from now on its lease runs, and the other has to
+        adopt it before that ends. Whoever has the token can release the lock. Raises
+        LockNotOwnedError or LockLost if it is not held.
+        """
+        self._unwatch()
+        return _holdfast.hf_hold_hand_over(self._handle)
+
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""
         _holdfast.hf_hold_check(self._handle)

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
-from ._arguments import encoded, patience
-from ._errors import ForkedError, LockError, LockTimeout
+from ._arguments import duration, encoded, patience
+from ._errors import ForkedError, LockError, LockLost, LockTimeout
 from ._hold import Hold, excuse, seconds
 
 if TYPE_CHECKING:
@@ -129,19 +129,28 @@ class Lock:
         got: list[_holdfast.Hold] = []
         try:
             self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options.this, got)
-            hold = Hold(self, got[0], options is loose, self._quiet if quiet is None else quiet)
-            on_lost = on_lost or self._on_lost
-            if on_lost is not None:
-                notices = self._client._notices_here()
-                notices.listen()
-                hold._watch(notices.elsewhere(on_lost))
-            return hold
+            return self._take(got[0], options, on_lost, quiet)
         except BaseException:
             # A signal's handler may also raise just after it was acquired.
             for handle in got:
                 with contextlib.suppress(LockError):
                     _holdfast.hf_hold_release(handle)
             raise
+
+    def _take(
+        self,
+        handle: _holdfast.Hold,
+        options: _native.hf_acquire_options,
+        on_lost: Callable[[Hold], object] | None,
+        quiet: bool | None,
+    ) -> Hold:
+        hold = Hold(self, handle, options is loose, self._quiet if quiet is None else quiet)
+        on_lost = on_lost or self._on_lost
+        if on_lost is not None:
+            notices = self._client._notices_here()
+            notices.listen()
+            hold._watch(notices.elsewhere(on_lost))
+        return hold
 
     def acquire(
         self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
@@ -233,6 +242,70 @@ class Lock:
                hosts excludes nothing.
         """
         return self.count(owner=owner) > 0
+
+    def _current(self, owner: str | bytes | None) -> _holdfast.Hold:
+        """Give the hold that release() would release."""
+        who = None if owner is None else encoded("owner", owner)
+        got: list[_holdfast.Hold] = []
+        self._call(_holdfast.hf_lock_current_as, who, got)
+        return got[0]
+
+    def extend(
+        self,
+        seconds: float | None,
+        replace: bool = False,
+        *,
+        owner: str | bytes | None = None,
+    ) -> None:
+        """Make what the caller acquired last hold longer, as Hold.extend(). One round trip.
+
+        Raises LockNotOwnedError if the caller does not hold it.
+        """
+        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+        _holdfast.hf_hold_extend(self._current(owner), lasting, bool(replace))
+
+    def reacquire(self, *, owner: str | bytes | None = None) -> None:
+        """Make what the caller acquired last hold for this lock's lease, from now. One round trip.
+
+        Raises LockNotOwnedError if the caller does not hold it, LockLost if it was lost.
+        """
+        lease = self._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
+        _holdfast.hf_hold_extend(self._current(owner), lease, True)
+
+    def adopt(self, token: bytes) -> Hold:
+        """Go on with a hold that another process handed over. One round trip.
+
+        token  From Hold.hand_over(), of a lock of the same name. Its lease and whether it is
+               renewed are this lock's from now on.
+
+        Raises ValueError for what is no token, LockLost if its lease ended before or it was
+        released; after any other LockError it may be tried again.
+        """
+        got: list[_holdfast.Hold] = []
+        self._call(_holdfast.hf_lock_adopt, token, got)
+        return self._take(got[0], loose, None, None)
+
+    # What threading.Condition wants of an RLock.
+
+    def _is_owned(self) -> bool:
+        return self.owned()
+
+    def _release_save(self) -> tuple[int, LockError | None]:
+        failed = None
+        count = self.count()
+        for _ in range(count):
+            try:
+                self.release()
+            except LockError as error:
+                failed = error
+        return count, failed
+
+    def _acquire_restore(self, saved: tuple[int, LockError | None]) -> None:
+        count, failed = saved
+        for _ in range(count):
+            self.acquire()
+        if failed is not None and not (self._quiet and isinstance(failed, LockLost)):
+            raise failed  # the section before the wait was not protected
 
     def locked(self) -> bool:
         """Ask the server whether anybody holds it. One round trip; raises as inspect()."""

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SLOW = 5 }; /* so many times slower than without a sanitizer, or more */
+enum { SLOW = 2 }; /* so many times slower than without a sanitizer, or more */
 #else
 enum { SLOW = 1 };
 #endif
@@ -50,27 +50,87 @@ enum { SLOW = 1 };
         }                                                                                          \
     } while (0)
 
+/* ------------------------------------------------------------- Workers */
+
+/* Memory that all processes of the test have in common, zeroed. It is the next
+ * test's when this one has ended. */
+static char *shared_from, *shared_at;
+enum { SHARED_SIZE = 1024 * 1024 };
+
 static inline void *shared_memory(size_t size) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    must(memory != MAP_FAILED);
+    void *memory = shared_at;
+    shared_at += (size + 63) / 64 * 64;
+    must(shared_at <= shared_from + SHARED_SIZE);
     return memory;
 }
 
-static pid_t workers[64]; /* that run; 0: none */
+static inline char *shared_text(const char *words) {
+    return strcpy(shared_memory(strlen(words) + 1), words);
+}
 
-/* A process of its own that does this work; it ends with the test at the latest.
- * To be started while no client is open here. */
-static inline pid_t worker_start(void (*work)(void *), void *argument) {
+static pid_t workers[64]; /* that run; 0: none */
+static int nursery = -1;  /* where they are asked for */
+
+typedef struct errand {
+    void (*work)(void *);
+    void *argument; /* static, or in shared memory */
+} errand;
+
+/* The worker's own process. Its parent is to be the test, once the one between
+ * them has ended. */
+static inline void worker_live(const errand *what, pid_t test) {
+    while (getppid() != test)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(120);
+    what->work(what->argument);
     fflush(NULL);
+    _exit(0);
+}
+
+/* A process without threads, from which the workers are forked: one that was
+ * forked from a process with threads is of little use to a sanitizer. */
+static inline void nursery_start(void) {
+    int ends[2];
+    pid_t test = getpid();
+    shared_from =
+        mmap(NULL, SHARED_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(shared_from != MAP_FAILED);
+    shared_at = shared_from;
+    must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    must(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     pid_t pid = fork();
     must(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(120);
-        work(argument);
-        fflush(NULL);
-        _exit(0);
+    if (pid > 0) {
+        nursery = ends[0];
+        close(ends[1]);
+        return;
     }
+    close(ends[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    errand what;
+    while (recv(ends[1], &what, sizeof what, 0) == sizeof what) {
+        pid_t between = fork();
+        if (between == 0) {
+            pid_t worker = fork();
+            if (worker == 0)
+                worker_live(&what, test);
+            must(worker > 0 && send(ends[1], &worker, sizeof worker, 0) == sizeof worker);
+            _exit(0);
+        }
+        must(between > 0 && waitpid(between, NULL, 0) == between);
+    }
+    _exit(0);
+}
+
+/* A process of its own that does this work; it ends with the test at the latest. */
+static inline pid_t worker_start(void (*work)(void *), void *argument) {
+    errand what = {work, argument};
+    pid_t pid;
+    must(send(nursery, &what, sizeof what, 0) == sizeof what);
+    must(recv(nursery, &pid, sizeof pid, 0) == sizeof pid);
+    siginfo_t how; /* until it is our child */
+    wait_until(waitid(P_PID, (id_t)pid, &how, WEXITED | WNOHANG | WNOWAIT) == 0);
     for (size_t i = 0; i < COUNT(workers); i++) {
         if (workers[i] == 0) {
             workers[i] = pid;
@@ -93,6 +153,12 @@ static inline void worker_join(pid_t pid) {
     worker_gone(pid);
     if (!WIFEXITED(how) || WEXITSTATUS(how) != 0)
         fail_msg("a worker failed: %x", how);
+}
+
+static inline bool worker_failed(pid_t pid) {
+    siginfo_t how = {0};
+    return waitid(P_PID, (id_t)pid, &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid == pid &&
+           (how.si_code != CLD_EXITED || how.si_status != 0);
 }
 
 static inline void worker_kill(pid_t pid) {
@@ -233,6 +299,8 @@ static inline int begin_fault(void **state) {
     for (size_t i = 0; i < COUNT(workers); i++)
         if (workers[i] > 0)
             worker_kill(workers[i]); /* of a test that failed */
+    shared_at = shared_from;
+    memset(shared_from, 0, SHARED_SIZE);
     start_afresh();
     the_server = server_pid();
     TELL("CLIENT UNPAUSE");
@@ -245,7 +313,7 @@ static inline int begin_fault(void **state) {
 
 /* All tests, or those that the pattern says. */
 #define RUN_TESTS(tests, count, words)                                                             \
-    ((count) > 1 ? cmocka_set_test_filter((words)[1]) : (void)0,                                   \
+    (nursery_start(), (count) > 1 ? cmocka_set_test_filter((words)[1]) : (void)0,                  \
      cmocka_run_group_tests(tests, NULL, NULL))
 
 #endif

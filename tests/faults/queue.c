@@ -2,18 +2,19 @@
 #include "faults.h"
 
 static hf_client *client; /* this process's own, in tests that have one */
-static section *inside;
+/* The first thing in the shared memory, so that workers find it. */
+#define inside ((section *)(void *)shared_from)
 
 static int set_up(void **state) {
-    inside = shared_memory(sizeof *inside);
-    return begin_fault(state);
+    int result = begin_fault(state);
+    assert_ptr_equal(shared_memory(sizeof *inside), inside);
+    return result;
 }
 
 static int tear_down(void **state) {
     (void)state;
     hf_client_close(client);
     client = NULL;
-    munmap(inside, sizeof *inside);
     return 0;
 }
 
@@ -49,7 +50,7 @@ static void idle(void *argument) {
 
 static idler *idler_start(const char *name, int64_t lease_ms, int renew) {
     idler *who = shared_memory(sizeof *who);
-    who->name = name;
+    who->name = shared_text(name);
     who->lease_ms = lease_ms;
     who->renew = renew;
     who->pid = worker_start(idle, who);
@@ -170,7 +171,6 @@ static void test_64_waiters_of_4_processes_are_served_in_the_order_they_came(voi
     run_crowd(all);
     for (int i = 0; i < WAITERS; i++)
         assert_int_equal(all->served[i], i);
-    munmap(all, sizeof *all);
 }
 
 static void cost_of(int threads, int rounds) {
@@ -186,7 +186,6 @@ static void cost_of(int threads, int rounds) {
                   PROCESSES * threads, (long long)handoffs, (long long)scripts,
                   (long long)all->longest_ms);
     assert_in_range(scripts, 2 * handoffs, 2 * handoffs + rechecks);
-    munmap(all, sizeof *all);
 }
 
 /* The number of waiters plays no part. */
@@ -209,7 +208,6 @@ static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
     run_crowd(all);
     print_message("the longest wait %lld ms\n", (long long)all->longest_ms);
     assert_true(all->longest_ms < 1500 * (SLOW > 1 ? 4 : 1));
-    munmap(all, sizeof *all);
 }
 
 /* ----------------------------------------------------- The dead, the stopped */
@@ -305,7 +303,6 @@ typedef struct late {
     int64_t lease_ms;
     int threads;
     hf_client *client; /* the process's own */
-    section *at;
     _Atomic int held;
     _Atomic int64_t held_at, remaining_ms, ttl_ms;
     pid_t pid;
@@ -318,7 +315,7 @@ static void *wait_late(void *argument) {
     must_be(hf_lock_acquire(lock, HF_FOREVER, &hold), HF_OK);
     int64_t remaining = hf_hold_remaining_ms(hold);
     must(hf_hold_state(hold) == HF_HELD && remaining != 0);
-    section_enter(who->at, hold);
+    section_enter(inside, hold);
     must_be(hf_hold_check(hold), HF_OK);
     redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
     redisReply *ttl = redisCommand(redis, "PTTL k");
@@ -328,7 +325,7 @@ static void *wait_late(void *argument) {
     redisFree(redis);
     atomic_store(&who->remaining_ms, remaining);
     atomic_store(&who->held_at, now_ms());
-    section_leave(who->at);
+    section_leave(inside);
     must_be(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(lock);
@@ -352,7 +349,6 @@ static late *late_start(int64_t lease_ms, int threads) {
     late *who = shared_memory(sizeof *who);
     who->lease_ms = lease_ms;
     who->threads = threads;
-    who->at = inside;
     TELL("SET k foreign PX 3600000");
     who->pid = worker_start(work_late, who);
     assert_soon(queued("k") == threads);
@@ -404,7 +400,8 @@ static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **sta
     hf_lock_close(lock);
 }
 
-/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client. */
+/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client.
+ * H12: who was only asleep has not lost its place to those who came later. */
 static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
     (void)state;
     late *ghost = late_start(0, 20);
@@ -412,6 +409,8 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     hf_lock *lock = must_lock(client, "k", NULL);
     waiter *behind = waiter_start(lock, 60000);
     assert_soon(queued("k") == 21);
+    waiter *last = waiter_start(lock, 60000);
+    assert_soon(queued("k") == 22);
     worker_stop(ghost->pid);
     int64_t since = now_ms();
     assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
@@ -421,9 +420,12 @@ static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void *
     section_enter(inside, behind->hold);
     worker_go_on(ghost->pid);
     /* They live, and come back to their places. */
-    assert_soon(queued("k") == 20);
+    assert_soon(queued("k") == 21);
     section_leave(inside);
     give_back(behind->hold, HF_OK);
+    waiter_join(last, HF_OK);
+    assert_int_equal(atomic_load(&inside->counter), 1 + 20);
+    give_back(last->hold, HF_OK);
     worker_join(ghost->pid);
     assert_int_equal(atomic_load(&ghost->held), 20);
     hf_lock_close(lock);
@@ -538,6 +540,54 @@ static void test_a_timeout_that_races_the_release_leaves_nothing_behind(void **s
         }
         assert_int_equal(NUMBER("EXISTS k"), 0);
         assert_int_equal(queued("k"), 0);
+    }
+    print_message("%d times the lock was faster\n", won);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
+static void on_signal(int number) { (void)number; }
+
+static void *wait_interruptibly(void *argument) {
+    waiter *w = argument;
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    w->status = hf_lock_acquire_as(w->lock, NULL, 0, 5000, &options, &w->hold);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+/* M9: a signal comes just when the lock comes. */
+static void test_a_signal_that_races_the_release_leaves_nothing_behind(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_handler = on_signal};
+    int won = 0;
+    sigaction(SIGUSR1, &action, NULL);
+    client = open_client();
+    hf_client *other = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(other, "k", NULL);
+    for (int i = 0; i < 200 / SLOW; i++) {
+        hf_hold *hold = held(lock);
+        waiter w = {.lock = theirs};
+        must(pthread_create(&w.thread, NULL, wait_interruptibly, &w) == 0);
+        assert_soon(queued("k") == 1);
+        if (i % 2 == 0)
+            give_back(hold, HF_OK);
+        nanosleep(&(struct timespec){.tv_nsec = i % 10 * 5000}, NULL);
+        while (!atomic_load(&w.done) && (i % 2 == 0 || queued("k") == 1)) {
+            pthread_kill(w.thread, SIGUSR1);
+            sleep_ms(1);
+        }
+        if (i % 2 == 1)
+            give_back(hold, HF_OK);
+        pthread_join(w.thread, NULL);
+        if (w.status == HF_OK) {
+            won++;
+            give_back(w.hold, HF_OK);
+        } else {
+            assert_int_equal(w.status, HF_EINTR);
+        }
+        assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     }
     print_message("%d times the lock was faster\n", won);
     hf_lock_close(lock);
@@ -666,7 +716,7 @@ static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(vo
 
 static char *poller_url(void) {
     TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
-    return text("unix://poller:secret@%s", unix_url() + strlen("unix://"));
+    return shared_text(text("unix://poller:secret@%s", unix_url() + strlen("unix://")));
 }
 
 static void *poll_for_turns(void *argument) {
@@ -750,6 +800,7 @@ int main(int count, char **words) {
         TEST(test_another_acquire_of_the_owner_that_queues_nests_in_its_first),
         TEST(test_a_wait_that_times_out_leaves_nothing_behind),
         TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
+        TEST(test_a_signal_that_races_the_release_leaves_nothing_behind),
         TEST(test_a_waiter_cancelled_by_close_leaves_nothing_behind),
         TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),

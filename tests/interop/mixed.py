@@ -112,13 +112,26 @@ def commands(arguments: argparse.Namespace) -> dict[str, list[str]]:
     }
 
 
+def newest_java() -> str:
+    """Virtual threads take Java 21, which need not be the one in the PATH."""
+
+    def version(home: Path) -> int:
+        said = re.search(r'JAVA_VERSION="(\d+)', (home / "release").read_text())
+        return int(said[1]) if said else 0
+
+    homes = [javac.parents[1] for javac in Path("/usr/lib/jvm").glob("*/bin/javac")]
+    homes = [home for home in homes if (home / "release").exists()]
+    return str(max(homes, key=version) / "bin" / "java") if homes else "java"
+
+
 # ---------------------------------------------------------------- The record
 
 
 class Record:
     """What the server did, from MONITOR: who queued, and who was granted the lock, in order."""
 
-    ARRIVAL = re.compile(rf'"ZADD" "{re.escape(QUEUE)}" "(\d+)" "([0-9a-f]{{32}})')
+    ARRIVAL = re.compile(rf'"ZADD" "{re.escape(QUEUE)}" (?:"NX" )?"(\d+)" "([0-9a-f]{{32}})')
+    REMOVAL = re.compile(rf'"ZREM" "{re.escape(QUEUE)}" "([0-9a-f]{{32}})')
     GRANT = re.compile(rf'"HSET" "{LOCK}" "hf1" ".*" "f" "(\d+)" "h([0-9a-f]{{32}})"')
 
     def __init__(self, host: str, port: int) -> None:
@@ -134,8 +147,8 @@ class Record:
 
     def _write(self) -> None:
         for line in self._answers:
-            if ' lua] "ZADD"' in line or ' lua] "HSET"' in line:
-                self.lines.append(line)
+            if ' lua] "Z' in line or ' lua] "HSET"' in line:
+                self.lines.append(line.rstrip())
             elif '"ECHO" "the end"' in line:
                 return
 
@@ -151,6 +164,7 @@ class Record:
         queue: deque[str] = deque()
         fences = []
         last = 0
+        head = ""  # removed before it is granted
         for line in self.lines:
             if arrived := self.ARRIVAL.search(line):
                 score, hold = int(arrived[1]), arrived[2]
@@ -158,13 +172,18 @@ class Record:
                     raise Wrong(f"queued before others that had come first, {last}: {line}")
                 last = score
                 queue.append(hold)
+            elif removed := self.REMOVAL.search(line):
+                if queue and removed[1] == queue[0]:
+                    head = queue.popleft()
+                elif removed[1] in queue:
+                    queue.remove(removed[1])
             elif granted := self.GRANT.search(line):
                 fence, hold = int(granted[1]), granted[2]
-                if queue and hold != queue[0]:
+                if queue and hold == queue[0]:
+                    queue.popleft()
+                elif queue and hold != head:
                     waiting = ", ".join(queue)
                     raise Wrong(f"not the head of the queue was served: {line}; but: {waiting}")
-                if queue:
-                    queue.popleft()
                 fences.append(fence)
         if queue:
             raise Wrong(f"queued, and never served: {', '.join(queue)}")
@@ -286,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
     parser.add_argument("--jar", type=Path, help="default: java/target/holdfast-*.jar")
-    parser.add_argument("--java", default="java", help="21 or newer has virtual threads")
+    parser.add_argument("--java", default=newest_java(), help="default: the newest JDK there is")
     parser.add_argument("--handoffs", type=int, default=10_000, help="at least so many")
     parser.add_argument("--within", type=float, default=180, help="seconds that it may take")
     arguments = parser.parse_args()

@@ -158,3 +158,99 @@ def test_waiting_threads_all_get_their_turn(lock: holdfast.Lock) -> None:
     for thread in threads:
         thread.finish()
     assert sorted(turns) == list(range(10))
+
+
+# ------------------------------------------------------------------ Conditions
+
+
+def test_it_works_under_a_condition(lock: holdfast.Lock, raw: redis.Redis, name: str) -> None:
+    condition = threading.Condition(lock)  # type: ignore[arg-type]
+    items: list[int] = []
+    taken: list[int] = []
+
+    def take() -> None:
+        with condition, condition:  # nested: all of it is let go of while it waits
+            assert condition.wait_for(lambda: items, timeout=20)
+            taken.append(items.pop())
+            assert lock.count() == 2
+
+    takers = [Thread(take) for _ in range(3)]
+    until(lambda: len(condition._waiters) == 3)  # type: ignore[attr-defined]
+    assert not raw.exists(name)
+    for number in range(3):
+        with condition:
+            items.append(number)
+            condition.notify()
+    for taker in takers:
+        taker.finish()
+    assert sorted(taken) == [0, 1, 2]
+    assert not raw.exists(name)
+
+
+def test_a_condition_asks_whether_the_caller_holds_it(lock: holdfast.Lock) -> None:
+    condition = threading.Condition(lock)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError):
+        condition.wait()
+    with pytest.raises(RuntimeError):
+        condition.notify()
+    with condition:
+        assert condition.wait(0.01) is False
+        assert lock.count() == 1
+
+
+def test_a_loss_before_the_wait_comes_out_of_it(
+    lock: holdfast.Lock, raw: redis.Redis, name: str
+) -> None:
+    condition = threading.Condition(lock)  # type: ignore[arg-type]
+    with condition:
+        raw.delete(name)
+        with pytest.raises(holdfast.LockLost):
+            condition.wait(0.01)
+        assert lock.count() == 1  # it holds it again
+        lock.inspect()
+
+
+# ------------------------------------------------------------- By the lock alone
+
+
+def test_the_lock_extends_what_was_acquired_last(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    lock = client.lock(name, lease=2)
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.extend(1)
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.reacquire()
+    with lock:
+        lock.extend(60)
+        assert raw.pttl(name) > 60_000
+        lock.extend(30, replace=True)
+        assert 20_000 < raw.pttl(name) <= 30_000
+        lock.reacquire()
+        assert 1000 < raw.pttl(name) <= 2000
+        lock.extend(None, replace=True)
+        assert raw.pttl(name) == -1
+    with client.lock(name):
+        client.lock(name).reacquire()
+        assert 9000 < raw.pttl(name) <= 10_000
+        with pytest.raises(ValueError, match="seconds"):
+            lock.extend(0)
+
+
+def test_a_hold_is_handed_over_to_another_process(
+    client: holdfast.Client, server: Server, name: str, raw: redis.Redis
+) -> None:
+    hold = client.lock(name).hold()
+    token = hold.hand_over()
+    assert not hold.valid
+    with pytest.raises(holdfast.LockNotOwnedError):
+        hold.hand_over()
+    with holdfast.connect(server.tcp) as other:
+        with pytest.raises(ValueError, match="token"):
+            other.lock(name).adopt(b"no token")
+        with other.lock(name).adopt(token) as adopted:
+            assert adopted.fence == hold.fence
+            adopted.check()
+        assert not raw.exists(name)
+        with pytest.raises(holdfast.LockLost):
+            other.lock(name).adopt(token)

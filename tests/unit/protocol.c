@@ -29,9 +29,7 @@ static void test_companions_carry_the_tag_and_the_whole_name(void **state) {
     assert_string_equal(companion_of("{a}:queue"), "{a}{a}:queue:");
     assert_string_equal(companion_of("{{a}}"), "{{a}{{a}}:");
     /* Without a tag all of the name is hashed. */
-    assert_string_equal(companion_of("{}x"), "{{}x}{}x:");
     assert_string_equal(companion_of("x{"), "{x{}x{:");
-    assert_string_equal(companion_of("x}{"), "{x}{}x}{:");
 }
 
 /* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
@@ -109,6 +107,16 @@ static void test_names_that_end_like_companions_are_refused(void **state) {
     }
     for (size_t i = 0; i < COUNT(free_names); i++)
         hf_names_drop(names_of(free_names[i]));
+}
+
+static void test_names_whose_companions_could_be_another_s_are_refused(void **state) { /* C15 */
+    static const char *const ambiguous[] = {"a}x{a", "{}x", "x}{", "a}", "}"};
+    hf_names *names;
+    (void)state;
+    for (size_t i = 0; i < COUNT(ambiguous); i++) {
+        assert_status(hf_names_new(ambiguous[i], strlen(ambiguous[i]), &names), HF_EINVAL);
+        assert_message("has a } but no {tag}");
+    }
 }
 
 static void test_equal_names_have_equal_hashes(void **state) {
@@ -304,6 +312,7 @@ int main(void) {
         cmocka_unit_test(test_names_may_be_any_bytes),
         cmocka_unit_test(test_names_have_one_to_4096_bytes),
         cmocka_unit_test(test_names_that_end_like_companions_are_refused),
+        cmocka_unit_test(test_names_whose_companions_could_be_another_s_are_refused),
         cmocka_unit_test(test_equal_names_have_equal_hashes),
         cmocka_unit_test(test_names_live_until_the_last_reference),
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),

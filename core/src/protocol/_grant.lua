@@ -16,10 +16,25 @@ local function sharded(channel)
 end
 
 -- Asked before anything is published: what PUBLISH counts says nothing about
--- who may still receive it. Without the permission to ask, nobody is there.
+-- who may still receive it. nil: this user may not ask.
 local function listening(channel)
   local count = redis.pcall('PUBSUB', sharded(channel) and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return not count.err and (tonumber(count[2]) or 0) > 0
+  if count.err then return nil end
+  return (tonumber(count[2]) or 0) > 0
+end
+
+-- Write a free lock's first hold. All or nothing, whatever this user may not do:
+-- answers the server's error, if it is one.
+local function take(owner, id, fence, lease, channel)
+  redis.call('HSET', K, 'hf1', owner, 'f', digits(fence), 'h' .. id,
+    lease > 0 and string.format('%.0f', now_ms + lease) or '0')
+  local done = lease > 0 and redis.pcall('PEXPIREAT', K, now_ms + lease)
+  if type(done) ~= 'table' then done = remember(fence, channel) end
+  if done.err then
+    redis.call('DEL', K)
+    return done
+  end
+  last, mark = fence, channel
 end
 
 -- Hand the lock, which must be free, to the first live waiter.
@@ -29,7 +44,9 @@ end
 -- ghost   a channel whose members are taken out: its client let a pushed
 --         grant run out. Live ones come back with their first score.
 --
--- Returns the granted waiter, or nil and whether there may be more to skip.
+-- Returns the granted waiter, or nil and whether there may be more to skip. A
+-- user who may not see to the first in the queue leaves it and the rest alone,
+-- and the lock free: "stuck", the third result. They will come and ask.
 -- The first write of each step is a removal, which a server without memory
 -- still allows.
 local function grant(asking, ghost)
@@ -45,36 +62,35 @@ local function grant(asking, ghost)
     if not member then return nil, false end
     local id, channel, owner, given, timeout = parse(member)
     local lease, asks = tonumber(given), id and asking[id]
-    local alive = timeout and (lease == 0 or (lease >= 10 and lease <= 315360000000))
-      and (asks or ((timeout == 0 or score + timeout * 1000 > now) and listening(channel)))
-    if alive then
+    local alive = timeout ~= nil and (lease == 0 or (lease >= 10 and lease <= 315360000000))
+    if alive and not asks then
+      alive = timeout == 0 or score + timeout * 1000 > now
+      if alive then alive = listening(channel) end
+    end
+    local stuck = alive == nil and id or (alive and spent)
+    if alive and not stuck then
       -- A pushed grant lasts only until its claim, so that a waiter whose
       -- machine died with its connection open does not delay the rest by a
       -- whole lease.
       if not asks and (lease == 0 or lease > 3000) then lease, given = 3000, '3000' end
       local fence = math.max(last + 1, now)
-      local text = digits(fence)
-      if lease > 0 then
-        local ends = string.format('%.0f', now_ms + lease)
-        redis.call('HSET', K, 'hf1', owner, 'f', text, 'h' .. id, ends)
-        redis.call('PEXPIREAT', K, ends)
-      else
-        redis.call('HSET', K, 'hf1', owner, 'f', text, 'h' .. id, '0')
-      end
-      last = fence
-      mark = not asks and channel or nil
-      remember(fence, mark)
+      stuck = take(owner, id, fence, lease, not asks and channel or nil)
       local granted = { id = id, fence = fence, ends = lease > 0 and now_ms + lease or 0 }
-      if asks then return granted end
-      local sent = redis.pcall(sharded(channel) and 'SPUBLISH' or 'PUBLISH', channel,
-        'g ' .. id .. ' ' .. text .. ' ' .. stamp .. ' ' .. given)
-      if type(sent) ~= 'table' then return granted end
-      -- Not allowed to publish: undo. The waiters will come and ask.
-      redis.call('DEL', K)
+      if asks and not stuck then return granted end
+      if not stuck then
+        local sent = redis.pcall(sharded(channel) and 'SPUBLISH' or 'PUBLISH', channel,
+          'g ' .. id .. ' ' .. digits(fence) .. ' ' .. stamp .. ' ' .. given)
+        if type(sent) ~= 'table' then return granted end
+        stuck = sent
+        redis.call('DEL', K)
+        mark = nil
+        remember(fence)
+      end
+    end
+    if stuck then
       redis.call('ZADD', Q, score, member)
-      mark = nil
-      remember(fence)
-      return nil, false
+      redis.pcall('PEXPIRE', Q, '30000') -- it may have been the only one
+      return nil, false, true
     end
   end
   return nil, true

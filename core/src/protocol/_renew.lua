@@ -17,7 +17,8 @@ local function renew(K, id, lease, mode)
   -- Exactly, not by the TTL: that is counted from later than now_ms, and many
   -- renewals would each cut a millisecond off another's hold.
   local latest = ends
-  local fields = redis.call('HLEN', K) > 3 and redis.call('HGETALL', K) or {}
+  local fields = redis.pcall('HLEN', K) == 3 and {} or redis.pcall('HGETALL', K)
+  if fields.err then return -3 end
   for i = 1, #fields, 2 do
     local name = fields[i]
     if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' and latest > 0 then
@@ -32,6 +33,6 @@ local function renew(K, id, lease, mode)
     moved = redis.pcall('PEXPIREAT', K, latest)
   end
   if type(moved) == 'table' then return -3 end
-  redis.call('HSET', K, field, ends)
-  return remaining(ends)
+  moved = redis.pcall('HSET', K, field, ends)
+  return type(moved) == 'table' and -3 or remaining(ends)
 end

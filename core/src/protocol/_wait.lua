@@ -16,6 +16,9 @@ for _, ask in ipairs(asks) do
   end
 end
 --@include _fence.lua
+if spent then
+  return redis.error_reply('HOLDFAST the last fence is out of bounds')
+end
 --@include _live.lua
 --@include _grant.lua
 
@@ -33,8 +36,9 @@ local free = not holder[1] and not foreign
 
 -- A floor above the last fence means that the server lost the fence.
 if floor > last then
+  local done = remember(floor)
+  if done.err then return done end
   last, mark = floor, nil
-  remember(floor)
 end
 
 local reply, asking, ghost = { now, 0 }, {}, mark
@@ -48,11 +52,17 @@ for i, ask in ipairs(asks) do
   elseif holder[1] == ask.owner and ask.nests then
     local ends = ask.lease > 0 and now_ms + ask.lease or 0
     call('HSET', K, 'h' .. ask.id, ends)
-    local ttl = call('PTTL', K)
-    if ends == 0 then
-      call('PERSIST', K)
+    local ttl, done = redis.pcall('PTTL', K), 0
+    if type(ttl) == 'table' then
+      done = ttl
+    elseif ends == 0 then
+      done = redis.pcall('PERSIST', K)
     elseif ttl >= 0 and now_ms + ttl < ends then
-      call('PEXPIREAT', K, ends)
+      done = redis.pcall('PEXPIREAT', K, ends)
+    end
+    if type(done) == 'table' then
+      call('HDEL', K, 'h' .. ask.id)
+      return done
     end
     state, x, y = 1, tonumber(holder[2]), remaining(ends)
   elseif wait then
@@ -76,18 +86,17 @@ end
 
 local more = false
 if free then
-  local granted
-  granted, more = grant(asking, ghost)
+  local granted, stuck
+  granted, more, stuck = grant(asking, ghost)
   if granted and asking[granted.id] then
     local at = asking[granted.id]
     reply[at], reply[at + 1], reply[at + 2] = 1, granted.fence, remaining(granted.ends)
-  elseif not granted and not more and not wait and #asks == 1 and reply[3] == 0 then
+  elseif not granted and not more and not stuck and not wait and #asks == 1 and reply[3] == 0 then
     -- Nobody alive was queued: a try gets it.
-    local fence, ends = math.max(last + 1, now), asks[1].lease > 0 and now_ms + asks[1].lease or 0
-    call('HSET', K, 'hf1', asks[1].owner, 'f', fence, 'h' .. asks[1].id, ends)
-    if ends > 0 then call('PEXPIREAT', K, ends) end
-    remember(fence)
-    reply[3], reply[4], reply[5] = 1, fence, remaining(ends)
+    local fence, lease = math.max(last + 1, now), asks[1].lease
+    local refused = take(asks[1].owner, asks[1].id, fence, lease)
+    if refused then return refused end
+    reply[3], reply[4], reply[5] = 1, fence, lease > 0 and lease or -1
   end
 end
 

@@ -26,14 +26,18 @@ local keys = call('EXISTS', K, Q, KEYS[4])
 if keys == 0 and floor and floor >= 0 and floor % 1 == 0 and floor < now
   and now < 9007199254740991 and (tonumber(stored or 0) or now) < now then
   local fence = time[1] .. string.sub('00000' .. time[2], -6)
+  local done
   if lease > 0 then
     call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], now_ms + lease)
-    call('PEXPIRE', K, lease)
+    done = redis.pcall('PEXPIRE', K, lease)
   else
     call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], '0')
   end
-  call('SET', F, fence, 'PX', '86400000')
-  return now
+  -- All or nothing, whatever this user may not do.
+  if type(done) ~= 'table' then done = redis.pcall('SET', F, fence, 'PX', '86400000') end
+  if not done.err then return now end
+  call('DEL', K)
+  return done
 end
 
 local wait = ARGV[6] ~= nil

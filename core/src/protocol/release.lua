@@ -37,16 +37,12 @@ if not bury and member == '' and redis.pcall('HLEN', K) == 3
   return more and 2 or 1
 end
 
-local fields = redis.pcall('HGETALL', K)
-if fields.err then
-  if not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
-  fields = {}
+local held = redis.pcall('HMGET', K, 'hf1', field)
+if held.err then
+  if not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
+  held = {}
 end
-local ours, mine = false, nil
-for i = 1, #fields, 2 do
-  if fields[i] == 'hf1' then ours = true end
-  if fields[i] == field then mine = tonumber(fields[i + 1]) end
-end
+local mine = held[1] and tonumber(held[2] or nil)
 
 -- A removal first, even of nothing: after it a full server allows the rest.
 if member ~= '' or bury then
@@ -55,15 +51,19 @@ end
 if bury then
   redis.call('SET', KEYS[4], '1', 'PX', 600000)
 end
-if not (ours and mine and live(mine)) then return 0 end
+if not mine then return 0 end
+if not live(mine) then return 0 end
 
 -- The latest of the other holds' expiries; nil: there is no other.
-local latest
+local fields, latest = redis.call('HGETALL', K), nil
 for i = 1, #fields, 2 do
   local name = fields[i]
   if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' then
     local ends = tonumber(fields[i + 1]) or -1
-    if live(ends) and latest ~= 0 then
+    if not live(ends) then
+      -- It stays for as long as a late copy of its acquire might come.
+      if ends < now_ms - 600000 then redis.call('HDEL', K, name) end
+    elseif latest ~= 0 then
       latest = ends == 0 and 0 or math.max(latest or 0, ends)
     end
   end

@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 import java.util.function.LongFunction;
@@ -47,6 +48,8 @@ public final class RedisLock implements Lock {
     private final byte[] owner;
     private final boolean perThread;
     private final Handle handle;
+    /** How many threads wait through this object: who finds some need not try before he waits. */
+    private final AtomicInteger waiting = new AtomicInteger();
 
     RedisLock(HoldfastClient client, byte[] name, LockOptions options, long pointer) {
         this.client = client;
@@ -340,7 +343,8 @@ public final class RedisLock implements Lock {
         }
         long start = System.nanoTime();
         byte[] owner = owner();
-        boolean taken = attempt(owner, leaseMillis, hold);
+        boolean patient = nanos > 0 && waiting.get() > 0;
+        boolean taken = !patient && attempt(owner, leaseMillis, hold);
         long left =
                 nanos == FOREVER_NANOS
                         ? nanos
@@ -351,12 +355,16 @@ public final class RedisLock implements Lock {
             }
             throw new InterruptedException();
         }
-        return taken
-                || left > 0
-                        && await(
-                                begin(owner, timeout(left), leaseMillis, hold == null),
-                                hold,
-                                interruptible);
+        if (taken || left <= 0) {
+            return taken;
+        }
+        waiting.incrementAndGet();
+        try {
+            return await(
+                    begin(owner, timeout(left), leaseMillis, hold == null), hold, interruptible);
+        } finally {
+            waiting.decrementAndGet();
+        }
     }
 
     private boolean await(Completions.Operation operation, long[] hold, boolean interruptible)

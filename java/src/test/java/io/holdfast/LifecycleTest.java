@@ -41,6 +41,9 @@ final class LifecycleTest extends RedisTest {
                         hold::renew,
                         () -> hold.extend(SECOND),
                         hold::release,
+                        () -> lock.lock(SECOND),
+                        () -> lock.tryLock(SECOND, SECOND),
+                        client::stats,
                         () -> Async.elsewhere(() -> lock.lock()))) {
             assertThrowsExactly(ClosedException.class, use);
         }
@@ -192,6 +195,26 @@ final class LifecycleTest extends RedisTest {
         }
         assertTrue(released.get() <= 1);
         assertFalse(redis.exists(name));
+    }
+
+    /** Its holds may still be in use by a thread of which nobody knows: they are not released. */
+    @Test
+    void whatADroppedClientHoldsEndsWithItsLease() throws Exception {
+        leaveLocked();
+        long start = System.nanoTime();
+        Async<Hold> waiting = Async.start(() -> lock.acquire());
+        while (waiting.isRunning()) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertTrue(secondsSince(start) > 0.2, "not released");
+        waiting.get().close();
+    }
+
+    private void leaveLocked() {
+        HoldfastClient dropped = Holdfast.connect(url());
+        Duration lease = Duration.ofMillis(400);
+        dropped.lock(name, LockOptions.defaults().lease(lease).renew(true)).lock();
     }
 
     @Test

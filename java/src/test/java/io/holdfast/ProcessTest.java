@@ -51,4 +51,34 @@ final class ProcessTest extends RedisTest {
         assertEquals(0, queued());
         assertFalse(redis.exists(name));
     }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"close", "drop"})
+    void theLibraryIsUnloadedWithItsClassLoader(String end) throws Exception {
+        Jvm.Run run =
+                Jvm.run(
+                        List.of("-Xcheck:jni", "-Djava.util.logging.config.file=/dev/null"),
+                        Jvm.program(Unloading.class),
+                        Jvm.CLASSES + "/",
+                        url(),
+                        name,
+                        end);
+        assertTrue(run.output().endsWith("done"), run.output());
+        assertEquals(0, run.status(), run.output());
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aChildProcessHarmsNothing() throws Exception {
+        Hold hold = lock.acquire();
+        Async<Hold> waiting = Async.start(() -> stranger.acquire());
+        Async.until(() -> queued() == 1);
+        for (int i = 0; i < 5; i++) {
+            assertEquals(0, new ProcessBuilder("true").start().waitFor());
+        }
+        hold.check();
+        hold.close();
+        waiting.get().close();
+        assertFalse(redis.exists(name));
+    }
 }

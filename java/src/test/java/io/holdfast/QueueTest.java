@@ -149,4 +149,65 @@ final class QueueTest extends RedisTest {
         mutex.unlock();
         assertFalse(redis.exists(name));
     }
+
+    @Test
+    void whoHoldsTheLockNestsWhileOthersWait() throws Exception {
+        lock.lock();
+        List<Async<Boolean>> waiting = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            waiting.add(
+                    Async.start(
+                            () -> {
+                                lock.lock();
+                                lock.unlock();
+                                return true;
+                            }));
+        }
+        until(() -> queued() == 3);
+        assertTrue(lock.tryLock());
+        assertTrue(lock.tryLock(10, TimeUnit.SECONDS));
+        lock.lock();
+        assertEquals(4, lock.getHoldCount());
+        for (int i = 0; i < 4; i++) {
+            lock.unlock();
+        }
+        for (Async<Boolean> each : waiting) {
+            assertTrue(each.get());
+        }
+        assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aHandoffTakesTwoCommands() throws Exception {
+        int rounds = 100;
+        lock.lock();
+        List<Async<Void>> threads = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            threads.add(
+                    Async.start(
+                            () -> {
+                                for (int j = 0; j < rounds; j++) {
+                                    lock.lock();
+                                    lock.unlock();
+                                }
+                                return null;
+                            }));
+        }
+        until(() -> queued() == 8);
+        long before = scripts();
+        lock.unlock();
+        for (Async<Void> thread : threads) {
+            thread.get();
+        }
+        double each = (scripts() - before) / (8.0 * rounds);
+        assertTrue(each < 2.3, each + " commands for each"); // at the end a few try, too
+    }
+
+    private long scripts() {
+        return redis.info("commandstats")
+                .lines()
+                .filter(line -> line.startsWith("cmdstat_eval"))
+                .mapToLong(line -> Long.parseLong(line.replaceAll(".*calls=(\\d+),.*", "$1")))
+                .sum();
+    }
 }

@@ -20,7 +20,9 @@ final class StatsTest extends RedisTest {
         lock.lock();
         assertFalse(stranger.tryLock());
         Async<Hold> waiting = Async.start(() -> stranger.acquire());
-        until(() -> client.stats().waiting() == 1);
+        until(() -> queued() == 1);
+        Thread.sleep(50); // its answer has to be here, else it was not a wait
+        assertEquals(1, client.stats().waiting());
         assertEquals(1, client.stats().held());
         lock.unlock();
         Hold hold = waiting.get();

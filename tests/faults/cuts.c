@@ -1,0 +1,795 @@
+/* Cut connections, lost answers, late copies, stopped servers: what was done is
+ * done once, and nobody is left waiting or holding without knowing it. */
+#include "faults.h"
+
+#include "scripts.h"
+
+/* ------------------------------------------------------------------- Tap */
+
+/* A proxy before the server that does one thing to one request, told by the
+ * digest of its script, and passes all others. */
+typedef enum {
+    CUT,  /* of its answer so many bytes arrive, and the connection ends */
+    KEEP, /* the connection ends, and the request arrives when it is let go */
+} deed;
+
+typedef struct tap {
+    int fd, port;
+    pthread_t thread;
+    _Atomic int open; /* conversations */
+    pthread_mutex_t mutex;
+    const hf_script *script; /* of the request to be hit; NULL: none */
+    deed next;
+    int cut_at, answered; /* bytes: of the answer let through, of all of it */
+    int stall_ms;         /* before it is cut */
+    int hits;
+    char kept[65536];
+    ssize_t kept_length;
+    int kept_fd;
+    bool swallow; /* what comes in as a grant is lost */
+    int swallowed;
+    bool unsubscribe; /* tell the next that subscribes that it is no more */
+} tap;
+
+typedef struct wire {
+    tap *of;
+    int fd, server;
+    bool hit, subscribes;
+} wire;
+
+static bool tap_request(wire *w, const char *bytes, ssize_t length) {
+    tap *t = w->of;
+    bool goes_on = true;
+    pthread_mutex_lock(&t->mutex);
+    if (t->script != NULL && memmem(bytes, (size_t)length, t->script->sha1, 40) != NULL) {
+        t->script = NULL;
+        t->hits++;
+        if (t->next == CUT) {
+            w->hit = true;
+        } else {
+            memcpy(t->kept, bytes, (size_t)length);
+            t->kept_length = length;
+            t->kept_fd = w->server;
+            w->server = -1;
+            goes_on = false;
+        }
+    }
+    if (memmem(bytes, (size_t)length, "SUBSCRIBE", 9) != NULL)
+        w->subscribes = true;
+    pthread_mutex_unlock(&t->mutex);
+    return goes_on && say(w->server, bytes, (size_t)length);
+}
+
+static bool tap_answer(wire *w, const char *bytes, ssize_t length) {
+    tap *t = w->of;
+    bool lost = false;
+    int stall_ms = 0;
+    pthread_mutex_lock(&t->mutex);
+    if (w->hit) {
+        stall_ms = t->stall_ms;
+        t->answered = (int)length;
+        if (length > t->cut_at)
+            length = t->cut_at;
+    }
+    if (t->swallow && memmem(bytes, (size_t)length, "\r\ng ", 4) != NULL) {
+        t->swallowed++;
+        lost = true;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    if (!lost && length > 0 && !say(w->fd, bytes, (size_t)length))
+        return false;
+    sleep_ms(stall_ms);
+    return !w->hit;
+}
+
+static void *tap_wire(void *argument) {
+    static const char gone[] = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n";
+    wire w = *(wire *)argument;
+    char bytes[65536];
+    free(argument);
+    w.server = connect_to_server();
+    while (w.server >= 0) {
+        struct pollfd fds[] = {{.fd = w.fd, .events = POLLIN}, {.fd = w.server, .events = POLLIN}};
+        if (poll(fds, 2, w.subscribes ? 5 : -1) < 0)
+            break;
+        pthread_mutex_lock(&w.of->mutex);
+        bool tell = w.subscribes && w.of->unsubscribe;
+        if (tell)
+            w.of->unsubscribe = false;
+        pthread_mutex_unlock(&w.of->mutex);
+        if (tell && !say(w.fd, gone, sizeof gone - 1))
+            break;
+        if (fds[0].revents == 0 && fds[1].revents == 0)
+            continue;
+        bool asked_for = fds[0].revents != 0;
+        ssize_t length = recv(asked_for ? w.fd : w.server, bytes, sizeof bytes, 0);
+        if (length <= 0)
+            break;
+        if (!(asked_for ? tap_request(&w, bytes, length) : tap_answer(&w, bytes, length)))
+            break;
+    }
+    if (w.server >= 0)
+        close(w.server);
+    close(w.fd);
+    atomic_fetch_sub(&w.of->open, 1);
+    return NULL;
+}
+
+static void *tap_main(void *argument) {
+    tap *t = argument;
+    int fd;
+    while ((fd = accept(t->fd, NULL, NULL)) >= 0) {
+        wire *w = calloc(1, sizeof *w);
+        pthread_t thread;
+        w->of = t;
+        w->fd = fd;
+        atomic_fetch_add(&t->open, 1);
+        must(pthread_create(&thread, NULL, tap_wire, w) == 0);
+        pthread_detach(thread);
+    }
+    return NULL;
+}
+
+static tap *tap_start(void) {
+    tap *t = calloc(1, sizeof *t);
+    t->fd = listen_somewhere(64, &t->port);
+    t->kept_fd = -1;
+    pthread_mutex_init(&t->mutex, NULL);
+    must(pthread_create(&t->thread, NULL, tap_main, t) == 0);
+    return t;
+}
+
+/* After its clients have closed. */
+static void tap_stop(tap *t) {
+    shutdown(t->fd, SHUT_RDWR);
+    pthread_join(t->thread, NULL);
+    close(t->fd);
+    if (t->kept_fd >= 0)
+        close(t->kept_fd);
+    for (int i = 0; i < 1000 && atomic_load(&t->open) > 0; i++)
+        sleep_ms(1);
+    if (atomic_load(&t->open) == 0) /* else a test failed, and left some */
+        free(t);
+}
+
+static void tap_hit(tap *t, const hf_script *script, deed next, int cut_at) {
+    pthread_mutex_lock(&t->mutex);
+    t->next = next;
+    t->cut_at = cut_at;
+    t->answered = INT32_MAX;
+    t->hits = 0;
+    t->script = script;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static int tap_hits(tap *t) {
+    pthread_mutex_lock(&t->mutex);
+    int hits = t->hits;
+    pthread_mutex_unlock(&t->mutex);
+    return hits;
+}
+
+/* The bytes of the answer that was cut. */
+static int tap_answered(tap *t) {
+    pthread_mutex_lock(&t->mutex);
+    int bytes = t->answered;
+    pthread_mutex_unlock(&t->mutex);
+    return bytes;
+}
+
+/* Now the request that was kept arrives. */
+static void tap_let_go(tap *t) {
+    char reply[4096];
+    int64_t until = now_ms() + 5000;
+    pthread_mutex_lock(&t->mutex);
+    while (t->kept_fd < 0 && now_ms() < until) {
+        pthread_mutex_unlock(&t->mutex);
+        sleep_ms(1);
+        pthread_mutex_lock(&t->mutex);
+    }
+    assert_true(t->kept_fd >= 0);
+    assert_true(say(t->kept_fd, t->kept, (size_t)t->kept_length));
+    assert_true(recv(t->kept_fd, reply, sizeof reply, 0) > 0);
+    close(t->kept_fd);
+    t->kept_fd = -1;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+/* ------------------------------------------------------------- The tests */
+
+static tap *way;                  /* to the server */
+static hf_client *client, *other; /* through it; past it */
+static hf_lock *lock, *theirs;    /* both k, for the same two */
+
+static void open_all(const char *url, int64_t connect_ms, int64_t command_ms) {
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = connect_ms, .command_timeout_ms = command_ms};
+    assert_status(hf_client_open(url, &options, &client), HF_OK);
+    assert_status(hf_client_open(unix_url(), &options, &other), HF_OK);
+    hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
+    lock = must_lock(client, "k", &by_the_minute);
+    theirs = must_lock(other, "k", &by_the_minute);
+}
+
+/* The client subscribes, and the server learns the scripts. */
+static void warm_up(void) {
+    hf_hold *hold;
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    waiter *w = waiter_start(lock, 5000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_status(hf_lock_acquire(theirs, 20, &hold), HF_ETIMEOUT);
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    give_back(w->hold, HF_OK);
+}
+
+static int set_up(void **state) {
+    int result = begin_fault(state);
+    way = tap_start();
+    open_all(text("redis://127.0.0.1:%d", way->port), 2000, 1000);
+    warm_up();
+    return result;
+}
+
+static int set_up_impatient(void **state) {
+    int result = begin_fault(state);
+    open_all(unix_url(), 300, 150);
+    warm_up();
+    return result;
+}
+
+static int set_up_bare(void **state) { return begin_fault(state); }
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+    lock = theirs = NULL;
+    client = other = NULL;
+    if (way != NULL)
+        tap_stop(way);
+    way = NULL;
+    return 0;
+}
+
+static hf_hold *held(hf_lock *of) {
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(of, 0, &hold), HF_OK);
+    return hold;
+}
+
+static int64_t holds_of_k(void) {
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_inspect(theirs, &info, NULL, 0, NULL), HF_OK);
+    return info.count;
+}
+
+static int64_t realtime_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* C4: it ends here before it ends there. */
+static void assert_no_longer_than_there(const hf_hold *hold) {
+    int64_t ends = realtime_ms() + hf_hold_remaining_ms(hold);
+    assert_true(ends <= NUMBER("PEXPIRETIME k"));
+}
+
+/* Long before the lease ends. */
+static void assert_free_soon_and_for_good(void) {
+    assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    sleep_ms(300);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_int_equal(queued("k"), 0);
+    assert_nothing_left();
+}
+
+static hf_completion told(int64_t within_ms) {
+    hf_completion completion = {.size = sizeof completion};
+    struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
+    poll(&fd, 1, (int)within_ms);
+    assert_status(hf_client_next(client, &completion), HF_OK);
+    return completion;
+}
+
+/* ---------------------------------------------- Answers cut at every byte */
+
+/* For every position of the answer, from none of it to all. */
+#define FOR_EVERY_CUT(script, cut)                                                                 \
+    for (int cut = 0, cut_more = 1; cut_more;                                                      \
+         assert_int_equal(tap_hits(way), 1), cut_more = cut++ < tap_answered(way))                 \
+        if (tap_hit(way, script, CUT, cut), 1)
+
+/* C2, C3, C4 */
+static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **state) {
+    (void)state;
+    FOR_EVERY_CUT(&hf_script_acquire, cut) {
+        hf_hold *hold = held(lock);
+        assert_int_equal(holds_of_k(), 1);
+        assert_no_longer_than_there(hold);
+        assert_int_equal(atoll(STRING("HGET k f")), hf_hold_fence(hold));
+        give_back(hold, HF_OK);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+}
+
+/* C4 a, c: the retry is told what is left, and counts that from its own sending. */
+static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
+    (void)state;
+    way->stall_ms = 300;
+    tap_hit(way, &hf_script_acquire, CUT, 0);
+    hf_hold *hold = held(lock);
+    assert_in_range(hf_hold_remaining_ms(hold), 59000, 59700);
+    assert_no_longer_than_there(hold);
+    tap_hit(way, &hf_script_renew, CUT, 0);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    assert_no_longer_than_there(hold);
+    give_back(hold, HF_OK);
+
+    /* Granted while the answer to its first request was lost. */
+    hold = held(theirs);
+    tap_hit(way, &hf_script_acquire, CUT, 0);
+    waiter *w = waiter_start(lock, 5000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_no_longer_than_there(w->hold);
+    give_back(w->hold, HF_OK);
+}
+
+/* C8 */
+static void test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place(void **state) {
+    (void)state;
+    FOR_EVERY_CUT(&hf_script_acquire, cut) {
+        hf_hold *hold = held(theirs);
+        waiter *w = waiter_start(lock, 5000);
+        assert_soon(tap_hits(way) == 1 && queued("k") == 1);
+        give_back(hold, HF_OK);
+        waiter_join(w, HF_OK);
+        assert_int_equal(holds_of_k(), 1);
+        assert_int_equal(queued("k"), 0);
+        assert_no_longer_than_there(w->hold);
+        give_back(w->hold, HF_OK);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+}
+
+/* C2 */
+static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **state) {
+    (void)state;
+    FOR_EVERY_CUT(&hf_script_release, cut) {
+        hf_hold *hold = held(lock);
+        waiter *next = cut % 2 ? waiter_start(theirs, 5000) : NULL;
+        if (next != NULL)
+            assert_soon(queued("k") == 1);
+        give_back(hold, HF_OK);
+        if (next != NULL) {
+            waiter_join(next, HF_OK);
+            assert_int_equal(holds_of_k(), 1);
+            assert_status(hf_hold_check(next->hold), HF_OK);
+            give_back(next->hold, HF_OK);
+        }
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+}
+
+static void test_a_renewal_whose_answer_is_cut_anywhere_renews(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock);
+    FOR_EVERY_CUT(&hf_script_renew, cut) {
+        sleep_ms(2);
+        int64_t before = NUMBER("PEXPIRETIME k");
+        assert_status(hf_hold_renew(hold), HF_OK);
+        assert_true(NUMBER("PEXPIRETIME k") > before);
+        assert_no_longer_than_there(hold);
+    }
+    give_back(hold, HF_OK);
+}
+
+/* The keeper's own connection, by which it renews. */
+static void test_a_renewal_in_the_background_outlives_its_cut_answer(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 240, .renew = HF_ON};
+    hf_lock *brief = must_lock(client, "k", &options);
+    hf_hold *hold = held(brief);
+    FOR_EVERY_CUT(&hf_script_renew, cut) {
+        assert_soon(tap_hits(way) == 1 && tap_answered(way) != INT32_MAX);
+        int64_t before = NUMBER("PEXPIRETIME k");
+        assert_soon(NUMBER("PEXPIRETIME k") > before || hf_hold_state(hold) != HF_HELD);
+        assert_int_equal(hf_hold_state(hold), HF_HELD);
+    }
+    sleep_ms(300);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_no_longer_than_there(hold);
+    give_back(hold, HF_OK);
+    hf_lock_close(brief);
+}
+
+static void test_a_timeout_whose_cancel_is_cut_anywhere_leaves_nothing_behind(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs), *none;
+    FOR_EVERY_CUT(&hf_script_cancel, cut) {
+        assert_status(hf_lock_acquire(lock, 10, &none), HF_ETIMEOUT);
+        assert_int_equal(queued("k"), 0);
+    }
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+}
+
+static void test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place(void **state) {
+    (void)state;
+    int64_t op = 0;
+    FOR_EVERY_CUT(&hf_script_recheck, cut) {
+        hf_hold *hold = held(theirs);
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, NULL, ++op), HF_OK);
+        assert_soon(tap_hits(way) == 1 && queued("k") == 1);
+        give_back(hold, HF_OK);
+        hf_completion completion = told(5000);
+        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.status, HF_OK);
+        assert_int_equal(holds_of_k(), 1);
+        assert_int_equal(queued("k"), 0);
+        give_back(completion.hold, HF_OK);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+    }
+}
+
+/* ----------------------------------------------------------- Late copies */
+
+/* C3 */
+static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state) {
+    (void)state;
+    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    hf_hold *hold = held(lock);
+    tap_let_go(way); /* while it is held */
+    assert_int_equal(holds_of_k(), 1);
+    give_back(hold, HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+
+    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    give_back(held(lock), HF_OK);
+    tap_let_go(way); /* after it was released */
+    assert_free_soon_and_for_good();
+
+    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    give_back(held(lock), HF_OK);
+    hold = held(theirs);
+    char *before = snapshot("k");
+    tap_let_go(way); /* when somebody else holds it */
+    assert_string_equal(snapshot("k"), before);
+    give_back(hold, HF_OK);
+    assert_free_soon_and_for_good();
+}
+
+/* C3 */
+static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs), *none;
+    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    assert_status(hf_lock_acquire(lock, 100, &none), HF_ETIMEOUT);
+    tap_let_go(way);
+    assert_int_equal(queued("k"), 0);
+
+    tap_hit(way, &hf_script_recheck, KEEP, 0);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    assert_status(hf_op_cancel(client, 1), HF_OK);
+    assert_int_equal(told(2000).status, HF_ECANCELED);
+    tap_let_go(way);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_free_soon_and_for_good();
+}
+
+/* C2 a, c */
+static void test_a_late_copy_of_a_release_or_renewal_touches_nobody(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock);
+    tap_hit(way, &hf_script_release, KEEP, 0);
+    give_back(hold, HF_OK);
+    hold = held(lock); /* the same owner again */
+    char *before = snapshot("k");
+    tap_let_go(way);
+    assert_string_equal(snapshot("k"), before);
+
+    tap_hit(way, &hf_script_renew, KEEP, 0);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    give_back(hold, HF_OK);
+    tap_let_go(way);
+    assert_free_soon_and_for_good();
+}
+
+/* ---------------------------------------------------------- Lost messages */
+
+/* H1: the cap of the re-check. */
+static void test_a_grant_whose_message_is_lost_is_found_by_the_recheck(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    pthread_mutex_lock(&way->mutex);
+    way->swallow = true;
+    pthread_mutex_unlock(&way->mutex);
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    print_message("found after %lld ms\n", (long long)(w->done_at - since));
+    assert_int_equal(way->swallowed, 1);
+    assert_in_range(w->done_at - since, 100, 3000 + 300);
+    assert_no_longer_than_there(w->hold);
+    pthread_mutex_lock(&way->mutex);
+    way->swallow = false;
+    pthread_mutex_unlock(&way->mutex);
+    give_back(w->hold, HF_OK);
+    assert_free_soon_and_for_good();
+}
+
+/* H3, H4: the subscription ends just before, or just after, the grant. */
+static void test_a_subscription_that_ends_around_the_release_delays_nobody(void **state) {
+    (void)state;
+    int64_t longest = 0;
+    for (int i = 0; i < 100 / SLOW; i++) {
+        hf_hold *hold = held(theirs);
+        waiter *w = waiter_start(lock, 20000);
+        assert_soon(queued("k") == 1);
+        int64_t since = now_ms();
+        if (i % 2 == 0)
+            TELL("CLIENT KILL TYPE pubsub");
+        if (i % 4 == 2)
+            nanosleep(&(struct timespec){.tv_nsec = i * 100000}, NULL);
+        give_back(hold, HF_OK);
+        if (i % 2 == 1)
+            TELL("CLIENT KILL TYPE pubsub");
+        waiter_join(w, HF_OK);
+        if (w->done_at - since > longest)
+            longest = w->done_at - since;
+        assert_no_longer_than_there(w->hold);
+        give_back(w->hold, HF_OK);
+    }
+    print_message("the longest wait %lld ms\n", (long long)longest);
+    assert_in_range(longest, 0, 1000);
+    assert_free_soon_and_for_good();
+}
+
+/* H3: all, not only the oldest; and in their old order. */
+static void test_after_a_new_subscription_all_waiters_ask_again(void **state) {
+    enum { OPS = 150 };
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= OPS; i++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 60000, NULL, i), HF_OK);
+    assert_soon(queued("k") == OPS);
+    int64_t since = now_ms();
+    TELL("CLIENT KILL TYPE pubsub");
+    TELL("DEL {k}k:hf1:q"); /* as whoever looks meanwhile may skip them all */
+    give_back(hold, HF_OK);
+    for (int i = 1; i <= OPS; i++) {
+        hf_completion completion = told(3000);
+        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.status, HF_OK);
+        assert_int_equal(completion.op, i);
+        give_back(completion.hold, HF_OK);
+    }
+    assert_in_range(now_ms() - since, 0, 2000 * SLOW);
+    assert_free_soon_and_for_good();
+}
+
+/* H3: the server ends it, and leaves the connection open. */
+static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    int64_t since = now_ms();
+    TELL("DEL {k}k:hf1:q"); /* it was skipped meanwhile */
+    pthread_mutex_lock(&way->mutex);
+    way->unsubscribe = true;
+    pthread_mutex_unlock(&way->mutex);
+    assert_soon(queued("k") == 1);
+    assert_in_range(now_ms() - since, 0, 1000);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+}
+
+/* --------------------------------------------- A server that does not answer */
+
+enum { TRIES = 6 };
+
+static void try_while_it_is_silent(void) {
+    waiter *waiters[TRIES];
+    for (int i = 0; i < TRIES; i++)
+        waiters[i] = waiter_start(lock, i % 2 ? 200 : 0);
+    for (int i = 0; i < TRIES; i++) {
+        pthread_join(waiters[i]->thread, NULL);
+        assert_true(waiters[i]->status == HF_EUNKNOWN || waiters[i]->status == HF_ECONNECT);
+        assert_null(waiters[i]->hold);
+    }
+}
+
+/* C3, M3: its request lies in a socket, and is carried out later. */
+static void test_what_a_stopped_server_does_later_is_undone(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        hf_hold *hold = i == 1 ? held(theirs) : NULL;
+        kill(the_server, SIGSTOP);
+        int64_t since = now_ms();
+        try_while_it_is_silent();
+        assert_in_range(now_ms() - since, 0, 200 + 300 + 300 + 200 * SLOW);
+        kill(the_server, SIGCONT);
+        if (hold != NULL)
+            give_back(hold, HF_OK);
+        since = now_ms();
+        assert_free_soon_and_for_good();
+        print_message("undone after %lld ms\n", (long long)(now_ms() - since - 300));
+    }
+}
+
+static void test_what_a_paused_server_does_later_is_undone(void **state) {
+    (void)state;
+    redisContext *redis = connect_raw();
+    freeReplyObject(redisCommand(redis, "CLIENT PAUSE 1000 ALL"));
+    int64_t since = now_ms();
+    try_while_it_is_silent();
+    assert_in_range(now_ms() - since, 0, 200 + 300 + 300 + 200 * SLOW);
+    sleep_ms(700);
+    assert_free_soon_and_for_good();
+    redisFree(redis);
+}
+
+/* A release that nobody answered is carried out once the server is back, and not
+ * only at the end of the lease. */
+static void test_a_release_that_was_not_answered_is_made_later(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock);
+    kill(the_server, SIGSTOP);
+    hf_status status = hf_hold_release(hold);
+    assert_true(status == HF_EUNKNOWN || status == HF_ECONNECT);
+    hf_hold_close(hold);
+    kill(the_server, SIGCONT);
+    assert_free_soon_and_for_good();
+}
+
+/* ------------------------------------------------- Connections killed at random */
+
+enum { KILL_PROCESSES = 3, KILL_THREADS = 4, KILL_ROUNDS = 500 / SLOW };
+
+typedef struct fire {
+    _Atomic int ready, go, finished;
+} fire;
+
+static redisContext *must_connect(void) {
+    redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
+    must(redis != NULL && redis->err == 0);
+    redisReply *reply = redisCommand(redis, "CLIENT SETNAME test");
+    must(reply != NULL);
+    freeReplyObject(reply);
+    return redis;
+}
+
+static fire *at_war;
+static hf_client *own;
+
+static void *work_under_fire(void *argument) {
+    (void)argument;
+    hf_lock *mine = must_lock(own, "k", NULL);
+    redisContext *redis = must_connect();
+    atomic_fetch_add(&at_war->ready, 1);
+    wait_until(atomic_load(&at_war->go) == 1);
+    for (int i = 0; i < KILL_ROUNDS; i++) {
+        hf_hold *hold;
+        int64_t since = now_ms();
+        must_be(hf_lock_acquire(mine, 30000, &hold), HF_OK);
+        must(now_ms() - since < 8000 * SLOW);
+        redisReply *reply = redisCommand(redis, "GET counter");
+        must(reply != NULL);
+        int64_t counter = reply->str != NULL ? atoll(reply->str) : 0;
+        freeReplyObject(reply);
+        reply = redisCommand(redis, "RPUSH log %lld", (long long)hf_hold_fence(hold));
+        must(reply != NULL);
+        freeReplyObject(reply);
+        reply = redisCommand(redis, "SET counter %lld", (long long)counter + 1);
+        must(reply != NULL);
+        freeReplyObject(reply);
+        must_be(hf_hold_release(hold), HF_OK);
+        hf_hold_close(hold);
+    }
+    redisFree(redis);
+    hf_lock_close(mine);
+    return NULL;
+}
+
+static void process_under_fire(void *argument) {
+    pthread_t threads[KILL_THREADS];
+    at_war = argument;
+    own = must_open(unix_url());
+    for (int i = 0; i < KILL_THREADS; i++)
+        must(pthread_create(&threads[i], NULL, work_under_fire, NULL) == 0);
+    for (int i = 0; i < KILL_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    hf_client_close(own);
+    atomic_fetch_add(&at_war->finished, 1);
+}
+
+/* One connection of the workers, of whatever kind. */
+static bool kill_one(unsigned *seed) {
+    char *list = text("%s", STRING("CLIENT LIST")), *ids[256];
+    unsigned count = 0;
+    for (char *line = strtok(list, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        if (strstr(line, " name=test ") == NULL && count < COUNT(ids))
+            ids[count++] = line + strlen("id=");
+    if (count == 0)
+        return false;
+    ask("CLIENT KILL ID %s", text("%lld", atoll(ids[(unsigned)rand_r(seed) % count])));
+    return true;
+}
+
+/* C2, C3, H3, H4 */
+static void test_connections_killed_at_random_cost_no_exclusion_and_no_waiter(void **state) {
+    (void)state;
+    pid_t pids[KILL_PROCESSES];
+    int kills = 0;
+    unsigned seed = (unsigned)getpid();
+    at_war = shared_memory(sizeof *at_war);
+    print_message("seed %u\n", seed);
+    for (int i = 0; i < KILL_PROCESSES; i++)
+        pids[i] = worker_start(process_under_fire, at_war);
+    TELL("CLIENT SETNAME test");
+    assert_soon(atomic_load(&at_war->ready) == KILL_PROCESSES * KILL_THREADS);
+    atomic_store(&at_war->go, 1);
+    int64_t until = now_ms() + 80000;
+    while (atomic_load(&at_war->finished) < KILL_PROCESSES && now_ms() < until) {
+        kills += kill_one(&seed);
+        sleep_ms(rand_r(&seed) % 8);
+        for (int i = 0; i < KILL_PROCESSES; i++)
+            assert_false(worker_failed(pids[i]));
+    }
+    for (int i = 0; i < KILL_PROCESSES; i++)
+        worker_join(pids[i]);
+    int64_t handoffs = KILL_PROCESSES * KILL_THREADS * KILL_ROUNDS, last = 0;
+    print_message("%d connections killed in %lld handoffs\n", kills, (long long)handoffs);
+    assert_int_equal(NUMBER("LLEN log"), handoffs);
+    assert_int_equal(atoll(STRING("GET counter")), handoffs);
+    redisReply *log = TELL("LRANGE log 0 -1");
+    for (size_t i = 0; i < log->elements; i++) {
+        assert_true(atoll(log->element[i]->str) > last);
+        last = atoll(log->element[i]->str);
+    }
+    assert_true(kills > 40);
+    TELL("DEL log counter");
+    assert_free_soon_and_for_good();
+}
+
+#define IMPATIENT(name) cmocka_unit_test_setup_teardown(name, set_up_impatient, tear_down)
+#define BARE(name) cmocka_unit_test_setup_teardown(name, set_up_bare, tear_down)
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold),
+        TEST(test_a_retry_long_after_does_not_count_a_whole_lease),
+        TEST(test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place),
+        TEST(test_a_release_whose_answer_is_cut_anywhere_releases_once),
+        TEST(test_a_renewal_whose_answer_is_cut_anywhere_renews),
+        TEST(test_a_renewal_in_the_background_outlives_its_cut_answer),
+        TEST(test_a_timeout_whose_cancel_is_cut_anywhere_leaves_nothing_behind),
+        TEST(test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place),
+        TEST(test_a_late_copy_of_an_acquire_neither_takes_nor_counts),
+        TEST(test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue),
+        TEST(test_a_late_copy_of_a_release_or_renewal_touches_nobody),
+        TEST(test_a_grant_whose_message_is_lost_is_found_by_the_recheck),
+        TEST(test_a_subscription_that_ends_around_the_release_delays_nobody),
+        TEST(test_after_a_new_subscription_all_waiters_ask_again),
+        TEST(test_an_unsubscription_that_nobody_asked_for_is_noticed),
+        IMPATIENT(test_what_a_stopped_server_does_later_is_undone),
+        IMPATIENT(test_what_a_paused_server_does_later_is_undone),
+        IMPATIENT(test_a_release_that_was_not_answered_is_made_later),
+        BARE(test_connections_killed_at_random_cost_no_exclusion_and_no_waiter),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,90 @@
+"""A user's program, for the type checkers. It is never run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import redis
+from typing_extensions import assert_type
+
+import holdfast
+import holdfast.compat.redis
+import holdfast.otel
+import holdfast.prometheus
+
+
+def threads(client: holdfast.Client) -> int:
+    lock = client.lock("stock", lease=10, max_hold=60.5, on_lost=lambda hold: print(hold.fence))
+    assert_type(lock, holdfast.Lock)
+    assert_type(lock.acquire(timeout=5), bool)
+    assert_type(lock.acquire(False, owner=b"me"), bool)
+    lock.release()
+    with lock as hold:
+        assert_type(hold, holdfast.Hold)
+        assert_type(hold.remaining, "float | None")
+        assert_type(hold.lost.wait(1), bool)
+        assert_type(hold.lost.cause, "str | None")
+    with lock.hold(timeout=5) as hold:
+        hold.extend(3, replace=True)
+        hold.extend(None, replace=True)
+    for never in (client.lock(b"x", lease=None), client.lock("x", lease=...)):
+        assert_type(never.inspect().owner, "str | None")
+    assert_type(client.stats().waited_seconds, float)
+    try:
+        lock.hold(0)
+    except holdfast.LockTimeout as timeout:
+        assert_type(timeout, holdfast.LockTimeout)
+    return hold.fence
+
+
+async def tasks(client: holdfast.Client) -> int:
+    lock = client.aio.lock("stock")
+    assert_type(lock, holdfast.AsyncLock)
+    assert_type(await lock.acquire(timeout=5), bool)
+    await lock.release()
+    async with lock as hold:
+        assert_type(hold, holdfast.AsyncHold)
+        assert_type(await hold.lost.wait(), bool)
+    async with lock.hold(timeout=5, cancel_on_lost=True) as hold:
+        await hold.check()
+    async with holdfast.otel.ahold(lock, timeout=5) as hold:
+        assert_type(hold, holdfast.AsyncHold)
+    hold = await lock.hold()
+    await hold.release()
+    return hold.fence
+
+
+def decorated(client: holdfast.Client) -> None:
+    @client.locked("report:{user_id}", timeout=5, lease=60)
+    def report(user_id: int, *, full: bool = False) -> str:
+        return f"{user_id} {full}"
+
+    @client.locked("task:{name}")
+    async def task(name: str) -> int:
+        return len(name)
+
+    assert_type(report(7, full=True), str)
+    assert_type(asyncio.run(task("x")), int)
+
+
+def compatible(theirs: redis.Redis) -> None:
+    with holdfast.compat.redis.Lock(theirs, "stock", timeout=10) as lock:
+        assert_type(lock, holdfast.compat.redis.Lock)
+        assert_type(lock.extend(5), Literal[True])
+        assert_type(lock.owned(), bool)
+    assert_type(holdfast.compat.redis.connect(theirs), holdfast.Client)
+
+
+def observed(client: holdfast.Client) -> None:
+    holdfast.prometheus.Collector(main=client)
+    with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
+        assert_type(hold, holdfast.Hold)
+
+
+def main() -> None:
+    with holdfast.connect("redis://localhost", connect_timeout=1) as client:
+        assert_type(client, holdfast.Client)
+        print(threads(client), asyncio.run(tasks(client)))
+        decorated(client)
+        observed(client)
