@@ -1,6 +1,7 @@
 #include "address.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,24 +50,39 @@ static bool is(const char *word, size_t length, const char *text) {
     return strlen(text) == length && memcmp(word, text, length) == 0;
 }
 
-static hf_status check_scheme(const char *url, size_t length) {
-    static const char *const later[] = {
-        "rediss",         "unixs",         "redis+sentinel", "rediss+sentinel",
-        "sentinel",       "redis+cluster", "rediss+cluster", "cluster",
-        "redis-sentinel", "redis-cluster", "valkey",         "valkeys",
-    };
-    if (is(url, length, "redis") || is(url, length, "unix"))
-        return HF_OK;
+static const struct {
+    const char *name;
+    int kind;
+    bool tls, tcp;
+} schemes[] = {
+    {"redis", HF_SERVER, false, true},
+    {"rediss", HF_SERVER, true, true},
+    {"unix", HF_SERVER, false, false},
+    {"redis+sentinel", HF_SENTINEL, false, true},
+    {"rediss+sentinel", HF_SENTINEL, true, true},
+};
+#define SCHEMES "redis, rediss, unix, redis+sentinel, rediss+sentinel"
+
+static const char *const later[] = {"redis+cluster", "rediss+cluster", "cluster", "redis-cluster",
+                                    "unixs",         "valkey",         "valkeys"};
+
+static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (is(url, length, schemes[i].name)) {
+            address->kind = schemes[i].kind;
+            address->tls = schemes[i].tls;
+            *tcp = schemes[i].tcp;
+            return HF_OK;
+        }
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (is(url, length, later[i]))
             return hf_fail(HF_EUNSUPPORTED,
-                           "the scheme %s:// is not supported yet: use redis:// or unix://",
-                           later[i]);
+                           "the scheme %s:// is not supported yet: use one of " SCHEMES, later[i]);
     /* Only what can be a scheme is shown: anything else may be a secret. */
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)url[i]) && strchr("+-.", url[i]) == NULL)
-            return hf_fail(HF_EINVAL, "malformed URL: it must begin with redis:// or unix://");
-    return hf_fail(HF_EINVAL, "unknown scheme %s in the URL: use redis:// or unix://",
+            return hf_fail(HF_EINVAL, "malformed URL: it must begin with one of " SCHEMES);
+    return hf_fail(HF_EINVAL, "unknown scheme %s in the URL: use one of " SCHEMES,
                    hf_quote(url, length));
 }
 
@@ -88,24 +104,55 @@ static hf_status parse_login(const char *from, size_t length, hf_address *addres
 }
 
 static hf_status parse_query(const char *query, hf_address *address) {
+    struct {
+        const char *name;
+        char **text;
+    } texts[] = {
+        {"tls_ca", &address->ca},
+        {"tls_cert", &address->certificate},
+        {"tls_key", &address->key},
+        {"password_file", &address->secret_file},
+        {"password_env", &address->secret_variable},
+    };
     if (strchr(query, '@') != NULL)
         return hf_fail(HF_EINVAL, "malformed URL: a ? in user or password must be written %%3F");
     while (*query != '\0') {
-        size_t length = strcspn(query, "&"), name = strcspn(query, "=&");
-        if (!is(query, name, "db"))
+        size_t length = strcspn(query, "&"), name = strcspn(query, "=&"), i = 0;
+        const char *value = query + name + (name < length);
+        size_t value_length = length - (size_t)(value - query);
+        while (i < sizeof texts / sizeof *texts && !is(query, name, texts[i].name))
+            i++;
+        if (i < sizeof texts / sizeof *texts) {
+            bool bad = value_length == 0 || *texts[i].text != NULL;
+            if (!bad && (*texts[i].text = decode(value, value_length, &bad)) == NULL)
+                return hf_fail(HF_ENOMEM, "no memory");
+            if (bad)
+                return hf_fail(HF_EINVAL, "malformed URL: %s takes one value", texts[i].name);
+        } else if (is(query, name, "tls_verify")) {
+            if (!is(value, value_length, "on") && !is(value, value_length, "off"))
+                return hf_fail(HF_EINVAL, "malformed URL: tls_verify takes on or off");
+            address->verify = is(value, value_length, "on");
+        } else if (is(query, name, "db")) {
+            address->database = number(value, value_length, 1000000);
+            if (address->database < 0)
+                return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
+        } else {
             /* Not shown: it may be a piece of a password. */
-            return hf_fail(HF_EINVAL, "unknown option in the URL: after the ? it takes db=number");
-        address->database =
-            length > name ? number(query + name + 1, length - name - 1, 1000000) : -1;
-        if (address->database < 0)
-            return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
+            return hf_fail(HF_EINVAL, "unknown option in the URL: after the ? it takes db, tls_ca, "
+                                      "tls_cert, tls_key, tls_verify, password_file, password_env");
+        }
         query += length + (query[length] == '&');
     }
+    if (!address->tls && (address->ca != NULL || address->certificate != NULL ||
+                          address->key != NULL || !address->verify))
+        return hf_fail(HF_EINVAL, "malformed URL: tls_ options need rediss://");
+    if ((address->secret_file != NULL) + (address->secret_variable != NULL) > 1)
+        return hf_fail(HF_EINVAL, "malformed URL: password_file or password_env, not both");
     return HF_OK;
 }
 
 /* host[:port], [v6]:port */
-static hf_status parse_host(const char *from, size_t length, hf_address *address) {
+static hf_status parse_host(const char *from, size_t length, int usual, hf_place *place) {
     bool bad = false;
     const char *end = from + length, *host = from, *host_end, *port = NULL;
     if (length > 0 && *from == '[') {
@@ -124,14 +171,72 @@ static hf_status parse_host(const char *from, size_t length, hf_address *address
     }
     if (host_end == host)
         return hf_fail(HF_EINVAL, "malformed URL: no host");
-    address->port = port != NULL ? number(port, (size_t)(end - port), 65535) : 6379;
-    if (address->port <= 0)
+    place->port = port != NULL ? number(port, (size_t)(end - port), 65535) : usual;
+    if (place->port <= 0)
         return hf_fail(HF_EINVAL, "malformed URL: the port must be 1 to 65535");
-    address->host = decode(host, (size_t)(host_end - host), &bad);
-    if (address->host == NULL)
+    place->host = decode(host, (size_t)(host_end - host), &bad);
+    if (place->host == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    if (bad)
+    if (bad) {
+        free(place->host);
+        place->host = NULL;
         return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the host");
+    }
+    return HF_OK;
+}
+
+/* One host, or several separated by commas. */
+static hf_status parse_hosts(const char *from, const char *end, hf_address *address) {
+    hf_place place;
+    hf_status status;
+    if (address->kind == HF_SERVER) {
+        status = parse_host(from, (size_t)(end - from), 6379, &place);
+        if (status == HF_OK) {
+            address->host = place.host;
+            address->port = place.port;
+        }
+        return status;
+    }
+    for (;;) {
+        const char *comma = memchr(from, ',', (size_t)(end - from));
+        const char *stop = comma != NULL ? comma : end;
+        hf_place *places = realloc(address->places, (address->place_count + 1) * sizeof *places);
+        if (places == NULL)
+            return hf_fail(HF_ENOMEM, "no memory");
+        address->places = places;
+        status = parse_host(from, (size_t)(stop - from), 26379, &place);
+        if (status != HF_OK)
+            return status;
+        places[address->place_count++] = place;
+        if (comma == NULL)
+            return HF_OK;
+        from = comma + 1;
+    }
+}
+
+/* [/service][/database] */
+static hf_status parse_path(const char *path, const char *end, hf_address *address) {
+    bool bad = false;
+    if (address->kind == HF_SENTINEL) {
+        const char *slash = path < end ? memchr(path + 1, '/', (size_t)(end - path - 1)) : NULL;
+        const char *stop = slash != NULL ? slash : end;
+        if (path + 1 >= stop)
+            return hf_fail(HF_EINVAL, "malformed URL: it must look like "
+                                      "redis+sentinel://host,host,host/service/0");
+        address->service = decode(path + 1, (size_t)(stop - path - 1), &bad);
+        if (address->service == NULL)
+            return hf_fail(HF_ENOMEM, "no memory");
+        if (bad)
+            return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the service");
+        path = stop;
+    }
+    if (path + 1 >= end)
+        return HF_OK;
+    if (address->database != 0)
+        return hf_fail(HF_EINVAL, "malformed URL: the database stands in it twice");
+    address->database = number(path + 1, (size_t)(end - path - 1), 1000000);
+    if (address->database < 0)
+        return hf_fail(HF_EINVAL, "malformed URL: the database must be a number");
     return HF_OK;
 }
 
@@ -140,10 +245,11 @@ static hf_status parse(const char *url, hf_address *address) {
     if (separator == NULL)
         return hf_fail(HF_EINVAL, "malformed URL: it must look like redis://host:6379/0 or "
                                   "unix:///path/to/socket");
-    hf_status status = check_scheme(url, (size_t)(separator - url));
+    bool tcp = true, bad = false;
+    hf_status status = parse_scheme(url, (size_t)(separator - url), address, &tcp);
     if (status != HF_OK)
         return status;
-    bool tcp = *url == 'r', bad = false;
+    address->verify = true;
     const char *rest = separator + 3, *query = strchr(rest, '?');
     const char *end = query != NULL ? query : rest + strlen(rest);
     if (query != NULL && (status = parse_query(query + 1, address)) != HF_OK)
@@ -180,41 +286,131 @@ static hf_status parse(const char *url, hf_address *address) {
                            bad ? "has a bad % escape" : "is longer than 107 bytes");
         return HF_OK;
     }
-    if (path != NULL && path + 1 < end) {
-        address->database = number(path + 1, (size_t)(end - path - 1), 1000000);
-        if (address->database < 0)
-            return hf_fail(HF_EINVAL, "malformed URL: the database must be a number");
+    status = parse_path(path != NULL ? path : end, end, address);
+    if (status == HF_OK)
+        status = parse_hosts(rest, authority_end, address);
+    return status;
+}
+
+static char *show(const hf_address *address, const char *scheme) {
+    hf_bytes text;
+    char number_text[16];
+    hf_bytes_init(&text);
+    hf_bytes_add(&text, scheme, strlen(scheme));
+    hf_bytes_add(&text, "://", 3);
+    hf_place one = {address->host, address->port};
+    const hf_place *places = address->host != NULL ? &one : address->places;
+    size_t count = address->host != NULL ? 1 : address->place_count;
+    for (size_t i = 0; i < count; i++) {
+        bool v6 = strchr(places[i].host, ':') != NULL;
+        hf_bytes_add(&text, ",", i > 0);
+        hf_bytes_add(&text, "[", v6);
+        hf_bytes_add(&text, places[i].host, strlen(places[i].host));
+        int length = snprintf(number_text, sizeof number_text, v6 ? "]:%d" : ":%d", places[i].port);
+        hf_bytes_add(&text, number_text, (size_t)length);
     }
-    return parse_host(rest, (size_t)(authority_end - rest), address);
+    if (address->path != NULL)
+        hf_bytes_add(&text, address->path, strlen(address->path));
+    if (address->service != NULL && address->host == NULL) {
+        hf_bytes_add(&text, "/", 1);
+        hf_bytes_add(&text, address->service, strlen(address->service));
+    }
+    char *shown = text.failed ? NULL : strndup(text.data, text.length);
+    hf_bytes_free(&text);
+    return shown;
 }
 
 hf_status hf_address_parse(const char *url, hf_address *address) {
     memset(address, 0, sizeof *address);
     hf_status status = parse(url, address);
     if (status == HF_OK) {
-        size_t length = strlen(address->path != NULL ? address->path : address->host) + 32;
-        address->shown = malloc(length);
+        char scheme[32];
+        snprintf(scheme, sizeof scheme, "%.*s", (int)(strstr(url, "://") - url), url);
+        address->shown = show(address, scheme);
         if (address->shown == NULL)
             status = hf_fail(HF_ENOMEM, "no memory");
-        else if (address->path != NULL)
-            snprintf(address->shown, length, "unix://%s", address->path);
-        else
-            snprintf(address->shown, length,
-                     strchr(address->host, ':') != NULL ? "redis://[%s]:%d" : "redis://%s:%d",
-                     address->host, address->port);
     }
     if (status != HF_OK)
         hf_address_free(address);
     return status;
 }
 
+void hf_secret_free(char *secret) {
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
 void hf_address_free(hf_address *address) {
-    if (address->secret != NULL)
-        explicit_bzero(address->secret, strlen(address->secret));
+    hf_secret_free(address->secret);
+    for (size_t i = 0; i < address->place_count; i++)
+        free(address->places[i].host);
+    free(address->places);
     free(address->host);
     free(address->path);
+    free(address->service);
     free(address->user);
-    free(address->secret);
+    free(address->secret_file);
+    free(address->secret_variable);
+    free(address->ca);
+    free(address->certificate);
+    free(address->key);
     free(address->shown);
     memset(address, 0, sizeof *address);
+}
+
+bool hf_address_has_secret(const hf_address *address) {
+    return address->secret != NULL || address->secret_file != NULL ||
+           address->secret_variable != NULL;
+}
+
+hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
+                          hf_address *address) {
+    *address = *original;
+    address->kind = HF_SERVER;
+    address->places = NULL;
+    address->place_count = 0;
+    address->path = NULL;
+    address->port = port;
+    address->host = strdup(host);
+    address->name = name != NULL ? strdup(name) : NULL;
+    address->shown =
+        address->host != NULL ? show(address, original->tls ? "rediss" : "redis") : NULL;
+    if (address->shown != NULL && (name == NULL || address->name != NULL))
+        return HF_OK;
+    hf_address_unmake(address);
+    return hf_fail(HF_ENOMEM, "no memory");
+}
+
+void hf_address_unmake(hf_address *address) {
+    free(address->host);
+    free(address->name);
+    free(address->shown);
+    memset(address, 0, sizeof *address);
+}
+
+hf_status hf_address_secret(const hf_address *address, char **secret_out) {
+    char text[1024] = "";
+    const char *found = address->secret;
+    if (address->secret_variable != NULL) {
+        found = getenv(address->secret_variable);
+        if (found == NULL)
+            return hf_fail(HF_EAUTH, "password_env: the variable %.100s is not set",
+                           address->secret_variable);
+    } else if (address->secret_file != NULL) {
+        FILE *file = fopen(address->secret_file, "re");
+        size_t length = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+        bool good = file != NULL && !ferror(file) && length < sizeof text - 1;
+        if (file != NULL)
+            fclose(file);
+        if (!good)
+            return hf_fail(HF_EAUTH, "password_file: cannot read %.200s: %s", address->secret_file,
+                           file == NULL ? strerror(errno) : "it is too long");
+        text[strcspn(text, "\r\n")] = '\0';
+        found = text;
+    }
+    *secret_out = found != NULL ? strdup(found) : NULL;
+    bool failed = found != NULL && *secret_out == NULL;
+    explicit_bzero(text, sizeof text);
+    return failed ? hf_fail(HF_ENOMEM, "no memory") : HF_OK;
 }

@@ -1,21 +1,52 @@
-/* Where a server is and how to log in, read from a URL. */
+/* Where servers are and how to log in, read from a URL. */
 #ifndef HF_ADDRESS_H
 #define HF_ADDRESS_H
 
 #include "util.h"
 
+typedef struct hf_place {
+    char *host;
+    int port;
+} hf_place;
+
 typedef struct hf_address {
-    char *host;   /* or NULL: a unix socket */
-    char *path;   /* or NULL: TCP */
+    enum { HF_SERVER, HF_SENTINEL } kind;
+    char *host; /* of a server over TCP, or NULL */
+    int port;
+    char *path;       /* of a server's unix socket, or NULL */
+    hf_place *places; /* of sentinels */
+    size_t place_count;
+    char *service; /* the name that the sentinels know the master by */
+    int database;
+
     char *user;   /* or NULL */
     char *secret; /* the password, or NULL; in no message */
-    char *shown;  /* the address for messages: no user, no password */
-    int port;
-    int database;
+    /* Or where the password is read anew for each log-in, so that it can change. */
+    char *secret_file, *secret_variable;
+
+    bool tls, verify;             /* verify: the chain and the host's name */
+    char *ca, *certificate, *key; /* files, or NULL */
+    char *name; /* that the certificate must have, if it is not the host; or NULL */
+
+    char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
 /* HF_EINVAL or HF_EUNSUPPORTED with a message, and nothing to free, if it fails. */
 hf_status hf_address_parse(const char *url, hf_address *address);
 void hf_address_free(hf_address *address);
+
+bool hf_address_has_secret(const hf_address *address);
+
+/* The same log-in and TLS at another place; name: what its certificate must have
+ * if not the host, or NULL. What it shares is the original's, which must outlive
+ * it; hf_address_unmake() frees the rest. */
+hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
+                          hf_address *address);
+void hf_address_unmake(hf_address *address);
+
+/* The password as of now: *secret_out is NULL if there is none; to be freed by
+ * hf_secret_free(). HF_EAUTH if its file or variable cannot be read. */
+hf_status hf_address_secret(const hf_address *address, char **secret_out);
+void hf_secret_free(char *secret);
 
 #endif

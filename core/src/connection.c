@@ -42,6 +42,10 @@ static void set_timeout(hf_connection *connection, int64_t now) {
  * program that does not expect it, and with a deadline that signals do not move. */
 static bool again(redisContext *redis) {
     hf_connection *connection = redis->privdata;
+    if (errno == EPROTO && connection->tls != NULL) {
+        set_error(redis, REDIS_ERR_IO, hf_tls_error(connection->tls));
+        return false;
+    }
     if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
         set_error(redis, REDIS_ERR_IO, strerror(errno));
         return false;
@@ -71,7 +75,8 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         return -1;
     }
     for (;;) {
-        ssize_t count = recv(redis->fd, buffer, size, 0);
+        ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
+                                                : recv(redis->fd, buffer, size, 0);
         if (count > 0) {
             connection->received += (size_t)count;
             if (connection->received <= REPLY_BYTES_MAX)
@@ -91,11 +96,18 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
 }
 
 static ssize_t transmit(redisContext *redis) {
+    hf_connection *connection = redis->privdata;
     for (;;) {
-        ssize_t count = send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
-        if (count >= 0)
+        ssize_t count = connection->tls != NULL
+                            ? hf_tls_send(connection->tls, redis->obuf, sdslen(redis->obuf))
+                            : send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
+        if (count > 0)
             return count;
-        if (later(redis->privdata))
+        if (count == 0) {
+            set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
+            return -1;
+        }
+        if (later(connection))
             return 0;
         if (!again(redis))
             return -1;
@@ -143,6 +155,7 @@ void hf_connection_close(hf_connection *connection) {
     if (connection->newer != NULL)
         connection->newer->older = connection->older;
     pthread_mutex_unlock(&all.mutex);
+    hf_tls_end(connection->tls);
     redisFree(connection->redis);
     free(connection);
 }
@@ -182,8 +195,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
 
 /* --------------------------------------------------------------- Opening */
 
-static hf_status ask(hf_connection *connection, int64_t deadline, redisReply **reply_out, int count,
-                     const char **words) {
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
+                            int count, const char **words) {
     *reply_out = NULL;
     if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
         return hf_fail(HF_ENOMEM, "no memory");
@@ -200,7 +213,10 @@ static hf_status refused(const hf_address *address, const char *what, const redi
     hf_error_class(reply->str, &status);
     if (strcmp(what, "AUTH") != 0)
         return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
-    bool told = *address->secret != '\0' && strstr(reply->str, address->secret) != NULL;
+    char *secret = NULL;
+    hf_address_secret(address, &secret);
+    bool told = secret == NULL || (*secret != '\0' && strstr(reply->str, secret) != NULL);
+    hf_secret_free(secret);
     int length = told ? 0 : (int)strcspn(reply->str, "'`\"");
     return hf_fail(HF_EAUTH, "%s refused the user or the password: %.*s", address->shown,
                    length < 200 ? length : 200, reply->str);
@@ -209,7 +225,7 @@ static hf_status refused(const hf_address *address, const char *what, const redi
 static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
                            int count, const char **words) {
     redisReply *reply;
-    hf_status status = ask(connection, deadline, &reply, count, words);
+    hf_status status = hf_connection_ask(connection, deadline, &reply, count, words);
     if (status != HF_OK)
         return status;
     if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
@@ -236,7 +252,8 @@ static hf_status check_version(const hf_address *address, const char *version) {
 /* HELLO tells the version to any user; before Redis 6 there is only INFO. */
 static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
     redisReply *reply;
-    hf_status status = ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
+    hf_status status =
+        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
     if (status != HF_OK)
         return status;
     if (reply->type == REDIS_REPLY_ARRAY) {
@@ -251,7 +268,8 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
         status = HF_OK; /* it has ACLs, so it is new enough to try */
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0) {
         freeReplyObject(reply);
-        status = ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
+        status =
+            hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
         if (status != HF_OK)
             return status;
         const char *version =
@@ -265,16 +283,57 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
     return status;
 }
 
-static hf_status log_in(hf_connection *connection, const hf_address *address, int64_t deadline) {
-    hf_status status = HF_OK;
-    if (address->secret != NULL) {
-        const char *words[] = {"AUTH", address->user, address->secret};
-        if (address->user == NULL)
-            words[1] = address->secret;
-        status = expect_ok(connection, address, deadline, address->user != NULL ? 3 : 2, words);
-    }
+/* AUTH [user] password; *count is 0 if there is no password. The secret is the caller's to free. */
+static hf_status auth(const hf_address *address, const char *words[3], int *count, char **secret) {
+    hf_status status = hf_address_secret(address, secret);
+    *count = 0;
+    if (status != HF_OK || *secret == NULL)
+        return status;
+    words[(*count)++] = "AUTH";
+    if (address->user != NULL)
+        words[(*count)++] = address->user;
+    words[(*count)++] = *secret;
+    return HF_OK;
+}
+
+/* A replica, or a master that is being demoted, must not be taken for the master. */
+static hf_status check_role(hf_connection *connection, const hf_address *address,
+                            int64_t deadline) {
+    redisReply *reply;
+    hf_status status = hf_connection_ask(connection, deadline, &reply, 1, (const char *[]){"ROLE"});
+    if (status != HF_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ERROR)
+        status = refused(address, "ROLE", reply);
+    else if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 ||
+             reply->element[0]->type != REDIS_REPLY_STRING ||
+             strcmp(reply->element[0]->str, "master") != 0)
+        status = hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
+    freeReplyObject(reply);
+    return status;
+}
+
+hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
+                                     int64_t deadline) {
+    const char *words[3];
+    char *secret = NULL;
+    int count;
+    hf_status status = auth(address, words, &count, &secret);
+    if (status == HF_OK && count > 0)
+        status = expect_ok(connection, address, deadline, count, words);
+    hf_secret_free(secret);
+    return status;
+}
+
+static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
+                        int64_t deadline) {
+    if (needs == HF_ASKS_ONLY)
+        return HF_OK;
+    hf_status status = hf_connection_authenticate(connection, address, deadline);
     if (status == HF_OK)
         status = greet(connection, address, deadline);
+    if (status == HF_OK && needs == HF_NEEDS_MASTER)
+        status = check_role(connection, address, deadline);
     if (status == HF_OK && address->database != 0) {
         char number[16];
         snprintf(number, sizeof number, "%d", address->database);
@@ -284,7 +343,7 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
 }
 
 /* Connect, or begin to. */
-static hf_status reach(const hf_address *address, int64_t ms, bool driven,
+static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms, bool driven,
                        hf_connection **connection_out) {
     if (ms > INT32_MAX)
         ms = INT32_MAX; /* what poll() takes */
@@ -320,22 +379,30 @@ static hf_status reach(const hf_address *address, int64_t ms, bool driven,
     connection->redis = redis;
     connection->driven = driven;
     connection->deadline = HF_NO_DEADLINE;
+    snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
     fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     enlist(connection);
     if (address->path == NULL)
         redisEnableKeepAliveWithInterval(redis, 15);
+    if (tls != NULL) {
+        hf_status status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
+        if (status != HF_OK) {
+            hf_connection_close(connection);
+            return status;
+        }
+    }
     *connection_out = connection;
     return HF_OK;
 }
 
-hf_status hf_connection_open(const hf_address *address, int64_t deadline,
-                             hf_connection **connection_out) {
+hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
+                             int64_t deadline, hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = reach(address, hf_until(deadline, hf_now()), false, &connection);
+    hf_status status = reach(address, tls, hf_until(deadline, hf_now()), false, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
-    status = log_in(connection, address, deadline);
+    status = log_in(connection, address, needs, deadline);
     if (status != HF_OK) {
         if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
             char text[160];
@@ -351,20 +418,26 @@ hf_status hf_connection_open(const hf_address *address, int64_t deadline,
 
 /* ---------------------------------------------------------------- Driven */
 
-hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out) {
+hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
+                              hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = reach(address, 1, true, &connection);
+    hf_status status = reach(address, tls, 1, true, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
+    const char *words[3];
+    char *secret = NULL;
+    int count;
+    status = auth(address, words, &count, &secret);
     bool ok = true;
-    if (address->secret != NULL) {
-        const char *words[] = {"AUTH", address->user, address->secret};
-        if (address->user == NULL)
-            words[1] = address->secret;
-        ok = redisAppendCommandArgv(connection->redis, address->user != NULL ? 3 : 2, words,
-                                    NULL) == REDIS_OK;
+    if (status == HF_OK && count > 0) {
+        ok = redisAppendCommandArgv(connection->redis, count, words, NULL) == REDIS_OK;
         connection->greetings++;
+    }
+    hf_secret_free(secret);
+    if (status != HF_OK) {
+        hf_connection_close(connection);
+        return status;
     }
     if (address->database != 0) {
         ok =
@@ -380,10 +453,14 @@ hf_status hf_connection_start(const hf_address *address, hf_connection **connect
 }
 
 short hf_connection_events(const hf_connection *connection) {
-    return POLLIN | (!connection->connected || sdslen(connection->redis->obuf) > 0 ? POLLOUT : 0);
+    if (!connection->connected)
+        return POLLOUT;
+    bool more = sdslen(connection->redis->obuf) > 0 &&
+                (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
+    return more ? POLLIN | POLLOUT : POLLIN;
 }
 
-hf_status hf_connection_drive(hf_connection *connection, const hf_address *address) {
+hf_status hf_connection_drive(hf_connection *connection) {
     redisContext *redis = connection->redis;
     if (!connection->connected) {
         struct pollfd fd = {.fd = redis->fd, .events = POLLOUT};
@@ -393,28 +470,29 @@ hf_status hf_connection_drive(hf_connection *connection, const hf_address *addre
             return HF_OK;
         getsockopt(redis->fd, SOL_SOCKET, SO_ERROR, &error, &size);
         if (error != 0)
-            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, strerror(error));
+            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", connection->shown, strerror(error));
         connection->connected = true;
     }
     /* Until there is nothing to send, or the socket takes no more. */
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
         if (redisBufferWrite(redis, NULL) != REDIS_OK)
-            return hf_fail(HF_ECONNECT, "%s: %s", address->shown, redis->errstr);
+            return hf_fail(HF_ECONNECT, "%s: %s", connection->shown, redis->errstr);
     }
-    if (redisBufferRead(redis) != REDIS_OK)
-        return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
-                       address->shown, redis->errstr);
+    do {
+        if (redisBufferRead(redis) != REDIS_OK)
+            return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
+                           connection->shown, redis->errstr);
+    } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
 
-hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
-                             redisReply **reply_out) {
+hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) {
     for (;;) {
         void *reply = NULL;
         *reply_out = NULL;
         if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return hf_fail(HF_EPROTOCOL, "%s: %s", address->shown,
+            return hf_fail(HF_EPROTOCOL, "%s: %s", connection->shown,
                            connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
@@ -425,7 +503,7 @@ hf_status hf_connection_next(hf_connection *connection, const hf_address *addres
         connection->greetings--;
         hf_status status = HF_OK;
         if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
-            status = refused(address, address->secret != NULL ? "AUTH" : "SELECT", reply);
+            status = hf_fail(HF_EAUTH, "%s refused the log-in or the database", connection->shown);
         freeReplyObject(reply);
         if (status != HF_OK)
             return status;

@@ -5,9 +5,11 @@
 #include <hiredis/hiredis.h>
 
 #include "address.h"
+#include "tls.h"
 
 typedef struct hf_connection {
     redisContext *redis;
+    hf_tls_session *tls;                 /* or NULL */
     redisContextFuncs functions;         /* hiredis's, but for reading and writing */
     struct hf_connection *next;          /* in the pool */
     struct hf_connection *older, *newer; /* of all of this process */
@@ -18,11 +20,19 @@ typedef struct hf_connection {
     bool driven;        /* non-blocking: driven by hand over poll(2) */
     bool connected;     /* driven: known to be */
     int greetings;      /* driven: answers to the log-in still to come */
+    char shown[128];    /* the address, for messages */
 } hf_connection;
 
-/* Connect, log in, choose the database and see that the server is new enough. */
-hf_status hf_connection_open(const hf_address *address, int64_t deadline,
-                             hf_connection **connection_out);
+/* Connect, log in; unless it is only to be asked, choose the database and see that the server is
+ * new enough. */
+enum { HF_NEEDS_SERVER, HF_NEEDS_MASTER, HF_ASKS_ONLY };
+hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
+                             int64_t deadline, hf_connection **connection_out);
+hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
+                                     int64_t deadline);
+/* One command of a few words, and its reply. */
+hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
+                            int count, const char **words);
 void hf_connection_close(hf_connection *connection);
 
 /* Has it been closed, or been sent something nobody asked for, while it was idle? */
@@ -44,10 +54,10 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
  * now; hf_connection_next() takes the replies that are there, without those to
  * the log-in: HF_OK with NULL when there is none.
  */
-hf_status hf_connection_start(const hf_address *address, hf_connection **connection_out);
-hf_status hf_connection_drive(hf_connection *connection, const hf_address *address);
-hf_status hf_connection_next(hf_connection *connection, const hf_address *address,
-                             redisReply **reply_out);
+hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
+                              hf_connection **connection_out);
+hf_status hf_connection_drive(hf_connection *connection);
+hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* What to wait for: POLLIN, and POLLOUT if there is something to send. */
 short hf_connection_events(const hf_connection *connection);
 

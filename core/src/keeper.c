@@ -84,6 +84,7 @@ static void lose_commands(hf_client *client, int64_t now) {
     hf_connection_close(keeper->commands);
     keeper->commands = NULL;
     keeper->pair_sent = 0;
+    hf_transport_look(client->transport); /* it may be elsewhere by now */
     for (hf_task *task = keeper->sent_first; task != NULL; task = task->next)
         task->doubtful = true;
     if (keeper->sent_first != NULL) {
@@ -115,7 +116,7 @@ static void give_up_old(hf_client *client, int64_t now) {
             keeper->waiting_last = task;
         } else {
             hf_status status = task->doubtful ? HF_EUNKNOWN : HF_ECONNECT;
-            hf_fail(status, "%s cannot be reached", hf_transport_address(client->transport)->shown);
+            hf_fail(status, "%s cannot be reached", hf_transport_shown(client->transport));
             finish(client, task, status, NULL);
         }
     }
@@ -163,7 +164,7 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
     hf_status status;
     hf_after_error after = hf_error_class(reply->str, &status);
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.*s", hf_transport_address(client->transport)->shown,
+        hf_fail(status, "%s answered: %.*s", hf_transport_shown(client->transport),
                 hf_error_shown(reply->str), reply->str);
         finish(client, task, status, NULL);
         return true;
@@ -180,6 +181,18 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
     return after != HF_AFTER_RECONNECT;
 }
 
+/* NULL: it is not known where the server is, or it cannot be reached just now. */
+static hf_connection *start_connection(hf_client *client) {
+    hf_connection *connection;
+    hf_address address;
+    if (!hf_transport_target(client->transport, &address))
+        return NULL;
+    hf_status status =
+        hf_connection_start(&address, hf_transport_tls(client->transport), &connection);
+    hf_address_unmake(&address);
+    return status == HF_OK ? connection : NULL;
+}
+
 /* How long the oldest request under way may take to be answered. */
 static int64_t answer_ms(const hf_client *client) {
     const hf_task *oldest = client->keeper.sent_first;
@@ -190,13 +203,13 @@ static int64_t answer_ms(const hf_client *client) {
 
 static void drive_commands(hf_client *client, int64_t now) {
     hf_keeper *keeper = &client->keeper;
-    const hf_address *address = hf_transport_address(client->transport);
     bool work = keeper->waiting_first != NULL || keeper->sent_first != NULL;
     if (keeper->commands == NULL && work) {
         give_up_old(client, now);
         if (now < keeper->retry_at || keeper->waiting_first == NULL)
             return;
-        if (hf_connection_start(address, &keeper->commands) != HF_OK) {
+        keeper->commands = start_connection(client);
+        if (keeper->commands == NULL) {
             lose_commands(client, now);
             return;
         }
@@ -210,10 +223,10 @@ static void drive_commands(hf_client *client, int64_t now) {
     bool good = now < hf_after(oldest, answer_ms(client));
     do {
         send_waiting(client, now);
-        good = good && hf_connection_drive(keeper->commands, address) == HF_OK;
+        good = good && hf_connection_drive(keeper->commands) == HF_OK;
         while (good) {
             redisReply *reply;
-            good = hf_connection_next(keeper->commands, address, &reply) == HF_OK;
+            good = hf_connection_next(keeper->commands, &reply) == HF_OK;
             if (!good || reply == NULL)
                 break;
             good = take_answer(client, reply, now);
@@ -512,13 +525,17 @@ static void drive_channel(hf_client *client, int64_t now) {
     int64_t command_ms = hf_transport_command_ms(client->transport);
     if (!keeper->wanted)
         return;
+    /* Nobody would be told anything by a server that is the master no more. */
+    if (keeper->channel != NULL &&
+        keeper->channel_version != hf_transport_version(client->transport))
+        hf_channel_lost(client);
     if (keeper->channel == NULL) {
         if (now < keeper->channel_retry_at)
             return;
-        if (hf_connection_start(hf_transport_address(client->transport), &keeper->channel) !=
-                HF_OK ||
-            redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s", client->channel) !=
-                REDIS_OK) {
+        keeper->channel_version = hf_transport_version(client->transport);
+        keeper->channel = start_connection(client);
+        if (keeper->channel == NULL || redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s",
+                                                          client->channel) != REDIS_OK) {
             hf_channel_lost(client);
             return;
         }

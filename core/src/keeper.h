@@ -95,6 +95,7 @@ typedef struct hf_keeper {
 
     /* The subscription: one channel, on which grants come in. */
     hf_connection *channel;
+    unsigned channel_version; /* of the transport's target when it was begun */
     bool wanted, subscribed;
     enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
     unsigned epoch; /* one more with each time that it was made */

@@ -364,7 +364,7 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
             continue;
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s cannot be reached",
-                           hf_transport_address(client->transport)->shown);
+                           hf_transport_shown(client->transport));
         if (hf_now() < hold->deadline)
             return HF_OK;
         /* This thread slept past the grant. Back to its place, under a new id. */

@@ -1,17 +1,26 @@
 #include "transport.h"
 
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)
 
 struct hf_transport {
     hf_address address;
+    hf_tls *tls; /* or NULL */
     int64_t connect_ms, command_ms;
     pthread_mutex_t mutex;
+    int references;      /* the client's, and the thread's that looks for the server */
+    hf_address *target;  /* of the server last reached, by number; NULL: look for it */
+    unsigned version;    /* one more whenever the target is another */
+    bool looking;        /* that thread runs */
+    size_t sentinel;     /* the one that answered last */
     hf_connection *idle; /* the last one used first */
     unsigned idle_count, idle_max;
     bool shut;
@@ -56,6 +65,128 @@ static void drop_idle(hf_transport *transport, bool shut) {
     }
 }
 
+/* ---------------------------------------------------- Finding the server */
+
+static void forget_target(hf_transport *transport, const hf_address *target) {
+    hf_address *old = NULL;
+    pthread_mutex_lock(&transport->mutex);
+    if (target == NULL || transport->target == target) {
+        old = transport->target;
+        transport->target = NULL;
+    }
+    pthread_mutex_unlock(&transport->mutex);
+    if (old != NULL) {
+        hf_address_unmake(old);
+        free(old);
+    }
+}
+
+/* Where the connection leads, as numbers, so that the keeper need not ask anybody. */
+static void remember_target(hf_transport *transport, const hf_address *address,
+                            const hf_connection *connection) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    hf_address *target;
+    if (address->path != NULL ||
+        getpeername(connection->redis->fd, (struct sockaddr *)&peer, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&peer, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return;
+    const char *name = address->name != NULL ? address->name : address->host;
+    pthread_mutex_lock(&transport->mutex);
+    bool same = transport->target != NULL && strcmp(transport->target->host, host) == 0 &&
+                transport->target->port == atoi(port);
+    pthread_mutex_unlock(&transport->mutex);
+    if (same || (target = malloc(sizeof *target)) == NULL)
+        return;
+    if (hf_address_make(&transport->address, host, atoi(port), name, target) != HF_OK) {
+        free(target);
+        return;
+    }
+    forget_target(transport, NULL);
+    pthread_mutex_lock(&transport->mutex);
+    hf_address *other = transport->target;
+    transport->target = target;
+    transport->version++;
+    pthread_mutex_unlock(&transport->mutex);
+    if (other != NULL) {
+        hf_address_unmake(other);
+        free(other);
+    }
+}
+
+/* Ask one sentinel for the master. */
+static hf_status ask_sentinel(hf_transport *transport, const hf_place *place, int64_t deadline,
+                              hf_address *master) {
+    hf_address sentinel;
+    hf_connection *connection;
+    redisReply *reply;
+    hf_status status =
+        hf_address_make(&transport->address, place->host, place->port, NULL, &sentinel);
+    if (status != HF_OK)
+        return status;
+    status = hf_connection_open(&sentinel, transport->tls, HF_ASKS_ONLY, deadline, &connection);
+    if (status == HF_OK) {
+        const char *words[] = {"SENTINEL", "get-master-addr-by-name", transport->address.service};
+        status = hf_connection_ask(connection, deadline, &reply, 3, words);
+        if (status == HF_OK && reply->type == REDIS_REPLY_ERROR &&
+            strncmp(reply->str, "NOAUTH", 6) == 0) {
+            freeReplyObject(reply);
+            status = hf_connection_authenticate(connection, &sentinel, deadline);
+            if (status == HF_OK)
+                status = hf_connection_ask(connection, deadline, &reply, 3, words);
+        }
+        if (status == HF_OK) {
+            if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+                reply->element[0]->type == REDIS_REPLY_STRING &&
+                reply->element[1]->type == REDIS_REPLY_STRING)
+                status = hf_address_make(&transport->address, reply->element[0]->str,
+                                         atoi(reply->element[1]->str), NULL, master);
+            else
+                status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
+                                 sentinel.shown, transport->address.service);
+            freeReplyObject(reply);
+        }
+        hf_connection_close(connection);
+    }
+    hf_address_unmake(&sentinel);
+    return status;
+}
+
+/* Connect to the server, wherever it is now. */
+static hf_status find(hf_transport *transport, int64_t deadline, hf_connection **connection_out) {
+    int64_t by = hf_after(hf_now(), transport->connect_ms);
+    hf_status status = HF_ECONNECT;
+    if (by > deadline)
+        by = deadline;
+    if (transport->address.kind == HF_SERVER) {
+        status = hf_connection_open(&transport->address, transport->tls, HF_NEEDS_SERVER, by,
+                                    connection_out);
+        if (status == HF_OK)
+            remember_target(transport, &transport->address, *connection_out);
+        return status;
+    }
+    size_t count = transport->address.place_count, first = transport->sentinel;
+    for (size_t i = 0; i < count && hf_now() < by; i++) {
+        /* Each gets its share of the time, so that one that hangs leaves some for the rest. */
+        int64_t now = hf_now(), share = now + (by - now) / (int64_t)(count - i);
+        size_t which = (first + i) % count;
+        hf_address master;
+        status = ask_sentinel(transport, &transport->address.places[which], share, &master);
+        if (status != HF_OK)
+            continue;
+        transport->sentinel = which;
+        status = hf_connection_open(&master, transport->tls, HF_NEEDS_MASTER, by, connection_out);
+        if (status == HF_OK)
+            remember_target(transport, &master, *connection_out);
+        hf_address_unmake(&master);
+        if (status == HF_OK)
+            return status;
+    }
+    return status;
+}
+
 static hf_status get_connection(hf_transport *transport, int64_t deadline,
                                 hf_connection **connection_out) {
     int64_t now = hf_now();
@@ -67,9 +198,79 @@ static hf_status get_connection(hf_transport *transport, int64_t deadline,
         }
         hf_connection_close(connection);
     }
-    int64_t connected_by = hf_after(now, transport->connect_ms);
-    return hf_connection_open(&transport->address,
-                              connected_by < deadline ? connected_by : deadline, connection_out);
+    return find(transport, deadline, connection_out);
+}
+
+bool hf_transport_target(hf_transport *transport, hf_address *address) {
+    bool known = transport->address.path != NULL;
+    pthread_mutex_lock(&transport->mutex);
+    if (known) {
+        *address = transport->address;
+        address->shown = strdup(transport->address.shown);
+        address->host = address->name = NULL;
+        known = address->shown != NULL;
+    } else if (transport->target != NULL) {
+        known = hf_address_make(&transport->address, transport->target->host,
+                                transport->target->port, transport->target->name, address) == HF_OK;
+    }
+    pthread_mutex_unlock(&transport->mutex);
+    return known;
+}
+
+static void drop(hf_transport *transport) {
+    pthread_mutex_lock(&transport->mutex);
+    bool last = --transport->references == 0;
+    pthread_mutex_unlock(&transport->mutex);
+    if (!last)
+        return;
+    drop_idle(transport, true);
+    forget_target(transport, NULL);
+    pthread_mutex_destroy(&transport->mutex);
+    hf_tls_free(transport->tls);
+    hf_address_free(&transport->address);
+    free(transport);
+}
+
+static void *look(void *argument) {
+    hf_transport *transport = argument;
+    hf_connection *connection;
+    if (find(transport, HF_NO_DEADLINE, &connection) == HF_OK)
+        give_back(transport, connection);
+    pthread_mutex_lock(&transport->mutex);
+    transport->looking = false;
+    pthread_mutex_unlock(&transport->mutex);
+    drop(transport);
+    return NULL;
+}
+
+void hf_transport_look(hf_transport *transport) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    if (transport->address.path != NULL)
+        return; /* a path is where it is */
+    pthread_mutex_lock(&transport->mutex);
+    bool start = !transport->looking && !transport->shut;
+    if (start) {
+        transport->looking = true;
+        transport->references++;
+    }
+    pthread_mutex_unlock(&transport->mutex);
+    if (!start)
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, look, transport);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error != 0) {
+        pthread_mutex_lock(&transport->mutex);
+        transport->looking = false;
+        pthread_mutex_unlock(&transport->mutex);
+        drop(transport);
+    }
 }
 
 hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
@@ -81,19 +282,31 @@ hf_status hf_transport_open(hf_address *address, const hf_client_options *option
         hf_address_free(address);
         return hf_fail(HF_ENOMEM, "no memory");
     }
+    transport->references = 1;
     transport->address = *address;
     transport->connect_ms = options->connect_timeout_ms > 0 ? options->connect_timeout_ms : 2000;
     transport->command_ms = options->command_timeout_ms > 0 ? options->command_timeout_ms : 2000;
     transport->idle_max = options->idle_connections > 0 ? options->idle_connections : 16;
     pthread_mutex_init(&transport->mutex, NULL);
-    hf_status status = get_connection(transport, HF_NO_DEADLINE, &connection);
+    hf_status status = HF_OK;
+    if (address->tls)
+        status = hf_tls_new(address, &transport->tls);
+    if (status == HF_OK)
+        status = get_connection(transport, HF_NO_DEADLINE, &connection);
     if (status != HF_OK) {
-        hf_transport_free(transport);
+        drop(transport);
         return status;
     }
     give_back(transport, connection);
     *transport_out = transport;
     return HF_OK;
+}
+
+unsigned hf_transport_version(hf_transport *transport) {
+    pthread_mutex_lock(&transport->mutex);
+    unsigned version = transport->version;
+    pthread_mutex_unlock(&transport->mutex);
+    return version;
 }
 
 void hf_transport_hurry(hf_transport *transport) {
@@ -103,21 +316,17 @@ void hf_transport_hurry(hf_transport *transport) {
 void hf_transport_shut(hf_transport *transport) { drop_idle(transport, true); }
 
 void hf_transport_free(hf_transport *transport) {
-    if (transport == NULL)
-        return;
-    drop_idle(transport, true);
-    pthread_mutex_destroy(&transport->mutex);
-    hf_address_free(&transport->address);
-    free(transport);
+    if (transport != NULL)
+        drop(transport);
 }
 
 int64_t hf_transport_patience_ms(const hf_transport *transport) { return transport->connect_ms; }
 
 int64_t hf_transport_command_ms(const hf_transport *transport) { return transport->command_ms; }
 
-const hf_address *hf_transport_address(const hf_transport *transport) {
-    return &transport->address;
-}
+const hf_tls *hf_transport_tls(const hf_transport *transport) { return transport->tls; }
+
+const char *hf_transport_shown(const hf_transport *transport) { return transport->address.shown; }
 
 static bool append(hf_connection *connection, const hf_request *request, bool whole) {
     hf_bytes head;
@@ -153,8 +362,8 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
         if (answer->reply->type != REDIS_REPLY_ERROR)
             break;
         *after = hf_error_class(answer->reply->str, &status);
-        hf_fail(status, "%s answered: %.*s", transport->address.shown,
-                hf_error_shown(answer->reply->str), answer->reply->str);
+        hf_fail(status, "%s answered: %.*s", connection->shown, hf_error_shown(answer->reply->str),
+                answer->reply->str);
         freeReplyObject(answer->reply);
         answer->reply = NULL;
         if (*after != HF_AFTER_LOAD)

@@ -42,8 +42,18 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline);
 
-/* What another connection to the same server needs. */
-const hf_address *hf_transport_address(const hf_transport *transport);
+/*
+ * For connections of the keeper's own, which must not wait: where the server was
+ * last reached (hf_address_unmake(); false: not known now), and how to have it
+ * looked for, names resolved and sentinels asked, on a thread that may wait.
+ */
+bool hf_transport_target(hf_transport *transport, hf_address *address);
+/* Goes up whenever the server is found to be another. */
+unsigned hf_transport_version(hf_transport *transport);
+void hf_transport_look(hf_transport *transport);
+const hf_tls *hf_transport_tls(const hf_transport *transport);
+/* The user's address, for messages. */
+const char *hf_transport_shown(const hf_transport *transport);
 int64_t hf_transport_command_ms(const hf_transport *transport);
 
 /* For how long a call without a timeout of its own may take. */

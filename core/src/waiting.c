@@ -639,12 +639,11 @@ static void heard(hf_client *client, const redisReply *reply) {
 
 hf_status hf_channel_read(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
-    const hf_address *address = hf_transport_address(client->transport);
     hf_connection *channel = keeper->channel;
-    hf_status status = hf_connection_drive(channel, address);
+    hf_status status = hf_connection_drive(channel);
     while (status == HF_OK && channel == keeper->channel) {
         redisReply *reply;
-        status = hf_connection_next(channel, address, &reply);
+        status = hf_connection_next(channel, &reply);
         if (status != HF_OK || reply == NULL)
             break;
         heard(client, reply);
@@ -660,6 +659,7 @@ void hf_channel_lost(hf_client *client) {
     keeper->channel = NULL;
     keeper->subscribed = false;
     keeper->pair_sent = 0;
+    hf_transport_look(client->transport);
     if (keeper->mode == HF_TESTING)
         keeper->mode = HF_UNTESTED;
     if (keeper->failing_since == 0)

@@ -201,9 +201,11 @@ class Client:
 def connect(url: str, *, connect_timeout: float = 2.0, command_timeout: float = 2.0) -> Client:
     """Open a client: connect, log in, and see that the server is Redis 6.2 or newer.
 
-    url              `redis://[[user]:password@]host[:port][/database]` or
-                     `unix://[[user]:password@]/path/to/socket[?db=database]`; percent-encode
-                     what is special in a URL.
+    url              `redis://[[user]:password@]host[:port][/database]`,
+                     `unix://[[user]:password@]/path/to/socket[?db=database]`, or
+                     `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`;
+                     `rediss` for `redis` is over TLS. docs/connecting.md has the options.
+                     Percent-encode what is special in a URL.
     connect_timeout  Seconds to reach the server and log in.
     command_timeout  Seconds for the answer to one command.
 

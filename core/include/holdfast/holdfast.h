@@ -153,9 +153,16 @@ typedef struct hf_client_options {
  * Open a client: connect, log in, and see that the server is Redis 6.2 or
  * newer.
  *
- * @param url      `redis://[[user]:password@]host[:port][/database]` or
- *                 `unix://[[user]:password@]/path/to/socket[?db=database]`;
- *                 NUL-terminated. Percent-encode what is special in a URL.
+ * @param url      NUL-terminated; percent-encode what is special in a URL.
+ *                 `redis://[[user]:password@]host[:port][/database]`
+ *                 `unix://[[user]:password@]/path/to/socket`
+ *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
+ *                 With `rediss` for `redis`, over TLS 1.2 or newer; the server's
+ *                 certificate and name are checked. Options, after a `?`:
+ *                 `db`; `password_file` or `password_env`, where the password is
+ *                 read anew for each connection; for TLS `tls_ca` (a file or
+ *                 folder; default: the system's), `tls_cert` and `tls_key` of the
+ *                 client, `tls_verify=off`.
  * @param options  NULL for the defaults.
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK

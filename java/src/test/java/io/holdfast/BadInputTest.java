@@ -57,7 +57,7 @@ final class BadInputTest extends RedisTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"rediss", "redis-sentinel", "redis-cluster"})
+    @ValueSource(strings = {"redis+cluster", "rediss+cluster", "redis-cluster"})
     void anUnsupportedSchemeIsNamed(String scheme) {
         refused(UnsupportedException.class, scheme, scheme + "://localhost");
     }

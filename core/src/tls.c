@@ -1,0 +1,199 @@
+#include "tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+struct hf_tls {
+    SSL_CTX *context;
+    BIO_METHOD *socket; /* OpenSSL's own would raise SIGPIPE */
+};
+
+struct hf_tls_session {
+    SSL *ssl;
+    int fd;
+    char error[256];
+};
+
+static int socket_write(BIO *bio, const char *bytes, int size) {
+    const hf_tls_session *session = BIO_get_data(bio);
+    ssize_t count = send(session->fd, bytes, (size_t)size, MSG_NOSIGNAL);
+    BIO_clear_retry_flags(bio);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    return (int)count;
+}
+
+static int socket_read(BIO *bio, char *bytes, int size) {
+    const hf_tls_session *session = BIO_get_data(bio);
+    ssize_t count = recv(session->fd, bytes, (size_t)size, 0);
+    BIO_clear_retry_flags(bio);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    return (int)count;
+}
+
+static long socket_control(BIO *bio, int command, long number, void *pointer) {
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH;
+}
+
+static const char *reason(void) {
+    unsigned long code = ERR_peek_last_error();
+    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    return text != NULL ? text : "unknown reason";
+}
+
+static hf_status load(const hf_address *address, SSL_CTX *context) {
+    ERR_clear_error();
+    if (address->ca != NULL) {
+        struct stat found;
+        bool folder = stat(address->ca, &found) == 0 && S_ISDIR(found.st_mode);
+        int good = folder ? SSL_CTX_load_verify_dir(context, address->ca)
+                          : SSL_CTX_load_verify_file(context, address->ca);
+        if (good != 1)
+            return hf_fail(HF_EINVAL, "tls_ca: cannot use %.200s: %s", address->ca, reason());
+    } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
+        return hf_fail(HF_EINVAL, "cannot read the system's certificate authorities: %s", reason());
+    }
+    if (address->certificate != NULL &&
+        SSL_CTX_use_certificate_chain_file(context, address->certificate) != 1)
+        return hf_fail(HF_EINVAL, "tls_cert: cannot use %.200s: %s", address->certificate,
+                       reason());
+    const char *key = address->key != NULL ? address->key : address->certificate;
+    if (key != NULL && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+        return hf_fail(HF_EINVAL, "tls_key: cannot use %.200s: %s", key, reason());
+    return HF_OK;
+}
+
+hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
+    *tls_out = NULL;
+    hf_tls *tls = calloc(1, sizeof *tls);
+    if (tls == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    tls->context = SSL_CTX_new(TLS_client_method());
+    tls->socket = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast socket");
+    if (tls->context == NULL || tls->socket == NULL) {
+        hf_tls_free(tls);
+        return hf_fail(HF_ENOMEM, "no memory for TLS");
+    }
+    BIO_meth_set_write(tls->socket, socket_write);
+    BIO_meth_set_read(tls->socket, socket_read);
+    BIO_meth_set_ctrl(tls->socket, socket_control);
+    SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION);
+    SSL_CTX_set_verify(tls->context, address->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_mode(tls->context,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    hf_status status = load(address, tls->context);
+    if (status != HF_OK) {
+        hf_tls_free(tls);
+        return status;
+    }
+    *tls_out = tls;
+    return HF_OK;
+}
+
+void hf_tls_free(hf_tls *tls) {
+    if (tls == NULL)
+        return;
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->socket);
+    free(tls);
+}
+
+hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
+                       hf_tls_session **session_out) {
+    hf_tls_session *session = calloc(1, sizeof *session);
+    BIO *bio = session != NULL ? BIO_new(tls->socket) : NULL;
+    *session_out = NULL;
+    if (bio != NULL)
+        session->ssl = SSL_new(tls->context);
+    if (session == NULL || session->ssl == NULL) {
+        BIO_free(bio);
+        free(session);
+        return hf_fail(HF_ENOMEM, "no memory for TLS");
+    }
+    session->fd = fd;
+    BIO_set_data(bio, session);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(session->ssl, bio, bio);
+    SSL_set_connect_state(session->ssl);
+    /* The name that is asked for, and the one that the certificate must have. */
+    unsigned char numeric[sizeof(struct in6_addr)];
+    X509_VERIFY_PARAM *wanted = SSL_get0_param(session->ssl);
+    bool ok;
+    const char *name = address->name != NULL ? address->name : address->host;
+    if (inet_pton(AF_INET, name, numeric) == 1 || inet_pton(AF_INET6, name, numeric) == 1)
+        ok = X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1;
+    else
+        ok = SSL_set_tlsext_host_name(session->ssl, name) == 1 &&
+             SSL_set1_host(session->ssl, name) == 1;
+    if (!ok) {
+        hf_tls_end(session);
+        return hf_fail(HF_ENOMEM, "no memory for TLS");
+    }
+    *session_out = session;
+    return HF_OK;
+}
+
+void hf_tls_end(hf_tls_session *session) {
+    if (session == NULL)
+        return;
+    SSL_free(session->ssl); /* no farewell: a forked child must not send the parent's */
+    free(session);
+}
+
+/* What a failed SSL_read or SSL_write means, in the terms of recv(2). */
+static ssize_t outcome(hf_tls_session *session, int count) {
+    int error = errno;
+    switch (SSL_get_error(session->ssl, count)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        errno = error == EINTR ? EINTR : EAGAIN;
+        return -1;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    case SSL_ERROR_SYSCALL:
+        if (error == 0 || count == 0)
+            return 0;
+        errno = error;
+        return -1;
+    default:
+        break;
+    }
+    long verdict = SSL_get_verify_result(session->ssl);
+    if (verdict != X509_V_OK)
+        snprintf(session->error, sizeof session->error, "the server's certificate is refused: %s",
+                 X509_verify_cert_error_string(verdict));
+    else
+        snprintf(session->error, sizeof session->error, "TLS failed: %s", reason());
+    errno = EPROTO;
+    return -1;
+}
+
+ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size) {
+    ERR_clear_error();
+    errno = 0;
+    int count = SSL_read(session->ssl, buffer, size > INT32_MAX ? INT32_MAX : (int)size);
+    return count > 0 ? count : outcome(session, count);
+}
+
+ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size) {
+    ERR_clear_error();
+    errno = 0;
+    int count = SSL_write(session->ssl, bytes, size > INT32_MAX ? INT32_MAX : (int)size);
+    return count > 0 ? count : outcome(session, count);
+}
+
+const char *hf_tls_error(const hf_tls_session *session) { return session->error; }
+
+bool hf_tls_wants_input(const hf_tls_session *session) { return SSL_want_read(session->ssl); }
+
+bool hf_tls_pending(const hf_tls_session *session) { return SSL_pending(session->ssl) > 0; }

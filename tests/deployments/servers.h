@@ -1,0 +1,94 @@
+/* Servers of these tests' own: real processes, ended by pid with the program. */
+#ifndef SERVERS_H
+#define SERVERS_H
+
+#include "../server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+/* A folder of this program's, removed at its end. */
+static char folder[64];
+
+static inline int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* redis-server with these arguments, in the folder; it dies with this program. */
+static inline pid_t start_server(const char *const *arguments) {
+    const char *words[64] = {"redis-server"};
+    size_t count = 1;
+    while (arguments[count - 1] != NULL) {
+        words[count] = arguments[count - 1];
+        count++;
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        unsetenv("LD_PRELOAD");
+        if (chdir(folder) != 0 || freopen("server.log", "a", stdout) == NULL)
+            _exit(1);
+        execvp(words[0], (char *const *)words);
+        _exit(1);
+    }
+    return pid;
+}
+
+#define START(...) start_server((const char *const[]){__VA_ARGS__, NULL})
+
+static inline void stop_server(pid_t *pid) {
+    if (*pid > 0) {
+        kill(*pid, SIGCONT);
+        kill(*pid, SIGKILL);
+        waitpid(*pid, NULL, 0);
+    }
+    *pid = 0;
+}
+
+/* Past the library: one command to the server on that port, any answer, or NULL. */
+static inline redisReply *tell(int port, const char *command) {
+    redisContext *context =
+        redisConnectWithTimeout("127.0.0.1", port, (struct timeval){.tv_sec = 2});
+    redisReply *reply = NULL;
+    if (context != NULL && context->err == 0) {
+        redisSetTimeout(context, (struct timeval){.tv_sec = 2});
+        reply = redisCommand(context, command);
+    }
+    redisFree(context);
+    return reply != NULL ? kept(reply) : NULL;
+}
+
+static inline bool answers(int port) {
+    redisReply *reply = tell(port, "PING");
+    return reply != NULL && reply->type == REDIS_REPLY_STATUS;
+}
+
+static inline char *number(long long value) { return text("%lld", value); }
+
+static inline int open_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/holdfast-XXXXXX");
+    return mkdtemp(folder) == NULL;
+}
+
+static inline int remove_folder(void **state) {
+    (void)state;
+    return system(text("rm -rf %s", folder)) != 0;
+}
+
+#endif

@@ -1,0 +1,259 @@
+/* TLS: who is at the other end is checked, on both kinds of connections. */
+#include "servers.h"
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+/* ---------------------------------------------------------- Certificates */
+
+typedef struct {
+    EVP_PKEY *key;
+    X509 *certificate;
+} identity;
+
+static void extend(X509 *certificate, X509 *issuer, int nid, const char *value) {
+    X509V3_CTX context;
+    X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+    assert_non_null(extension);
+    X509_add_ext(certificate, extension, -1);
+    X509_EXTENSION_free(extension);
+}
+
+/* Signed by the issuer, or by itself; valid from a day ago for so many days. */
+static identity make_identity(const char *name, const char *alternatives, const identity *issuer,
+                              int days) {
+    static long serial = 1;
+    identity made = {EVP_EC_gen("P-256"), X509_new()};
+    X509 *c = made.certificate;
+    X509_set_version(c, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(c), serial++);
+    X509_gmtime_adj(X509_getm_notBefore(c), -24L * 3600);
+    X509_gmtime_adj(X509_getm_notAfter(c), (days - 1) * 24L * 3600 - 1);
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(c), "CN", MBSTRING_ASC,
+                               (const unsigned char *)name, -1, -1, 0);
+    X509_set_pubkey(c, made.key);
+    X509 *by = issuer != NULL ? issuer->certificate : c;
+    X509_set_issuer_name(c, X509_get_subject_name(by));
+    extend(c, by, NID_basic_constraints, issuer == NULL ? "critical,CA:TRUE" : "CA:FALSE");
+    if (alternatives != NULL)
+        extend(c, by, NID_subject_alt_name, alternatives);
+    assert_true(X509_sign(c, issuer != NULL ? issuer->key : made.key, EVP_sha256()) > 0);
+    return made;
+}
+
+static void save(const identity *who, const char *name) {
+    FILE *file = fopen(text("%s/%s.pem", folder, name), "w");
+    PEM_write_X509(file, who->certificate);
+    fclose(file);
+    file = fopen(text("%s/%s.key", folder, name), "w");
+    PEM_write_PrivateKey(file, who->key, NULL, NULL, 0, NULL, NULL);
+    fclose(file);
+}
+
+static void drop(identity *who) {
+    EVP_PKEY_free(who->key);
+    X509_free(who->certificate);
+}
+
+/* -------------------------------------------------------------- Servers */
+
+enum { GOOD, EXPIRED, SELF_SIGNED, WANTS_CLIENT, SERVERS };
+static const char *const names[] = {"good", "expired", "self", "good"};
+static int ports[SERVERS];
+static pid_t servers[SERVERS];
+
+static int start_all(void **state) {
+    if (open_folder(state) != 0)
+        return 1;
+    const char *here = "DNS:localhost,IP:127.0.0.1";
+    identity authority = make_identity("test authority", NULL, NULL, 10);
+    identity good = make_identity("server", here, &authority, 10);
+    identity expired = make_identity("server", here, &authority, 1);
+    identity self = make_identity("server", here, NULL, 10);
+    identity user = make_identity("user", NULL, &authority, 10);
+    save(&authority, "ca");
+    save(&good, "good");
+    save(&expired, "expired");
+    save(&self, "self");
+    save(&user, "user");
+    drop(&authority);
+    drop(&good);
+    drop(&expired);
+    drop(&self);
+    drop(&user);
+    for (int i = 0; i < SERVERS; i++) {
+        ports[i] = free_port();
+        servers[i] = START("--port", "0", "--tls-port", number(ports[i]), "--save", "",
+                           "--tls-cert-file", text("%s.pem", names[i]), "--tls-key-file",
+                           text("%s.key", names[i]), "--tls-ca-cert-file", "ca.pem",
+                           "--tls-auth-clients", i == WANTS_CLIENT ? "yes" : "no");
+    }
+    for (int i = 0; i < SERVERS; i++) {
+        hf_client *client = NULL;
+        hf_status status;
+        int64_t until = now_ms() + 10000;
+        do {
+            sleep_ms(20);
+            status = hf_client_open(
+                text(
+                    "rediss://localhost:%d?tls_verify=off&tls_cert=%s/user.pem&tls_key=%s/user.key",
+                    ports[i], folder, folder),
+                NULL, &client);
+        } while (status != HF_OK && now_ms() < until);
+        if (status != HF_OK)
+            return 1;
+        hf_client_close(client);
+    }
+    return 0;
+}
+
+static int stop_all(void **state) {
+    for (int i = 0; i < SERVERS; i++)
+        stop_server(&servers[i]);
+    return remove_folder(state);
+}
+
+static int afresh(void **state) {
+    (void)state;
+    alarm(30);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- Tests */
+
+static hf_client *client;
+
+static hf_status open_with(int which, const char *host, const char *options) {
+    return hf_client_open(
+        text("rediss://%s:%d?tls_ca=%s/ca.pem%s", host, ports[which], folder, options), NULL,
+        &client);
+}
+
+static void *wait_for_it(void *lock) {
+    hf_hold *hold;
+    hf_status status = hf_lock_acquire(lock, 10000, &hold);
+    if (status == HF_OK)
+        status = hf_hold_release(hold);
+    hf_hold_close(hold);
+    return (void *)(intptr_t)status;
+}
+
+/* A pair, a wait that a grant ends, and a renewal: pool, subscription and keeper. */
+static void use(void) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_ON};
+    hf_lock *lock;
+    hf_hold *hold;
+    pthread_t waiter;
+    void *waited;
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &options, &lock), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_int_equal(pthread_create(&waiter, NULL, wait_for_it, lock), 0);
+    assert_soon(hf_client_stats(client, &stats) == HF_OK && stats.waiting == 1 &&
+                stats.renewed > 3);
+    assert_status(hf_hold_release(hold), HF_OK);
+    pthread_join(waiter, &waited);
+    assert_int_equal((intptr_t)waited, HF_OK);
+    assert_int_equal(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.waited, 1);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_every_kind_of_connection_is_encrypted(void **state) {
+    (void)state;
+    assert_status(open_with(GOOD, "localhost", ""), HF_OK);
+    use();
+    assert_status(open_with(GOOD, "127.0.0.1", ""), HF_OK);
+    use();
+}
+
+static void test_another_host_s_certificate_is_refused(void **state) {
+    (void)state;
+    assert_status(open_with(GOOD, "127.0.0.2", ""), HF_ECONNECT);
+    assert_message("IP address mismatch");
+    assert_message("127.0.0.2");
+}
+
+static void test_an_expired_certificate_is_refused(void **state) {
+    (void)state;
+    assert_status(open_with(EXPIRED, "localhost", ""), HF_ECONNECT);
+    assert_message("expired");
+}
+
+static void test_a_self_signed_certificate_is_refused(void **state) {
+    (void)state;
+    assert_status(open_with(SELF_SIGNED, "localhost", ""), HF_ECONNECT);
+    assert_message("self-signed certificate");
+}
+
+static void test_an_authority_that_is_not_trusted_is_refused(void **state) {
+    (void)state;
+    assert_status(hf_client_open(text("rediss://localhost:%d", ports[GOOD]), NULL, &client),
+                  HF_ECONNECT);
+    assert_message("certificate");
+}
+
+static void test_nothing_is_verified_only_if_asked_for(void **state) {
+    (void)state;
+    assert_status(open_with(SELF_SIGNED, "localhost", "&tls_verify=off"), HF_OK);
+    use();
+}
+
+static void test_a_client_certificate_is_shown_where_one_is_wanted(void **state) {
+    (void)state;
+    assert_status(open_with(WANTS_CLIENT, "localhost", ""), HF_ECONNECT);
+    assert_status(open_with(WANTS_CLIENT, "localhost",
+                            text("&tls_cert=%s/user.pem&tls_key=%s/user.key", folder, folder)),
+                  HF_OK);
+    use();
+}
+
+static void test_files_that_cannot_be_used_are_named(void **state) {
+    (void)state;
+    assert_status(hf_client_open(text("rediss://localhost:%d?tls_ca=/nowhere.pem", ports[GOOD]),
+                                 NULL, &client),
+                  HF_EINVAL);
+    assert_message("tls_ca: cannot use /nowhere.pem");
+    assert_status(open_with(GOOD, "localhost", "&tls_cert=/nowhere.pem"), HF_EINVAL);
+    assert_message("tls_cert: cannot use /nowhere.pem");
+    assert_status(open_with(GOOD, "localhost", text("&tls_cert=%s/user.pem", folder)), HF_EINVAL);
+    assert_message("tls_key");
+}
+
+static void test_plain_and_encrypted_do_not_mix(void **state) {
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 500};
+    (void)state;
+    int64_t before = now_ms();
+    assert_status(hf_client_open(text("redis://localhost:%d", ports[GOOD]), &options, &client),
+                  HF_ECONNECT);
+    assert_status(
+        hf_client_open(text("rediss://%s", strchr(tcp_url(), '/') + 2), &options, &client),
+        HF_ECONNECT);
+    assert_in_range(now_ms() - before, 0, 5000);
+}
+
+static void test_tls_options_need_the_scheme(void **state) {
+    (void)state;
+    assert_status(hf_client_open("redis://localhost?tls_ca=x", NULL, &client), HF_EINVAL);
+    assert_message("rediss://");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_every_kind_of_connection_is_encrypted, afresh),
+        cmocka_unit_test_setup(test_another_host_s_certificate_is_refused, afresh),
+        cmocka_unit_test_setup(test_an_expired_certificate_is_refused, afresh),
+        cmocka_unit_test_setup(test_a_self_signed_certificate_is_refused, afresh),
+        cmocka_unit_test_setup(test_an_authority_that_is_not_trusted_is_refused, afresh),
+        cmocka_unit_test_setup(test_nothing_is_verified_only_if_asked_for, afresh),
+        cmocka_unit_test_setup(test_a_client_certificate_is_shown_where_one_is_wanted, afresh),
+        cmocka_unit_test_setup(test_files_that_cannot_be_used_are_named, afresh),
+        cmocka_unit_test_setup(test_plain_and_encrypted_do_not_mix, afresh),
+        cmocka_unit_test_setup(test_tls_options_need_the_scheme, afresh),
+    };
+    return cmocka_run_group_tests(tests, start_all, stop_all);
+}
