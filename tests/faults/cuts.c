@@ -309,14 +309,19 @@ static hf_completion told(int64_t within_ms) {
 /* C2, C3, C4 */
 static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **state) {
     (void)state;
-    FOR_EVERY_CUT(&hf_script_acquire, cut) {
-        hf_hold *hold = held(lock);
-        assert_int_equal(holds_of_k(), 1);
-        assert_no_longer_than_there(hold);
-        assert_int_equal(atoll(STRING("HGET k f")), hf_hold_fence(hold));
-        give_back(hold, HF_OK);
-        assert_int_equal(NUMBER("EXISTS k"), 0);
+    hf_lock_options once = {.size = sizeof once, .lease_ms = 60000, .reentrant = HF_OFF};
+    hf_lock *locks[] = {lock, must_lock(client, "k", &once)};
+    for (size_t i = 0; i < COUNT(locks); i++) {
+        FOR_EVERY_CUT(&hf_script_acquire, cut) {
+            hf_hold *hold = held(locks[i]);
+            assert_int_equal(holds_of_k(), 1);
+            assert_no_longer_than_there(hold);
+            assert_int_equal(atoll(STRING("HGET k f")), hf_hold_fence(hold));
+            give_back(hold, HF_OK);
+            assert_int_equal(NUMBER("EXISTS k"), 0);
+        }
     }
+    hf_lock_close(locks[1]);
 }
 
 /* C4 a, c: the retry is told what is left, and counts that from its own sending. */

@@ -173,6 +173,29 @@ static void test_64_waiters_of_4_processes_are_served_in_the_order_they_came(voi
         assert_int_equal(all->served[i], i);
 }
 
+/* C8: the first came a minute later, by a clock that was set back since. */
+static void test_a_clock_that_steps_back_lets_nobody_in_front(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL);
+    hf_hold *hold = held(lock);
+    waiter *waiters[4];
+    for (int i = 0; i < 4; i++) {
+        waiters[i] = waiter_start(lock, 20000);
+        assert_soon(queued("k") == i + 1);
+        if (i == 0)
+            TELL("ZINCRBY {k}k:hf1:q 60000000 %s", STRING("ZRANDMEMBER {k}k:hf1:q"));
+    }
+    give_back(hold, HF_OK);
+    for (int i = 0; i < 4; i++) {
+        waiter_join(waiters[i], HF_OK);
+        for (int j = i + 1; j < 4; j++)
+            assert_false(atomic_load(&waiters[j]->done));
+        give_back(waiters[i]->hold, HF_OK);
+    }
+    hf_lock_close(lock);
+}
+
 static void cost_of(int threads, int rounds) {
     crowd *all = shared_memory(sizeof *all);
     memset(inside, 0, sizeof *inside);
@@ -788,6 +811,7 @@ static void test_a_releaser_without_the_right_to_publish_releases_and_is_followe
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_64_waiters_of_4_processes_are_served_in_the_order_they_came),
+        TEST(test_a_clock_that_steps_back_lets_nobody_in_front),
         TEST(test_a_handoff_costs_two_commands_however_many_wait),
         TEST(test_no_waiter_is_lost_over_20000_handoffs),
         TEST(test_after_a_killed_holder_the_next_holds_when_its_lease_ends),
