@@ -18,7 +18,7 @@ STRANGE = [
     b"\xff\xfe not UTF-8 \x80",
     "Müller 鍵 🔒".encode(),
     b"{tag} and {another}",
-    b"}{",
+    b"{ and {{",
     b"percent %s %00 %n",
     b"x" * 4096,
 ]
@@ -89,6 +89,14 @@ def test_a_lone_surrogate_is_no_text(client: holdfast.Client) -> None:
 def test_names_of_the_locks_own_keys_are_refused(reserved: str, client: holdfast.Client) -> None:
     with pytest.raises(ValueError, match=":hf"):
         client.lock(reserved)
+
+
+@pytest.mark.parametrize("wrong", ["}{", "a}b", "{}", "x{}y{z}"])
+def test_names_whose_keys_could_be_those_of_another_are_refused(
+    wrong: str, client: holdfast.Client
+) -> None:
+    with pytest.raises(ValueError, match="no {tag}"):
+        client.lock(wrong)
 
 
 @pytest.mark.parametrize("allowed", ["x:hf1:qq", "x:hf:q", "hf1:q", "x:hf1:", "x:hf1:1"])
