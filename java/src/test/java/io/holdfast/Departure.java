@@ -6,10 +6,17 @@ import java.util.List;
 
 /**
  * A program of its own, for {@link ProcessTest}: ends, without closing its client, while it holds
- * one lock, others wait for it, and yet others take and release a second one all the time.
+ * one lock, others wait for it, and yet others take and release a second one all the time. The last
+ * argument says how: by a return, an exit, or an exit with a hook that does close the client.
  */
 final class Departure {
     public static void main(String[] arguments) throws Exception {
+        Thread.setDefaultUncaughtExceptionHandler(
+                (thread, e) -> {
+                    if (!(e instanceof ClosedException)) {
+                        e.printStackTrace();
+                    }
+                });
         HoldfastClient client = Holdfast.connect(arguments[0]);
         String name = arguments[1];
         LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true);
@@ -33,7 +40,10 @@ final class Departure {
             Thread.sleep(1);
         }
         System.out.print("done");
-        if (arguments.length > 2) {
+        if (arguments[2].equals("hook")) {
+            Runtime.getRuntime().addShutdownHook(new Thread(client::close));
+        }
+        if (!arguments[2].equals("return")) {
             System.exit(0);
         }
     }

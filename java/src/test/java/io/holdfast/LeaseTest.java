@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -136,6 +137,21 @@ final class LeaseTest extends RedisTest {
         assertTrue(stranger.tryLock());
     }
 
+    @Test
+    void aDroppedHoldIsNotRenewed() throws Exception {
+        drop(client.lock(name, BRIEF));
+        Async<Boolean> waiting = Async.start(() -> stranger.tryLock(10, TimeUnit.SECONDS));
+        while (waiting.isRunning()) {
+            System.gc();
+            Thread.sleep(10);
+        }
+        assertTrue(waiting.get());
+    }
+
+    private static void drop(RedisLock lock) throws Exception {
+        lock.acquire().onLost(lost -> fail("it is not there to be told"));
+    }
+
     // ------------------------------------------------------------------- Loss
 
     @Test
@@ -204,7 +220,7 @@ final class LeaseTest extends RedisTest {
         assertEquals(Optional.of(LossCause.GONE), hold.lossCause());
 
         Hold brief = client.lock(name, BRIEF.renew(false)).acquire();
-        until(() -> brief.remaining().isZero());
+        until(() -> !brief.isValid());
         assertThrows(LockLostException.class, brief::release);
         assertEquals(Optional.of(LossCause.EXPIRED), brief.lossCause());
     }

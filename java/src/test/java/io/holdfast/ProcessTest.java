@@ -13,23 +13,37 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What takes a JVM of its own. */
 final class ProcessTest extends RedisTest {
 
-    @ParameterizedTest
-    @ValueSource(strings = {"", "exit"})
-    void aJvmEndsInTheMiddleOfEverythingAndItsLocksEndWithTheirLease(String how) throws Exception {
-        String[] arguments =
-                how.isEmpty() ? new String[] {url(), name} : new String[] {url(), name, how};
+    private void depart(String how) throws Exception {
         long start = System.nanoTime();
         Jvm.Run run =
-                Jvm.run(List.of("-Xcheck:jni"), Jvm.program(Departure.class), arguments);
+                Jvm.run(
+                        List.of("-Xcheck:jni"),
+                        Jvm.program(Departure.class),
+                        url(),
+                        name,
+                        how);
         assertEquals(new Jvm.Run(0, "done"), run);
         assertTrue(secondsSince(start) < 20);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"return", "exit"})
+    void aJvmEndsInTheMiddleOfEverythingAndItsLocksEndWithTheirLease(String how) throws Exception {
+        depart(how);
         assertTrue(redis.exists(name));
-        start = System.nanoTime();
+        long start = System.nanoTime();
         try (Hold hold = lock.acquire(LONG)) {
             assertTrue(secondsSince(start) < 3);
             hold.check();
         }
         assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void aClientMayBeClosedWhileTheJvmShutsDown() throws Exception {
+        depart("hook");
+        assertEquals(0, redis.exists(name, name + "busy"));
+        assertEquals(0, queued());
     }
 
     @Test
