@@ -14,7 +14,7 @@ static hf_lock *stock(hf_client *client, const char *owner, int64_t lease_ms) {
 }
 
 static int set_up(void **state) {
-    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 500};
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 1000};
     (void)state;
     start_afresh();
     way = proxy_start();
@@ -235,7 +235,7 @@ static void test_a_late_copy_of_a_renewal_does_not_bring_a_hold_back(void **stat
 static void assert_unknown(hf_status status, int64_t before) {
     assert_status(status, HF_EUNKNOWN);
     assert_message("may have been carried out");
-    assert_in_range(now_ms() - before, 0, 2000);
+    assert_in_range(now_ms() - before, 0, 3000);
     assert_true(suffered() > 1);
 }
 
@@ -300,7 +300,7 @@ static void test_a_server_that_is_gone_is_out_of_reach_and_nothing_was_done(void
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(mine, 0, &none), HF_ECONNECT);
     assert_message("cannot reach redis://127.0.0.1:");
-    assert_in_range(now_ms() - before, 0, 2000);
+    assert_in_range(now_ms() - before, 0, 3000);
     assert_status(hf_hold_renew(hold), HF_ECONNECT);
     assert_int_equal(hf_hold_state(hold), HF_HELD);
     assert_status(hf_hold_release(hold), HF_ECONNECT);
@@ -333,7 +333,7 @@ static void test_a_replica_is_tried_again_and_then_told_of(void **state) {
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(mine, 0, &none), HF_ESERVER);
     assert_message("READONLY");
-    assert_in_range(now_ms() - before, 400, 2500);
+    assert_in_range(now_ms() - before, 400, 4000);
     TELL("REPLICAOF NO ONE");
     assert_int_equal(NUMBER("DBSIZE"), 0);
 }
