@@ -1,0 +1,257 @@
+/* Two things that happen at once, and a server that is odd for a moment: what
+ * was once wrong, each with the order of events that showed it. */
+#include "faults.h"
+
+static hf_client *ann, *ben;
+
+static int set_up(void **state) {
+    int failed = begin_fault(state);
+    ann = open_client();
+    ben = open_client();
+    return failed;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    TELL("CLIENT UNPAUSE");
+    hf_client_close(ann);
+    hf_client_close(ben);
+    return 0;
+}
+
+static hf_lock *lock_for(hf_client *client, const char *name, const char *owner, int64_t lease_ms) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_OFF};
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, name, strlen(name), owner, owner != NULL ? strlen(owner) : 0,
+                               &options, &lock),
+                  HF_OK);
+    return lock;
+}
+
+/* The holder's lease and the waiter's time end together: the re-check is due when
+ * the cancel is sent. It must not take for good what nobody waits for any more. */
+static void *let_it_end(void *number) {
+    for (int i = 0; i < 30; i++) {
+        const char *name = text("race-%ld-%d", (long)(intptr_t)number, i);
+        hf_lock *held = lock_for(ann, name, "ann", 60),
+                *wanted = lock_for(ben, name, "ben", HF_NEVER);
+        hf_hold *first, *second;
+        must_be(hf_lock_acquire(held, 0, &first), HF_OK);
+        if (hf_lock_acquire(wanted, 60 + i % 5, &second) == HF_OK) {
+            must_be(hf_hold_release(second), HF_OK);
+            hf_hold_close(second);
+        }
+        hf_hold_close(first);
+        hf_lock_close(held);
+        hf_lock_close(wanted);
+    }
+    return NULL;
+}
+
+static void test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind(void **state) {
+    pthread_t threads[16];
+    (void)state;
+    for (intptr_t i = 0; i < 16; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, let_it_end, (void *)i), 0);
+    for (int i = 0; i < 16; i++)
+        pthread_join(threads[i], NULL);
+    sleep_ms(200);
+    assert_nothing_left();
+}
+
+/* Two threads of one owner release at once: two holds end, not one twice. */
+static pthread_barrier_t together;
+
+static void *take_and_release(void *lock) {
+    for (int i = 0; i < 300; i++) {
+        must_be(hf_lock_acquire(lock, 5000, NULL), HF_OK);
+        pthread_barrier_wait(&together);
+        must_be(hf_lock_release(lock), HF_OK);
+        pthread_barrier_wait(&together);
+    }
+    return NULL;
+}
+
+static void test_releases_at_once_end_a_hold_each(void **state) {
+    pthread_t threads[8];
+    hf_lock *lock = lock_for(ann, "shared", "one for all", 0);
+    (void)state;
+    pthread_barrier_init(&together, NULL, 8);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_and_release, lock), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&together);
+    assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
+    assert_nothing_left();
+    hf_lock_close(lock);
+}
+
+/* C4 d, C7: an "exactly so long" without an answer may still arrive, and then the
+ * server has less than was asked for since. */
+static void test_a_replacement_that_may_come_late_bounds_what_is_certain(void **state) {
+    proxy *way = proxy_start();
+    hf_client *cid;
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_renew(hold), HF_OK); /* the server knows the script now */
+    atomic_store(&way->next, LATE_REQUEST);
+    assert_status(hf_hold_extend(hold, 2000, 1), HF_OK);
+    assert_status(hf_hold_extend(hold, 60000, 1), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 2000);
+    proxy_deliver(way); /* as it does now */
+    assert_in_range(NUMBER("PTTL stock"), 1, 2000);
+    assert_true(hf_hold_remaining_ms(hold) <= NUMBER("PTTL stock"));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(cid);
+    proxy_stop(way);
+}
+
+/* H5: whatever command a user may not run, an acquire is whole or not at all. */
+static void test_a_missing_permission_leaves_no_half_lock(void **state) {
+    static const char *const missing[] = {"pexpire", "pexpireat", "set",   "hset", "get",
+                                          "exists",  "time",      "hmget", "del"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(missing); i++) {
+        hf_client *cid;
+        hf_hold *hold;
+        TELL("ACL SETUSER cid on >secret ~* &* +@all -%s", missing[i]);
+        assert_status(hf_client_open(text("unix://cid:secret@%s", unix_url() + strlen("unix://")),
+                                     NULL, &cid),
+                      HF_OK);
+        hf_lock *lock = lock_for(cid, "stock", NULL, 60000);
+        hf_status status = hf_lock_acquire(lock, 0, &hold);
+        if (status == HF_OK)
+            hf_hold_release(hold), hf_hold_close(hold);
+        else
+            assert_status(status, HF_ESERVER);
+        if (strcmp(missing[i], "del") != 0) /* nothing can be given back then */
+            assert_int_equal(NUMBER("EXISTS stock"), 0);
+        hf_lock_close(lock);
+        hf_client_close(cid);
+        TELL("ACL DELUSER cid");
+        TELL("FLUSHALL");
+    }
+}
+
+static void test_a_releaser_who_may_not_ask_who_listens_leaves_the_queue_alone(void **state) {
+    hf_client *cid;
+    hf_hold *hold;
+    (void)state;
+    TELL("ACL SETUSER cid on >secret ~* &* +@all -pubsub");
+    assert_status(
+        hf_client_open(text("unix://cid:secret@%s", unix_url() + strlen("unix://")), NULL, &cid),
+        HF_OK);
+    hf_lock *theirs = lock_for(cid, "stock", "cid", 60000),
+            *mine = lock_for(ann, "stock", "ann", 60000);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiter *w = waiter_start(mine, 20000);
+    assert_soon(queued("stock") == 1);
+    give_back(hold, HF_OK);
+    assert_true(queued("stock") == 1 || w->done);
+    waiter_join(w, HF_OK); /* by its re-check */
+    give_back(w->hold, HF_OK);
+    hf_lock_close(theirs);
+    hf_lock_close(mine);
+    hf_client_close(cid);
+    TELL("ACL DELUSER cid");
+}
+
+/* One script that is slow makes the subscription's PING an error. That passes. */
+static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **state) {
+    hf_lock *mine = lock_for(ann, "stock", "ann", 0),
+            *theirs = lock_for(ben, "stock", "ben", 60000);
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiter *w = waiter_start(mine, HF_FOREVER);
+    assert_soon(queued("stock") == 1);
+    TELL("CONFIG SET busy-reply-threshold 100");
+    TELL("EVAL %s 0", "local t = redis.call('TIME')[1] + 4 "
+                      "while redis.call('TIME')[1] + 0 < t do end return 1");
+    TELL("CONFIG SET busy-reply-threshold 5000");
+    sleep_ms(1000); /* subscribed anew by now */
+    TELL("CONFIG RESETSTAT");
+    sleep_ms(2000);
+    assert_in_range(scripts_run(), 0, 5); /* it would be two hundred, if it polled */
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+static hf_completion next_of(hf_client *client) {
+    hf_completion next = {.size = sizeof next};
+    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_NOTHING);
+    return next;
+}
+
+/* Its lease is over before its answer is here: it ends all the same. */
+static void test_a_started_try_that_is_answered_too_late_is_busy(void **state) {
+    hf_lock *lock = lock_for(ann, "stock", "ann", 10);
+    (void)state;
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    hf_completion first = next_of(ann); /* connected now */
+    hf_hold_close(first.hold);
+    assert_soon(NUMBER("EXISTS stock") == 0);
+    TELL("CLIENT PAUSE 200 ALL");
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7), HF_OK);
+    hf_completion next = next_of(ann);
+    assert_int_equal(next.op, 7);
+    assert_int_equal(next.status, HF_EBUSY);
+    hf_lock_close(lock);
+}
+
+static void test_closing_under_a_started_try_ends_it_once(void **state) {
+    hf_client *cid = open_client();
+    hf_lock *lock = lock_for(cid, "stock", NULL, 0);
+    (void)state;
+    assert_true(hf_client_fd(cid) >= 0);
+    TELL("CLIENT PAUSE 500 ALL");
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 5), HF_OK);
+    sleep_ms(50);
+    hf_client_close(cid);
+    hf_completion next = next_of(cid);
+    assert_int_equal(next.kind, HF_ACQUIRED);
+    assert_int_equal(next.op, 5);
+    next = (hf_completion){.size = sizeof next};
+    assert_status(hf_client_next(cid, &next), HF_ECLOSED);
+    hf_lock_close(lock);
+}
+
+/* A subscription that stayed would make its dead waiters look alive. */
+static void test_a_closed_client_listens_no_more(void **state) {
+    hf_client *cid = open_client();
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000),
+            *theirs = lock_for(ben, "stock", "ben", 60000);
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT);
+    assert_int_equal(TELL("PUBSUB CHANNELS")->elements, 1);
+    hf_client_close(cid); /* with its lock still open */
+    assert_soon(TELL("PUBSUB CHANNELS")->elements == 0);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind),
+        TEST(test_releases_at_once_end_a_hold_each),
+        TEST(test_a_replacement_that_may_come_late_bounds_what_is_certain),
+        TEST(test_a_missing_permission_leaves_no_half_lock),
+        TEST(test_a_releaser_who_may_not_ask_who_listens_leaves_the_queue_alone),
+        TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
+        TEST(test_a_started_try_that_is_answered_too_late_is_busy),
+        TEST(test_closing_under_a_started_try_ends_it_once),
+        TEST(test_a_closed_client_listens_no_more),
+    };
+    return RUN_TESTS(tests, count, words);
+}
