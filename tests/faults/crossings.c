@@ -36,8 +36,9 @@ static void *let_it_end(void *number) {
         hf_lock *held = lock_for(ann, name, "ann", 60),
                 *wanted = lock_for(ben, name, "ben", HF_NEVER);
         hf_hold *first, *second;
-        must_be(hf_lock_acquire(held, 0, &first), HF_OK);
-        if (hf_lock_acquire(wanted, 60 + i % 5, &second) == HF_OK) {
+        /* On a busy machine its lease may be over before it knows that it has it. */
+        bool got = hf_lock_acquire(held, 0, &first) == HF_OK;
+        if (got && hf_lock_acquire(wanted, 60 + i % 5, &second) == HF_OK) {
             must_be(hf_hold_release(second), HF_OK);
             hf_hold_close(second);
         }
