@@ -71,6 +71,9 @@ static hf_status lost(const hf_hold *hold, const char *how) {
 }
 
 static hf_status not_held(const hf_hold *hold) {
+    hf_status status = hf_client_check(hold->client); /* was it the close that released it? */
+    if (status != HF_OK)
+        return status;
     return hf_fail(HF_ENOTHELD, "this hold of lock %s was released before",
                    hf_quote(hold->names->data, hold->names->length));
 }
