@@ -695,9 +695,11 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
     }
     pthread_mutex_unlock(&client->mutex);
     *hold_out = hold;
-    return hold != NULL ? HF_OK
-                        : hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
-                                  hf_quote(lock->names->data, lock->names->length));
+    status = hf_client_check(client); /* if not: was it the close that released it? */
+    if (hold != NULL || status != HF_OK)
+        return hold != NULL ? HF_OK : status;
+    return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
+                   hf_quote(lock->names->data, lock->names->length));
 }
 
 hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
