@@ -10,6 +10,8 @@ import pytest
 
 from conftest import Server
 
+pytest.importorskip("gevent")  # which a free-threaded Python has not yet
+
 SETUP = """
 import gevent.monkey
 gevent.monkey.patch_all()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("mypy")  # which a free-threaded Python has not yet
+
 PROGRAM = Path(__file__).parent / "programs" / "typed.py"
 
 WRONG = """\
