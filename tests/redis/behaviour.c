@@ -1077,6 +1077,34 @@ static void test_eight_threads_of_two_clients_lose_no_increment(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
+    hf_lock *mine = stock_for(alice, 5000), *theirs = stock_for(bob, 60000);
+    hf_hold *hold = acquired(mine), *adopted, *none;
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    (void)state;
+    assert_status(hf_hold_hand_over(hold, token, 10, &length), HF_EINVAL);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
+    assert_status(hf_hold_release(hold), HF_ENOTHELD); /* it is not this client's any more */
+    assert_status(hf_lock_adopt(theirs, token, length, &adopted), HF_OK);
+    assert_int_equal(hf_hold_fence(adopted), hf_hold_fence(hold));
+    assert_in_range(hf_hold_remaining_ms(adopted), 50000, 60000); /* renewed first */
+    assert_status(hf_lock_acquire_as(mine, "cid", 3, 0, NULL, &none), HF_EBUSY);
+    assert_status(hf_hold_release(adopted), HF_OK);
+    assert_status(hf_lock_adopt(theirs, token, length, &none), HF_ELOST);
+    assert_null(none);
+    static const char *const bad[] = {"", "hf1", "hf1 0123 1 ann", "hf2 0123456789abcdef",
+                                      "hf1  1 x"};
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_status(hf_lock_adopt(theirs, bad[i], strlen(bad[i]), &none), HF_EINVAL);
+    assert_status(hf_lock_adopt(theirs, token, 52, &none), HF_EINVAL); /* cut off */
+    hf_hold_close(hold);
+    hf_hold_close(adopted);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_gives_a_hold_that_lasts_its_lease),
@@ -1127,6 +1155,7 @@ int main(void) {
         TEST(test_a_client_that_closes_cancels_its_waits),
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
+        TEST(test_a_hold_is_handed_over_by_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
