@@ -46,7 +46,7 @@ static void finish(hf_client *client, hf_task *task, hf_status status, const red
 
 void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
     hf_keeper *keeper = &client->keeper;
-    if (keeper->stop) {
+    if (client->swept) {
         hf_fail(HF_ECLOSED, "the client is closed");
         finish(client, task, HF_ECLOSED, NULL);
         return;
@@ -657,9 +657,9 @@ void hf_keeper_init(hf_keeper *keeper) {
 
 hf_status hf_keeper_start(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
-    if (keeper->stop)
+    if (client->swept || (keeper->stop && !keeper->started))
         return hf_fail(HF_ECLOSED, "the client is closed");
-    if (keeper->started)
+    if (keeper->started) /* or just ended: what it left, the closer carries out */
         return HF_OK;
     if (keeper->wake_fd < 0)
         keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
