@@ -26,6 +26,7 @@ typedef struct tap {
     char kept[65536];
     ssize_t kept_length;
     int kept_fd;
+    bool deaf;    /* the answer to every script is lost, with its connection */
     bool swallow; /* what comes in as a grant is lost */
     int swallowed;
     bool unsubscribe; /* tell the next that subscribes that it is no more */
@@ -53,6 +54,10 @@ static bool tap_request(wire *w, const char *bytes, ssize_t length) {
             w->server = -1;
             goes_on = false;
         }
+    }
+    if (t->deaf && memmem(bytes, (size_t)length, "EVALSHA", 7) != NULL) {
+        w->hit = true;
+        t->cut_at = 0;
     }
     if (memmem(bytes, (size_t)length, "SUBSCRIBE", 9) != NULL)
         w->subscribes = true;
@@ -484,6 +489,7 @@ static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **st
     tap_hit(way, &hf_script_recheck, KEEP, 0);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
+    sleep_ms(50); /* and the client knows that */
     assert_status(hf_op_cancel(client, 1), HF_OK);
     assert_int_equal(told(2000).status, HF_ECANCELED);
     tap_let_go(way);
@@ -601,6 +607,34 @@ static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
     give_back(w->hold, HF_OK);
+}
+
+/* H13: the server renewed it, again and again, and the client heard of none. */
+static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1500, .renew = HF_ON};
+    hf_lock *renewed = must_lock(client, "k", &options);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_hold *hold = held(renewed);
+    pthread_mutex_lock(&way->mutex);
+    way->deaf = true;
+    pthread_mutex_unlock(&way->mutex);
+    hf_completion loss = told(2000);
+    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.cause, HF_CAUSE_UNREACHABLE);
+    int64_t left = NUMBER("PTTL k");
+    pthread_mutex_lock(&way->mutex);
+    way->deaf = false;
+    pthread_mutex_unlock(&way->mutex);
+    int64_t since = now_ms();
+    assert_soon(NUMBER("EXISTS k") == 0);
+    int64_t took = now_ms() - since;
+    print_message("%lld ms were left there, and it took %lld\n", (long long)left, (long long)took);
+    assert_true(left < 0 || left > 700);
+    assert_in_range(took, 0, 400);
+    give_back(hold, HF_ELOST);
+    hf_lock_close(renewed);
+    assert_free_soon_and_for_good();
 }
 
 /* --------------------------------------------- A server that does not answer */
@@ -791,6 +825,7 @@ int main(int count, char **words) {
         TEST(test_a_subscription_that_ends_around_the_release_delays_nobody),
         TEST(test_after_a_new_subscription_all_waiters_ask_again),
         TEST(test_an_unsubscription_that_nobody_asked_for_is_noticed),
+        TEST(test_a_hold_lost_here_does_not_stand_there_for_another_lease),
         IMPATIENT(test_what_a_stopped_server_does_later_is_undone),
         IMPATIENT(test_what_a_paused_server_does_later_is_undone),
         IMPATIENT(test_a_release_that_was_not_answered_is_made_later),
