@@ -10,9 +10,17 @@ public final class Holdfast {
      * Opens a client with the default options: connects, logs in, and sees that the server is Redis
      * 6.2 or newer.
      *
-     * @param url {@code redis://[[user]:password@]host[:port][/database]} or {@code
-     *     unix://[[user]:password@]/path/to/socket[?db=database]}; percent-encode what is special
-     *     in a URL
+     * @param url one of these; percent-encode what is special in a URL
+     *     <ul>
+     *       <li>{@code redis://[[user]:password@]host[:port][/database]}
+     *       <li>{@code unix://[[user]:password@]/path/to/socket}
+     *       <li>{@code redis+sentinel://[[user]:password@]host[:port],.../service[/database]}
+     *     </ul>
+     *     With {@code rediss} for {@code redis}, over TLS; the server's certificate and name are
+     *     checked. After a {@code ?} there may be options: {@code db}; {@code password_file} or
+     *     {@code password_env}, where the password is read anew for each connection; for TLS {@code
+     *     tls_ca} (a file or folder; by default the system's), {@code tls_cert} and {@code tls_key}
+     *     of the client, {@code tls_verify=off}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old
