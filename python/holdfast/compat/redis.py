@@ -69,7 +69,6 @@ _ERRORS: dict[type[holdfast.LockError], type[Exception]] = {
 }
 
 _clients: weakref.WeakKeyDictionary[Any, holdfast.Client] = weakref.WeakKeyDictionary()
-_opening = threading.Lock()
 
 
 def connect(redis: Any) -> holdfast.Client:
@@ -83,12 +82,14 @@ def connect(redis: Any) -> holdfast.Client:
         raise holdfast.UnsupportedError(
             f"{type(redis).__name__} is no client of one server: Cluster is not supported yet"
         )
-    with _opening:
-        if pool not in _clients:
-            client = _clients[pool] = _open(pool)
+    if pool not in _clients:
+        opened = _open(pool)
+        if _clients.setdefault(pool, opened) is opened:
             # Releases nothing: a pool may go while somebody still relies on a lock.
-            weakref.finalize(pool, client._abandon)
-        return _clients[pool]
+            weakref.finalize(pool, opened._abandon)
+        else:  # another thread was first
+            opened.close()
+    return _clients[pool]
 
 
 def _open(pool: Any) -> holdfast.Client:
