@@ -553,6 +553,33 @@ def test_a_client_that_closes_releases_the_holds_of_tasks(
     run(main())
 
 
+def test_a_close_among_threads_and_tasks_leaves_nothing_behind(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    for number in range(100):
+        key = f"{name}:{number}"
+        with holdfast.connect(server.tcp) as client:
+
+            def wait(client: holdfast.Client = client, key: str = key) -> None:
+                with contextlib.suppress(holdfast.ClosedError), client.lock(key):
+                    time.sleep(0.001)
+
+            async def wait_as_task(client: holdfast.Client = client, key: str = key) -> None:
+                with contextlib.suppress(holdfast.ClosedError):
+                    async with client.aio.lock(key):
+                        await asyncio.sleep(0.001)
+
+            async def wait_as_tasks(one: Callable[[], Awaitable[None]] = wait_as_task) -> None:
+                await asyncio.gather(*[one() for _ in range(5)])
+
+            threads = [Thread(wait) for _ in range(3)]
+            threads += [Thread(lambda main=wait_as_tasks: asyncio.run(main())) for _ in range(2)]  # type: ignore[misc]
+            time.sleep(random.uniform(0, 0.012))
+        for thread in threads:
+            thread.finish()
+        assert raw.exists(key) == raw.exists(queue(key)) == 0
+
+
 def test_a_dropped_hold_warns_and_one_in_use_does_not(
     run: Run, lock: holdfast.AsyncLock, name: str
 ) -> None:
