@@ -452,11 +452,14 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
     bool left = false;
     for (hf_op *op = list->first; op != NULL && !left; op = op->next)
         left = stale(client, op);
-    if (left)
+    if (left) {
         hf_keeper_timer(client, &list->timer,
                         status == HF_OK ? 0 : hf_after(hf_now(), hf_jitter(100, 200)));
-    else if (list->timer.place == 0)
-        hf_keeper_timer(client, &list->timer, hf_after(hf_now(), RECHECK_MS));
+    } else if (list->timer.place == 0) {
+        /* The one that asked is done; where no grants come, the next asks soon. */
+        int64_t ms = client->keeper.mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
+        hf_keeper_timer(client, &list->timer, hf_after(hf_now(), ms));
+    }
 }
 
 static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t count, bool wait) {
