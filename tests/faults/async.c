@@ -222,6 +222,44 @@ static void test_a_started_timeout_that_races_the_release_leaves_nothing_behind(
     print_message("%d times the lock was faster\n", won);
 }
 
+/* H5: they ask often instead. */
+static void test_without_the_right_to_subscribe_started_acquires_work_too(void **state) {
+    (void)state;
+    TELL("ACL SETUSER poller on >secret ~* resetchannels +@all");
+    hf_lock_close(lock);
+    hf_client_close(client);
+    client = must_open(text("unix://poller:secret@%s", unix_url() + strlen("unix://")));
+    lock = must_lock(client, "k", NULL);
+    hf_hold *hold = held(theirs);
+    start(0, 1);
+    told_acquired(1, HF_EBUSY, 2000);
+    start(100, 2);
+    told_acquired(2, HF_ETIMEOUT, 2000);
+    start(HF_FOREVER, 3);
+    for (int i = 4; i <= 8; i++)
+        start(20000, i);
+    sleep_ms(50);
+    assert_status(hf_op_cancel(client, 3), HF_OK);
+    told_acquired(3, HF_ECANCELED, 2000);
+    assert_int_equal(queued("k"), 0);
+    told_nothing();
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    bool seen[9] = {false};
+    for (int i = 4; i <= 8; i++) {
+        hf_completion completion = told(3000);
+        assert_int_equal(completion.status, HF_OK);
+        assert_in_range(completion.op, 4, 8);
+        assert_false(seen[completion.op]);
+        seen[completion.op] = true;
+        told_nothing();
+        give_back(completion.hold, HF_OK);
+    }
+    assert_in_range(now_ms() - since, 0, 1000);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    TELL("ACL DELUSER poller");
+}
+
 /* ---------------------------------------------------------------- Cancel */
 
 static void test_a_cancelled_acquire_leaves_nothing_behind(void **state) {
@@ -485,6 +523,7 @@ int main(int count, char **words) {
         TEST(test_a_started_try_takes_what_is_free_and_is_busy_else),
         TEST(test_a_started_acquire_that_times_out_leaves_nothing_behind),
         TEST(test_a_started_timeout_that_races_the_release_leaves_nothing_behind),
+        TEST(test_without_the_right_to_subscribe_started_acquires_work_too),
         TEST(test_a_cancelled_acquire_leaves_nothing_behind),
         TEST(test_a_cancel_that_races_the_grant_leaves_nothing_behind),
         TEST(test_what_is_cancelled_at_once_was_never_there),

@@ -643,13 +643,16 @@ enum { TRIES = 6 };
 
 static void try_while_it_is_silent(void) {
     waiter *waiters[TRIES];
+    hf_lock_options options = {.size = sizeof options, .lease_ms = HF_NEVER};
+    hf_lock *for_ever = must_lock(client, "k", &options);
     for (int i = 0; i < TRIES; i++)
-        waiters[i] = waiter_start(lock, i % 2 ? 200 : 0);
+        waiters[i] = waiter_start(i % 3 ? lock : for_ever, i % 2 ? 200 : 0);
     for (int i = 0; i < TRIES; i++) {
         pthread_join(waiters[i]->thread, NULL);
         assert_true(waiters[i]->status == HF_EUNKNOWN || waiters[i]->status == HF_ECONNECT);
         assert_null(waiters[i]->hold);
     }
+    hf_lock_close(for_ever);
 }
 
 /* C3, M3: its request lies in a socket, and is carried out later. */
