@@ -20,9 +20,7 @@ final class FakeServer implements Closeable {
     FakeServer(Function<String, String> answers) throws IOException {
         this.answers = answers;
         socket = new ServerSocket(0, 10, InetAddress.getLoopbackAddress());
-        Thread thread = new Thread(this::accept);
-        thread.setDaemon(true);
-        thread.start();
+        start(this::accept);
     }
 
     String url() {
@@ -31,11 +29,26 @@ final class FakeServer implements Closeable {
 
     private void accept() {
         while (!socket.isClosed()) {
-            try (Socket client = socket.accept()) {
-                serve(client.getInputStream(), client.getOutputStream());
+            try {
+                Socket client = socket.accept();
+                start(() -> serve(client));
             } catch (IOException e) {
-                // The next one, please.
+                return; // closed
             }
+        }
+    }
+
+    private static void start(Runnable work) {
+        Thread thread = new Thread(work);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void serve(Socket client) {
+        try (client) {
+            serve(client.getInputStream(), client.getOutputStream());
+        } catch (IOException e) {
+            // The next one, please.
         }
     }
 
