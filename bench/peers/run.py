@@ -85,7 +85,7 @@ def main() -> None:
     python = [sys.executable, str(HERE / "peer.py")]
     java = [arguments.java, "--enable-native-access=ALL-UNNAMED"]  # or Java 24 and newer warn
     java += ["-cp", classes, str(HERE / "Peer.java")]
-    rounds, pairs, warm_up, handoffs = (3, 50, 50, 1) if arguments.quick else (40, 250, 5000, 5)
+    rounds, pairs, warm_up, handoffs = (3, 50, 50, 1) if arguments.quick else (200, 50, 5000, 5)
 
     # One CPU for all, as in ../run.py: where a program is placed counts for more than what it does.
     for process in (0, int(os.environ["HOLDFAST_TEST_REDIS_PID"])):
