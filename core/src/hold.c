@@ -363,10 +363,10 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         return hf_fail(HF_ENOMEM, "no memory");
     }
     bool listed;
-    pthread_mutex_lock(&client->mutex);
+    bool asleep = hf_keeper_lock(client);
     task->state = hf_hold_end(hold, hf_now(), &listed);
     if (task->state == HF_RELEASED) {
-        pthread_mutex_unlock(&client->mutex);
+        hf_keeper_unlock(client, asleep);
         free(holds);
         free(task);
         return not_held(hold);
@@ -379,7 +379,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     task->number = op;
     hf_release_request(&task->request, hold, NULL);
     hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
-    pthread_mutex_unlock(&client->mutex);
+    hf_keeper_unlock(client, asleep);
     return HF_OK;
 }
 

@@ -688,6 +688,19 @@ void hf_keeper_wake(hf_client *client) {
     }
 }
 
+bool hf_keeper_lock(hf_client *client) {
+    pthread_mutex_lock(&client->mutex);
+    bool asleep = client->keeper.sleeps_until != INT64_MIN;
+    client->keeper.sleeps_until = INT64_MIN;
+    return asleep;
+}
+
+void hf_keeper_unlock(hf_client *client, bool asleep) {
+    pthread_mutex_unlock(&client->mutex);
+    if (asleep)
+        eventfd_write(client->keeper.wake_fd, 1);
+}
+
 bool hf_keeper_timer(hf_client *client, hf_timer *timer, int64_t due) {
     if (hf_keeper_start(client) != HF_OK || !hf_timer_set(&client->keeper.timers, timer, due))
         return false;

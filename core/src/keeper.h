@@ -129,6 +129,10 @@ void hf_keeper_join(struct hf_client *client);
 /* HF_ENOMEM if there is no thread to be had. */
 hf_status hf_keeper_start(struct hf_client *client);
 void hf_keeper_wake(struct hf_client *client);
+/* Unlock the mutex that was locked by hf_keeper_lock(), and only then wake the
+ * keeper, which would else wake to wait for it. */
+bool hf_keeper_lock(struct hf_client *client);
+void hf_keeper_unlock(struct hf_client *client, bool asleep);
 bool hf_keeper_timer(struct hf_client *client, hf_timer *timer, int64_t due);
 
 /* A hold was acquired or renewed: see to what it needs next. */

@@ -598,7 +598,7 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     hold->kept = (flags & HF_KEEP) != 0;
     status = hf_client_fd(client) >= 0 ? HF_OK : HF_ENOMEM;
     hf_op *op = NULL;
-    pthread_mutex_lock(&client->mutex);
+    bool asleep = hf_keeper_lock(client);
     if (status == HF_OK && client->closed) /* just now: nobody would end it */
         status = hf_fail(HF_ECLOSED, "the client is closed");
     if (status == HF_OK)
@@ -630,7 +630,7 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
             hf_keeper_timer(client, &op->timer, op->until);
         hf_keeper_timer(client, &op->list->timer, 0);
     }
-    pthread_mutex_unlock(&client->mutex);
+    hf_keeper_unlock(client, asleep);
     if (status != HF_OK)
         hf_hold_drop(hold);
     return status;
