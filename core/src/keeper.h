@@ -193,7 +193,10 @@ void hf_channel_lost(struct hf_client *client);
 /* Its test failed: try it again, or, for good or after a second time, poll. */
 void hf_channel_untested(struct hf_client *client, bool for_good);
 /* A thread waits for its op, reading the channel itself if nobody else does,
- * until it is done or should ask (again). */
+ * until it is done or should ask (again). Let the mutex go with the function
+ * below afterwards: the thread may have to tell others of what it read. */
 hf_status hf_op_wait(struct hf_client *client, hf_op *op, bool ask, bool interruptible);
+/* Let the mutex go, and only then wake whom the reading was for. */
+void hf_unlock_and_tell(struct hf_client *client);
 
 #endif

@@ -274,7 +274,7 @@ static hf_status join(hf_client *client, hf_op *op) {
     op->epoch = client->keeper.epoch;
     op->asking++;
     op->busy = true;
-    pthread_mutex_unlock(&client->mutex);
+    hf_unlock_and_tell(client);
     hf_status status = hf_transport_call(client->transport, &request,
                                          hf_after(hf_now(), left_ms + patience_ms), &answer);
     hf_request_free(&request);
@@ -309,7 +309,7 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
         hf_release_request(&request, op->hold, op);
     op->canceled = !keep;
     op->busy = true; /* from now on nobody else asks for it */
-    pthread_mutex_unlock(&client->mutex);
+    hf_unlock_and_tell(client);
     hf_status status =
         hf_transport_call(client->transport, &request,
                           hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &answer);
@@ -379,25 +379,25 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
     }
 }
 
+/* Wait, one way or another. Answers with the mutex held. */
 static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible,
                           int64_t *waited_since) {
     hf_client *client = lock->client;
     hf_keeper *keeper = &client->keeper;
     int64_t until = hf_after(hf_now(), timeout_ms), ttl_ms;
-    hf_status status = HF_EBUSY;
+    hf_status status;
     pthread_mutex_lock(&client->mutex);
-    bool ready = keeper->subscribed && keeper->mode == HF_GRANTS;
-    pthread_mutex_unlock(&client->mutex);
-    if (!ready) {
+    if (!keeper->subscribed || keeper->mode != HF_GRANTS) {
         /* It may well be free; only who has to wait is worth a subscription. */
         int64_t left = until == HF_NO_DEADLINE ? 0 : timeout_ms;
+        pthread_mutex_unlock(&client->mutex);
         status = attempt(lock, hold,
                          hf_after(hf_now(), left + hf_transport_patience_ms(client->transport)),
                          &ttl_ms);
+        pthread_mutex_lock(&client->mutex);
+        if (status != HF_EBUSY)
+            return status;
     }
-    if (status != HF_EBUSY)
-        return status;
-    pthread_mutex_lock(&client->mutex);
     status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id(client, hold->id);
     if (status == HF_OK)
         status = hf_keeper_start(client);
@@ -415,9 +415,11 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
         hf_op_leave(client, op);
         hf_op_free(client, op);
     }
-    pthread_mutex_unlock(&client->mutex);
-    if (status == HF_EBUSY)
+    if (status == HF_EBUSY) {
+        hf_unlock_and_tell(client);
         status = poll_for(lock, hold, timeout_ms, until, interruptible);
+        pthread_mutex_lock(&client->mutex);
+    }
     return status;
 }
 
@@ -492,16 +494,17 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     if (timeout_ms == 0)
         status = attempt(lock, hold,
                          hf_after(hf_now(), hf_transport_patience_ms(client->transport)), &ttl_ms);
+    if (timeout_ms == 0)
+        pthread_mutex_lock(&client->mutex);
     else
         status = wait_for(lock, hold, timeout_ms, (flags & HF_INTERRUPTIBLE) != 0, &waited_since);
     bool held = status == HF_OK;
-    pthread_mutex_lock(&client->mutex);
     if (held)
         status = hf_client_add(client, hold, hold_out == NULL || (flags & HF_KEEP));
     if (status == HF_OK)
         hf_keeper_plan(client, hold, hf_now());
     hf_client_count(client, status, waited_since);
-    pthread_mutex_unlock(&client->mutex);
+    hf_unlock_and_tell(client);
     if (held && status != HF_OK)
         give_back(hold);
     if (status == HF_OK && hold_out != NULL)

@@ -690,8 +690,7 @@ void hf_channel_lost(hf_client *client) {
 
 /* ------------------------------------------------------ A waiting thread */
 
-/* With the mutex held: let it go, and wake whom the reading was for. */
-static void unlock_and_tell(hf_client *client) {
+void hf_unlock_and_tell(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
     int told[sizeof keeper->told / sizeof *keeper->told];
     size_t count = keeper->told_count;
@@ -741,9 +740,12 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             {.fd = op->event_fd, .events = POLLIN},
             {.fd = channel != NULL ? channel->redis->fd : -1, .events = POLLIN}};
         op->polling = true;
-        unlock_and_tell(client);
+        hf_unlock_and_tell(client);
         int ready = poll(fds, 2, (int)left);
         bool interrupted = ready < 0 && errno == EINTR;
+        eventfd_t count;
+        if (ready > 0 && fds[0].revents != 0)
+            eventfd_read(op->event_fd, &count);
         pthread_mutex_lock(&client->mutex);
         op->polling = false;
         if (interrupted && interruptible)
@@ -751,17 +753,14 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         if (ready <= 0 && listens && status == HF_OK) {
             /* The handlers may take their time: let another read meanwhile. */
             hand_over_reading(client, op, op->list);
-            unlock_and_tell(client);
+            hf_unlock_and_tell(client);
             status = hf_client_listen(client, &listens);
             pthread_mutex_lock(&client->mutex);
         }
         if (status != HF_OK)
             break;
-        if (ready > 0 && fds[0].revents != 0) {
-            eventfd_t count;
-            eventfd_read(op->event_fd, &count);
+        if (ready > 0 && fds[0].revents != 0)
             op->told = false;
-        }
         if (ready > 0 && fds[1].revents != 0 && channel == keeper->channel) {
             keeper->self = op;
             if (hf_channel_read(client) != HF_OK)
@@ -771,9 +770,5 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
     }
     if (!op->done)
         hand_over_reading(client, op, op->list);
-    if (keeper->told_count > 0) {
-        unlock_and_tell(client);
-        pthread_mutex_lock(&client->mutex);
-    }
     return status;
 }
