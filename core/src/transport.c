@@ -423,19 +423,27 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline) {
-    hf_connection *connection;
-    if (count == 0 || get_connection(transport, deadline, &connection) != HF_OK)
-        return;
-    /* The first of a kind whole: that leaves its script with the server. */
-    bool ok = true;
-    for (size_t i = 0; i < count && ok; i++)
-        ok = append(connection, requests[i],
-                    i == 0 || requests[i]->script != requests[i - 1]->script);
-    for (size_t i = 0; i < count && ok; i++) {
-        redisReply *reply;
-        ok = hf_connection_exchange(connection, deadline, &reply) == HF_OK;
-        if (ok)
-            freeReplyObject(reply);
+    size_t answered = 0;
+    /* A connection of the pool may have died unnoticed: then on a new one. */
+    for (int tries = 0; tries < 3 && answered < count && hf_now() < deadline; tries++) {
+        hf_connection *connection;
+        if (get_connection(transport, deadline, &connection) != HF_OK)
+            continue;
+        /* The first of a kind whole: that leaves its script with the server. */
+        bool ok = true;
+        for (size_t i = answered; i < count && ok; i++)
+            ok = append(connection, requests[i],
+                        i == answered || requests[i]->script != requests[i - 1]->script);
+        while (ok && answered < count) {
+            redisReply *reply;
+            ok = hf_connection_exchange(connection, deadline, &reply) == HF_OK;
+            if (ok) {
+                freeReplyObject(reply);
+                answered++;
+            }
+        }
+        hf_connection_close(connection);
+        if (!ok)
+            drop_idle(transport, false);
     }
-    hf_connection_close(connection);
 }

@@ -38,7 +38,8 @@ void hf_transport_free(hf_transport *transport);
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer);
 
-/* Send all requests in one go and read the answers away, once, best effort. */
+/* Send all requests in one go and read the answers away, best effort: what a
+ * connection that died leaves unanswered is sent again, twice at most. */
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline);
 
