@@ -205,13 +205,13 @@ static void tap_let_go(tap *t) {
 static tap *way;                  /* to the server */
 static hf_client *client, *other; /* through it; past it */
 static hf_lock *lock, *theirs;    /* both k, for the same two */
+static const hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
 
 static void open_all(const char *url, int64_t connect_ms, int64_t command_ms) {
     hf_client_options options = {
         .size = sizeof options, .connect_timeout_ms = connect_ms, .command_timeout_ms = command_ms};
     assert_status(hf_client_open(url, &options, &client), HF_OK);
     assert_status(hf_client_open(unix_url(), &options, &other), HF_OK);
-    hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
     lock = must_lock(client, "k", &by_the_minute);
     theirs = must_lock(other, "k", &by_the_minute);
 }
@@ -808,6 +808,178 @@ static void test_connections_killed_at_random_cost_no_exclusion_and_no_waiter(vo
     assert_free_soon_and_for_good();
 }
 
+/* ------------------------------------------------------- Everything at once */
+
+typedef struct turmoil {
+    section at;
+    _Atomic int ready, stop;
+    _Atomic int64_t entered, gave_up;
+    _Atomic int64_t last_ms, pause_ms; /* between two entries, the longest */
+} turmoil;
+
+static turmoil *all;
+
+static unsigned seed_of(const void *thing) {
+    return (unsigned)getpid() * 7919u + (unsigned)(uintptr_t)thing;
+}
+
+static void enter_and_leave(hf_hold *hold, unsigned *seed) {
+    section_enter(&all->at, hold);
+    int64_t now = now_ms(), pause = now - atomic_exchange(&all->last_ms, now);
+    if (pause < now && pause > atomic_load(&all->pause_ms))
+        atomic_store(&all->pause_ms, pause);
+    if (rand_r(seed) % 4 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = rand_r(seed) % 500000}, NULL);
+    section_leave(&all->at);
+    atomic_fetch_add(&all->entered, 1);
+}
+
+static int64_t any_timeout(unsigned *seed) {
+    int kind = rand_r(seed) % 4;
+    return kind == 0 ? 0 : kind == 1 ? 20000 : rand_r(seed) % 30;
+}
+
+/* Threads that wait, with patience or without. */
+static void *take_turns(void *argument) {
+    unsigned seed = seed_of(&argument);
+    hf_lock *mine = must_lock(own, "k", &by_the_minute);
+    atomic_fetch_add(&all->ready, 1);
+    while (atomic_load(&all->stop) == 0) {
+        hf_hold *hold;
+        hf_status status = hf_lock_acquire(mine, any_timeout(&seed), &hold);
+        if (status == HF_OK) {
+            enter_and_leave(hold, &seed);
+            must_be(hf_hold_release(hold), HF_OK);
+            hf_hold_close(hold);
+        } else {
+            must(status == HF_EBUSY || status == HF_ETIMEOUT || status == HF_EUNKNOWN);
+            atomic_fetch_add(&all->gave_up, 1);
+        }
+    }
+    hf_lock_close(mine);
+    return argument;
+}
+
+/* One thread that starts many, and cancels some. */
+static void *start_many(void *argument) {
+    enum { AT_ONCE = 8 };
+    unsigned seed = seed_of(&argument);
+    int64_t op = 0, under_way = 0, until = 0;
+    hf_lock *mine = must_lock(own, "k", &by_the_minute);
+    int fd = hf_client_fd(own);
+    must(fd >= 0);
+    atomic_fetch_add(&all->ready, 1);
+    for (;;) {
+        bool stop = atomic_load(&all->stop) != 0;
+        while (!stop && under_way < AT_ONCE) {
+            must_be(hf_lock_acquire_start(mine, NULL, 0, any_timeout(&seed), NULL, ++op), HF_OK);
+            under_way++;
+        }
+        if (stop && until == 0) {
+            until = now_ms() + 20000;
+            for (int64_t i = op > 1000 ? op - 1000 : 1; i <= op; i++)
+                hf_op_cancel(own, i);
+        }
+        if (under_way == 0)
+            break;
+        must(until == 0 || now_ms() < until);
+        if (rand_r(&seed) % 4 == 0)
+            hf_op_cancel(own, op - rand_r(&seed) % AT_ONCE);
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 20);
+        for (;;) {
+            hf_completion completion = {.size = sizeof completion};
+            must_be(hf_client_next(own, &completion), HF_OK);
+            if (completion.kind == HF_NOTHING)
+                break;
+            if (completion.kind == HF_ACQUIRED && completion.status == HF_OK) {
+                enter_and_leave(completion.hold, &seed);
+                must_be(hf_hold_release_start(completion.hold, completion.op), HF_OK);
+                hf_hold_close(completion.hold);
+            } else if (completion.kind == HF_ACQUIRED) {
+                must(completion.status == HF_EBUSY || completion.status == HF_ETIMEOUT ||
+                     completion.status == HF_ECANCELED || completion.status == HF_EUNKNOWN ||
+                     completion.status == HF_ECONNECT);
+                atomic_fetch_add(&all->gave_up, 1);
+                under_way--;
+            } else {
+                must(completion.kind == HF_RELEASE && completion.status == HF_OK);
+                under_way--; /* it was one until now */
+            }
+        }
+    }
+    hf_lock_close(mine);
+    return argument;
+}
+
+static void live_in_turmoil(void *argument) {
+    pthread_t threads[4];
+    all = argument;
+    own = must_open(unix_url());
+    for (int i = 0; i < 4; i++)
+        must(pthread_create(&threads[i], NULL, i < 3 ? take_turns : start_many, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    hf_client_close(own);
+}
+
+static void *wait_until_closed(void *argument) {
+    hf_status status = hf_lock_acquire(argument, HF_FOREVER, NULL); /* the client's */
+    must(status == HF_OK || status == HF_ECANCELED || status == HF_ECLOSED ||
+         status == HF_EUNKNOWN || status == HF_ECONNECT);
+    return NULL;
+}
+
+/* Clients that come, wait, perhaps hold for a moment, and go. */
+static void come_and_go(void *argument) {
+    all = argument;
+    unsigned seed = seed_of(&argument);
+    atomic_fetch_add(&all->ready, 1);
+    while (atomic_load(&all->stop) == 0) {
+        pthread_t threads[2];
+        if (hf_client_open(unix_url(), NULL, &own) != HF_OK)
+            continue; /* it was killed while it logged in */
+        hf_lock *mine = must_lock(own, "k", &by_the_minute);
+        for (int i = 0; i < 2; i++)
+            must(pthread_create(&threads[i], NULL, wait_until_closed, mine) == 0);
+        nanosleep(&(struct timespec){.tv_nsec = rand_r(&seed) % 20000000}, NULL);
+        hf_client_close(own);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        hf_lock_close(mine);
+    }
+}
+
+/* All of the above, for some seconds. */
+static void test_in_a_turmoil_nobody_is_let_in_twice_and_nothing_stays_behind(void **state) {
+    (void)state;
+    pid_t pids[4];
+    int kills = 0;
+    unsigned seed = (unsigned)getpid();
+    all = shared_memory(sizeof *all);
+    for (int i = 0; i < 4; i++)
+        pids[i] = worker_start(i < 3 ? live_in_turmoil : come_and_go, all);
+    TELL("CLIENT SETNAME test");
+    assert_soon(atomic_load(&all->ready) == 3 * 4 + 1);
+    for (int64_t until = now_ms() + 5000; now_ms() < until;) {
+        kills += kill_one(&seed);
+        if (rand_r(&seed) % 16 == 0)
+            TELL("SCRIPT FLUSH");
+        sleep_ms(rand_r(&seed) % 20);
+        for (int i = 0; i < 4; i++)
+            assert_false(worker_failed(pids[i]));
+    }
+    atomic_store(&all->stop, 1);
+    for (int i = 0; i < 4; i++)
+        worker_join(pids[i]);
+    print_message("%lld times entered, %lld given up, the longest pause %lld ms, %d kills\n",
+                  (long long)atomic_load(&all->entered), (long long)atomic_load(&all->gave_up),
+                  (long long)atomic_load(&all->pause_ms), kills);
+    assert_int_equal(atomic_load(&all->at.counter), atomic_load(&all->entered));
+    assert_true(atomic_load(&all->entered) > 100);
+    assert_in_range(atomic_load(&all->pause_ms), 0, 1500); /* less than a claim lease */
+    assert_free_soon_and_for_good();
+}
+
 #define IMPATIENT(name) cmocka_unit_test_setup_teardown(name, set_up_impatient, tear_down)
 #define BARE(name) cmocka_unit_test_setup_teardown(name, set_up_bare, tear_down)
 
@@ -833,6 +1005,7 @@ int main(int count, char **words) {
         IMPATIENT(test_what_a_paused_server_does_later_is_undone),
         IMPATIENT(test_a_release_that_was_not_answered_is_made_later),
         BARE(test_connections_killed_at_random_cost_no_exclusion_and_no_waiter),
+        BARE(test_in_a_turmoil_nobody_is_let_in_twice_and_nothing_stays_behind),
     };
     return RUN_TESTS(tests, count, words);
 }
