@@ -232,7 +232,6 @@ class Sale:
         return all(in_order), {
             "sold": len(sold),
             "remaining": remaining,
-            "in_turn": in_turn,
             "fences_increasing": rising,
             "by_language": by_language,
         }
