@@ -22,7 +22,8 @@
  * Threads.  Every function may be called from any thread at any time, with
  * one exception: nothing may use a handle while, or after, that very handle
  * is closed. Closing a lock or a client does not invalidate the holds made
- * with it.
+ * with it. (hf_client_next() alone may still be asked for the last completions
+ * of a closed client, as long as a lock or a hold of it is open.)
  *
  * Forks.  A client belongs to the process that opened it. In a forked child
  * its functions answer HF_EFORKED and touch nothing; open a new client there.
