@@ -100,10 +100,31 @@ apt_install() (
     esac
 )
 
+# debian_source PACKAGE FOLDER: downloads a source package of Debian 13, with apt-get
+# settings of its own, so that the system's sources stay as they are.
+debian_source() (
+    package=$1 folder=$2
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
+        'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
+    [ -n "$mirror" ] || die "no Debian mirror is configured"
+
+    rm -rf "$folder"
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
+    cd "$folder"
+    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
+        >sources.list
+    apt_get() {
+        apt-get -qq -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- \
+            -o Dir::State::Lists="$folder/lists" -o Dir::Cache="$folder/cache" \
+            -o APT::Sandbox::User=root "$@"
+    }
+    apt_get update
+    quietly apt_get source --download-only "$package"
+)
+
 # ------------------------------------------------------------------- hiredis
 # Debian 12 has hiredis 0.14, which knows no TLS and no RESP3. There the source
-# package of the next release is built, with apt-get settings of its own, so
-# that the system's sources stay as they are.
+# package of the next release is built.
 
 has_hiredis() {
     pkg-config --atleast-version=1.1 hiredis &&
@@ -125,23 +146,9 @@ hiredis_packages() {
 install_hiredis() (
     is_root || die "Missing: hiredis 1.1 or newer; run this as root once, to build and install it"
     say "Building hiredis from the source package of Debian 13"
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
-        'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
-    [ -n "$mirror" ] || die "no Debian mirror is configured"
-
-    work=$build/hiredis
-    rm -rf "$work"
-    mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-    cd "$work"
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
-        >sources.list
-    apt_get() {
-        apt-get -qq -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- \
-            -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" \
-            -o APT::Sandbox::User=root "$@"
-    }
-    apt_get update
-    quietly apt_get source hiredis
+    debian_source hiredis "$build/hiredis"
+    cd "$build/hiredis"
+    quietly dpkg-source -x hiredis_*.dsc
     cd hiredis-*/
     export DEB_BUILD_OPTIONS="nocheck noddebs parallel=$(nproc)"
     quietly dpkg-buildpackage -us -uc -b -d
