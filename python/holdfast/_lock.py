@@ -125,11 +125,23 @@ class Lock:
         on_lost: Callable[[Hold], object] | None = None,
         quiet: bool | None = None,
     ) -> Hold:
+        def take(handle: _holdfast.Hold) -> Hold:
+            return self._take(handle, options, on_lost, quiet)
+
+        return self._win(milliseconds, owner, options, take)
+
+    def _win(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _native.hf_acquire_options,
+        take: Callable[[_holdfast.Hold], Result],
+    ) -> Result:
         who = None if owner is None else encoded("owner", owner)
         got: list[_holdfast.Hold] = []
         try:
             self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options.this, got)
-            return self._take(got[0], options, on_lost, quiet)
+            return take(got[0])
         except BaseException:
             # A signal's handler may also raise just after it was acquired.
             for handle in got:
@@ -166,8 +178,15 @@ class Lock:
         arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost (do
         not enter), ConnectError and its like, and ClosedError. Ctrl-C ends the wait.
         """
+
+        # No Hold is made if nobody is to be given it: a Ctrl-C that came while one is collected
+        # would be swallowed.
+        def take(handle: _holdfast.Hold) -> None:
+            if self._on_lost is not None:
+                self._take(handle, kept, None, None)
+
         try:
-            self._acquire(patience(blocking, timeout), owner, kept)
+            self._win(patience(blocking, timeout), owner, kept, take)
         except LockTimeout:
             return False
         return True
