@@ -194,10 +194,26 @@ static hf_status timed_out(const hf_lock *lock, int64_t timeout_ms) {
                    hf_quote(lock->names->data, lock->names->length), (long long)timeout_ms);
 }
 
+/* The client was closed while the lock was being got for it: best effort. */
+static void give_back(hf_hold *hold) {
+    hf_request request;
+    const hf_request *requests[] = {&request};
+    hf_transport *transport = hold->client->transport;
+    hf_release_request(&request, hold, NULL);
+    hf_transport_flush(transport, requests, 1,
+                       hf_after(hf_now(), hf_transport_patience_ms(transport)));
+    hf_request_free(&request);
+}
+
 static void undo(hf_hold *hold, const hf_op *op) {
-    pthread_mutex_lock(&hold->client->mutex);
-    hf_keeper_undo(hold->client, hold, op);
-    pthread_mutex_unlock(&hold->client->mutex);
+    hf_client *client = hold->client;
+    pthread_mutex_lock(&client->mutex);
+    bool swept = client->swept; /* no keeper any more */
+    if (!swept)
+        hf_keeper_undo(client, hold, op);
+    pthread_mutex_unlock(&client->mutex);
+    if (swept)
+        give_back(hold);
 }
 
 /* Somebody else's lock without an end is given one, if the user wants that. */
@@ -465,19 +481,6 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
     *flags = chosen.flags;
     *hold_out = hold;
     return HF_OK;
-}
-
-/* The client was closed while the lock was being got for it: best effort. */
-static void give_back(hf_hold *hold) {
-    hf_request request;
-    hf_answer answer;
-    hf_transport *transport = hold->client->transport;
-    hf_release_request(&request, hold, NULL);
-    if (hf_transport_call(transport, &request,
-                          hf_after(hf_now(), hf_transport_patience_ms(transport)),
-                          &answer) == HF_OK)
-        freeReplyObject(answer.reply);
-    hf_request_free(&request);
 }
 
 hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
