@@ -44,6 +44,15 @@ static void finish(hf_client *client, hf_task *task, hf_status status, const red
     hf_task_free(task);
 }
 
+static void append_last(hf_task **first, hf_task **last, hf_task *task) {
+    task->next = NULL;
+    if (*first != NULL)
+        (*last)->next = task;
+    else
+        *first = task;
+    *last = task;
+}
+
 void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
     hf_keeper *keeper = &client->keeper;
     if (client->swept) {
@@ -52,12 +61,7 @@ void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
         return;
     }
     task->give_up_at = give_up_at;
-    task->next = NULL;
-    if (keeper->waiting_first != NULL)
-        keeper->waiting_last->next = task;
-    else
-        keeper->waiting_first = task;
-    keeper->waiting_last = task;
+    append_last(&keeper->waiting_first, &keeper->waiting_last, task);
     hf_keeper_wake(client);
 }
 
@@ -108,12 +112,7 @@ static void give_up_old(hf_client *client, int64_t now) {
         hf_task *task = all;
         all = task->next;
         if (now < task->give_up_at) {
-            task->next = NULL;
-            if (keeper->waiting_first != NULL)
-                keeper->waiting_last->next = task;
-            else
-                keeper->waiting_first = task;
-            keeper->waiting_last = task;
+            append_last(&keeper->waiting_first, &keeper->waiting_last, task);
         } else {
             hf_status status = task->doubtful ? HF_EUNKNOWN : HF_ECONNECT;
             hf_fail(status, "%s cannot be reached", hf_transport_shown(client->transport));
@@ -122,9 +121,8 @@ static void give_up_old(hf_client *client, int64_t now) {
     }
 }
 
-static bool send_waiting(hf_client *client, int64_t now) {
+static void send_waiting(hf_client *client, int64_t now) {
     hf_keeper *keeper = &client->keeper;
-    bool some = false;
     while (keeper->waiting_first != NULL && now >= keeper->pause_until) {
         hf_bytes head;
         hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
@@ -139,15 +137,8 @@ static bool send_waiting(hf_client *client, int64_t now) {
             continue;
         }
         task->sent_at = now;
-        task->next = NULL;
-        if (keeper->sent_first != NULL)
-            keeper->sent_last->next = task;
-        else
-            keeper->sent_first = task;
-        keeper->sent_last = task;
-        some = true;
+        append_last(&keeper->sent_first, &keeper->sent_last, task);
     }
-    return some;
 }
 
 /* False: the connection is of no use any more. */
