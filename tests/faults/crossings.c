@@ -32,7 +32,8 @@ static hf_lock *lock_for(hf_client *client, const char *name, const char *owner,
  * the cancel is sent. It must not take for good what nobody waits for any more. */
 static void *let_it_end(void *number) {
     for (int i = 0; i < 30; i++) {
-        const char *name = text("race-%ld-%d", (long)(intptr_t)number, i);
+        char name[40];
+        snprintf(name, sizeof name, "race-%ld-%d", (long)(intptr_t)number, i);
         hf_lock *held = lock_for(ann, name, "ann", 60),
                 *wanted = lock_for(ben, name, "ben", HF_NEVER);
         hf_hold *first, *second;
