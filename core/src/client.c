@@ -92,14 +92,35 @@ void hf_client_drop(hf_client *client) {
     free(client);
 }
 
-/* One more request to undo what a closing client leaves on the server. */
-static hf_task *add_undo(hf_task *tasks, const hf_hold *hold, const hf_op *op) {
+/* One more request to take what waits out of its queue; without memory for it the
+ * place is skipped, because nobody listens. */
+static hf_task *add_undo(hf_task *tasks, const hf_op *op) {
     hf_task *task = hf_task_new(NULL);
     if (task == NULL)
         return tasks;
-    hf_release_request(&task->request, hold, op);
+    hf_release_request(&task->request, op->hold, op);
     task->next = tasks;
     return task;
+}
+
+/* Tell the server what a closing client leaves there: some at a time, so that
+ * it needs no memory to speak of. */
+static void tell_server(hf_client *client, const hf_task *tasks, const hf_hold *ended) {
+    int64_t deadline = hf_after(hf_now(), hf_transport_command_ms(client->transport));
+    hf_request releases[50];
+    const hf_request *requests[sizeof releases / sizeof *releases];
+    while (tasks != NULL || ended != NULL) {
+        size_t count = 0, made = 0;
+        for (; tasks != NULL && count < sizeof requests / sizeof *requests; tasks = tasks->next)
+            requests[count++] = &tasks->request;
+        for (; ended != NULL && count < sizeof requests / sizeof *requests; ended = ended->next) {
+            hf_release_request(&releases[made], ended, NULL);
+            requests[count++] = &releases[made++];
+        }
+        hf_transport_flush(client->transport, requests, count, deadline);
+        while (made > 0)
+            hf_request_free(&releases[--made]);
+    }
 }
 
 static void close_client(hf_client *client, bool release) {
@@ -107,7 +128,6 @@ static void close_client(hf_client *client, bool release) {
         return; /* a child's copy may be in the middle of a change: leave it */
     hf_task *tasks;
     hf_hold *ended = NULL;
-    size_t count = 0;
     pthread_mutex_lock(&client->mutex);
     __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&client->mutex);
@@ -126,15 +146,24 @@ static void close_client(hf_client *client, bool release) {
         for (hf_op *op = client->keeper.ids[i], *next; op != NULL; op = next) {
             next = op->same_id;
             op->hold->bury = true;
-            tasks = add_undo(tasks, op->hold, op);
+            tasks = add_undo(tasks, op);
             if (op->started)
                 hf_op_finish(client, op, HF_ECANCELED);
+        }
+    }
+    while (client->keeper.undo != NULL) {
+        hf_hold *hold = client->keeper.undo;
+        client->keeper.undo = hold->undo_next;
+        if (hold->listed) {
+            hf_hold_drop_locked(hold); /* and is released with the others */
+        } else {
+            hold->next = ended;
+            ended = hold;
         }
     }
     while (client->holds != NULL) {
         hf_hold *hold = client->holds;
         hf_client_remove(client, hold);
-        tasks = add_undo(tasks, hold, NULL);
         hold->state = HF_RELEASED;
         hold->next = ended;
         ended = hold;
@@ -151,16 +180,8 @@ static void close_client(hf_client *client, bool release) {
     hf_ops_notify(client);
     pthread_mutex_unlock(&client->mutex);
 
-    for (hf_task *task = tasks; task != NULL; task = task->next)
-        count++;
-    const hf_request **requests = count > 0 ? calloc(count, sizeof *requests) : NULL;
-    count = 0;
-    for (hf_task *task = tasks; task != NULL && requests != NULL; task = task->next)
-        requests[count++] = &task->request;
     if (release)
-        hf_transport_flush(client->transport, requests, count,
-                           hf_after(hf_now(), hf_transport_command_ms(client->transport)));
-    free(requests);
+        tell_server(client, tasks, ended);
     hf_transport_shut(client->transport);
     pthread_mutex_lock(&client->mutex);
     while (tasks != NULL) {
@@ -168,7 +189,7 @@ static void close_client(hf_client *client, bool release) {
         if (tasks->number > 0) { /* a release that was started */
             hf_completion completion = {
                 .kind = HF_RELEASE, .status = HF_ECLOSED, .op = tasks->number};
-            hf_tell(client, &completion);
+            hf_tell(client, &tasks->news, &completion);
         }
         hf_task_free(tasks);
         tasks = next;

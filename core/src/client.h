@@ -77,8 +77,11 @@ struct hf_hold {
     int64_t replaced_at; /* the last one was answered then */
     int64_t cap_ms;      /* one has no answer: nothing counts for longer than this; 0: none */
     hf_timer timer;
+    hf_news *news; /* what will tell of its loss; or NULL */
     bool listed;
     struct hf_hold *previous, *next; /* in client->holds */
+    bool undoing;                    /* in keeper.undo, with a reference */
+    struct hf_hold *undo_next;       /* there */
     bool kept;                       /* for hf_lock_release() */
     struct hf_hold *older;           /* in its bucket of client->stacks */
     uint64_t stack;                  /* the hash that chose the bucket */
@@ -122,6 +125,7 @@ void hf_client_count(hf_client *client, hf_status status, int64_t waited_since);
 
 /* ------------------------------------------------------------------ Hold */
 
+/* With all the memory that it will ever need: what is acquired can be kept. */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
 void hf_hold_drop(hf_hold *hold);
 /* The same with the mutex held; the hold must not be the last to know its client. */

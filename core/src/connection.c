@@ -171,6 +171,18 @@ bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
            redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
+/* hiredis's error as a status. */
+static hf_status trouble(int error, const char *text) {
+    switch (error) {
+    case REDIS_ERR_PROTOCOL:
+        return hf_fail(HF_EPROTOCOL, "what answered does not speak the Redis protocol: %s", text);
+    case REDIS_ERR_OOM:
+        return hf_fail(HF_ENOMEM, "no memory");
+    default:
+        return hf_fail(HF_ECONNECT, "%s", text);
+    }
+}
+
 hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
                                  redisReply **reply_out) {
     void *reply = NULL;
@@ -182,15 +194,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
         return HF_OK;
     }
     *reply_out = NULL;
-    switch (connection->redis->err) {
-    case REDIS_ERR_PROTOCOL:
-        return hf_fail(HF_EPROTOCOL, "what answered does not speak the Redis protocol: %s",
-                       connection->redis->errstr);
-    case REDIS_ERR_OOM:
-        return hf_fail(HF_ENOMEM, "no memory");
-    default:
-        return hf_fail(HF_ECONNECT, "%s", connection->redis->errstr);
-    }
+    return trouble(connection->redis->err, connection->redis->errstr);
 }
 
 /* --------------------------------------------------------------- Opening */
@@ -363,8 +367,12 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
         options.connect_timeout = &timeout;
     redisContext *redis = ms > 0 ? redisConnectWithOptions(&options) : NULL;
     if (redis == NULL || redis->err != 0) {
-        hf_status status = hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown,
-                                   redis != NULL ? redis->errstr : "no answer in time");
+        bool memory = ms > 0 && (redis == NULL || redis->err == REDIS_ERR_OOM);
+        hf_status status =
+            hf_fail(memory ? HF_ENOMEM : HF_ECONNECT, "cannot reach %s: %s", address->shown,
+                    memory          ? "no memory"
+                    : redis != NULL ? redis->errstr
+                                    : "no answer in time");
         if (redis != NULL)
             redisFree(redis);
         free(connection);
@@ -477,12 +485,11 @@ hf_status hf_connection_drive(hf_connection *connection) {
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
         if (redisBufferWrite(redis, NULL) != REDIS_OK)
-            return hf_fail(HF_ECONNECT, "%s: %s", connection->shown, redis->errstr);
+            return trouble(redis->err, redis->errstr);
     }
     do {
         if (redisBufferRead(redis) != REDIS_OK)
-            return hf_fail(redis->err == REDIS_ERR_PROTOCOL ? HF_EPROTOCOL : HF_ECONNECT, "%s: %s",
-                           connection->shown, redis->errstr);
+            return trouble(redis->err, redis->errstr);
     } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
@@ -492,8 +499,7 @@ hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) 
         void *reply = NULL;
         *reply_out = NULL;
         if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return hf_fail(HF_EPROTOCOL, "%s: %s", connection->shown,
-                           connection->redis->reader->errstr);
+            return trouble(connection->redis->reader->err, connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
         if (reply == NULL || connection->greetings == 0) {

@@ -9,6 +9,18 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     hf_hold *hold = calloc(1, sizeof *hold + owner_length);
     if (hold == NULL)
         return NULL;
+    pthread_mutex_lock(&client->mutex);
+    bool listens = client->keeper.news_fd >= 0;
+    bool good = hf_timer_reserve(&client->keeper.timers);
+    pthread_mutex_unlock(&client->mutex);
+    if (good && listens && (hold->news = malloc(sizeof *hold->news)) == NULL) {
+        hf_timer_unreserve(&client->keeper.timers);
+        good = false;
+    }
+    if (!good) {
+        free(hold);
+        return NULL;
+    }
     hold->references = 1;
     hold->client = hf_client_keep(client);
     hold->names = hf_names_keep(names);
@@ -19,7 +31,9 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
 
 static void free_hold(hf_hold *hold) {
     hf_client *client = hold->client;
+    hf_timer_unreserve(&client->keeper.timers);
     hf_names_drop(hold->names);
+    free(hold->news);
     free(hold);
     hf_client_drop(client);
 }
@@ -342,7 +356,7 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
     completion.status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
     if (completion.status == HF_OK)
         __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
-    hf_tell(client, &completion);
+    hf_tell(client, &task->news, &completion);
 }
 
 hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
@@ -358,7 +372,8 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         return status;
     hf_task *task = hf_task_new(release_done);
     hf_hold **holds = task != NULL ? malloc(sizeof(hf_hold *)) : NULL;
-    if (holds == NULL) {
+    if (holds == NULL || (task->news = malloc(sizeof *task->news)) == NULL) {
+        free(holds);
         free(task);
         return hf_fail(HF_ENOMEM, "no memory");
     }
@@ -368,7 +383,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     if (task->state == HF_RELEASED) {
         hf_keeper_unlock(client, asleep);
         free(holds);
-        free(task);
+        hf_task_free(task);
         return not_held(hold);
     }
     if (!listed)

@@ -14,6 +14,8 @@
 /* How often a quiet subscription, and a hold that never ends, are looked at. */
 #define PING_MS 3000
 #define LOOK_MS 10000
+/* What was given up and could not be undone, for want of memory, is tried again. */
+#define UNDO_MS 50
 #define BATCH (sizeof((hf_keeper *)0)->batch / sizeof(hf_hold *))
 
 #define HOLD_OF(t) ((hf_hold *)((char *)(t)-offsetof(hf_hold, timer)))
@@ -36,6 +38,7 @@ void hf_task_free(hf_task *task) {
     hf_request_free(&task->request);
     free(task->holds);
     free(task->ids);
+    free(task->news);
     free(task);
 }
 
@@ -121,24 +124,38 @@ static void give_up_old(hf_client *client, int64_t now) {
     }
 }
 
-static void send_waiting(hf_client *client, int64_t now) {
+static void put_first(hf_keeper *keeper, hf_task *task) {
+    task->next = keeper->waiting_first;
+    keeper->waiting_first = task;
+    if (keeper->waiting_last == NULL)
+        keeper->waiting_last = task;
+}
+
+/* False: half a request is there, for want of memory; the connection is of no
+ * use any more, and what waits is for the next one. */
+static bool send_waiting(hf_client *client, int64_t now) {
     hf_keeper *keeper = &client->keeper;
     while (keeper->waiting_first != NULL && now >= keeper->pause_until) {
         hf_bytes head;
         hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
-        hf_bytes_init(&head);
-        hf_request_head(&task->request, task->whole, &head);
-        bool ok = !task->request.encoded.failed && hf_connection_append(keeper->commands, &head) &&
-                  hf_connection_append(keeper->commands, &task->request.encoded);
-        hf_bytes_free(&head);
-        if (!ok) {
+        if (task->request.encoded.failed) {
             hf_fail(HF_ENOMEM, "no memory");
             finish(client, task, HF_ENOMEM, NULL);
             continue;
         }
+        hf_bytes_init(&head);
+        hf_request_head(&task->request, task->whole, &head);
+        bool ok = hf_connection_append(keeper->commands, &head) &&
+                  hf_connection_append(keeper->commands, &task->request.encoded);
+        hf_bytes_free(&head);
+        if (!ok) {
+            put_first(keeper, task);
+            return false;
+        }
         task->sent_at = now;
         append_last(&keeper->sent_first, &keeper->sent_last, task);
     }
+    return true;
 }
 
 /* False: the connection is of no use any more. */
@@ -165,10 +182,7 @@ static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
         task->whole = true;
     else
         keeper->pause_until = hf_after(now, 20);
-    task->next = keeper->waiting_first;
-    keeper->waiting_first = task;
-    if (keeper->waiting_last == NULL)
-        keeper->waiting_last = task;
+    put_first(keeper, task);
     return after != HF_AFTER_RECONNECT;
 }
 
@@ -213,8 +227,7 @@ static void drive_commands(hf_client *client, int64_t now) {
                                                   : now;
     bool good = now < hf_after(oldest, answer_ms(client));
     do {
-        send_waiting(client, now);
-        good = good && hf_connection_drive(keeper->commands) == HF_OK;
+        good = send_waiting(client, now) && good && hf_connection_drive(keeper->commands) == HF_OK;
         while (good) {
             redisReply *reply;
             good = hf_connection_next(keeper->commands, &reply) == HF_OK;
@@ -230,11 +243,15 @@ static void drive_commands(hf_client *client, int64_t now) {
 
 /* ---------------------------------------------------------- Completions */
 
-bool hf_tell(hf_client *client, const hf_completion *completion) {
+void hf_tell(hf_client *client, hf_news **kept, const hf_completion *completion) {
     hf_keeper *keeper = &client->keeper;
-    hf_news *news = keeper->news_fd >= 0 ? malloc(sizeof *news) : NULL;
+    if (keeper->news_fd < 0)
+        return;
+    /* Only a hold that is older than the descriptor has none. */
+    hf_news *news = *kept != NULL ? *kept : malloc(sizeof *news);
+    *kept = NULL;
     if (news == NULL)
-        return false;
+        return;
     news->next = NULL;
     news->completion = *completion;
     if (keeper->news_first != NULL)
@@ -243,7 +260,6 @@ bool hf_tell(hf_client *client, const hf_completion *completion) {
         keeper->news_first = news;
     keeper->news_last = news;
     eventfd_write(keeper->news_fd, 1);
-    return true;
 }
 
 int hf_client_fd(hf_client *client) {
@@ -342,7 +358,7 @@ void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
     hf_timer_clear(&client->keeper.timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
-    hf_tell(client, &completion);
+    hf_tell(client, &hold->news, &completion);
     /* A renewal of it may still arrive: without this it would then be held by
      * nobody for one more lease. */
     if (cause != HF_CAUSE_GONE)
@@ -388,13 +404,43 @@ static void undone(hf_client *client, hf_task *task, hf_status status, const red
 }
 
 void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
-    hf_task *task = hf_keeper_start(client) == HF_OK ? hf_task_new(undone) : NULL;
-    if (task == NULL)
+    hf_keeper *keeper = &client->keeper;
+    if (client->swept)
         return;
+    hf_task *task = hf_keeper_start(client) == HF_OK ? hf_task_new(undone) : NULL;
+    if (task != NULL)
+        hf_release_request(&task->request, hold, op);
+    if (task == NULL || task->request.encoded.failed) {
+        if (task != NULL)
+            hf_task_free(task);
+        if (!hold->undoing) {
+            hold->undoing = true;
+            hold->references++;
+            hold->undo_next = keeper->undo;
+            keeper->undo = hold;
+        }
+        keeper->undo_at = hf_after(hf_now(), UNDO_MS);
+        hf_keeper_wake(client);
+        return;
+    }
     task->names = hf_names_keep(hold->names);
-    hf_release_request(&task->request, hold, op);
     int64_t ms = hold->lease_ms == HF_NEVER ? HF_FOREVER : hold->lease_ms + PING_MS;
     hf_task_submit(client, task, hf_after(hf_now(), ms));
+}
+
+static void undo_again(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    hf_hold *hold = keeper->undo;
+    if (hold == NULL || now < keeper->undo_at)
+        return;
+    keeper->undo = NULL;
+    while (hold != NULL) {
+        hf_hold *next = hold->undo_next;
+        hold->undoing = false;
+        hf_keeper_undo(client, hold, NULL);
+        hf_hold_drop_locked(hold);
+        hold = next;
+    }
 }
 
 static void renewed(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
@@ -568,6 +614,8 @@ static int64_t next_wake(const hf_client *client) {
         wake = earlier(wake, hf_after(keeper->commands->idle_since, command_ms));
     else if (keeper->sent_first != NULL)
         wake = earlier(wake, hf_after(keeper->sent_first->sent_at, answer_ms(client)));
+    if (keeper->undo != NULL)
+        wake = earlier(wake, keeper->undo_at);
     if (keeper->wanted && keeper->channel == NULL)
         wake = earlier(wake, keeper->channel_retry_at);
     if (keeper->channel != NULL) {
@@ -633,6 +681,7 @@ static void *run(void *argument) {
         }
         if (keeper->batch_count > 0)
             send_batch(client);
+        undo_again(client, now);
         drive_channel(client, now);
         drive_commands(client, now);
         sleep_until(client, next_wake(client));
@@ -693,8 +742,9 @@ void hf_keeper_unlock(hf_client *client, bool asleep) {
 }
 
 bool hf_keeper_timer(hf_client *client, hf_timer *timer, int64_t due) {
-    if (hf_keeper_start(client) != HF_OK || !hf_timer_set(&client->keeper.timers, timer, due))
+    if (hf_keeper_start(client) != HF_OK)
         return false;
+    hf_timer_set(&client->keeper.timers, timer, due);
     if (due < client->keeper.sleeps_until)
         hf_keeper_wake(client);
     return true;

@@ -45,6 +45,7 @@ typedef struct hf_op {
     struct hf_op *previous, *next; /* in the list */
     struct hf_op *same_id;         /* in keeper.ids */
     struct hf_op *before, *after;  /* in keeper.threads; `after` also in keeper.spare */
+    struct hf_news *news;          /* what will tell how it ended, if it was started */
 } hf_op;
 
 /* All that wait for one lock, in the order in which they came. */
@@ -72,9 +73,12 @@ typedef struct hf_task {
     size_t count;
     int64_t number;
     int state;
+    struct hf_news *news; /* what will tell its end, if somebody is to be told */
 } hf_task;
 
-typedef struct hf_news { /* a completion to be read */
+/* A completion to be read. It is made with what it will tell of, so that telling
+ * needs no memory: nobody is to wait for ever. */
+typedef struct hf_news {
     struct hf_news *next;
     hf_completion completion;
 } hf_news;
@@ -92,6 +96,8 @@ typedef struct hf_keeper {
     int64_t pause_until;        /* the server asked for it */
     struct hf_hold *batch[100]; /* due for renewal in this round */
     size_t batch_count;
+    struct hf_hold *undo; /* given up when there was no memory to undo it */
+    int64_t undo_at;
 
     /* The subscription: one channel, on which grants come in. */
     hf_connection *channel;
@@ -152,8 +158,8 @@ void hf_keeper_heal(struct hf_client *client, const struct hf_hold *hold);
 /* Send soon, and call done with what came of it. Takes the task over. */
 hf_task *hf_task_new(void (*done)(struct hf_client *, hf_task *, hf_status, const redisReply *));
 void hf_task_submit(struct hf_client *client, hf_task *task, int64_t give_up_at);
-/* False: nobody listens, or no memory. */
-bool hf_tell(struct hf_client *client, const hf_completion *completion);
+/* Put it where it is read, if anybody listens, in the news kept for it. */
+void hf_tell(struct hf_client *client, hf_news **kept, const hf_completion *completion);
 /* After hf_keeper_join(): take what was not answered. Each is to be freed. */
 hf_task *hf_tasks_take(struct hf_client *client);
 void hf_task_free(hf_task *task);

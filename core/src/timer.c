@@ -28,21 +28,30 @@ static void settle(hf_timers *timers, size_t place, hf_timer *timer) {
     put(timers, place, timer);
 }
 
-bool hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due) {
-    if (timer->place == 0) {
-        if (timers->count == timers->capacity) {
-            size_t capacity = timers->capacity > 0 ? 2 * timers->capacity : 64;
-            hf_timer **heap = realloc(timers->heap, capacity * sizeof *heap);
-            if (heap == NULL)
-                return false;
-            timers->heap = heap;
-            timers->capacity = capacity;
-        }
-        timer->place = ++timers->count;
+bool hf_timer_reserve(hf_timers *timers) {
+    size_t reserved = __atomic_add_fetch(&timers->reserved, 1, __ATOMIC_RELAXED);
+    if (reserved <= timers->capacity)
+        return true;
+    size_t capacity = timers->capacity > 0 ? 2 * timers->capacity : 64;
+    hf_timer **heap = realloc(timers->heap, capacity * sizeof *heap);
+    if (heap == NULL) {
+        hf_timer_unreserve(timers);
+        return false;
     }
+    timers->heap = heap;
+    timers->capacity = capacity;
+    return true;
+}
+
+void hf_timer_unreserve(hf_timers *timers) {
+    __atomic_sub_fetch(&timers->reserved, 1, __ATOMIC_RELAXED);
+}
+
+void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due) {
+    if (timer->place == 0)
+        timer->place = ++timers->count;
     timer->due = due;
     settle(timers, timer->place, timer);
-    return true;
 }
 
 void hf_timer_clear(hf_timers *timers, hf_timer *timer) {

@@ -15,10 +15,16 @@ typedef struct hf_timer {
 typedef struct hf_timers {
     hf_timer **heap;
     size_t count, capacity;
+    size_t reserved; /* timers that may be set at once */
 } hf_timers;
 
-/* Set or move. False: no memory, and it is not set. */
-bool hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due);
+/* Every timer has its place reserved before anything depends on it, and given
+ * back (from any thread) with what it is for: so that setting it cannot fail. */
+bool hf_timer_reserve(hf_timers *timers);
+void hf_timer_unreserve(hf_timers *timers);
+
+/* Set or move. */
+void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due);
 void hf_timer_clear(hf_timers *timers, hf_timer *timer);
 /* The one due first, or NULL. */
 hf_timer *hf_timer_first(const hf_timers *timers);

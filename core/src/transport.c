@@ -174,6 +174,8 @@ static hf_status find(hf_transport *transport, int64_t deadline, hf_connection *
         size_t which = (first + i) % count;
         hf_address master;
         status = ask_sentinel(transport, &transport->address.places[which], share, &master);
+        if (status == HF_ENOMEM)
+            return status; /* none of the others is to blame */
         if (status != HF_OK)
             continue;
         transport->sentinel = which;
@@ -181,7 +183,7 @@ static hf_status find(hf_transport *transport, int64_t deadline, hf_connection *
         if (status == HF_OK)
             remember_target(transport, &master, *connection_out);
         hf_address_unmake(&master);
-        if (status == HF_OK)
+        if (status == HF_OK || status == HF_ENOMEM)
             return status;
     }
     return status;
@@ -406,7 +408,7 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         /* What there is no time to cure is what the caller is told. */
         if (after == HF_AFTER_FAIL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE) ||
             hf_until(deadline, hf_now()) <= pause + 10) {
-            if (!answer->doubtful || status == HF_ENOMEM)
+            if (!answer->doubtful)
                 return status;
             char text[300];
             strncpy(text, hf_error_message(), sizeof text - 1);
@@ -442,8 +444,11 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
                 answered++;
             }
         }
-        hf_connection_close(connection);
-        if (!ok)
+        if (ok) {
+            give_back(transport, connection);
+        } else {
+            hf_connection_close(connection);
             drop_idle(transport, false);
+        }
     }
 }

@@ -66,6 +66,10 @@ static hf_list *make_list(hf_client *client, hf_names *names) {
     hf_list **bucket = by_names(&client->keeper, names), *list = find_list(client, names);
     if (list != NULL || (list = calloc(1, sizeof *list)) == NULL)
         return list;
+    if (!hf_timer_reserve(&client->keeper.timers)) {
+        free(list);
+        return NULL;
+    }
     list->names = hf_names_keep(names);
     list->timer.fire = list_due;
     list->next = *bucket;
@@ -79,6 +83,7 @@ static void drop_list(hf_client *client, hf_list *list) {
         at = &(*at)->next;
     *at = list->next;
     hf_timer_clear(&client->keeper.timers, &list->timer);
+    hf_timer_unreserve(&client->keeper.timers);
     hf_names_drop(list->names);
     free(list);
 }
@@ -88,15 +93,20 @@ static void drop_list(hf_client *client, hf_list *list) {
 hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until, bool thread) {
     hf_keeper *keeper = &client->keeper;
     hf_op *op = thread ? keeper->spare : NULL;
+    hf_news *news = NULL;
     int event_fd = -1;
     if (op != NULL) {
         keeper->spare = op->after;
         event_fd = op->event_fd;
     } else {
         op = malloc(sizeof *op);
-        if (op != NULL && thread)
-            event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (op == NULL || (thread && event_fd < 0)) {
+        bool good = op != NULL;
+        if (good && thread)
+            good = (event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0;
+        else if (good)
+            good = (news = malloc(sizeof *news)) != NULL && hf_timer_reserve(&keeper->timers);
+        if (!good) {
+            free(news);
             free(op);
             hf_fail(HF_ENOMEM, "no memory or descriptor to wait with");
             return NULL;
@@ -104,6 +114,7 @@ hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t u
     }
     memset(op, 0, sizeof *op);
     op->event_fd = event_fd;
+    op->news = news;
     op->hold = hold;
     op->started = !thread;
     op->timeout_ms = timeout_ms;
@@ -114,6 +125,8 @@ hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t u
 
 void hf_op_free(hf_client *client, hf_op *op) {
     if (op->event_fd < 0) {
+        hf_timer_unreserve(&client->keeper.timers);
+        free(op->news);
         free(op);
         return;
     }
@@ -289,14 +302,7 @@ void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
         completion.hold_number = hold->number;
         hf_keeper_plan(client, hold, hf_now());
     }
-    if (!hf_tell(client, &completion) && status == HF_OK) {
-        /* No memory to tell its owner that it holds the lock: then nobody does. */
-        bool listed;
-        hf_hold_end(hold, 0, &listed);
-        hf_keeper_undo(client, hold, NULL);
-        hf_hold_drop_locked(hold);
-        status = HF_ENOMEM;
-    }
+    hf_tell(client, &op->news, &completion);
     if (status != HF_OK)
         hf_hold_drop_locked(hold);
     hf_op_free(client, op);
@@ -417,9 +423,8 @@ static bool stale(const hf_client *client, const hf_op *op) {
 
 static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
     hf_list *list = find_list(client, task->names);
-    size_t size = 2 + 3 * task->count;
-    int64_t *numbers = malloc(size * sizeof *numbers);
-    if (status == HF_OK && (numbers == NULL || !hf_reply_numbers(reply, numbers, size)))
+    int64_t numbers[2 + 3 * RECHECK_OPS];
+    if (status == HF_OK && !hf_reply_numbers(reply, numbers, 2 + 3 * task->count))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
     if (list != NULL && !task->state)
         list->asking = false;
@@ -441,7 +446,6 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
             op->epoch = 0;
         }
     }
-    free(numbers);
     list = find_list(client, task->names);
     if (list == NULL)
         return;
@@ -561,8 +565,10 @@ static void subscribed(hf_client *client) {
     keeper->channel_retry_ms = keeper->failing_since = 0;
     if (keeper->mode == HF_UNTESTED) {
         hf_task *task = hf_task_new(tested);
-        if (task == NULL)
+        if (task == NULL) {
+            hf_channel_lost(client); /* and made anew, when there may be memory */
             return;
+        }
         keeper->mode = HF_TESTING;
         keeper->tested_at = hf_now();
         hf_request_begin(&task->request, &hf_script_selftest);

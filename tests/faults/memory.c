@@ -1,0 +1,756 @@
+/*
+ * No memory: every allocation of an operation fails once, the first in the first
+ * run, the second in the second, until one run needs no more; and again with all
+ * that come after it failing, too. Whatever fails, the caller is told so, nothing
+ * is leaked, nothing is left on the server, and the same works right afterwards.
+ *
+ * The linker puts these functions in the place of malloc() and its like in the
+ * core and in hiredis; OpenSSL takes them by itself. The library has no hook.
+ */
+#include "../deployments/certificates.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <openssl/crypto.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ------------------------------------------------- The allocator that fails */
+
+static atomic_long left; /* so many until one fails; 0: none does */
+static atomic_bool failed, go_on;
+static atomic_bool openssl; /* what OpenSSL asks for is counted, instead of what the library does */
+static void *trace[24];     /* who asked for what was not given */
+static int traced;
+static _Thread_local bool outside; /* the test's own */
+
+/* What the library has and has not given back; written so that LeakSanitizer does
+ * not take it for a use. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static uintptr_t live[65536];
+static size_t live_count;
+
+static bool fails(bool openssl_asks) {
+    if (outside || openssl_asks != atomic_load(&openssl) || atomic_load(&left) == 0)
+        return false;
+    if (atomic_load(&failed))
+        return atomic_load(&go_on);
+    if (atomic_fetch_sub(&left, 1) > 1)
+        return false;
+    if (atomic_exchange(&failed, true))
+        return atomic_load(&go_on);
+    atomic_store(&left, 1);
+    outside = true;
+    traced = backtrace(trace, COUNT(trace));
+    outside = false;
+    return true;
+}
+
+static size_t bucket(uintptr_t key) { return (~key >> 4) % COUNT(live); }
+
+static void put(const void *memory) {
+    uintptr_t key = ~(uintptr_t)memory;
+    if (memory == NULL || outside)
+        return;
+    pthread_mutex_lock(&mutex);
+    size_t at = bucket(key);
+    while (live[at] != 0)
+        at = (at + 1) % COUNT(live);
+    live[at] = key;
+    if (++live_count > COUNT(live) / 2)
+        abort();
+    pthread_mutex_unlock(&mutex);
+}
+
+static void take(const void *memory) {
+    uintptr_t key = ~(uintptr_t)memory;
+    if (memory == NULL)
+        return;
+    pthread_mutex_lock(&mutex);
+    size_t at = bucket(key);
+    while (live[at] != 0 && live[at] != key)
+        at = (at + 1) % COUNT(live);
+    if (live[at] != 0)
+        live_count--;
+    for (size_t hole = at; live[at] != 0;) { /* what stands behind it moves up, if it may */
+        live[hole] = 0;
+        do
+            at = (at + 1) % COUNT(live);
+        while (live[at] != 0 && (at - bucket(live[at])) % COUNT(live) < (at - hole) % COUNT(live));
+        live[hole] = live[at];
+        hole = at;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static size_t count_live(void) {
+    pthread_mutex_lock(&mutex);
+    size_t count = live_count;
+    pthread_mutex_unlock(&mutex);
+    return count;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+char *__real_strdup(const char *string);
+char *__real_strndup(const char *string, size_t length);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__wrap_strdup(const char *string);
+char *__wrap_strndup(const char *string, size_t length);
+void __wrap_free(void *memory);
+
+#define GIVE(type, call)                                                                           \
+    if (fails(false)) {                                                                            \
+        errno = ENOMEM;                                                                            \
+        return NULL;                                                                               \
+    }                                                                                              \
+    type *memory = call;                                                                           \
+    put(memory);                                                                                   \
+    return memory
+
+void *__wrap_malloc(size_t size) { GIVE(void, __real_malloc(size)); }
+void *__wrap_calloc(size_t count, size_t size) { GIVE(void, __real_calloc(count, size)); }
+char *__wrap_strdup(const char *string) { GIVE(char, __real_strdup(string)); }
+char *__wrap_strndup(const char *string, size_t length) {
+    GIVE(char, __real_strndup(string, length));
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+    if (fails(false)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    take(memory); /* before another thread is given the same */
+    void *grown = __real_realloc(memory, size);
+    put(grown);
+    return grown;
+}
+
+void __wrap_free(void *memory) {
+    take(memory);
+    __real_free(memory);
+}
+
+/* OpenSSL keeps some of what it was given for good: that is not counted here. */
+static void *openssl_malloc(size_t size, const char *file, int line) {
+    (void)file, (void)line;
+    return fails(true) ? NULL : __real_malloc(size);
+}
+static void *openssl_realloc(void *memory, size_t size, const char *file, int line) {
+    (void)file, (void)line;
+    return fails(true) ? NULL : __real_realloc(memory, size);
+}
+static void openssl_free(void *memory, const char *file, int line) {
+    (void)file, (void)line;
+    __real_free(memory);
+}
+
+/* ---------------------------------------------------------------- The runs */
+
+static long failing; /* the allocation that fails in this run */
+
+static void arm(void) {
+    atomic_store(&failed, false);
+    atomic_store(&left, failing);
+}
+
+static void disarm(void) { atomic_store(&left, 0); }
+
+/* A raw request, whose memory is the test's. */
+static long long number_of(const char *command, const char *key) {
+    outside = true;
+    long long found = integer(ask(command, key));
+    outside = false;
+    return found;
+}
+
+static void tell_raw(const char *command, const char *key) {
+    outside = true;
+    good(ask(command, key));
+    outside = false;
+}
+
+/* It went well or there was no memory; and then the message says so. */
+static void check_told(hf_status status, const char *call, int line) {
+    /* Where the answer could not be read, or for a look at the lock, or where OpenSSL
+     * does not tell why it failed. */
+    bool other = (atomic_load(&go_on) && (status == HF_EUNKNOWN || status == HF_ECONNECT)) ||
+                 (atomic_load(&openssl) && (status == HF_ECONNECT || status == HF_EINVAL));
+    if (status == HF_OK || other ||
+        (status == HF_ENOMEM && strstr(hf_error_message(), "no memory") != NULL))
+        return;
+    print_error("%s answered %s: %s\n", call, hf_status_name(status), hf_error_message());
+    _fail(__FILE__, line);
+}
+#define told(call) check_told((call), #call, __LINE__)
+
+static void run_all(const char *name, void (*run)(void), bool all_that_follow) {
+    int idle = 0;
+    atomic_store(&go_on, all_that_follow);
+    /* OpenSSL asks thousands of times. */
+    int64_t begun = now_ms();
+    int step = atomic_load(&openssl) ? 97 : 1;
+    for (failing = 1; idle < 2; failing += step) {
+        alarm(30);
+        size_t before = count_live();
+        traced = 0;
+        run();
+        disarm();
+        idle = traced > 0 ? 0 : idle + 1;
+        assert_soon(count_live() == before && number_of("EXISTS %s", "stock") == 0);
+        assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") == 0);
+    }
+    print_message("%s: %ld allocations%s, %lld ms\n", name, failing - 2 * step - 1,
+                  all_that_follow ? ", and all that follow" : "", (long long)(now_ms() - begun));
+    failing = 0;
+    alarm(0);
+}
+
+/* A test that failed says which allocation it was. */
+static int report(void **state) {
+    (void)state;
+    disarm();
+    outside = false;
+    atomic_store(&openssl, false);
+    if (failing > 0)
+        backtrace_symbols_fd(trace, traced, STDERR_FILENO);
+    return 0;
+}
+
+static void died(int signal) {
+    backtrace_symbols_fd(trace, traced, STDERR_FILENO);
+    _exit(128 + signal);
+}
+
+/* ------------------------------------------------------------------ Opening */
+
+static char *url; /* to be opened */
+
+static hf_lock *lock_of(hf_client *client, const hf_lock_options *options) {
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, options, &lock), HF_OK);
+    return lock;
+}
+
+static void use(hf_client *client) {
+    hf_hold *hold;
+    hf_lock *lock = lock_of(client, NULL);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+static void run_open(void) {
+    hf_client *client = NULL;
+    arm();
+    hf_status status = hf_client_open(url, NULL, &client);
+    disarm();
+    told(status);
+    assert_true((status == HF_OK) == (client != NULL));
+    if (client == NULL)
+        assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    use(client);
+    hf_client_close(client);
+}
+
+static void test_open(const char *name, char *address) {
+    url = address;
+    run_all(name, run_open, false);
+    run_all(name, run_open, true);
+}
+
+/* One sentinel, which knows the server that with-redis started. */
+static pid_t sentinel_pid, tls_pid;
+
+static int sentinel_start(void) {
+    int port = free_port();
+    const char *file = text("%s/sentinel.conf", folder);
+    FILE *conf = fopen(file, "w");
+    fprintf(conf, "port %d\nsentinel monitor mine 127.0.0.1 %s 1\n", port,
+            strrchr(tcp_url(), ':') + 1);
+    fclose(conf);
+    sentinel_pid = START(file, "--sentinel");
+    assert_soon(answers(port));
+    return port;
+}
+
+static int tls_start(void) {
+    int port = free_port();
+    identity authority = make_identity("test authority", NULL, NULL, 10);
+    identity good = make_identity("server", "IP:127.0.0.1", &authority, 10);
+    save(&authority, "ca");
+    save(&good, "good");
+    drop(&authority);
+    drop(&good);
+    tls_pid = START("--port", "0", "--tls-port", number(port), "--save", "", "--tls-cert-file",
+                    "good.pem", "--tls-key-file", "good.key", "--tls-ca-cert-file", "ca.pem",
+                    "--tls-auth-clients", "no");
+    hf_client *client;
+    url = text("rediss://127.0.0.1:%d?tls_ca=%s/ca.pem", port, folder);
+    assert_soon(hf_client_open(url, NULL, &client) == HF_OK);
+    hf_client_close(client);
+    return port;
+}
+
+static void test_opening_a_client_without_memory(void **state) {
+    (void)state;
+    tell_raw("ACL SETUSER %s on >secret ~* &* +@all", "tester");
+    const char *rest = strstr(tcp_url(), "://") + 3;
+    test_open("open, unix", text("%s", unix_url()));
+    test_open("open, TCP", text("redis://tester:secret@%s/1", rest));
+    setenv("HOLDFAST_TEST_SECRET", "secret", 1);
+    test_open("open, variable",
+              text("redis://tester:@%s/?password_env=HOLDFAST_TEST_SECRET&db=1", rest));
+}
+
+static void test_opening_a_client_by_sentinel_without_memory(void **state) {
+    (void)state;
+    outside = true;
+    int port = sentinel_start();
+    outside = false;
+    test_open("open, Sentinel", text("redis+sentinel://127.0.0.1:%d,127.0.0.1:1/mine", port));
+    stop_server(&sentinel_pid);
+}
+
+static void test_opening_a_client_by_tls_without_memory(void **state) {
+    (void)state;
+    outside = true;
+    int port = tls_start();
+    outside = false;
+    char *address = text("rediss://127.0.0.1:%d?tls_ca=%s/ca.pem", port, folder);
+    test_open("open, TLS", address);
+    atomic_store(&openssl, true);
+    test_open("open, TLS, by OpenSSL", address);
+    atomic_store(&openssl, false);
+    stop_server(&tls_pid);
+}
+
+/* ------------------------------------------------------------- Acquiring */
+
+/* Nothing ends by itself while a test looks. */
+static const hf_lock_options long_lease = {
+    .size = sizeof long_lease, .lease_ms = 60000, .renew = HF_ON, .heal = HF_ON};
+
+static void break_it(hf_lock *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    if (info.held)
+        assert_status(hf_lock_break(lock, info.fence, 0), HF_OK);
+}
+
+static void run_try(void) {
+    hf_client *client = open_client();
+    hf_lock *lock = lock_of(client, &long_lease);
+    hf_hold *hold = NULL;
+    arm();
+    hf_status status = hf_lock_acquire(lock, 0, &hold);
+    told(status);
+    assert_true((status == HF_OK) == (hold != NULL));
+    if (status == HF_OK)
+        told(hf_hold_release(hold));
+    hf_hold_close(hold);
+    disarm();
+    if (status == HF_EUNKNOWN) /* it may be held, by nobody who knows */
+        break_it(lock);
+    assert_soon(number_of("EXISTS %s", "stock") == 0);
+    use(client);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_a_try_without_memory(void **state) {
+    (void)state;
+    run_all("try", run_try, false);
+    run_all("try", run_try, true);
+}
+
+typedef struct waiter {
+    pthread_t thread;
+    hf_client *client;
+    int64_t timeout_ms;
+    atomic_int status;
+    char message[512];
+} waiter;
+
+static void *wait_for_it(void *argument) {
+    waiter *w = argument;
+    hf_hold *hold = NULL;
+    hf_lock *lock = NULL;
+    hf_status status = hf_lock_open(w->client, "stock", 5, NULL, 0, &long_lease, &lock);
+    if (status == HF_OK)
+        status = hf_lock_acquire(lock, w->timeout_ms, &hold);
+    if (status == HF_OK)
+        status = hf_hold_release(hold);
+    strcpy(w->message, hf_error_message());
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    atomic_store(&w->status, status);
+    return NULL;
+}
+
+static void start_waiter(waiter *w, hf_client *client, int64_t timeout_ms) {
+    *w = (waiter){.client = client, .timeout_ms = timeout_ms, .status = -1};
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
+}
+
+static hf_status end_of(waiter *w) {
+    assert_soon(atomic_load(&w->status) >= 0);
+    pthread_join(w->thread, NULL);
+    if (w->status == HF_ENOMEM)
+        assert_non_null(strstr(w->message, "no memory"));
+    return w->status;
+}
+
+/* Waits in the queue, is granted the lock by message, and releases it. */
+static void run_wait(void) {
+    hf_client *holder = open_client(), *client = open_client();
+    hf_lock *lock = lock_of(holder, &long_lease);
+    hf_hold *hold;
+    waiter w;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    arm();
+    start_waiter(&w, client, 10000);
+    assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") == 1 || w.status >= 0);
+    told(hf_hold_release(hold));
+    hf_status status = end_of(&w);
+    if (status != HF_ENOMEM)
+        assert_status(status, HF_OK);
+    disarm();
+    assert_soon(number_of("EXISTS %s", "stock") == 0);
+    start_waiter(&w, client, 1000);
+    assert_status(end_of(&w), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    hf_client_close(holder);
+}
+
+static void test_a_wait_and_its_grant_without_memory(void **state) {
+    (void)state;
+    run_all("wait", run_wait, false);
+}
+
+static void run_timeout(void) {
+    hf_client *holder = open_client(), *client = open_client();
+    hf_lock *lock = lock_of(holder, &long_lease);
+    hf_hold *hold;
+    waiter w;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    arm();
+    start_waiter(&w, client, 20);
+    hf_status status = end_of(&w);
+    if (status != HF_ENOMEM && status != HF_EUNKNOWN)
+        assert_status(status, HF_ETIMEOUT);
+    disarm();
+    assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") == 0);
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    hf_client_close(holder);
+}
+
+static void test_a_wait_that_ends_without_memory(void **state) {
+    (void)state;
+    run_all("timeout", run_timeout, false);
+}
+
+/* ---------------------------------------------------------------- Started */
+
+/* The next completion, which must come. */
+static hf_completion next_of(hf_client *client) {
+    hf_completion found = {.size = sizeof found};
+    struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
+    do {
+        if (poll(&fd, 1, 10000) != 1)
+            fail_msg("no completion came");
+        assert_status(hf_client_next(client, &found), HF_OK);
+    } while (found.kind == HF_NOTHING);
+    return found;
+}
+
+static void check_completion(const hf_completion *found, int kind) {
+    assert_int_equal(found->kind, kind);
+    if (found->status != HF_ENOMEM)
+        assert_status(found->status, HF_OK);
+}
+
+/* Started: acquired by message, then released, each with its completion. */
+static void run_started(void) {
+    hf_client *holder = open_client(), *client = open_client();
+    hf_lock *lock = lock_of(holder, &long_lease), *mine = lock_of(client, &long_lease);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    arm();
+    hf_status waits = hf_lock_acquire_start(mine, NULL, 0, 10000, NULL, 1);
+    hf_status gives_up = hf_lock_acquire_start(mine, NULL, 0, 10000, NULL, 2);
+    hf_status tries = hf_lock_acquire_start(mine, NULL, 0, 0, NULL, 3);
+    told(waits);
+    told(gives_up);
+    told(tries);
+    int expected = (waits == HF_OK) + (gives_up == HF_OK) + (tries == HF_OK);
+    assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") >=
+                    (waits == HF_OK) + (gives_up == HF_OK) ||
+                hf_client_fd(client) < 0 || failed);
+    if (gives_up == HF_OK) {
+        hf_status cancel = hf_op_cancel(client, 2);
+        if (cancel != HF_ENOTHELD) /* it failed already */
+            told(cancel);
+    }
+    told(hf_hold_release(hold));
+    while (expected-- > 0) {
+        hf_completion found = next_of(client);
+        assert_int_equal(found.kind, HF_ACQUIRED);
+        if (found.status == HF_OK && found.op != 3) {
+            hf_status release = hf_hold_release_start(found.hold, 4);
+            told(release);
+            expected += release == HF_OK;
+            if (release != HF_OK)
+                told(hf_hold_release(found.hold));
+            hf_hold_close(found.hold);
+            while (release == HF_OK && (found = next_of(client)).kind == HF_ACQUIRED) {
+                assert_int_not_equal(found.status, HF_OK);
+                expected--;
+            }
+            if (release == HF_OK) {
+                expected--;
+                check_completion(&found, HF_RELEASE);
+            }
+        } else if (found.status == HF_OK) {
+            told(hf_hold_release(found.hold));
+            hf_hold_close(found.hold);
+        } else if (found.status != HF_ENOMEM) {
+            assert_status(found.status, found.op == 1   ? HF_OK
+                                        : found.op == 2 ? HF_ECANCELED
+                                                        : HF_EBUSY);
+        }
+    }
+    disarm();
+    assert_soon(number_of("EXISTS %s", "stock") == 0);
+    assert_status(hf_lock_acquire_start(mine, NULL, 0, 1000, NULL, 5), HF_OK);
+    hf_completion found = next_of(client);
+    check_completion(&found, HF_ACQUIRED);
+    assert_status(hf_hold_release(found.hold), HF_OK);
+    hf_hold_close(found.hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(mine);
+    hf_client_close(client);
+    hf_client_close(holder);
+}
+
+static void test_what_is_started_without_memory(void **state) {
+    (void)state;
+    run_all("started", run_started, false);
+}
+
+/* ------------------------------------------------------------------ Holds */
+
+static void run_hold(void) {
+    hf_client *client = open_client(), *other = open_client();
+    hf_lock *lock = lock_of(client, &long_lease), *theirs = lock_of(other, &long_lease);
+    hf_lock_info info = {.size = sizeof info};
+    hf_hold *hold, *adopted = NULL;
+    char owner[512], token[HF_TOKEN_MAX];
+    size_t length = 0;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    arm();
+    told(hf_hold_renew(hold));
+    told(hf_hold_extend(hold, 1000, 0));
+    told(hf_hold_extend(hold, 50000, 1));
+    told(hf_hold_check(hold));
+    told(hf_lock_inspect(lock, &info, owner, sizeof owner, &length));
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    told(hf_hold_hand_over(hold, token, sizeof token, &length));
+    hf_status status = hf_lock_adopt(theirs, token, length, &adopted);
+    told(status);
+    if (status != HF_OK) /* it may be tried again */
+        status = hf_lock_adopt(theirs, token, length, &adopted);
+    if (!atomic_load(&go_on))
+        assert_status(status, HF_OK);
+    told(hf_lock_break(lock, hf_hold_fence(hold), 0));
+    disarm();
+    status = hf_lock_break(lock, hf_hold_fence(hold), 0);
+    assert_true(status == HF_OK || status == HF_ENOTHELD);
+    hf_hold_close(adopted);
+    hf_hold_close(hold);
+    use(client);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+}
+
+static void test_what_a_holder_does_without_memory(void **state) {
+    (void)state;
+    run_all("hold", run_hold, false);
+    run_all("hold", run_hold, true);
+}
+
+/* Somebody else's lock that would stand for ever is given an end. */
+static void run_heal(void) {
+    hf_client *client = open_client();
+    hf_lock *lock = lock_of(client, &long_lease);
+    hf_hold *hold;
+    tell_raw("SET %s theirs", "stock");
+    arm();
+    hf_status status = hf_lock_acquire(lock, 0, &hold);
+    if (status != HF_EBUSY)
+        told(status);
+    disarm();
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_EBUSY);
+    assert_true(number_of("PTTL %s", "stock") > 0);
+    tell_raw("DEL %s", "stock");
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_a_lock_is_healed_without_memory(void **state) {
+    (void)state;
+    run_all("heal", run_heal, false);
+}
+
+static hf_stats stats_of(hf_client *client) {
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    return stats;
+}
+
+/* From the first acquire, which makes the keeper, to a renewal. One
+ * failure is no reason to lose a lock. */
+static void run_keeper(void) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_ON};
+    hf_client *client = open_client();
+    hf_lock *lock = lock_of(client, &options);
+    hf_hold *hold;
+    arm();
+    hf_status status = hf_lock_acquire(lock, 0, &hold);
+    told(status);
+    if (status == HF_OK) {
+        assert_soon(stats_of(client).renewed > 0 || stats_of(client).lost > 0);
+        assert_int_equal(hf_hold_state(hold), HF_HELD);
+        told(hf_hold_release(hold));
+        hf_hold_close(hold);
+    }
+    disarm();
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_renewals_without_memory(void **state) {
+    (void)state;
+    run_all("keeper", run_keeper, false);
+}
+
+/* A holder is told of his loss. */
+static void run_loss(void) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 100, .renew = HF_ON};
+    hf_client *client = open_client();
+    assert_true(hf_client_fd(client) >= 0);
+    hf_lock *lock = lock_of(client, &options);
+    hf_hold *hold;
+    arm();
+    hf_status status = hf_lock_acquire(lock, 0, &hold);
+    told(status);
+    if (status == HF_OK) {
+        tell_raw("DEL %s", "stock");
+        assert_int_equal(next_of(client).kind, HF_LOSS);
+        assert_int_equal(hf_hold_state(hold), HF_LOST);
+        hf_hold_close(hold);
+    }
+    disarm();
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_a_loss_is_told_without_memory(void **state) {
+    (void)state;
+    run_all("loss", run_loss, false);
+}
+
+/* Closed with holds, with one that waits, and with a release under way. */
+static void run_close(void) {
+    hf_client *client = open_client();
+    hf_lock *lock = lock_of(client, &long_lease);
+    hf_hold *holds[3];
+    waiter w;
+    for (size_t i = 0; i < COUNT(holds); i++)
+        assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
+    start_waiter(&w, client, 10000);
+    assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") == 1);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 10000, NULL, 1), HF_OK);
+    assert_soon(number_of("ZCARD %s", "{stock}stock:hf1:q") == 2);
+    assert_true(hf_client_fd(client) >= 0);
+    arm();
+    hf_status release = hf_hold_release_start(holds[0], 2);
+    told(release);
+    hf_client_close(client);
+    disarm();
+    int found = release == HF_OK ? 0 : 1;
+    for (hf_completion one = {.size = sizeof one}; hf_client_next(client, &one) == HF_OK;)
+        found++;
+    assert_int_equal(found, 2);
+    assert_status(end_of(&w), HF_ECANCELED);
+    /* At once, or, if there was no memory to take a waiter back, when its grant ends. */
+    assert_soon(number_of("EXISTS %s", "stock") == 0);
+    for (size_t i = 0; i < COUNT(holds); i++)
+        hf_hold_close(holds[i]);
+    hf_lock_close(lock);
+}
+
+static void test_a_client_is_closed_without_memory(void **state) {
+    (void)state;
+    run_all("close", run_close, false);
+}
+
+/* ------------------------------------------------------------------- Main */
+
+static int prepare(void **state) {
+    signal(SIGSEGV, died);
+    signal(SIGABRT, died);
+    signal(SIGALRM, died);
+    outside = true;
+    TELL("FLUSHALL");
+    int answer = open_folder(state);
+    outside = false;
+    return answer;
+}
+
+static int afresh(void **state) {
+    (void)state;
+    tell_raw("DEL %s", "stock");
+    return 0;
+}
+
+static int clean_up(void **state) {
+    stop_server(&sentinel_pid);
+    stop_server(&tls_pid);
+    return remove_folder(state);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, afresh, report)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_opening_a_client_without_memory),
+        TEST(test_opening_a_client_by_sentinel_without_memory),
+        TEST(test_opening_a_client_by_tls_without_memory),
+        TEST(test_a_try_without_memory),
+        TEST(test_a_wait_and_its_grant_without_memory),
+        TEST(test_a_wait_that_ends_without_memory),
+        TEST(test_what_is_started_without_memory),
+        TEST(test_what_a_holder_does_without_memory),
+        TEST(test_a_lock_is_healed_without_memory),
+        TEST(test_renewals_without_memory),
+        TEST(test_a_loss_is_told_without_memory),
+        TEST(test_a_client_is_closed_without_memory),
+    };
+    CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free);
+    return cmocka_run_group_tests(tests, prepare, clean_up);
+}
