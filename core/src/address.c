@@ -103,6 +103,65 @@ static hf_status parse_login(const char *from, size_t length, hf_address *addres
     return HF_OK;
 }
 
+/* Seconds, with or without a fraction, as milliseconds; -1 if it is anything else. */
+static int64_t milliseconds(const char *from, size_t length) {
+    const char *point = memchr(from, '.', length);
+    size_t whole = point != NULL ? (size_t)(point - from) : length;
+    int seconds = number(from, whole, 315360000), fraction = 0;
+    if (point != NULL) {
+        size_t digits = length - whole - 1;
+        fraction = digits <= 3 ? number(point + 1, digits, 999) : -1;
+        for (; digits < 3; digits++)
+            fraction *= 10;
+    }
+    return seconds < 0 || fraction < 0 ? -1 : seconds * INT64_C(1000) + fraction;
+}
+
+/* The options of the client that a URL may have. *known: it is one. */
+static hf_status parse_option(const char *name, size_t name_length, const char *value,
+                              size_t length, hf_client_options *options, bool *known) {
+    const struct {
+        const char *name;
+        int64_t *ms;
+    } times[] = {
+        {"connect_timeout", &options->connect_timeout_ms},
+        {"command_timeout", &options->command_timeout_ms},
+        {"keepalive", &options->keepalive_ms},
+    };
+    *known = true;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        if (!is(name, name_length, times[i].name))
+            continue;
+        int64_t ms = milliseconds(value, length);
+        if (ms == 0 && times[i].ms == &options->keepalive_ms)
+            ms = HF_NEVER;
+        else if (ms <= 0)
+            return hf_fail(HF_EINVAL, "malformed URL: %s takes seconds, like 2 or 0.5",
+                           times[i].name);
+        *times[i].ms = ms;
+        return HF_OK;
+    }
+    if (is(name, name_length, "max_connections")) {
+        int count = number(value, length, 1000000);
+        if (count < 1)
+            return hf_fail(HF_EINVAL, "malformed URL: max_connections takes a number above 0");
+        options->max_connections = (uint32_t)count;
+        return HF_OK;
+    }
+    *known = is(name, name_length, "client_name");
+    if (!*known)
+        return HF_OK;
+    bool bad = length == 0;
+    char *text = decode(value, length, &bad);
+    if (text == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    bad = bad || strlen(text) >= sizeof options->client_name;
+    if (!bad)
+        strcpy(options->client_name, text);
+    free(text);
+    return bad ? hf_fail(HF_EINVAL, "malformed URL: client_name takes 1 to 63 characters") : HF_OK;
+}
+
 static hf_status parse_query(const char *query, hf_address *address) {
     struct {
         const char *name;
@@ -120,8 +179,13 @@ static hf_status parse_query(const char *query, hf_address *address) {
         size_t length = strcspn(query, "&"), name = strcspn(query, "=&"), i = 0;
         const char *value = query + name + (name < length);
         size_t value_length = length - (size_t)(value - query);
+        bool known = false;
         while (i < sizeof texts / sizeof *texts && !is(query, name, texts[i].name))
             i++;
+        hf_status status =
+            parse_option(query, name, value, value_length, &address->options, &known);
+        if (status != HF_OK)
+            return status;
         if (i < sizeof texts / sizeof *texts) {
             bool bad = value_length == 0 || *texts[i].text != NULL;
             if (!bad && (*texts[i].text = decode(value, value_length, &bad)) == NULL)
@@ -136,10 +200,12 @@ static hf_status parse_query(const char *query, hf_address *address) {
             address->database = number(value, value_length, 1000000);
             if (address->database < 0)
                 return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
-        } else {
+        } else if (!known) {
             /* Not shown: it may be a piece of a password. */
             return hf_fail(HF_EINVAL, "unknown option in the URL: after the ? it takes db, tls_ca, "
-                                      "tls_cert, tls_key, tls_verify, password_file, password_env");
+                                      "tls_cert, tls_key, tls_verify, password_file, password_env, "
+                                      "connect_timeout, command_timeout, keepalive, "
+                                      "max_connections, client_name");
         }
         query += length + (query[length] == '&');
     }
@@ -333,6 +399,42 @@ hf_status hf_address_parse(const char *url, hf_address *address) {
     if (status != HF_OK)
         hf_address_free(address);
     return status;
+}
+
+hf_status hf_address_options(hf_address *address, const hf_client_options *chosen) {
+    hf_client_options *options = &address->options;
+    const char *name = chosen->client_name;
+    if (chosen->connect_timeout_ms < 0 || chosen->command_timeout_ms < 0 ||
+        chosen->connect_timeout_ms > HF_LEASE_MAX || chosen->command_timeout_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a connect or command timeout is negative or over ten years");
+    if (chosen->keepalive_ms < HF_NEVER || chosen->keepalive_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it takes 1 or more, or HF_NEVER",
+                       (long long)chosen->keepalive_ms);
+    if (chosen->reserved != 0)
+        return hf_fail(HF_EINVAL, "hf_client_options.reserved must be 0");
+    if (*name == '\0')
+        name = *options->client_name != '\0' ? options->client_name : "holdfast";
+    for (size_t i = 0; i < sizeof options->client_name && name[i] != '\0'; i++)
+        if (name[i] <= ' ' || name[i] > '~')
+            return hf_fail(HF_EINVAL,
+                           "the client_name %s: it takes printable ASCII characters "
+                           "without spaces",
+                           hf_quote(name, strnlen(name, sizeof options->client_name)));
+    if (memchr(name, '\0', sizeof options->client_name) == NULL)
+        return hf_fail(HF_EINVAL, "the client_name takes at most 63 characters and a NUL");
+    memmove(options->client_name, name, strlen(name) + 1);
+
+#define CHOOSE(option, usual)                                                                      \
+    options->option = chosen->option != 0    ? chosen->option                                      \
+                      : options->option != 0 ? options->option                                     \
+                                             : (usual)
+    CHOOSE(connect_timeout_ms, 2000);
+    CHOOSE(command_timeout_ms, 2000);
+    CHOOSE(keepalive_ms, 15000);
+    CHOOSE(idle_connections, 16);
+    CHOOSE(max_connections, UINT32_MAX);
+#undef CHOOSE
+    return HF_OK;
 }
 
 void hf_secret_free(char *secret) {

@@ -28,12 +28,18 @@ typedef struct hf_address {
     char *ca, *certificate, *key; /* files, or NULL */
     char *name; /* that the certificate must have, if it is not the host; or NULL */
 
+    hf_client_options options; /* those of the URL; hf_address_options() completes them */
+
     char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
 /* HF_EINVAL or HF_EUNSUPPORTED with a message, and nothing to free, if it fails. */
 hf_status hf_address_parse(const char *url, hf_address *address);
 void hf_address_free(hf_address *address);
+
+/* Check the caller's options and put them over the URL's and the defaults: from
+ * then on all of address->options are set. HF_EINVAL with a message. */
+hf_status hf_address_options(hf_address *address, const hf_client_options *chosen);
 
 bool hf_address_has_secret(const hf_address *address);
 

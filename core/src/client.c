@@ -47,13 +47,16 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     hf_status status = hf_options_copy(&chosen, sizeof chosen, options, "hf_client_options");
     if (status != HF_OK)
         return status;
-    if (chosen.connect_timeout_ms < 0 || chosen.command_timeout_ms < 0 ||
-        chosen.connect_timeout_ms > HF_LEASE_MAX || chosen.command_timeout_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "a connect or command timeout is negative or over ten years");
+    status = hf_address_parse(url, &address);
+    if (status != HF_OK)
+        return status;
+    status = hf_address_options(&address, &chosen);
+    hf_client *client = status == HF_OK ? calloc(1, sizeof *client) : NULL;
+    if (client == NULL) {
+        hf_address_free(&address);
+        return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
+    }
     hf_generation_watch();
-    hf_client *client = calloc(1, sizeof *client);
-    if (client == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
     client->references = 1;
     client->generation = hf_generation();
     hf_keeper_init(&client->keeper);
@@ -64,9 +67,9 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     if (status == HF_OK)
         status = name_client(client);
     if (status == HF_OK)
-        status = hf_address_parse(url, &address);
-    if (status == HF_OK)
-        status = hf_transport_open(&address, &chosen, &client->transport);
+        status = hf_transport_open(&address, &client->transport);
+    else
+        hf_address_free(&address);
     if (status != HF_OK) {
         hf_client_drop(client);
         return status;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/sds.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -189,9 +191,14 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
     connection->received = 0;
     connection->deadline = deadline;
     set_timeout(connection, hf_now());
-    if (redisGetReply(connection->redis, &reply) == REDIS_OK && reply != NULL) {
-        *reply_out = reply;
-        return HF_OK;
+    while (redisGetReply(connection->redis, &reply) == REDIS_OK && reply != NULL) {
+        if (connection->unheeded == 0) {
+            *reply_out = reply;
+            return HF_OK;
+        }
+        connection->unheeded--;
+        connection->received = 0;
+        freeReplyObject(reply);
     }
     *reply_out = NULL;
     return trouble(connection->redis->err, connection->redis->errstr);
@@ -244,20 +251,34 @@ static hf_status too_old(const hf_address *address, const char *version) {
                    length < 20 ? length : 20, version);
 }
 
-static hf_status check_version(const hf_address *address, const char *version) {
+/* Say which library this is, with whatever is sent next. A user who may not is refused
+ * that, and no more. */
+static bool introduce(hf_connection *connection) {
+    redisContext *redis = connection->redis;
+    connection->unheeded += 2;
+    return redisAppendCommand(redis, "CLIENT SETINFO LIB-NAME holdfast") == REDIS_OK &&
+           redisAppendCommand(redis, "CLIENT SETINFO LIB-VER %s", hf_version()) == REDIS_OK;
+}
+
+static hf_status check_version(hf_connection *connection, const hf_address *address,
+                               const char *version) {
     int major, minor;
     if (sscanf(version, "%d.%d", &major, &minor) != 2)
         return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
     if (major < 6 || (major == 6 && minor < 2))
         return too_old(address, version);
+    if ((major > 7 || (major == 7 && minor >= 2)) && !introduce(connection))
+        return hf_fail(HF_ENOMEM, "no memory");
     return HF_OK;
 }
 
-/* HELLO tells the version to any user; before Redis 6 there is only INFO. */
+/* HELLO tells the version to any user, and names the connection; before Redis 6
+ * there is only INFO. */
 static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
     redisReply *reply;
     hf_status status =
-        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"HELLO", "2"});
+        hf_connection_ask(connection, deadline, &reply, 4,
+                          (const char *[]){"HELLO", "2", "SETNAME", address->options.client_name});
     if (status != HF_OK)
         return status;
     if (reply->type == REDIS_REPLY_ARRAY) {
@@ -266,7 +287,7 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
             const redisReply *name = reply->element[i], *value = reply->element[i + 1];
             if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
                 strcmp(name->str, "version") == 0)
-                status = check_version(address, value->str);
+                status = check_version(connection, address, value->str);
         }
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0) {
         status = HF_OK; /* it has ACLs, so it is new enough to try */
@@ -278,8 +299,9 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
             return status;
         const char *version =
             reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
-        status = version != NULL ? check_version(address, version + strlen("redis_version:"))
-                                 : too_old(address, "older than 6.0");
+        status = version != NULL
+                     ? check_version(connection, address, version + strlen("redis_version:"))
+                     : too_old(address, "older than 6.0");
     } else {
         status = refused(address, "HELLO", reply);
     }
@@ -346,6 +368,16 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return status;
 }
 
+/* Have the system ask after so much silence, and give up after as much again. */
+static void keep_alive(int fd, int64_t ms) {
+    int seconds = ms > INT16_MAX * 1000 ? INT16_MAX : (int)((ms + 999) / 1000);
+    int pause = seconds > 3 ? seconds / 3 : 1, tries = 3, on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+}
+
 /* Connect, or begin to. */
 static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms, bool driven,
                        hf_connection **connection_out) {
@@ -390,8 +422,8 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
     fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     enlist(connection);
-    if (address->path == NULL)
-        redisEnableKeepAliveWithInterval(redis, 15);
+    if (address->path == NULL && address->options.keepalive_ms != HF_NEVER)
+        keep_alive(redis->fd, address->options.keepalive_ms);
     if (tls != NULL) {
         hf_status status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
         if (status != HF_OK) {
@@ -452,7 +484,10 @@ hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
             ok && redisAppendCommand(connection->redis, "SELECT %d", address->database) == REDIS_OK;
         connection->greetings++;
     }
-    if (!ok) {
+    connection->unheeded = 1;
+    ok = ok && redisAppendCommand(connection->redis, "HELLO 2 SETNAME %s",
+                                  address->options.client_name) == REDIS_OK;
+    if (!ok || !introduce(connection)) {
         hf_connection_close(connection);
         return hf_fail(HF_ENOMEM, "no memory");
     }
@@ -502,13 +537,17 @@ hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) 
             return trouble(connection->redis->reader->err, connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
-        if (reply == NULL || connection->greetings == 0) {
+        if (reply == NULL || connection->greetings + connection->unheeded == 0) {
             *reply_out = reply;
             return HF_OK;
         }
-        connection->greetings--;
+        bool needed = connection->greetings > 0;
+        if (needed)
+            connection->greetings--;
+        else
+            connection->unheeded--;
         hf_status status = HF_OK;
-        if (((redisReply *)reply)->type != REDIS_REPLY_STATUS)
+        if (needed && ((redisReply *)reply)->type != REDIS_REPLY_STATUS)
             status = hf_fail(HF_EAUTH, "%s refused the log-in or the database", connection->shown);
         freeReplyObject(reply);
         if (status != HF_OK)

@@ -20,6 +20,7 @@ typedef struct hf_connection {
     bool driven;        /* non-blocking: driven by hand over poll(2) */
     bool connected;     /* driven: known to be */
     int greetings;      /* driven: answers to the log-in still to come */
+    int unheeded;       /* after them, answers that nobody waits for */
     char shown[128];    /* the address, for messages */
 } hf_connection;
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)
@@ -23,19 +24,52 @@ struct hf_transport {
     size_t sentinel;     /* the one that answered last */
     hf_connection *idle; /* the last one used first */
     unsigned idle_count, idle_max;
+    unsigned open_count, open_max; /* idle and in use */
+    pthread_cond_t freed;          /* an idle one, or room for a new one */
     bool shut;
     bool hurried;
 };
 
-static hf_connection *take_idle(hf_transport *transport) {
+/* An idle connection, or NULL with room for a new one, which counts as open from
+ * now on. False: all are in use until the deadline. */
+static bool take_idle(hf_transport *transport, int64_t deadline, hf_connection **connection_out) {
     pthread_mutex_lock(&transport->mutex);
+    while (transport->idle == NULL && transport->open_count >= transport->open_max) {
+        int64_t ms = hf_until(deadline, hf_now());
+        if (ms == 0)
+            break;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        ms = until.tv_nsec / HF_MS + (ms < 3600000 ? ms : 3600000);
+        until.tv_sec += ms / 1000;
+        until.tv_nsec = ms % 1000 * HF_MS;
+        pthread_cond_timedwait(&transport->freed, &transport->mutex, &until);
+    }
     hf_connection *connection = transport->idle;
+    bool room = connection != NULL || transport->open_count < transport->open_max;
     if (connection != NULL) {
         transport->idle = connection->next;
         transport->idle_count--;
+    } else if (room) {
+        transport->open_count++;
     }
     pthread_mutex_unlock(&transport->mutex);
-    return connection;
+    *connection_out = connection;
+    return room;
+}
+
+/* So many that counted as open are not, or never came to be. */
+static void count_closed(hf_transport *transport, unsigned count) {
+    pthread_mutex_lock(&transport->mutex);
+    transport->open_count -= count;
+    if (transport->open_max != UINT32_MAX)
+        pthread_cond_broadcast(&transport->freed);
+    pthread_mutex_unlock(&transport->mutex);
+}
+
+static void discard(hf_transport *transport, hf_connection *connection) {
+    hf_connection_close(connection);
+    count_closed(transport, 1);
 }
 
 static void give_back(hf_transport *transport, hf_connection *connection) {
@@ -46,18 +80,23 @@ static void give_back(hf_transport *transport, hf_connection *connection) {
         transport->idle = connection;
         transport->idle_count++;
         connection = NULL;
+        if (transport->open_max != UINT32_MAX)
+            pthread_cond_signal(&transport->freed);
     }
     pthread_mutex_unlock(&transport->mutex);
-    hf_connection_close(connection);
+    if (connection != NULL)
+        discard(transport, connection);
 }
 
 static void drop_idle(hf_transport *transport, bool shut) {
     pthread_mutex_lock(&transport->mutex);
     hf_connection *connection = transport->idle;
+    unsigned count = transport->idle_count;
     transport->idle = NULL;
     transport->idle_count = 0;
     transport->shut = transport->shut || shut;
     pthread_mutex_unlock(&transport->mutex);
+    count_closed(transport, count);
     while (connection != NULL) {
         hf_connection *next = connection->next;
         hf_connection_close(connection);
@@ -191,16 +230,24 @@ static hf_status find(hf_transport *transport, int64_t deadline, hf_connection *
 
 static hf_status get_connection(hf_transport *transport, int64_t deadline,
                                 hf_connection **connection_out) {
-    int64_t now = hf_now();
     hf_connection *connection;
-    while ((connection = take_idle(transport)) != NULL) {
-        if (now - connection->idle_since < STALE_AFTER || !hf_connection_stale(connection)) {
+    for (;;) {
+        if (!take_idle(transport, deadline, &connection))
+            return hf_fail(HF_ECONNECT,
+                           "all %u connections that max_connections allows were in use",
+                           transport->open_max);
+        if (connection == NULL)
+            break;
+        if (hf_now() - connection->idle_since < STALE_AFTER || !hf_connection_stale(connection)) {
             *connection_out = connection;
             return HF_OK;
         }
-        hf_connection_close(connection);
+        discard(transport, connection);
     }
-    return find(transport, deadline, connection_out);
+    hf_status status = find(transport, deadline, connection_out);
+    if (status != HF_OK)
+        count_closed(transport, 1);
+    return status;
 }
 
 bool hf_transport_target(hf_transport *transport, hf_address *address) {
@@ -227,6 +274,7 @@ static void drop(hf_transport *transport) {
         return;
     drop_idle(transport, true);
     forget_target(transport, NULL);
+    pthread_cond_destroy(&transport->freed);
     pthread_mutex_destroy(&transport->mutex);
     hf_tls_free(transport->tls);
     hf_address_free(&transport->address);
@@ -236,8 +284,16 @@ static void drop(hf_transport *transport) {
 static void *look(void *argument) {
     hf_transport *transport = argument;
     hf_connection *connection;
-    if (find(transport, HF_NO_DEADLINE, &connection) == HF_OK)
-        give_back(transport, connection);
+    if (find(transport, HF_NO_DEADLINE, &connection) == HF_OK) {
+        pthread_mutex_lock(&transport->mutex);
+        bool room = transport->open_count < transport->open_max;
+        transport->open_count += room;
+        pthread_mutex_unlock(&transport->mutex);
+        if (room)
+            give_back(transport, connection);
+        else
+            hf_connection_close(connection);
+    }
     pthread_mutex_lock(&transport->mutex);
     transport->looking = false;
     pthread_mutex_unlock(&transport->mutex);
@@ -275,8 +331,7 @@ void hf_transport_look(hf_transport *transport) {
     }
 }
 
-hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
-                            hf_transport **transport_out) {
+hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_transport *transport = calloc(1, sizeof *transport);
     hf_connection *connection;
     *transport_out = NULL;
@@ -286,10 +341,16 @@ hf_status hf_transport_open(hf_address *address, const hf_client_options *option
     }
     transport->references = 1;
     transport->address = *address;
-    transport->connect_ms = options->connect_timeout_ms > 0 ? options->connect_timeout_ms : 2000;
-    transport->command_ms = options->command_timeout_ms > 0 ? options->command_timeout_ms : 2000;
-    transport->idle_max = options->idle_connections > 0 ? options->idle_connections : 16;
+    transport->connect_ms = address->options.connect_timeout_ms;
+    transport->command_ms = address->options.command_timeout_ms;
+    transport->idle_max = address->options.idle_connections;
+    transport->open_max = address->options.max_connections;
     pthread_mutex_init(&transport->mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&transport->freed, &attributes);
+    pthread_condattr_destroy(&attributes);
     hf_status status = HF_OK;
     if (address->tls)
         status = hf_tls_new(address, &transport->tls);
@@ -348,7 +409,7 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
     *after = HF_AFTER_FAIL;
     for (int whole = 0; whole < 2; whole++) {
         if (!append(connection, request, whole)) {
-            hf_connection_close(connection);
+            discard(transport, connection);
             return hf_fail(HF_ENOMEM, "no memory");
         }
         answer->sent_at = hf_now();
@@ -356,7 +417,7 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
         int64_t by = hf_after(answer->sent_at, transport->command_ms);
         status = hf_connection_exchange(connection, by < deadline ? by : deadline, &answer->reply);
         if (status != HF_OK) {
-            hf_connection_close(connection);
+            discard(transport, connection);
             *after = HF_AFTER_RECONNECT;
             return status;
         }
@@ -447,7 +508,7 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
         if (ok) {
             give_back(transport, connection);
         } else {
-            hf_connection_close(connection);
+            discard(transport, connection);
             drop_idle(transport, false);
         }
     }

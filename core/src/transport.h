@@ -17,9 +17,8 @@ typedef struct hf_answer {
     bool doubtful;     /* some copy of the request was sent and has no answer */
 } hf_answer;
 
-/* Takes the address over, also if it fails. Connects once. */
-hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
-                            hf_transport **transport_out);
+/* Takes the address over, also if it fails; its options are complete. Connects once. */
+hf_status hf_transport_open(hf_address *address, hf_transport **transport_out);
 /* No call tries again from now on. */
 void hf_transport_hurry(hf_transport *transport);
 /* Close idle connections now, and the others when they come back. */

@@ -36,7 +36,15 @@ class Client:
     child opens a client of its own on its next use; what the parent holds stays the parent's.
     """
 
-    def __init__(self, url: str, connect_timeout: float, command_timeout: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        connect_timeout: float | None,
+        command_timeout: float | None,
+        keepalive: float | None,
+        max_connections: int | None,
+        client_name: str | None,
+    ) -> None:
         """Only connect() makes clients."""
         # What belongs to which process. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
@@ -46,8 +54,23 @@ class Client:
         if "\0" in url:
             raise ValueError("a URL has no NUL")
         options = _native.hf_client_options()
-        options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
-        options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
+        if connect_timeout is not None:
+            options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
+        if command_timeout is not None:
+            options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
+        if keepalive is not None:
+            options.keepalive_ms = duration("keepalive", keepalive, least=0) or _holdfast.HF_NEVER
+        if max_connections is not None:
+            if not 1 <= max_connections < 2**32:
+                raise ValueError(f"max_connections must be 1 or more, not {max_connections!r}")
+            options.max_connections = max_connections
+        if client_name is not None:
+            if not 1 <= len(client_name) <= 63 or not all("!" <= c <= "~" for c in client_name):
+                raise ValueError(
+                    "client_name must be 1 to 63 printable ASCII characters without spaces,"
+                    f" not {client_name!r}"
+                )
+            options.client_name = client_name
         self._url = url
         self._options = options
         self._handles[os.getpid()] = self._open()
@@ -198,7 +221,15 @@ class Client:
         return f"<{'open' if self._handles else 'closed'} holdfast.Client object at {id(self):#x}>"
 
 
-def connect(url: str, *, connect_timeout: float = 2.0, command_timeout: float = 2.0) -> Client:
+def connect(
+    url: str,
+    *,
+    connect_timeout: float | None = None,
+    command_timeout: float | None = None,
+    keepalive: float | None = None,
+    max_connections: int | None = None,
+    client_name: str | None = None,
+) -> Client:
     """Open a client: connect, log in, and see that the server is Redis 6.2 or newer.
 
     url              `redis://[[user]:password@]host[:port][/database]`,
@@ -206,10 +237,18 @@ def connect(url: str, *, connect_timeout: float = 2.0, command_timeout: float = 
                      `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`;
                      `rediss` for `redis` is over TLS. docs/connecting.md has the options.
                      Percent-encode what is special in a URL.
-    connect_timeout  Seconds to reach the server and log in.
-    command_timeout  Seconds for the answer to one command.
+    connect_timeout  Seconds to reach the server and log in; default 2.
+    command_timeout  Seconds for the answer to one command; default 2.
+    keepalive        Seconds of silence after which the system asks whether the other end still
+                     lives (TCP keep-alive); default 15; 0: never.
+    max_connections  How many connections calls may use at once; a call for which none is free
+                     waits for one, within its own time. Default: no limit.
+    client_name      How the server lists the connections (CLIENT LIST): 1 to 63 printable ASCII
+                     characters without spaces; default "holdfast".
 
-    Raises ValueError for a wrong URL or timeout, UnsupportedError, ConnectError,
+    All but the URL may stand in the URL too; what is given here counts, not the URL's.
+
+    Raises ValueError for a wrong URL or option, UnsupportedError, ConnectError,
     AuthenticationError, ServerError, ProtocolError.
     """
-    return Client(url, connect_timeout, command_timeout)
+    return Client(url, connect_timeout, command_timeout, keepalive, max_connections, client_name)

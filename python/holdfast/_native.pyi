@@ -6,6 +6,9 @@ class hf_client_options:  # noqa: N801
     idle_connections: int
     connect_timeout_ms: int
     command_timeout_ms: int
+    keepalive_ms: int
+    max_connections: int
+    client_name: str
 
 class hf_lock_options:  # noqa: N801
     this: object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import pickle
@@ -254,6 +255,41 @@ def test_an_error_of_the_server_is_passed_on() -> None:
         pytest.raises(holdfast.ServerError, match=r"out of l\\xffck"),
     ):
         client.lock("x").acquire()
+
+
+# --------------------------------------------------------------------- Options
+
+
+def named(raw: redis.Redis, name: str) -> int:
+    return sum(each["name"] == name for each in raw.client_list())
+
+
+def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: str) -> None:
+    options: dict[str, Any] = {"keepalive": 5, "max_connections": 1, "client_name": "till-7"}
+    with holdfast.connect(server.tcp, command_timeout=1, **options) as client:
+        assert named(raw, "till-7") == 1
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=5), range(8))
+            assert all(taken)
+        assert 1 <= named(raw, "till-7") <= 3  # with the two of the keeper
+    with holdfast.connect(f"{server.tcp}?client_name=till-8&keepalive=0"):
+        assert named(raw, "till-8") == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"client_name": ""},
+        {"client_name": "two words"},
+        {"client_name": "x" * 64},
+        {"client_name": "caf\xe9"},
+        {"max_connections": 0},
+        {"keepalive": -1},
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(wrong: dict[str, Any], server: Server) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        holdfast.connect(server.tcp, **wrong)
 
 
 # ------------------------------------------------------------------ Exceptions

@@ -40,6 +40,12 @@ static void test_a_bad_url_says_what_is_wrong_with_it(void **state) {
         {"redis://:" PASSWORD "@h/first", HF_EINVAL, "database"},
         {"unix://:" PASSWORD "@relative", HF_EINVAL, "three /"},
         {"http://:" PASSWORD "@h", HF_EINVAL, "unknown scheme 'http'"},
+        {"redis://h?connect_timeout=soon", HF_EINVAL, "connect_timeout takes seconds"},
+        {"redis://h?command_timeout=0", HF_EINVAL, "command_timeout takes seconds"},
+        {"redis://h?keepalive=1.2345", HF_EINVAL, "keepalive takes seconds"},
+        {"redis://h?max_connections=0", HF_EINVAL, "max_connections takes a number"},
+        {"redis://h?client_name=", HF_EINVAL, "client_name takes 1 to 63 characters"},
+        {"redis://h?client_name=a%20b", HF_EINVAL, "client_name 'a b'"},
         {"redis+cluster://h", HF_EUNSUPPORTED, "redis+cluster:// is not supported yet"},
     };
     (void)state;
@@ -56,6 +62,17 @@ static void test_a_bad_client_option_is_refused(void **state) {
     assert_message("timeout");
     options = (hf_client_options){.size = sizeof options, .command_timeout_ms = INT64_MAX};
     assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
+    options = (hf_client_options){.size = sizeof options, .keepalive_ms = -2};
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
+    assert_message("a keepalive of -2 ms");
+    options = (hf_client_options){.size = sizeof options, .client_name = "two words"};
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
+    assert_message("client_name 'two words'");
+    options = (hf_client_options){.size = sizeof options, .client_name = "caf\xc3\xa9"};
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
+    memset(options.client_name, 'x', sizeof options.client_name); /* no NUL */
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
+    assert_message("at most 63");
     options = (hf_client_options){.connect_timeout_ms = 100};
     assert_status(hf_client_open(unix_url(), &options, &client), HF_EINVAL);
     assert_message("hf_client_options.size is 0");
@@ -276,7 +293,7 @@ static void talk_well_at_first(int fd) {
             return;
         }
         hear(fd);
-        tell(fd, "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.4\r\n");
+        tell(fd, "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n");
     }
 }
 

@@ -57,6 +57,32 @@ static void test_good_urls_mean_what_they_say(void **state) {
     }
 }
 
+static void test_options_are_the_callers_then_the_urls_then_the_defaults(void **state) {
+    hf_client_options chosen = {.size = sizeof chosen, .connect_timeout_ms = 7};
+    hf_address address;
+    (void)state;
+    assert_status(hf_address_parse("redis://h?connect_timeout=3&command_timeout=0.25&keepalive=2.5&"
+                                   "max_connections=4&client_name=till%2D7",
+                                   &address),
+                  HF_OK);
+    assert_status(hf_address_options(&address, &chosen), HF_OK);
+    assert_int_equal(address.options.connect_timeout_ms, 7);
+    assert_int_equal(address.options.command_timeout_ms, 250);
+    assert_int_equal(address.options.keepalive_ms, 2500);
+    assert_int_equal(address.options.max_connections, 4);
+    assert_int_equal(address.options.idle_connections, 16);
+    assert_string_equal(address.options.client_name, "till-7");
+    hf_address_free(&address);
+
+    assert_status(hf_address_parse("redis://h?keepalive=0", &address), HF_OK);
+    chosen = (hf_client_options){.size = sizeof chosen, .client_name = "stock"};
+    assert_status(hf_address_options(&address, &chosen), HF_OK);
+    assert_int_equal(address.options.connect_timeout_ms, 2000);
+    assert_int_equal(address.options.keepalive_ms, HF_NEVER);
+    assert_string_equal(address.options.client_name, "stock");
+    hf_address_free(&address);
+}
+
 static void refuse(const char *url, hf_status status) {
     hf_address address;
     print_message("%s\n", url);
@@ -255,6 +281,7 @@ static void test_no_good_url_shows_its_password(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_urls_mean_what_they_say),
+        cmocka_unit_test(test_options_are_the_callers_then_the_urls_then_the_defaults),
         cmocka_unit_test(test_malformed_urls_are_refused_with_the_reason),
         cmocka_unit_test(test_unknown_and_later_schemes_are_named),
         cmocka_unit_test(test_no_careless_url_shows_its_password),

@@ -148,6 +148,24 @@ typedef struct hf_client_options {
     int64_t connect_timeout_ms;
     /** For the answer to one command, milliseconds; default 2000. */
     int64_t command_timeout_ms;
+    /**
+     * TCP keep-alive: the quiet time after which the system asks whether the
+     * other end still lives, milliseconds, rounded up to seconds; default 15000;
+     * HF_NEVER: not at all. One that does not answer is given up after as long again.
+     */
+    int64_t keepalive_ms;
+    /**
+     * How many connections calls may use at once; default: as many as there are
+     * calls. With all in use a call waits for one, within its own time. The
+     * keeper's few are not counted.
+     */
+    uint32_t max_connections;
+    uint32_t reserved;
+    /**
+     * How the server lists the client's connections (CLIENT LIST): 1 to 63
+     * printable ASCII characters without spaces, and a NUL; default "holdfast".
+     */
+    char client_name[64];
 } hf_client_options;
 
 /**
@@ -163,8 +181,11 @@ typedef struct hf_client_options {
  *                 `db`; `password_file` or `password_env`, where the password is
  *                 read anew for each connection; for TLS `tls_ca` (a file or
  *                 folder; default: the system's), `tls_cert` and `tls_key` of the
- *                 client, `tls_verify=off`.
- * @param options  NULL for the defaults.
+ *                 client, `tls_verify=off`. And those of hf_client_options:
+ *                 `connect_timeout`, `command_timeout` and `keepalive` in seconds
+ *                 (`0.5`; a keepalive of `0` is none), `max_connections`,
+ *                 `client_name`.
+ * @param options  NULL for the defaults. What is set here counts, not the URL's.
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
  * @retval HF_EINVAL        The URL or an option is wrong.

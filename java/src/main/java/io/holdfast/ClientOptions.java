@@ -3,31 +3,43 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * How a client talks to its server. Immutable: every method answers new options.
+ * How a client talks to its server. Immutable: every method answers new options. What is not set
+ * here is the URL's, or else the library's choice.
  *
  * <pre>{@code
  * Holdfast.connect(url, ClientOptions.defaults().connectTimeout(Duration.ofMillis(500)))
  * }</pre>
  */
 public final class ClientOptions {
-    private static final ClientOptions DEFAULTS = new ClientOptions(0, 0, 0);
+    private static final ClientOptions DEFAULTS = new ClientOptions();
 
-    /** As in hf_client_options: 0 is the library's choice, here and below. */
-    final int idleConnections;
-    final long connectTimeoutMillis;
-    final long commandTimeoutMillis;
+    /** As in hf_client_options: 0 and empty are the URL's or the library's choice. */
+    int idleConnections;
 
-    private ClientOptions(
-            int idleConnections, long connectTimeoutMillis, long commandTimeoutMillis) {
-        this.idleConnections = idleConnections;
-        this.connectTimeoutMillis = connectTimeoutMillis;
-        this.commandTimeoutMillis = commandTimeoutMillis;
+    int maxConnections;
+    long connectTimeoutMillis;
+    long commandTimeoutMillis;
+    long keepAliveMillis;
+    String clientName = "";
+
+    private ClientOptions() {}
+
+    private ClientOptions copy() {
+        ClientOptions copy = new ClientOptions();
+        copy.idleConnections = idleConnections;
+        copy.maxConnections = maxConnections;
+        copy.connectTimeoutMillis = connectTimeoutMillis;
+        copy.commandTimeoutMillis = commandTimeoutMillis;
+        copy.keepAliveMillis = keepAliveMillis;
+        copy.clientName = clientName;
+        return copy;
     }
 
     /**
      * The defaults.
      *
-     * @return two seconds to connect, two seconds for each answer, 16 idle connections
+     * @return two seconds to connect, two seconds for each answer, 16 idle connections and no limit
+     *     to those in use, a keep-alive of 15 seconds, the name "holdfast"
      */
     public static ClientOptions defaults() {
         return DEFAULTS;
@@ -41,8 +53,9 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions connectTimeout(Duration timeout) {
-        return new ClientOptions(
-                idleConnections, Millis.positive(timeout, "connect timeout"), commandTimeoutMillis);
+        ClientOptions options = copy();
+        options.connectTimeoutMillis = Millis.positive(timeout, "connect timeout");
+        return options;
     }
 
     /**
@@ -53,21 +66,74 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions commandTimeout(Duration timeout) {
-        return new ClientOptions(
-                idleConnections, connectTimeoutMillis, Millis.positive(timeout, "command timeout"));
+        ClientOptions options = copy();
+        options.commandTimeoutMillis = Millis.positive(timeout, "command timeout");
+        return options;
     }
 
     /**
-     * How many idle connections the client keeps. It opens more when more threads need one.
+     * After how much silence the system asks whether the other end still lives (TCP keep-alive).
+     *
+     * @param silence positive, rounded up to seconds; or zero: never
+     * @return new options
+     * @throws IllegalArgumentException if it is negative
+     */
+    public ClientOptions keepAlive(Duration silence) {
+        ClientOptions options = copy();
+        options.keepAliveMillis =
+                silence.isZero() ? Core.HF_NEVER : Millis.positive(silence, "keep-alive");
+        return options;
+    }
+
+    /**
+     * How many idle connections the client keeps.
      *
      * @param count 1 or more
      * @return new options
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions idleConnections(int count) {
+        ClientOptions options = copy();
+        options.idleConnections = positive(count, "idle connections");
+        return options;
+    }
+
+    /**
+     * How many connections calls may use at once. A call for which none is free waits for one,
+     * within its own time.
+     *
+     * @param count 1 or more; by default there is no limit
+     * @return new options
+     * @throws IllegalArgumentException if it is not positive
+     */
+    public ClientOptions maxConnections(int count) {
+        ClientOptions options = copy();
+        options.maxConnections = positive(count, "connections");
+        return options;
+    }
+
+    private static int positive(int count, String what) {
         if (count < 1) {
-            throw new IllegalArgumentException("the idle connections must be at least 1: " + count);
+            throw new IllegalArgumentException("the " + what + " must be at least 1: " + count);
         }
-        return new ClientOptions(count, connectTimeoutMillis, commandTimeoutMillis);
+        return count;
+    }
+
+    /**
+     * How the server lists the client's connections ({@code CLIENT LIST}).
+     *
+     * @param name 1 to 63 printable ASCII characters without spaces
+     * @return new options
+     * @throws IllegalArgumentException if it is not
+     */
+    public ClientOptions clientName(String name) {
+        if (name.isEmpty() || name.length() > 63 || !name.chars().allMatch(c -> c > 32 && c < 127)) {
+            throw new IllegalArgumentException(
+                    "the client name takes 1 to 63 printable ASCII characters without spaces: "
+                            + name);
+        }
+        ClientOptions options = copy();
+        options.clientName = name;
+        return options;
     }
 }

@@ -20,7 +20,9 @@ public final class Holdfast {
      *     checked. After a {@code ?} there may be options: {@code db}; {@code password_file} or
      *     {@code password_env}, where the password is read anew for each connection; for TLS {@code
      *     tls_ca} (a file or folder; by default the system's), {@code tls_cert} and {@code tls_key}
-     *     of the client, {@code tls_verify=off}
+     *     of the client, {@code tls_verify=off}; and the {@link ClientOptions} {@code
+     *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code max_connections},
+     *     {@code client_name}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old

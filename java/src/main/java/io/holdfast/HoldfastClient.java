@@ -43,6 +43,9 @@ public final class HoldfastClient implements AutoCloseable {
             core.setIdle_connections(options.idleConnections);
             core.setConnect_timeout_ms(options.connectTimeoutMillis);
             core.setCommand_timeout_ms(options.commandTimeoutMillis);
+            core.setKeepalive_ms(options.keepAliveMillis);
+            core.setMax_connections(options.maxConnections);
+            core.setClient_name(options.clientName);
             return Core.hf_client_open(Bytes.of(url), core);
         }
     }

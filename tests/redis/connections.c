@@ -1,0 +1,278 @@
+/* The connections of a client: what they are called, how many there are, and how long
+ * a call waits for one. */
+#include "../server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+static int afresh(void **state) {
+    (void)state;
+    start_afresh();
+    return 0;
+}
+
+static hf_client *opened(const char *url, const hf_client_options *options) {
+    hf_client *client;
+    assert_status(hf_client_open(url, options, &client), HF_OK);
+    return client;
+}
+
+static hf_lock *stock(hf_client *client) {
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
+    return lock;
+}
+
+/* So many of the server's clients are listed with this. */
+static int listed(const char *part) {
+    const char *at = STRING("CLIENT LIST");
+    int count = 0;
+    while ((at = strstr(at, part)) != NULL) {
+        count++;
+        at += strlen(part);
+    }
+    return count;
+}
+
+/* ---------------------------------------------------------------- Names */
+
+static bool server_knows_setinfo(void) {
+    int major = 0, minor = 0;
+    sscanf(strstr(STRING("INFO server"), "redis_version:"), "redis_version:%d.%d", &major, &minor);
+    return major > 7 || (major == 7 && minor >= 2);
+}
+
+static void *wait_for_it(void *lock) {
+    hf_hold *hold = NULL;
+    if (hf_lock_acquire(lock, 10000, &hold) == HF_OK)
+        hf_hold_release(hold);
+    hf_hold_close(hold);
+    return NULL;
+}
+
+static void test_all_connections_have_the_clients_name(void **state) {
+    (void)state;
+    hf_client *other = open_client(), *client = opened(tcp_url(), NULL);
+    hf_hold *theirs;
+    pthread_t thread;
+    hf_lock *taken = stock(other), *wanted = stock(client);
+    assert_int_equal(listed(" name=holdfast "), 2);
+    assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, wanted), 0);
+    assert_soon(NUMBER("ZCARD {stock}stock:hf1:q") == 1);
+    /* The pool's, the keeper's for commands, the subscription. */
+    assert_soon(listed(" name=holdfast ") >= 2 + 2);
+    assert_int_equal(NUMBER("PUBSUB NUMPAT"), 0);
+    if (server_knows_setinfo()) {
+        assert_true(listed(" lib-name=holdfast ") >= 3);
+        assert_true(listed(text(" lib-ver=%s", hf_version())) >= 3);
+    }
+    assert_status(hf_hold_release(theirs), HF_OK);
+    pthread_join(thread, NULL);
+    hf_hold_close(theirs);
+    hf_lock_close(taken);
+    hf_lock_close(wanted);
+    hf_client_close(client);
+    hf_client_close(other);
+}
+
+static void test_a_client_may_be_given_a_name(void **state) {
+    (void)state;
+    hf_client_options options = {.size = sizeof options, .client_name = "till-7"};
+    hf_client *client = opened(tcp_url(), &options);
+    assert_int_equal(listed(" name=till-7 "), 1);
+    hf_client_close(client);
+    client = opened(text("%s?client_name=%%5Btill%%5D", unix_url()), NULL);
+    assert_int_equal(listed(" name=[till] "), 1);
+    hf_client_close(client);
+}
+
+static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **state) {
+    (void)state;
+    TELL("ACL SETUSER ann reset on nopass ~* &* +@all -client");
+    hf_client *client = opened(text("unix://ann:any@%s", unix_url() + strlen("unix://")), NULL);
+    hf_lock *lock = stock(client);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 1000, &hold), HF_OK);
+    assert_status(hf_hold_release(hold), HF_OK);
+    assert_int_equal(listed(" name=holdfast "), 1); /* HELLO is allowed to everybody */
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
+/* ----------------------------------------------------------- Keep-alive */
+
+/* The keep-alive, in seconds, of all of this program's connections to the server; 0: none. */
+static int keep_alive(int *count) {
+    int found = -1, port = atoi(strrchr(tcp_url(), ':') + 1);
+    *count = 0;
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in peer;
+        socklen_t size = sizeof peer, length = sizeof(int);
+        int on = 0, seconds = 0;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0 || peer.sin_family != AF_INET ||
+            ntohs(peer.sin_port) != port)
+            continue;
+        assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &length), 0);
+        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, &length), 0);
+        seconds = on ? seconds : 0;
+        if (++*count > 1 && found != seconds)
+            return -1; /* one is just being made */
+        found = seconds;
+    }
+    return found;
+}
+
+static void test_the_keep_alive_is_as_asked_for_on_all_connections(void **state) {
+    static const struct {
+        int64_t ms;
+        const char *query;
+        int seconds;
+    } cases[] = {{0, "", 15}, {1500, "", 2}, {0, "?keepalive=7", 7}, {HF_NEVER, "", 0}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        hf_client_options options = {.size = sizeof options, .keepalive_ms = cases[i].ms};
+        hf_client *client = opened(text("%s%s", tcp_url(), cases[i].query), &options);
+        hf_lock *lock = stock(client);
+        int count;
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
+        assert_soon(keep_alive(&count) == cases[i].seconds && count == 3);
+        hf_lock_close(lock);
+        hf_client_close(client);
+    }
+}
+
+/* ----------------------------------------------------------------- Limit */
+
+static atomic_int most, done;
+
+static void *take_turns(void *lock) {
+    for (int i = 0; i < 50; i++) {
+        hf_hold *hold;
+        hf_status status = hf_lock_acquire(lock, 10000, &hold);
+        if (status == HF_OK)
+            status = hf_hold_release(hold);
+        hf_hold_close(hold);
+        if (status != HF_OK)
+            return NULL;
+    }
+    done++;
+    return NULL;
+}
+
+static void test_calls_share_the_connections_there_may_be(void **state) {
+    (void)state;
+    for (unsigned limit = 1; limit <= 2; limit++) {
+        hf_client_options options = {
+            .size = sizeof options, .max_connections = limit, .client_name = "few"};
+        hf_client *client = opened(tcp_url(), &options);
+        pthread_t threads[8];
+        hf_lock *locks[8];
+        most = done = 0;
+        for (int i = 0; i < 8; i++) {
+            char name = (char)('a' + i % 4);
+            assert_status(hf_lock_open(client, &name, 1, NULL, 0, NULL, &locks[i]), HF_OK);
+            assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
+        }
+        for (int64_t until = now_ms() + 10000; done < 8 && now_ms() < until;) {
+            int count = listed(" name=few ");
+            if (count > most)
+                most = count;
+        }
+        for (int i = 0; i < 8; i++) {
+            pthread_join(threads[i], NULL);
+            hf_lock_close(locks[i]);
+        }
+        assert_int_equal(done, 8);
+        assert_in_range(most, 1, limit + 2); /* and the keeper's two */
+        hf_client_close(client);
+    }
+}
+
+static void *look(void *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    return (void *)(intptr_t)hf_lock_inspect(lock, &info, NULL, 0, NULL);
+}
+
+/* The server hangs: the one connection is in use until it answers again. */
+static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
+    (void)state;
+    hf_client_options options = {.size = sizeof options, .max_connections = 1};
+    hf_client *client = opened(unix_url(), &options);
+    options.connect_timeout_ms = 150;
+    hf_client *hasty = opened(unix_url(), &options);
+    hf_client *clients[] = {client, hasty};
+    for (int i = 0; i < 2; i++) {
+        hf_lock *lock = stock(clients[i]);
+        pthread_t thread;
+        void *status;
+        hf_lock_info info = {.size = sizeof info};
+        assert_ptr_equal(look(lock), HF_OK); /* the script is known */
+        TELL("CLIENT PAUSE 600 ALL");
+        assert_int_equal(pthread_create(&thread, NULL, look, lock), 0);
+        sleep_ms(20);
+        int64_t before = now_ms();
+        hf_status second = hf_lock_inspect(lock, &info, NULL, 0, NULL);
+        int64_t took = now_ms() - before;
+        if (i == 0) {
+            assert_int_equal(second, HF_OK);
+            assert_in_range(took, 400, 1500);
+        } else {
+            assert_int_equal(second, HF_ECONNECT);
+            assert_in_range(took, 100, 500);
+        }
+        pthread_join(thread, &status);
+        assert_int_equal((intptr_t)status, i == 0 ? HF_OK : HF_ECONNECT);
+        hf_lock_close(lock);
+        TELL("PING");
+    }
+    hf_client_close(hasty);
+    hf_client_close(client);
+}
+
+static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **state) {
+    (void)state;
+    hf_client_options options = {
+        .size = sizeof options, .max_connections = 1, .connect_timeout_ms = 300};
+    hf_client *client = opened(unix_url(), &options);
+    hf_lock *lock = stock(client);
+    hf_lock *other;
+    hf_lock_info info = {.size = sizeof info};
+    pthread_t thread;
+    hf_hold *hold;
+    assert_status(hf_lock_open(client, "pens", 4, NULL, 0, NULL, &other), HF_OK);
+    assert_status(hf_lock_acquire(other, 0, &hold), HF_OK);
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    TELL("CLIENT PAUSE 900 ALL");
+    /* An acquire may take its timeout too, and so keeps the connection for longer. */
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, other), 0);
+    sleep_ms(20);
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_ECONNECT);
+    assert_message("all 1 connections that max_connections allows");
+    pthread_join(thread, NULL);
+    hf_lock_close(other);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, afresh)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_all_connections_have_the_clients_name),
+        TEST(test_a_client_may_be_given_a_name),
+        TEST(test_a_user_who_may_not_say_its_name_is_served_all_the_same),
+        TEST(test_the_keep_alive_is_as_asked_for_on_all_connections),
+        TEST(test_calls_share_the_connections_there_may_be),
+        TEST(test_a_call_waits_for_a_connection_within_its_time),
+        TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
