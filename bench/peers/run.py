@@ -16,6 +16,8 @@ import sys
 import urllib.parse
 from pathlib import Path
 
+from classpath import class_path
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WITH_REDIS = ROOT / "tests" / "with-redis"
@@ -45,18 +47,6 @@ class Runner:
         self._process.wait()
 
 
-def redisson(build_dir: Path) -> str:
-    """The class path of what pom.xml names, fetched if it is not here."""
-    pom, path = HERE / "pom.xml", build_dir.resolve() / "peers.classpath"
-    if not path.exists() or path.stat().st_mtime < pom.stat().st_mtime:
-        goal = "dependency:build-classpath"
-        fetch = ["mvn", "-B", "-ntp", "-q", "-f", pom, goal, f"-Dmdep.outputFile={path}"]
-        fetched = subprocess.run(fetch, capture_output=True, text=True)
-        if fetched.returncode != 0:
-            sys.exit(f"bench: Redisson cannot be fetched\n{fetched.stdout}")
-    return path.read_text().strip()
-
-
 def compare(ours: Runner, theirs: Runner, what: str, rounds: int, count: int) -> tuple[float, ...]:
     """The median of each, and of the ratios of neighbouring rounds."""
     times = [(ours.measure(what, count), theirs.measure(what, count)) for _ in range(rounds)]
@@ -81,7 +71,7 @@ def main() -> None:
     jar = arguments.jar or next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
     if jar is None:
         sys.exit("bench: build the jar first")
-    classes = f"{jar}:{redisson(arguments.build_dir)}"
+    classes = f"{jar}:{class_path(arguments.build_dir)}"
     python = [sys.executable, str(HERE / "peer.py")]
     java = [arguments.java, "--enable-native-access=ALL-UNNAMED"]  # or Java 24 and newer warn
     java += ["-cp", classes, str(HERE / "Peer.java")]

@@ -36,7 +36,7 @@ atexit.register(client.close)
 
 
 def blocks() -> Iterator[Any]:
-    for name in ("README.md", "docs/python.md"):
+    for name in ("README.md", "docs/python.md", "docs/migrating.md"):
         text = ROOT.joinpath(name).read_text()
         for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, found.start()) + 2
