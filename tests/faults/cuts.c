@@ -700,7 +700,7 @@ static void test_a_release_that_was_not_answered_is_made_later(void **state) {
 
 /* ------------------------------------------------- Connections killed at random */
 
-enum { KILL_PROCESSES = 3, KILL_THREADS = 4, KILL_ROUNDS = 500 / SLOW };
+enum { KILL_PROCESSES = 3, KILL_THREADS = 4, KILL_ROUNDS = 1667 / SLOW };
 
 typedef struct fire {
     _Atomic int ready, go, finished;
