@@ -69,9 +69,19 @@ missing_packages() {
     has_hiredis || hiredis_packages
 } 2>/dev/null
 
+# What scripts/fuzz needs besides: clang with libFuzzer, and the Lua that Redis runs.
+fuzz_packages() {
+    local version
+    has clang || echo clang
+    version=$(apt-cache depends clang | sed -n 's/ *Depends: clang-\([0-9]*\)$/\1/p')
+    [ -n "$(find /usr/lib -name 'libclang_rt.fuzzer-*.a')" ] || echo libclang-rt-${version:-14}-dev
+    has_library lua5.1/lua.h || echo liblua5.1-0-dev
+} 2>/dev/null
+
+# install_missing [FUNCTION…]: what is needed by all, and what these print.
 install_missing() {
     local packages
-    packages=$(missing_packages | sort -u | xargs)
+    packages=$({ missing_packages; for more in "$@"; do $more; done; } | sort -u | xargs)
     if [ -n "$packages" ]; then
         has apt-get || die "Please install what Debian calls: $packages"
         is_root || die "Missing: run this as root once, or apt-get install $packages"

@@ -331,14 +331,14 @@ static hf_status parse(const char *url, hf_address *address) {
     for (const char *c = rest; c < authority_end; c++)
         if (*c == '@')
             at = c;
+    if (memchr(authority_end, '@', (size_t)(end - authority_end)) != NULL)
+        return hf_fail(HF_EINVAL, "malformed URL: a / in user or password must be written %%2F, "
+                                  "a @ in a path %%40");
     if (at != NULL) {
         status = parse_login(rest, (size_t)(at - rest), address);
         if (status != HF_OK)
             return status;
         rest = at + 1;
-    } else if (memchr(rest, '@', (size_t)(end - rest)) != NULL) {
-        return hf_fail(HF_EINVAL, "malformed URL: a / in user or password must be written %%2F, "
-                                  "a @ in a path %%40");
     }
     if (!tcp) {
         if (path == NULL || rest != path)

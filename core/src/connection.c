@@ -15,10 +15,9 @@
 
 #include "protocol.h"
 
-/* No answer to anything we ask is longer than this, has more parts, or is nested
- * deeper (hiredis frees it by recursion). */
+/* No answer to anything we ask is longer than this or nested deeper (hiredis frees
+ * it by recursion); that is looked at before each read, of 16 KiB. */
 #define REPLY_BYTES_MAX (1024 * 1024)
-#define REPLY_PARTS_MAX 100000
 #define REPLY_DEPTH_MAX 8
 
 static void set_error(redisContext *redis, int type, const char *text) {
@@ -415,7 +414,7 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     connection->functions.write = transmit;
     redis->funcs = &connection->functions;
     redis->privdata = connection;
-    redis->reader->maxelements = REPLY_PARTS_MAX;
+    redis->reader->maxelements = HF_REPLY_PARTS_MAX;
     connection->redis = redis;
     connection->driven = driven;
     connection->deadline = HF_NO_DEADLINE;

@@ -24,6 +24,10 @@ typedef struct hf_connection {
     char shown[128];    /* the address, for messages */
 } hf_connection;
 
+/* No array in an answer has more parts: hiredis makes room for those that are
+ * announced, before they come. */
+#define HF_REPLY_PARTS_MAX 20000
+
 /* Connect, log in; unless it is only to be asked, choose the database and see that the server is
  * new enough. */
 enum { HF_NEEDS_SERVER, HF_NEEDS_MASTER, HF_ASKS_ONLY };

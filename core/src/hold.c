@@ -173,10 +173,10 @@ void hf_acquire_request(hf_request *request, const hf_hold *hold, const hf_op *o
 
 bool hf_acquire_reply(const redisReply *reply, const hf_hold *hold, int64_t numbers[5]) {
     if (reply->type != REDIS_REPLY_INTEGER)
-        return hf_reply_numbers(reply, numbers, 5);
+        return hf_reply_states(reply, numbers, 1);
     /* Taken at once: the fence is the time, and the lease is whole. A time before
      * 2001 is none. */
-    if (reply->integer < INT64_C(1000000000000000))
+    if (reply->integer < INT64_C(1000000000000000) || reply->integer > HF_NUMBER_MAX)
         return false;
     numbers[0] = numbers[3] = reply->integer;
     numbers[1] = numbers[4] = hold->lease_ms;
@@ -252,7 +252,7 @@ void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
     hf_request request;
     hf_answer answer;
     hf_recheck_begin(&request, names, NULL, 0, 0, false);
-    for (int64_t numbers[2] = {0, -2}; numbers[1] == -2;) {
+    for (int64_t numbers[2] = {0, -2}; numbers[1] == -2 && hf_now() < deadline;) {
         numbers[1] = 0;
         if (hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK) {
             hf_reply_numbers(answer.reply, numbers, 2);

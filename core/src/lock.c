@@ -318,7 +318,8 @@ static hf_status join(hf_client *client, hf_op *op) {
 static hf_status leave(hf_client *client, hf_op *op, bool keep) {
     hf_request request;
     hf_answer answer;
-    int64_t numbers[5] = {0};
+    int64_t numbers[5];
+    bool good = false;
     if (keep)
         hf_cancel_request(&request, op);
     else
@@ -332,14 +333,14 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
     hf_request_free(&request);
     if (status == HF_OK) {
         if (keep)
-            hf_reply_numbers(answer.reply, numbers, 5);
+            good = hf_reply_states(answer.reply, numbers, 1);
         else if (hf_reply_number(answer.reply) == 2)
             hf_kick(client, op->hold->names, hf_after(hf_now(), 100));
         freeReplyObject(answer.reply);
     }
     pthread_mutex_lock(&client->mutex);
     op->busy = false;
-    if (status == HF_OK && !op->done && numbers[2] == HF_REPLY_HELD)
+    if (good && !op->done && numbers[2] == HF_REPLY_HELD)
         hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
     /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
@@ -535,7 +536,7 @@ static void expired(hf_client *client, hf_task *task, hf_status status, const re
     hf_op *op = hf_op_find(client, task->ids[0]);
     if (op == NULL || op->canceled)
         return; /* the grant was faster, or a cancel */
-    if (status != HF_OK || !hf_reply_numbers(reply, numbers, 5)) {
+    if (status != HF_OK || !hf_reply_states(reply, numbers, 1)) {
         hf_keeper_undo(client, op->hold, op);
         hf_op_finish(client, op, HF_EUNKNOWN);
     } else if (numbers[2] == HF_REPLY_HELD && hf_now() < hf_deadline(task->sent_at, numbers[4])) {

@@ -173,6 +173,20 @@ bool hf_reply_numbers(const redisReply *reply, int64_t *numbers, size_t count) {
     return true;
 }
 
+bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count) {
+    if (!hf_reply_numbers(reply, numbers, 2 + 3 * count) || numbers[0] < 1 ||
+        numbers[0] > HF_NUMBER_MAX)
+        return false;
+    for (const int64_t *mine = numbers + 2; count > 0; count--, mine += 3) {
+        bool held = mine[0] == HF_REPLY_HELD;
+        int64_t most = held ? HF_LEASE_MAX : HF_NUMBER_MAX;
+        if (mine[0] < HF_REPLY_BUSY || mine[0] > HF_REPLY_FOREIGN || mine[1] < held ||
+            mine[1] > HF_NUMBER_MAX || mine[2] < -1 || mine[2] > most)
+            return false;
+    }
+    return true;
+}
+
 /* The one table of server errors, by the first word. A script's own error
  * comes wrapped ("ERR ... script: ..."), but these keep their code. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {

@@ -58,6 +58,13 @@ enum {
 
 /* The numbers of a reply that is an array of `count` or more integers. */
 bool hf_reply_numbers(const redisReply *reply, int64_t *numbers, size_t count);
+/* Those of acquire, recheck and cancel: server us, TTL, and three for each hold id,
+ * as no server gives them if it is not out of its mind: what is reckoned with them
+ * cannot overflow. */
+bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count);
+
+/* Fences and the server's time, in us, are in here, so that a double holds them. */
+#define HF_NUMBER_MAX (INT64_C(1) << 53)
 
 /* What an error reply says. All but HF_AFTER_FAIL were not carried out and may be sent again. */
 typedef enum { HF_AFTER_FAIL, HF_AFTER_LOAD, HF_AFTER_WAIT, HF_AFTER_RECONNECT } hf_after_error;

@@ -424,7 +424,7 @@ static bool stale(const hf_client *client, const hf_op *op) {
 static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
     hf_list *list = find_list(client, task->names);
     int64_t numbers[2 + 3 * RECHECK_OPS];
-    if (status == HF_OK && !hf_reply_numbers(reply, numbers, 2 + 3 * task->count))
+    if (status == HF_OK && !hf_reply_states(reply, numbers, task->count))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
     if (list != NULL && !task->state)
         list->asking = false;
@@ -586,8 +586,8 @@ static void granted(hf_client *client, const char *text) {
     char id[HF_ID_LENGTH + 1];
     long long fence, server_us, granted_ms;
     if (sscanf(text, "g %32s %lld %lld %lld", id, &fence, &server_us, &granted_ms) != 4 ||
-        strlen(id) != HF_ID_LENGTH || fence < 1 || fence > INT64_C(1) << 53 || granted_ms < 0 ||
-        granted_ms > HF_LEASE_MAX)
+        strlen(id) != HF_ID_LENGTH || fence < 1 || fence > HF_NUMBER_MAX || server_us < 1 ||
+        server_us > HF_NUMBER_MAX || granted_ms < 0 || granted_ms > HF_LEASE_MAX)
         return;
     hf_op *op = hf_op_find(client, id);
     if (op == NULL)

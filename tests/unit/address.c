@@ -153,6 +153,8 @@ static void test_malformed_urls_are_refused_with_the_reason(void **state) {
         {"unix://:a@run/redis.sock", "three /"},
         {"unix:///run/%00", "bad % escape"},
         {"unix:///run/a@b", "%40"},
+        {"unix://ann:a/b@/run/c@d", "%40"},
+        {"redis+sentinel://ann:a@b/:c@d", "%40"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {

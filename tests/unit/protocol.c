@@ -265,6 +265,38 @@ static void test_numbers_are_read_from_an_array_of_integers_only(void **state) {
     assert_false(hf_reply_numbers(&word, numbers, 1));
 }
 
+static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
+    static const struct {
+        int64_t numbers[5];
+        bool good;
+    } answers[] = {
+        {{1700000000000000, 1000, HF_REPLY_HELD, 7, 1000}, true},
+        {{1700000000000000, -1, HF_REPLY_HELD, 7, -1}, true},
+        {{1700000000000000, INT64_MAX, HF_REPLY_QUEUED, 1700000000000000, 3}, true},
+        {{1700000000000000, -2, HF_REPLY_BUSY, 0, 0}, true},
+        {{0, 1000, HF_REPLY_HELD, 7, 1000}, false},
+        {{INT64_MAX, 1000, HF_REPLY_HELD, 7, 1000}, false},
+        {{1700000000000000, 1000, HF_REPLY_HELD, 0, 1000}, false},
+        {{1700000000000000, 1000, HF_REPLY_HELD, (INT64_C(1) << 53) + 1, 1000}, false},
+        {{1700000000000000, 1000, HF_REPLY_HELD, 7, HF_LEASE_MAX + 1}, false},
+        {{1700000000000000, 1000, HF_REPLY_HELD, 7, -2}, false},
+        {{1700000000000000, 1000, HF_REPLY_QUEUED, -1, 0}, false},
+        {{1700000000000000, 1000, 5, 0, 0}, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        redisReply parts[5], *elements[5];
+        int64_t numbers[5];
+        for (size_t j = 0; j < 5; j++) {
+            parts[j] = (redisReply){.type = REDIS_REPLY_INTEGER, .integer = answers[i].numbers[j]};
+            elements[j] = &parts[j];
+        }
+        redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 5, .element = elements};
+        assert_int_equal(hf_reply_states(&reply, numbers, 1), answers[i].good);
+        assert_false(hf_reply_states(&reply, numbers, 2));
+    }
+}
+
 static void test_every_server_error_says_what_happened_and_what_to_do(void **state) {
     static const struct {
         const char *text;
@@ -320,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_long_arguments_are_sent_whole),
         cmocka_unit_test(test_scripts_are_known_by_their_digest_and_are_no_comment),
         cmocka_unit_test(test_numbers_are_read_from_an_array_of_integers_only),
+        cmocka_unit_test(test_what_no_server_answers_is_not_reckoned_with),
         cmocka_unit_test(test_every_server_error_says_what_happened_and_what_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,291 @@
+/*
+ * What a server may say to a client: messages on its channel, answers to what its
+ * keeper sends and to what its callers ask, in any order and at any time; with
+ * whole reply trees of any type, size and nesting. No network, no threads, and a
+ * clock and random numbers of its own, so that every run can be repeated.
+ *
+ * The input is a list of steps: a byte that says what happens, and what it takes.
+ */
+#include "fuzz.h"
+
+/* Their functions that are not for others are called here too. */
+#include "../../core/src/keeper.c"
+#include "../../core/src/waiting.c"
+
+/* ---------------------------------------------------- Clock and randomness */
+
+static int64_t clock_now;
+static unsigned random_next;
+
+int64_t __wrap_hf_now(void);
+bool __wrap_hf_random(void *bytes, size_t count);
+int64_t __wrap_hf_jitter(int64_t low, int64_t high);
+
+int64_t __wrap_hf_now(void) { return clock_now += 1000; }
+
+/* Hold ids that count up: 30 zeros and two digits. */
+bool __wrap_hf_random(void *bytes, size_t count) {
+    memset(bytes, 0, count);
+    for (size_t at = count; at >= 16; at -= 16)
+        ((unsigned char *)bytes)[at - 1] = (unsigned char)random_next++;
+    return true;
+}
+
+int64_t __wrap_hf_jitter(int64_t low, int64_t high) {
+    (void)high;
+    return low;
+}
+
+/* ---------------------------------------------------------------- Replies */
+
+/* One reply out of these bytes, or NULL; an @ stands for 30 zeros. */
+static redisReply *read_reply(input *from) {
+    char text[16 * 1024];
+    size_t count = take_byte(from), length = 0;
+    if (count == 255)
+        count += take_byte(from) * 16;
+    const uint8_t *bytes = take_bytes(from, &count);
+    for (size_t i = 0; i < count && length < sizeof text - 64; i++) {
+        if (bytes[i] == '@') {
+            memset(text + length, '0', 30);
+            length += 30;
+        } else {
+            text[length++] = (char)bytes[i];
+        }
+    }
+    void *reply = NULL;
+    redisReader *reader = redisReaderCreate();
+    reader->maxelements = HF_REPLY_PARTS_MAX;
+    redisReaderFeed(reader, text, length);
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK)
+        reply = NULL;
+    redisReaderFree(reader);
+    return reply;
+}
+
+/* -------------------------------------------------------------- Transport */
+
+static input *answers; /* what a caller's request is answered with */
+
+hf_status hf_transport_open(hf_address *address, const hf_client_options *options,
+                            hf_transport **transport_out) {
+    (void)options;
+    hf_address_free(address);
+    *transport_out = NULL;
+    return HF_OK;
+}
+
+hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
+                            hf_answer *answer) {
+    (void)transport, (void)request, (void)deadline;
+    memset(answer, 0, sizeof *answer);
+    answer->sent_at = hf_now();
+    clock_now += HF_MS;
+    redisReply *reply = answers != NULL ? read_reply(answers) : NULL;
+    if (reply == NULL) {
+        answer->doubtful = true;
+        return hf_fail(HF_EUNKNOWN, "no answer");
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        hf_status status;
+        hf_error_class(reply->str, &status);
+        hf_fail(status, "answered: %.*s", hf_error_shown(reply->str), reply->str);
+        freeReplyObject(reply);
+        return status;
+    }
+    answer->reply = reply;
+    return HF_OK;
+}
+
+void hf_transport_hurry(hf_transport *transport) { (void)transport; }
+void hf_transport_shut(hf_transport *transport) { (void)transport; }
+void hf_transport_free(hf_transport *transport) { (void)transport; }
+void hf_transport_look(hf_transport *transport) { (void)transport; }
+void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+                        int64_t deadline) {
+    (void)transport, (void)requests, (void)count, (void)deadline;
+}
+bool hf_transport_target(hf_transport *transport, hf_address *address) {
+    (void)transport, (void)address;
+    return false;
+}
+unsigned hf_transport_version(hf_transport *transport) { return transport != NULL; }
+const hf_tls *hf_transport_tls(const hf_transport *transport) {
+    (void)transport;
+    return NULL;
+}
+const char *hf_transport_shown(const hf_transport *transport) {
+    (void)transport;
+    return "server";
+}
+int64_t hf_transport_command_ms(const hf_transport *transport) {
+    return transport == NULL ? 100 : 1;
+}
+int64_t hf_transport_patience_ms(const hf_transport *transport) {
+    return transport == NULL ? 100 : 1;
+}
+
+/* ------------------------------------------------------------------ Steps */
+
+static hf_client *client;
+static hf_lock *locks[3];
+static hf_hold *holds[64];
+static size_t hold_count;
+static int64_t ops;
+
+static void keep(hf_hold *hold) {
+    promise(hf_hold_fence(hold) > 0 && hf_hold_fence(hold) <= INT64_C(1) << 53);
+    promise(hf_hold_remaining_ms(hold) <= HF_LEASE_MAX);
+    if (hold_count < sizeof holds / sizeof *holds)
+        holds[hold_count++] = hold;
+    else
+        hf_hold_close(hold);
+}
+
+static void read_completions(void) {
+    hf_completion found = {.size = sizeof found};
+    while (hf_client_next(client, &found) == HF_OK && found.kind != HF_NOTHING) {
+        promise(found.kind >= HF_ACQUIRED && found.kind <= HF_LOSS);
+        promise((found.hold != NULL) == (found.kind == HF_ACQUIRED && found.status == HF_OK));
+        if (found.hold != NULL)
+            keep(found.hold);
+    }
+}
+
+static void hear(input *from) {
+    redisReply *reply = read_reply(from);
+    if (reply != NULL)
+        heard(client, reply);
+    freeReplyObject(reply);
+}
+
+/* The keeper's oldest request is answered, or its connection ends. */
+static void answer(input *from) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->sent_first == NULL && keeper->waiting_first != NULL) {
+        hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
+        task->sent_at = hf_now();
+        append_last(&keeper->sent_first, &keeper->sent_last, task);
+    }
+    redisReply *reply = read_reply(from);
+    if (reply == NULL || !take_answer(client, reply, hf_now()))
+        lose_commands(client, hf_now());
+    freeReplyObject(reply);
+}
+
+static void pass_time(input *from) {
+    clock_now += (int64_t)take_byte(from) * take_byte(from) * HF_MS;
+    int64_t now = hf_now();
+    hf_timer *timer;
+    for (int i = 0; i < 100; i++) {
+        timer = hf_timer_first(&client->keeper.timers);
+        if (timer == NULL || !due_now(timer, now))
+            break;
+        hf_timer_clear(&client->keeper.timers, timer);
+        timer->fire(client, timer, now);
+    }
+    send_batch(client);
+    give_up_old(client, now);
+}
+
+static void call(unsigned what, input *from) {
+    hf_lock *lock = locks[take_byte(from) % 3];
+    hf_hold *hold = hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, *won = NULL;
+    hf_lock_info info = {.size = sizeof info};
+    char owner[64];
+    size_t length = 0;
+    answers = from;
+    switch (what) {
+    case 0:
+        if (hf_lock_acquire(lock, 0, &won) == HF_OK)
+            keep(won);
+        break;
+    case 1:
+        hf_hold_release(hold);
+        break;
+    case 2:
+        hf_hold_renew(hold);
+        break;
+    case 3:
+        hf_hold_extend(hold, 10 + take_byte(from), take_byte(from) & 1);
+        break;
+    case 4:
+        if (hf_lock_inspect(lock, &info, owner, sizeof owner, &length) == HF_OK)
+            promise(info.held == 0 || info.held == 1);
+        break;
+    case 5:
+        hf_lock_break(lock, take_byte(from), take_byte(from) & 1);
+        break;
+    default:
+        length = take_byte(from);
+        const uint8_t *token = take_bytes(from, &length);
+        char *copy = malloc(length + 1);
+        memcpy(copy, token, length);
+        if (hf_lock_adopt(lock, copy, length, &won) == HF_OK)
+            keep(won);
+        free(copy);
+    }
+    answers = NULL;
+}
+
+static void step(input *from) {
+    unsigned what = take_byte(from) % 16;
+    switch (what) {
+    case 0:
+        hear(from);
+        break;
+    case 1:
+        answer(from);
+        break;
+    case 2:
+        pass_time(from);
+        break;
+    case 3:
+    case 4:
+        hf_lock_acquire_start(locks[take_byte(from) % 3], NULL, 0,
+                              what == 3 ? (int64_t)take_byte(from) * 10 : HF_FOREVER, NULL, ++ops);
+        break;
+    case 5:
+        hf_op_cancel(client, take_byte(from));
+        break;
+    case 6:
+        read_completions();
+        break;
+    case 7:
+        hf_hold_release_start(hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, ++ops);
+        break;
+    case 8:
+        hf_channel_lost(client);
+        break;
+    default:
+        call(what - 9, from);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input from = {data, size};
+    clock_now = INT64_C(1000000000000);
+    random_next = 0;
+    ops = 0;
+    hold_count = 0;
+    promise(hf_client_open("unix:///nowhere", NULL, &client) == HF_OK);
+    client->keeper.started = client->keeper.stop = true; /* there is no thread */
+    promise(hf_client_fd(client) >= 0);
+    hf_lock_options options[3] = {
+        {.size = sizeof *options, .lease_ms = 1000, .renew = HF_ON, .heal = HF_ON},
+        {.size = sizeof *options, .reentrant = HF_OFF, .max_hold_ms = 20000},
+        {.size = sizeof *options, .lease_ms = HF_NEVER},
+    };
+    for (size_t i = 0; i < 3; i++)
+        promise(hf_lock_open(client, "stock", 5, i == 2 ? "me" : NULL, i == 2 ? 2 : 0, &options[i],
+                             &locks[i]) == HF_OK);
+    while (from.left > 0)
+        step(&from);
+    hf_client_close(client);
+    read_completions();
+    for (size_t i = 0; i < hold_count; i++)
+        hf_hold_close(holds[i]);
+    for (size_t i = 0; i < 3; i++)
+        hf_lock_close(locks[i]);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* Names and their companion keys; option structs of other sizes than ours. */
+#include "fuzz.h"
+
+#include "protocol.h"
+
+/* Cluster's slot is by what stands between the first { and the next }, or all. */
+static const uint8_t *tag_of(const void *key, size_t length, size_t *tag_length) {
+    const uint8_t *open = memchr(key, '{', length);
+    const uint8_t *end = (const uint8_t *)key + length;
+    const uint8_t *close = open != NULL ? memchr(open + 1, '}', (size_t)(end - open - 1)) : NULL;
+    if (close == NULL || close == open + 1) {
+        *tag_length = length;
+        return key;
+    }
+    *tag_length = (size_t)(close - open - 1);
+    return open + 1;
+}
+
+static void check_names(const uint8_t *data, size_t size) {
+    hf_names *names;
+    hf_request request;
+    hf_status status = hf_names_new(data, size, &names);
+    if (status != HF_OK) {
+        promise(status == HF_EINVAL && names == NULL && *hf_error_message() != '\0');
+        return;
+    }
+    promise(names->length == size && memcmp(names->data, data, size) == 0);
+    size_t length, companion_length;
+    const uint8_t *tag = tag_of(data, size, &length);
+    const uint8_t *companion =
+        tag_of(names->data + names->length, names->tagged, &companion_length);
+    promise(length == companion_length && memcmp(tag, companion, length) == 0);
+    hf_request_begin(&request, &hf_script_acquire);
+    hf_request_lock(&request, names);
+    hf_request_companion(&request, names, "hf1:q");
+    hf_request_dead(&request, names, "0123456789abcdef0123456789abcdef");
+    hf_request_bytes(&request, data, size);
+    promise(!request.encoded.failed && request.keys == 3 && request.arguments == 1);
+    hf_request_free(&request);
+    hf_names_drop(names);
+}
+
+static void check_options(const uint8_t *data, size_t size) {
+    hf_lock_options options;
+    uint32_t given;
+    if (size < sizeof given)
+        return;
+    /* As large as it says, so that reading more is seen. */
+    memcpy(&given, data, sizeof given);
+    if (given > size)
+        given = (uint32_t)size;
+    void *copy = malloc(size);
+    memcpy(copy, data, size);
+    memcpy(copy, &given, sizeof given);
+    void *exact = malloc(given > sizeof given ? given : sizeof given);
+    memcpy(exact, copy, given > sizeof given ? given : sizeof given);
+    hf_status status = hf_options_copy(&options, sizeof options, exact, "hf_lock_options");
+    promise(status == HF_OK || status == HF_EINVAL);
+    promise(status != HF_OK || given >= sizeof given);
+    free(exact);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    check_names(data, size);
+    check_options(data, size);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * A server that says anything: the whole library over a real socket, from the
+ * connection and the log-in on. The input is what it answers, in parts that end
+ * with a ~, one for each time that it is sent something; then it hangs up.
+ */
+#include "fuzz.h"
+
+#include <holdfast/holdfast.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int listener;
+static char url[128];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static input words;
+
+/* The next part of what there is to say; false: nothing more. */
+static bool say_next(int fd) {
+    char part[65536];
+    size_t length = 0;
+    pthread_mutex_lock(&mutex);
+    bool more = words.left > 0;
+    while (words.left > 0 && length < sizeof part) {
+        char byte = (char)take_byte(&words);
+        if (byte == '~')
+            break;
+        part[length++] = byte;
+    }
+    pthread_mutex_unlock(&mutex);
+    return more && send(fd, part, length, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static void *serve(void *argument) {
+    char heard[65536];
+    int fd;
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        while (recv(fd, heard, sizeof heard, 0) > 0 && say_next(fd))
+            ;
+        close(fd);
+    }
+    return argument;
+}
+
+static void set_up(void) {
+    pthread_t thread;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/holdfast-fuzz-%ld",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp", (long)getpid());
+    snprintf(url, sizeof url, "unix://user:hunter2@%s?db=1", address.sun_path);
+    unlink(address.sun_path);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    promise(bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
+    promise(listen(listener, 16) == 0);
+    promise(pthread_create(&thread, NULL, serve, NULL) == 0);
+    pthread_detach(thread);
+}
+
+static void check(hf_status status) {
+    promise(status == HF_OK ||
+            (*hf_error_message() != '\0' && strstr(hf_error_message(), "hunter2") == NULL));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static bool ready;
+    if (!ready)
+        set_up();
+    ready = true;
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = 20, .command_timeout_ms = 20};
+    hf_client *client = NULL;
+    hf_lock *lock = NULL;
+    hf_hold *hold = NULL;
+    hf_lock_info info = {.size = sizeof info};
+    char *copy = malloc(size + 1), owner[64];
+    size_t length;
+    memcpy(copy, data, size);
+    pthread_mutex_lock(&mutex);
+    words = (input){(uint8_t *)copy, size};
+    pthread_mutex_unlock(&mutex);
+    hf_status status = hf_client_open(url, &options, &client);
+    check(status);
+    if (status == HF_OK) {
+        hf_lock_options once = {.size = sizeof once, .lease_ms = 1000};
+        check(hf_lock_open(client, "stock", 5, NULL, 0, &once, &lock));
+        check(hf_lock_inspect(lock, &info, owner, sizeof owner, &length));
+        status = hf_lock_acquire(lock, 0, &hold);
+        check(status);
+        if (status == HF_OK) {
+            promise(hf_hold_fence(hold) > 0);
+            check(hf_hold_renew(hold));
+            check(hf_hold_extend(hold, 100, 1));
+            check(hf_hold_release(hold));
+            hf_hold_close(hold);
+        }
+        check(hf_lock_break(lock, 1, 0));
+        hf_lock_close(lock);
+        hf_client_close(client);
+    }
+    pthread_mutex_lock(&mutex);
+    words = (input){NULL, 0};
+    pthread_mutex_unlock(&mutex);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* URLs: none crashes, and none gives its password away. */
+#include "fuzz.h"
+
+#include "address.h"
+
+#define PASSWORD "hunter2"
+
+static size_t times(const char *text, const char *word) {
+    size_t count = 0;
+    for (; text != NULL && (text = strstr(text, word)) != NULL; text++)
+        count++;
+    return count;
+}
+
+/* Is the one password of this URL where passwords stand? */
+static bool well_placed(const char *url) {
+    const char *rest = strstr(url, "://"), *at = strrchr(url, '@');
+    const char *found = strstr(url, ":" PASSWORD "@");
+    return times(url, PASSWORD) == 1 && rest != NULL && found != NULL && at != NULL &&
+           found > rest && found < at;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *url = malloc(size + 1);
+    hf_address address, other;
+    memcpy(url, data, size);
+    url[size] = '\0';
+    hf_status status = hf_address_parse(url, &address);
+    if (status != HF_OK) {
+        promise(status == HF_EINVAL || status == HF_EUNSUPPORTED);
+        promise(*hf_error_message() != '\0');
+        promise(!well_placed(url) || times(hf_error_message(), PASSWORD) == 0);
+    } else {
+        promise(!well_placed(url) || times(address.shown, PASSWORD) == 0);
+        promise((address.kind == HF_SENTINEL) == (address.place_count > 0));
+        promise((address.host != NULL) + (address.path != NULL) + (address.place_count > 0) == 1);
+        promise(address.host == NULL || (address.port > 0 && address.port < 65536));
+        promise(address.database >= 0);
+        for (size_t i = 0; i < address.place_count; i++)
+            promise(address.places[i].port > 0 && address.places[i].port < 65536);
+        promise(hf_address_make(&address, "host", 1, NULL, &other) == HF_OK);
+        promise(times(other.shown, PASSWORD) == 0);
+        hf_address_unmake(&other);
+        hf_address_free(&address);
+    }
+    free(url);
+    return 0;
+}
