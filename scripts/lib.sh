@@ -66,6 +66,7 @@ missing_packages() {
     has_java || echo openjdk-17-jdk-headless
     has mvn || echo maven
     has ps || echo procps
+    has openssl || echo openssl
     has_hiredis || hiredis_packages
 } 2>/dev/null
 

@@ -295,14 +295,10 @@ def test_addresses_are_found(server: Server, raw: Client, name: str) -> None:
 
 
 def test_what_is_not_supported_says_so() -> None:
-    with pytest.raises(holdfast.UnsupportedError, match="TLS is not supported yet"):
-        compat.connect(redis.Redis(ssl=True))
-    sentinels: Any = redis.Sentinel
-    sentinel = sentinels([("localhost", 1)]).master_for("mymaster")
-    with pytest.raises(holdfast.UnsupportedError, match="Sentinel is not supported yet"):
-        compat.connect(sentinel)
     with pytest.raises(holdfast.UnsupportedError, match="Cluster is not supported yet"):
         compat.connect(object())
+    with pytest.raises(holdfast.UnsupportedError, match="Cluster is not supported yet"):
+        compat.Lock(object(), "x").acquire()
 
 
 def test_waiters_are_served_without_polling(raw: Client, name: str) -> None:

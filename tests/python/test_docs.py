@@ -20,6 +20,7 @@ import redis
 
 import holdfast
 import holdfast.compat.redis
+import holdfast.compat.redis_asyncio
 import holdfast.otel
 import holdfast.prometheus
 from conftest import Server
@@ -75,7 +76,8 @@ def examples(text: str | None) -> Iterator[CodeType]:
 
 
 def documented() -> Iterator[Any]:
-    modules = ["holdfast", "holdfast.compat.redis", "holdfast.otel", "holdfast.prometheus"]
+    modules = ["holdfast", "holdfast.compat.redis", "holdfast.compat.redis_asyncio"]
+    modules += ["holdfast.otel", "holdfast.prometheus"]
     for name in modules:
         module = importlib.import_module(name)
         for code in examples(module.__doc__):
