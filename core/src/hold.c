@@ -410,6 +410,15 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     hf_request_lock(&request, hold->names);
     add_renewal(&request, hold, lease_ms, mode);
     hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
+    bool good = status == HF_OK && hf_reply_numbers(answer.reply, numbers, 2) && numbers[1] >= -3;
+    freeReplyObject(answer.reply);
+    if (good && numbers[1] == -3) {
+        status = hf_fail(HF_ESERVER,
+                         "the server refused to renew lock %s: it lacks a permission or "
+                         "cannot write",
+                         hf_quote(hold->names->data, hold->names->length));
+        hf_transport_explain(client->transport, &request, deadline);
+    }
     hf_request_free(&request);
     if (mode == RENEW_EXACTLY) {
         pthread_mutex_lock(&client->mutex);
@@ -422,15 +431,8 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
     }
     if (status != HF_OK)
         return status;
-    bool good = hf_reply_numbers(answer.reply, numbers, 2);
-    freeReplyObject(answer.reply);
-    if (!good || numbers[1] < -3)
+    if (!good)
         return hf_fail(HF_EPROTOCOL, "an answer that the renew script does not give");
-    if (numbers[1] == -3)
-        return hf_fail(HF_ESERVER,
-                       "the server refused to renew lock %s: it lacks a permission or "
-                       "cannot write",
-                       hf_quote(hold->names->data, hold->names->length));
 
     pthread_mutex_lock(&client->mutex);
     int64_t until = hf_deadline(answer.sent_at, numbers[1]);

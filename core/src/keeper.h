@@ -115,7 +115,8 @@ typedef struct hf_keeper {
     bool watching;      /* the keeper reads it */
     hf_timer unread;    /* nobody does: the keeper will */
     int64_t tested_at;
-    int tests_failed; /* one after the other */
+    int tests_failed;  /* one after the other */
+    char refusal[200]; /* of the server's, which ended a wait */
     int64_t pair_sent,
         pair_server; /* a request's send time, and the server's time (us) in its answer */
 

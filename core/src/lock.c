@@ -350,6 +350,19 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
     return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
 
+/* The keeper was refused what the wait needs: say why. With the mutex held. */
+static hf_status refused(hf_client *client, hf_op *op) {
+    hf_request request;
+    hf_acquire_request(&request, op->hold, NULL, 0);
+    hf_fail(HF_ESERVER, "%s", client->keeper.refusal);
+    hf_unlock_and_tell(client);
+    hf_transport_explain(client->transport, &request,
+                         hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    hf_request_free(&request);
+    pthread_mutex_lock(&client->mutex);
+    return HF_ESERVER;
+}
+
 /* Wait in the queue on this thread. With the mutex held. */
 static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool interruptible) {
     hf_hold *hold = op->hold;
@@ -367,11 +380,14 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
             hf_status left = HF_ETIMEOUT;
             if (op->score > 0 || op->asking > 0)
                 left = leave(client, op, status == HF_ETIMEOUT);
-            if (left == HF_EUNKNOWN)
+            if (left == HF_EUNKNOWN) {
+                char why[300];
+                snprintf(why, sizeof why, "%s", hf_error_message());
                 return hf_fail(HF_EUNKNOWN,
-                               "the wait for lock %s was given up, and the server "
-                               "could not be told: the keeper goes on telling it",
-                               hf_quote(hold->names->data, hold->names->length));
+                               "the wait for lock %s was given up, and the server could not be "
+                               "told, which the keeper goes on trying: %s",
+                               hf_quote(hold->names->data, hold->names->length), why);
+            }
             if (left != HF_OK)
                 return status == HF_EINTR ? status : timed_out(lock, op->timeout_ms);
         } else if (status != HF_OK) {
@@ -379,6 +395,8 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
         }
         if (!op->done)
             continue;
+        if (op->status == HF_ESERVER)
+            return refused(client, op);
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s cannot be reached",
                            hf_transport_shown(client->transport));

@@ -128,6 +128,7 @@ void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
 void hf_request_lock(hf_request *request, const hf_names *names) {
     request->keys++;
     add_bulk(&request->encoded, names->data, names->length);
+    request->keys_end = request->encoded.length;
 }
 
 static void add_companion(hf_request *request, const hf_names *names, const char *suffix,
@@ -137,6 +138,7 @@ static void add_companion(hf_request *request, const hf_names *names, const char
     hf_bytes_add(&request->encoded, names->data + names->length, names->tagged);
     hf_bytes_add(&request->encoded, suffix, length);
     hf_bytes_add(&request->encoded, "\r\n", 2);
+    request->keys_end = request->encoded.length;
 }
 
 void hf_request_companion(hf_request *request, const hf_names *names, const char *suffix) {
@@ -158,6 +160,12 @@ void hf_request_bytes(hf_request *request, const void *bytes, size_t length) {
 void hf_request_number(hf_request *request, int64_t number) {
     char digits[24];
     hf_request_bytes(request, digits, print_number(digits, number));
+}
+
+void hf_request_permissions(hf_request *request, const hf_request *refused) {
+    hf_request_begin(request, &hf_script_permissions);
+    hf_bytes_add(&request->encoded, refused->encoded.data, refused->keys_end);
+    request->arguments = refused->keys;
 }
 
 /* --------------------------------------------------------------- Replies */
@@ -224,6 +232,10 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
     }
     *status = HF_ESERVER;
     return HF_AFTER_FAIL;
+}
+
+bool hf_error_permission(const char *text) {
+    return strstr(text, "NOPERM ") != NULL || strstr(text, "The user executing the script") != NULL;
 }
 
 int hf_error_shown(const char *text) {

@@ -31,6 +31,7 @@ void hf_names_drop(hf_names *names);
 typedef struct hf_request {
     const hf_script *script;
     int keys, arguments;
+    size_t keys_end; /* in encoded */
     hf_bytes encoded;
 } hf_request;
 
@@ -46,6 +47,9 @@ void hf_request_dead(hf_request *request, const hf_names *names, const char *id)
 /* Then arguments. */
 void hf_request_bytes(hf_request *request, const void *bytes, size_t length);
 void hf_request_number(hf_request *request, int64_t number);
+
+/* Ask which permissions the user lacks for that request. */
+void hf_request_permissions(hf_request *request, const hf_request *refused);
 
 /* What acquire and cancel answer for one hold id. */
 enum {
@@ -69,6 +73,9 @@ bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count);
 /* What an error reply says. All but HF_AFTER_FAIL were not carried out and may be sent again. */
 typedef enum { HF_AFTER_FAIL, HF_AFTER_LOAD, HF_AFTER_WAIT, HF_AFTER_RECONNECT } hf_after_error;
 hf_after_error hf_error_class(const char *text, hf_status *status);
+
+/* Does it say that the user may not do something, without saying what? */
+bool hf_error_permission(const char *text);
 
 /* As much of it as may be shown: what follows ", with args" are the arguments. */
 int hf_error_shown(const char *text);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -469,6 +470,8 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         /* What there is no time to cure is what the caller is told. */
         if (after == HF_AFTER_FAIL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE) ||
             hf_until(deadline, hf_now()) <= pause + 10) {
+            if (hf_error_permission(hf_error_message()))
+                hf_transport_explain(transport, request, deadline);
             if (!answer->doubtful)
                 return status;
             char text[300];
@@ -482,6 +485,22 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         if (pause > 0)
             poll(NULL, 0, (int)pause);
     }
+}
+
+void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
+    char text[300];
+    hf_request question;
+    hf_answer answer;
+    if (request->script == &hf_script_permissions)
+        return;
+    snprintf(text, sizeof text, "%s", hf_error_message());
+    hf_request_permissions(&question, request);
+    bool told = hf_transport_call(transport, &question, deadline, &answer) == HF_OK;
+    bool string = told && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
+    hf_fail(HF_ESERVER, "%s%s%.180s", text, string ? "; missing: " : "",
+            string ? answer.reply->str : "");
+    freeReplyObject(answer.reply);
+    hf_request_free(&question);
 }
 
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,

@@ -37,6 +37,9 @@ void hf_transport_free(hf_transport *transport);
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer);
 
+/* Complete this thread's message about a refused request: which permissions the user lacks. */
+void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
+
 /* Send all requests in one go and read the answers away, best effort: what a
  * connection that died leaves unanswered is sent again, twice at most. */
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,

@@ -428,6 +428,9 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
     if (list != NULL && !task->state)
         list->asking = false;
+    bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
+    if (refused)
+        snprintf(client->keeper.refusal, sizeof client->keeper.refusal, "%s", hf_error_message());
     for (size_t i = 0; i < task->count; i++) {
         hf_op *op = hf_op_find(client, task->ids[i]);
         if (op == NULL)
@@ -437,9 +440,9 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
             op->hold->bury = true;
         if (status == HF_OK) {
             hf_op_answer(client, op, numbers, numbers + 2 + 3 * i, task->sent_at);
-        } else if (op->score == 0 && op->started && !op->canceled) {
-            /* It never got a place: its caller is to know why. */
-            if (op->hold->bury || status == HF_EPROTOCOL)
+        } else if (((op->score == 0 && op->started) || (refused && !op->busy)) && !op->canceled) {
+            /* It never got a place, or could get no further: its caller is to know why. */
+            if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
                 hf_keeper_undo(client, op->hold, op);
             hf_op_finish(client, op, status);
         } else {

@@ -14,9 +14,10 @@ end
 -- Write a free lock's first hold. All or nothing, whatever this user may not do:
 -- answers the server's error, if it is one.
 local function take(owner, id, fence, lease, channel)
-  redis.call('HSET', K, 'hf1', owner, 'f', digits(fence), 'h' .. id,
+  local done = redis.pcall('HSET', K, 'hf1', owner, 'f', digits(fence), 'h' .. id,
     lease > 0 and string.format('%.0f', now_ms + lease) or '0')
-  local done = lease > 0 and redis.pcall('PEXPIREAT', K, now_ms + lease)
+  if type(done) == 'table' then return done end
+  if lease > 0 then done = redis.pcall('PEXPIREAT', K, now_ms + lease) end
   if type(done) ~= 'table' then done = remember(fence, channel) end
   if done.err then
     redis.call('DEL', K)
@@ -34,7 +35,8 @@ end
 --
 -- Returns the granted waiter, or nil and whether there may be more to skip. A
 -- user who may not see to the first in the queue leaves it and the rest alone,
--- and the lock free: "stuck", the third result. They will come and ask.
+-- and the lock free: the third result, an error if the server said one. They will
+-- come and ask.
 -- The first write of each step is a removal, which a server without memory
 -- still allows.
 local function grant(asking, ghost)
@@ -47,6 +49,7 @@ local function grant(asking, ghost)
   for _ = 1, 100 do
     local head = redis.pcall('ZPOPMIN', Q)
     local member, score = head[1], head[2]
+    if head.err then return nil, false, head end
     if not member then return nil, false end
     local id, channel, owner, given, timeout = parse(member)
     local lease, asks = tonumber(given), id and asking[id]
@@ -77,7 +80,6 @@ local function grant(asking, ghost)
     end
     if stuck then
       redis.call('ZADD', Q, score, member)
-      redis.call('PEXPIRE', Q, '30000')
       redis.pcall('PEXPIRE', Q, '30000') -- it may have been the only one
       return nil, false, true
     end

@@ -80,7 +80,7 @@ for i, ask in ipairs(asks) do
       if channel == ghost then ghost = nil end
     end
   end
-  if ask.member ~= '' and (state == 1 or state == 3) then call('ZREM', Q, ask.member) end
+  if ask.member ~= '' and (state == 1 or state == 3) then redis.pcall('ZREM', Q, ask.member) end
   reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = state, x, y
 end
 
@@ -88,6 +88,13 @@ local more = false
 if free then
   local granted, stuck
   granted, more, stuck = grant(asking, ghost)
+  if type(stuck) == 'table' then
+    -- Nobody could be granted it: who came just now is told why, and is not queued.
+    for _, ask in ipairs(asks) do
+      if ask.score == 0 and ask.member ~= '' then redis.pcall('ZREM', Q, ask.member) end
+    end
+    return stuck
+  end
   if granted and asking[granted.id] then
     local at = asking[granted.id]
     reply[at], reply[at + 1], reply[at + 2] = 1, granted.fence, remaining(granted.ends)
@@ -101,13 +108,16 @@ if free then
 end
 
 -- The queue outlives its waiters' re-checks, not its waiters.
-if call('PEXPIRE', Q, 30000) == 1 then
+if redis.pcall('PEXPIRE', Q, 30000) == 1 then
   for i, ask in ipairs(asks) do
     if reply[3 * i] == 2 or reply[3 * i] == 4 then
-      reply[3 * i + 2] = call('ZRANK', Q, ask.member) or 0
+      local rank = redis.pcall('ZRANK', Q, ask.member)
+      reply[3 * i + 2] = type(rank) == 'number' and rank or 0
     end
   end
 end
-local ttl = call('PTTL', K)
+-- Whoever may not ask comes back soon. No error leaves a script that has written.
+local ttl = redis.pcall('PTTL', K)
+if type(ttl) == 'table' then ttl = 1000 end
 reply[2] = (ttl ~= -2 or more) and ttl or 0
 return reply

@@ -47,16 +47,17 @@ local wait = ARGV[6] ~= nil
 if wait and keys < 3 and ARGV[7] == '0' and floor and floor >= 0 and floor % 1 == 0
   and floor <= (tonumber(string.match(stored or '', '^%d+')) or -1) then
   local held = redis.pcall('HMGET', K, 'hf1', 'h' .. ARGV[1])
-  if held[1] and held[1] ~= ARGV[2] and not held[2]
+  local rank, ttl = call('ZCARD', Q), call('PTTL', K)
+  -- The keys that there are are K and others' queue: it is not dead.
+  if held[1] and held[1] ~= ARGV[2] and not held[2] and keys == (rank > 0 and 2 or 1)
     and call('ZADD', Q, 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[6]) == 1 then
-    local rank = call('ZCARD', Q) - 1
-    -- The keys that there were are K and others' queue: it is not dead. And it
-    -- is the last: the clock has not stepped back.
-    if keys == (rank > 0 and 2 or 1) and call('ZREVRANK', Q, ARGV[6]) == 0 then
-      if rank == 0 then call('PEXPIRE', Q, '30000') end
-      return { now, call('PTTL', K), 2, now, rank }
-    end
+    -- And it is the last: the clock has not stepped back.
+    local behind = redis.pcall('ZREVRANK', Q, ARGV[6])
+    local done = rank > 0 or redis.pcall('PEXPIRE', Q, '30000')
+    if behind == 0 and type(done) ~= 'table' then return { now, ttl, 2, now, rank } end
     call('ZREM', Q, ARGV[6])
+    if type(behind) == 'table' then return behind end
+    if type(done) == 'table' then return done end
   end
 end
 

@@ -1,0 +1,32 @@
+-- permissions: what the user lacks, for an error that does not name it.
+--
+-- ARGV  keys that a script was to use
+-- Answers  the rules that are missing, as ACL SETUSER takes them; empty: none, or
+--       the server is older than 7.0 and does not tell
+local missing = {}
+local function allowed(...)
+  local known, may = pcall(redis.acl_check_cmd, ...)
+  return not known or may
+end
+if not redis.acl_check_cmd then return '' end
+
+local K
+for _, key in ipairs(ARGV) do
+  if allowed('EXISTS', key) or allowed('DEL', key) or allowed('SET', key, '1') then
+    K = K or key
+  else
+    -- A hold id is nobody else's business.
+    key = string.gsub(string.gsub(key, '%x+:hf1:d$', '*:hf1:d'), '[^%w%p]', '?')
+    missing[#missing + 1] = '~' .. string.sub(key, 1, 80)
+  end
+end
+for _, command in ipairs(K and {
+  { 'EXISTS', K }, { 'DEL', K }, { 'GET', K }, { 'MGET', K }, { 'SET', K, '1' },
+  { 'HSET', K, 'f', '1' }, { 'HGET', K, 'f' }, { 'HMGET', K, 'f' }, { 'HGETALL', K }, { 'HLEN', K },
+  { 'HDEL', K, 'f' }, { 'PEXPIRE', K, '1' }, { 'PEXPIREAT', K, '1' }, { 'PERSIST', K }, { 'PTTL', K },
+  { 'ZADD', K, '1', 'm' }, { 'ZREM', K, 'm' }, { 'ZCARD', K }, { 'ZRANGE', K, '0', '1' },
+  { 'ZRANK', K, 'm' }, { 'ZREVRANK', K, 'm' }, { 'ZSCORE', K, 'm' }, { 'ZPOPMIN', K }, { 'TIME' },
+} or {}) do
+  if not allowed(unpack(command)) then missing[#missing + 1] = '+' .. string.lower(command[1]) end
+end
+return table.concat(missing, ' ')

@@ -1,0 +1,297 @@
+/* The rule of docs/connecting.md allows all that is needed, and nothing in it could be
+ * left out: without it a call says what is missing, or waits by asking often. */
+#include "../server.h"
+
+#include <pthread.h>
+
+enum { LEASE_MS = 600 };
+
+static char *rule[64]; /* the words of the page, without the user's name and password */
+static size_t words;
+
+/* The command in the page's section, word by word. */
+static int read_rule(void **state) {
+    static char page[65536];
+    (void)state;
+    FILE *file = fopen(HOLDFAST_SOURCE_DIR "/docs/connecting.md", "r");
+    if (file == NULL)
+        return 1;
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    char *from = strstr(page, "\nACL SETUSER app reset on >secret\n");
+    if (from == NULL)
+        return 1;
+    from = strchr(from + 1, '\n');
+    *strstr(from, "```") = '\0';
+    for (char *word = strtok(from, " \n"); word != NULL; word = strtok(NULL, " \n"))
+        rule[words++] = word;
+    return words == 0;
+}
+
+/* The user of the page, but for one word. */
+static void set_user(const char *without) {
+    const char *arguments[80] = {"ACL", "SETUSER", "app", "reset", "on", ">secret"};
+    int count = 6;
+    for (size_t i = 0; i < words; i++)
+        if (without == NULL || strcmp(rule[i], without) != 0)
+            arguments[count++] = rule[i];
+    good(asked(redisCommandArgv(raw(), count, arguments, NULL), "ACL SETUSER"));
+    TELL("ACL LOG RESET");
+}
+
+static hf_client *open_user(void) {
+    hf_client *client;
+    const char *path = unix_url() + strlen("unix://");
+    assert_status(hf_client_open(text("unix://app:secret@%s", path), NULL, &client), HF_OK);
+    return client;
+}
+
+/* Was anything refused that is this word of the rule? */
+static bool refused(const char *word) {
+    redisReply *log = TELL("ACL LOG");
+    const char *what = word + strspn(word, "+~&");
+    for (size_t i = 0; i < log->elements; i++) {
+        const redisReply *entry = log->element[i];
+        const char *reason = "", *object = "";
+        for (size_t j = 0; j + 1 < entry->elements; j += 2) {
+            if (strcmp(entry->element[j]->str, "reason") == 0)
+                reason = entry->element[j + 1]->str;
+            if (strcmp(entry->element[j]->str, "object") == 0)
+                object = entry->element[j + 1]->str;
+        }
+        if (*word == '~'
+                ? strcmp(reason, "key") == 0 && strncmp(object, what, strlen(what) - 1) == 0
+            : *word == '&' ? strcmp(reason, "channel") == 0
+                           : strcmp(reason, "command") == 0 && strcmp(object, what) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------ Everything */
+
+static hf_client *ann, *ben; /* both are the user */
+static hf_lock *anns, *bens;
+static char message[600]; /* of the first call that failed */
+
+/* False, and the message kept, if it did not come to that. */
+static bool came(hf_status status, hf_status expected) {
+    if (status != expected && *message == '\0')
+        snprintf(message, sizeof message, "%s: %s", hf_status_name(status), hf_error_message());
+    return status == expected;
+}
+
+static bool released(hf_hold *hold) {
+    bool fine = came(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    return fine;
+}
+
+static bool changes_hold(void) {
+    hf_hold *hold, *nested;
+    if (!came(hf_lock_acquire(anns, 0, &hold), HF_OK))
+        return false;
+    bool fine = came(hf_hold_renew(hold), HF_OK) && came(hf_hold_check(hold), HF_OK) &&
+                came(hf_hold_extend(hold, 100, 0), HF_OK) &&
+                came(hf_hold_extend(hold, LEASE_MS, 1), HF_OK);
+    if (fine && came(hf_lock_acquire(anns, 0, &nested), HF_OK)) {
+        fine = came(hf_hold_extend(nested, 2 * LEASE_MS, 1), HF_OK);
+        fine = released(nested) && fine;
+    } else {
+        fine = false;
+    }
+    return released(hold) && fine;
+}
+
+static bool never_ends(void) {
+    hf_hold *hold;
+    if (!came(hf_lock_acquire(anns, 0, &hold), HF_OK))
+        return false;
+    bool fine = came(hf_hold_extend(hold, HF_NEVER, 1), HF_OK);
+    return released(hold) && fine;
+}
+
+static void *wait_on_thread(void *out) {
+    hf_hold **hold = out;
+    hf_status status = hf_lock_acquire(bens, 5000, hold);
+    if (!came(status, HF_OK))
+        *hold = NULL;
+    return NULL;
+}
+
+static bool is_queued(void) { return NUMBER("ZCARD {app:stock}app:stock:hf1:q") > 0; }
+
+/* Two clients of this user: one waits in the queue, and is handed the lock. */
+static bool hands_on(bool claims, int held_for_ms) {
+    hf_hold *first, *second = NULL;
+    pthread_t thread;
+    if (!came(hf_lock_acquire(anns, 0, &first), HF_OK))
+        return false;
+    if (!came(hf_lock_acquire(bens, 0, &second), HF_EBUSY) ||
+        !came(hf_lock_acquire(bens, 20, &second), HF_ETIMEOUT)) {
+        released(first);
+        return false;
+    }
+    pthread_create(&thread, NULL, wait_on_thread, &second);
+    for (int i = 0; i < 100 && !is_queued(); i++)
+        sleep_ms(2);
+    int64_t until = now_ms() + held_for_ms;
+    bool fine = true;
+    while (fine && now_ms() < until) {
+        sleep_ms(100);
+        fine = came(hf_hold_renew(first), HF_OK);
+    }
+    fine = released(first) && fine;
+    pthread_join(thread, NULL);
+    if (second == NULL)
+        return false;
+    if (claims) /* at a third of the lease */
+        sleep_ms(LEASE_MS / 2);
+    fine = came(hf_hold_check(second), HF_OK) && fine;
+    return released(second) && fine;
+}
+
+/* The keeper's own: what is started without blocking, and who died holding. */
+static bool keeps(void) {
+    hf_hold *first;
+    hf_completion done = {.size = sizeof done};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 150};
+    hf_lock *brief;
+    assert_status(hf_lock_open(ben, "app:stock", 9, "ben", 3, &options, &brief), HF_OK);
+    bool fine = came(hf_lock_acquire(brief, 0, &first), HF_OK);
+    hf_lock_close(brief);
+    if (!fine)
+        return false;
+    hf_hold_close(first); /* it just ends */
+    assert_status(hf_lock_acquire_start(anns, NULL, 0, 5000, NULL, 1), HF_OK);
+    int64_t until = now_ms() + 6000;
+    while (done.kind != HF_ACQUIRED && now_ms() < until) {
+        sleep_ms(1);
+        hf_client_next(ann, &done);
+    }
+    if (done.hold == NULL && *message == '\0')
+        snprintf(message, sizeof message, "%s, started", hf_status_name(done.status));
+    return done.hold != NULL && released(done.hold);
+}
+
+static bool looks_and_breaks(void) {
+    hf_lock_info info = {.size = sizeof info};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 100, .heal = HF_ON};
+    hf_lock *lock;
+    hf_hold *hold;
+    if (!came(hf_lock_acquire(anns, 0, &hold), HF_OK))
+        return false;
+    bool fine = came(hf_lock_inspect(bens, &info, NULL, 0, NULL), HF_OK) &&
+                came(hf_lock_break(bens, info.fence, 0), HF_OK);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    if (!fine)
+        return false;
+    TELL("SET app:theirs x"); /* another library's, for ever */
+    assert_status(hf_lock_open(ann, "app:theirs", 10, NULL, 0, &options, &lock), HF_OK);
+    fine = came(hf_lock_acquire(lock, 1000, &hold), HF_OK) && released(hold);
+    hf_lock_close(lock);
+    return fine;
+}
+
+/* Runs all there is, until something fails. */
+static bool everything(bool patient) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = LEASE_MS};
+    *message = '\0';
+    TELL("FLUSHALL");
+    TELL("SCRIPT FLUSH");
+    ann = open_user();
+    ben = open_user();
+    assert_status(hf_lock_open(ann, "app:stock", 9, NULL, 0, &options, &anns), HF_OK);
+    assert_status(hf_lock_open(ben, "app:stock", 9, "ben", 3, &options, &bens), HF_OK);
+    bool fine = changes_hold() && hands_on(true, patient ? 3500 : 0) && keeps() &&
+                hands_on(false, 0) && looks_and_breaks() && never_ends();
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_client_close(ann);
+    hf_client_close(ben);
+    return fine;
+}
+
+/* ----------------------------------------------------------------- Tests */
+
+static int afresh(void **state) {
+    (void)state;
+    start_afresh();
+    alarm(100);
+    return 0;
+}
+
+static void test_the_rule_of_the_page_allows_everything(void **state) {
+    (void)state;
+    set_user(NULL);
+    if (!everything(true))
+        fail_msg("refused: %s", message);
+    redisReply *log = TELL("ACL LOG");
+    for (size_t i = 0; i < log->elements; i++) {
+        const char *object = log->element[i]->element[7]->str;
+        assert_true(strstr(object, "setinfo") != NULL || strcmp(object, "info") == 0);
+    }
+}
+
+static void test_the_rule_reaches_no_other_keys_and_channels(void **state) {
+    hf_lock *lock;
+    (void)state;
+    set_user(NULL);
+    ann = open_user();
+    assert_status(hf_lock_open(ann, "other:stock", 11, NULL, 0, NULL, &lock), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_ESERVER);
+    assert_message("NOPERM");
+    assert_message("~other:stock");
+    hf_lock_close(lock);
+    hf_client_close(ann);
+}
+
+/* Who lacks these is served too, but polls. */
+static bool can_do_without(const char *word) {
+    static const char *const optional[] = {"+subscribe", "+ping", "+publish", "+pubsub|numsub",
+                                           "&hf:*",      "+hlen", "+zrank"};
+    for (size_t i = 0; i < COUNT(optional); i++)
+        if (strcmp(word, optional[i]) == 0)
+            return true;
+    return false;
+}
+
+static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
+    (void)state;
+    bool tells = strstr(STRING("INFO server"), "redis_version:6.") == NULL;
+    for (size_t i = 0; i < words; i++) {
+        set_user(rule[i]);
+        bool fine = everything(strcmp(rule[i], "+ping") == 0);
+        print_message("without %s: %s\n", rule[i], fine ? "served" : message);
+        assert_int_equal(fine, can_do_without(rule[i]));
+        if (!refused(rule[i]))
+            fail_msg("%s: nothing needs it", rule[i]);
+        if (!fine) {
+            const char *name = rule[i] + strspn(rule[i], "+~&");
+            /* Who may not leave the queue can still be granted the lock. */
+            const char *status = strcmp(name, "zrem") == 0 ? "HF_EUNKNOWN" : "HF_ESERVER";
+            assert_int_equal(strncmp(message, status, strlen(status)), 0);
+            /* A completion has no text. Of a script before 7.0 the server tells nothing. */
+            if (strncmp(name, "eval", 4) == 0)
+                assert_non_null(strstr(message, text("'%s'", name)));
+            else if (tells && strstr(message, ", started") == NULL)
+                assert_non_null(strstr(message, text("%.*s", (int)strcspn(rule[i], "*"), rule[i])));
+        }
+        /* By now, or when the lease ends; nobody renews it. */
+        assert_soon(NUMBER("EXISTS app:stock") == 0);
+        assert_int_equal(NUMBER("ZCARD {app:stock}app:stock:hf1:q"), 0);
+    }
+    TELL("ACL DELUSER app");
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, afresh)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_rule_of_the_page_allows_everything),
+        TEST(test_the_rule_reaches_no_other_keys_and_channels),
+        TEST(test_what_is_missing_is_named_and_no_lock_is_left),
+    };
+    return cmocka_run_group_tests(tests, read_rule, NULL);
+}
