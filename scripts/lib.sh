@@ -42,6 +42,7 @@ quietly() {
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
 has_java() { has javac && at_least 17 "$(javac -version 2>&1 | sed -n 's/^javac //p')"; }
+java_version() { "$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | grep . || echo 0; }
 has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; }
 has_venv() { python3 -c 'import ensurepip, venv'; }
 has_python_headers() {
@@ -63,7 +64,7 @@ missing_packages() {
     has_python || echo python3
     has_venv || echo python3-venv
     has_python_headers || echo python3-dev
-    has_java || echo openjdk-17-jdk-headless
+    has_java || echo default-jdk-headless
     has mvn || echo maven
     has ps || echo procps
     has openssl || echo openssl
@@ -92,6 +93,29 @@ install_missing() {
     has_hiredis || install_hiredis
     has_hiredis || die "hiredis 1.1 or newer, with its static libraries, is needed"
 }
+
+# The newest Java that is to be found; not always the one in the PATH.
+newest_java() {
+    local java newest=java
+    for java in /usr/lib/jvm/*/bin/java "${JAVA_HOME:-}/bin/java" \
+        $(env | sed -n 's|^JAVA_HOME_[0-9]*_[^=]*=\(.*\)|\1/bin/java|p'); do
+        [ ! -x "$java" ] || [ "$(java_version "$newest")" -ge "$(java_version "$java")" ] ||
+            newest=$java
+    done
+    echo "$newest"
+}
+
+# What brings a Java with virtual threads. Debian 12 has none: there it is done without.
+virtual_thread_packages() {
+    local package
+    [ "$(java_version "$(newest_java)")" -lt 21 ] && is_root || return 0
+    for package in openjdk-25-jre-headless openjdk-21-jre-headless; do
+        if apt-cache show $package >/dev/null; then
+            echo $package
+            return
+        fi
+    done
+} 2>/dev/null
 
 # Installs, but lets no package start its service: redis-server is wanted as a
 # program, and the tests start their own.
