@@ -110,7 +110,7 @@ virtual_thread_packages() {
     local package
     [ "$(java_version "$(newest_java)")" -lt 21 ] && is_root || return 0
     for package in openjdk-25-jre-headless openjdk-21-jre-headless; do
-        if apt-cache show $package >/dev/null; then
+        if apt-cache policy $package | grep -q 'Candidate: [0-9]'; then
             echo $package
             return
         fi
