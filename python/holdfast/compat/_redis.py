@@ -126,8 +126,8 @@ def _host(settings: dict[str, Any], port: int) -> str:
     return f"{host}:{settings.get('port') or port}"
 
 
-# What redis-py does by itself, and the core too; or what only it can do.
-_TLS_OFF = {
+# What only redis-py can do, and what to do instead.
+_NOT_KEPT = {
     "ssl_ca_data": "write it to a file, and give ssl_ca_certs",
     "ssl_password": "keep the key without one, in a file that nobody else may read",
     "ssl_ciphers": "the system's settings of OpenSSL apply",
@@ -142,7 +142,7 @@ _TLS_OFF = {
 
 def _tls(settings: dict[str, Any]) -> dict[str, object]:
     """Give the same settings as options of a URL; nothing is checked less than redis-py would."""
-    for name, why in _TLS_OFF.items():
+    for name, why in _NOT_KEPT.items():
         if settings.get(name):
             raise holdfast.UnsupportedError(f"{name} is not supported: {why}")
     if (settings.get("ssl_min_version") or 0) > ssl.TLSVersion.TLSv1_2:
