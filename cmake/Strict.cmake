@@ -1,5 +1,19 @@
 # holdfast::strict: how this project's own C is compiled. Never exported, and
-# not for what SWIG generates.
+# not for what SWIG generates. holdfast::hardened: how both are, so that a mistake
+# is harder to make use of; tests/hardened looks at what comes of it.
+include(CheckCCompilerFlag)
+include(CheckPIESupported)
+check_pie_supported()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+check_c_compiler_flag(-fcf-protection HOLDFAST_CF_PROTECTION) # x86 only
+
+add_library(holdfast_hardened INTERFACE)
+add_library(holdfast::hardened ALIAS holdfast_hardened)
+target_compile_options(holdfast_hardened INTERFACE
+    -fstack-protector-strong
+    $<$<BOOL:${HOLDFAST_CF_PROTECTION}>:-fcf-protection>)
+target_link_options(holdfast_hardened INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+
 add_library(holdfast_strict INTERFACE)
 add_library(holdfast::strict ALIAS holdfast_strict)
 
@@ -7,8 +21,8 @@ target_compile_features(holdfast_strict INTERFACE c_std_11)
 target_compile_definitions(holdfast_strict INTERFACE _GNU_SOURCE)
 target_compile_options(holdfast_strict INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
-    -Wstrict-prototypes -Wmissing-prototypes
-    -fstack-protector-strong)
+    -Wstrict-prototypes -Wmissing-prototypes)
+target_link_libraries(holdfast_strict INTERFACE holdfast::hardened)
 if(HOLDFAST_WERROR)
     target_compile_options(holdfast_strict INTERFACE -Werror)
 endif()
@@ -21,6 +35,6 @@ if(HOLDFAST_SANITIZE)
     add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 else()
     # Needs an optimising compiler, and blinds the sanitizers.
-    target_compile_options(holdfast_strict INTERFACE
+    target_compile_options(holdfast_hardened INTERFACE
         $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
 endif()

@@ -15,8 +15,8 @@
 
 #include "protocol.h"
 
-/* No answer to anything we ask is longer than this or nested deeper (hiredis frees
- * it by recursion); that is looked at before each read, of 16 KiB. */
+/* No answer to anything we ask is longer than this, or nested deeper: hiredis makes
+ * room for all the parts of each array that is announced. */
 #define REPLY_BYTES_MAX (1024 * 1024)
 #define REPLY_DEPTH_MAX 8
 
@@ -71,10 +71,6 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
         return -1;
     }
-    if (redis->reader->ridx > REPLY_DEPTH_MAX) {
-        set_error(redis, REDIS_ERR_PROTOCOL, "the answer is nested too deep");
-        return -1;
-    }
     for (;;) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
                                                 : recv(redis->fd, buffer, size, 0);
@@ -94,6 +90,16 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         if (!again(redis))
             return -1;
     }
+}
+
+/* Instead of hiredis's own, to refuse what is nested too deep. */
+static void *create_array(const redisReadTask *task, size_t elements) {
+    hf_connection *connection = task->privdata;
+    int depth = 0;
+    for (const redisReadTask *outer = task->parent; outer != NULL; outer = outer->parent)
+        depth++;
+    connection->too_deep = depth >= REPLY_DEPTH_MAX;
+    return connection->too_deep ? NULL : connection->create_array(task, elements);
 }
 
 static ssize_t transmit(redisContext *redis) {
@@ -167,13 +173,19 @@ bool hf_connection_stale(const hf_connection *connection) {
            (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
+bool hf_connection_unasked(const hf_connection *connection) {
+    return connection->redis->reader->pos < connection->redis->reader->len;
+}
+
 bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
     return !bytes->failed &&
            redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
 /* hiredis's error as a status. */
-static hf_status trouble(int error, const char *text) {
+static hf_status trouble(const hf_connection *connection, int error, const char *text) {
+    if (connection->too_deep) /* which hiredis takes for a lack of memory */
+        error = REDIS_ERR_PROTOCOL, text = "the answer is nested too deep";
     switch (error) {
     case REDIS_ERR_PROTOCOL:
         return hf_fail(HF_EPROTOCOL, "what answered does not speak the Redis protocol: %s", text);
@@ -200,7 +212,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
         freeReplyObject(reply);
     }
     *reply_out = NULL;
-    return trouble(connection->redis->err, connection->redis->errstr);
+    return trouble(connection, connection->redis->err, connection->redis->errstr);
 }
 
 /* --------------------------------------------------------------- Opening */
@@ -414,6 +426,11 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     connection->functions.write = transmit;
     redis->funcs = &connection->functions;
     redis->privdata = connection;
+    connection->objects = *redis->reader->fn;
+    connection->create_array = connection->objects.createArray;
+    connection->objects.createArray = create_array;
+    redis->reader->fn = &connection->objects;
+    redis->reader->privdata = connection;
     redis->reader->maxelements = HF_REPLY_PARTS_MAX;
     connection->redis = redis;
     connection->driven = driven;
@@ -519,11 +536,11 @@ hf_status hf_connection_drive(hf_connection *connection) {
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
         if (redisBufferWrite(redis, NULL) != REDIS_OK)
-            return trouble(redis->err, redis->errstr);
+            return trouble(connection, redis->err, redis->errstr);
     }
     do {
         if (redisBufferRead(redis) != REDIS_OK)
-            return trouble(redis->err, redis->errstr);
+            return trouble(connection, redis->err, redis->errstr);
     } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
 }
@@ -533,7 +550,8 @@ hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) 
         void *reply = NULL;
         *reply_out = NULL;
         if (redisReaderGetReply(connection->redis->reader, &reply) != REDIS_OK)
-            return trouble(connection->redis->reader->err, connection->redis->reader->errstr);
+            return trouble(connection, connection->redis->reader->err,
+                           connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
         if (reply == NULL || connection->greetings + connection->unheeded == 0) {

@@ -9,8 +9,11 @@
 
 typedef struct hf_connection {
     redisContext *redis;
-    hf_tls_session *tls;                 /* or NULL */
-    redisContextFuncs functions;         /* hiredis's, but for reading and writing */
+    hf_tls_session *tls;               /* or NULL */
+    redisContextFuncs functions;       /* hiredis's, but for reading and writing */
+    redisReplyObjectFunctions objects; /* hiredis's, but for arrays */
+    void *(*create_array)(const redisReadTask *task, size_t elements);
+    bool too_deep;                       /* the answer that was being read */
     struct hf_connection *next;          /* in the pool */
     struct hf_connection *older, *newer; /* of all of this process */
     int64_t idle_since;
@@ -42,6 +45,10 @@ void hf_connection_close(hf_connection *connection);
 
 /* Has it been closed, or been sent something nobody asked for, while it was idle? */
 bool hf_connection_stale(const hf_connection *connection);
+
+/* Is there more than the answer that was read last, of something nobody asked for? It
+ * would be taken for the next answer. */
+bool hf_connection_unasked(const hf_connection *connection);
 
 /* Queue bytes for the next exchange. */
 bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);

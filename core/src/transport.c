@@ -74,6 +74,10 @@ static void discard(hf_transport *transport, hf_connection *connection) {
 }
 
 static void give_back(hf_transport *transport, hf_connection *connection) {
+    if (hf_connection_unasked(connection)) {
+        discard(transport, connection);
+        return;
+    }
     connection->idle_since = hf_now();
     pthread_mutex_lock(&transport->mutex);
     if (!transport->shut && transport->idle_count < transport->idle_max) {

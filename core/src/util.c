@@ -1,5 +1,6 @@
 #include "util.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -36,6 +37,11 @@ hf_status hf_fail(hf_status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    /* A server's own words may be in it: they are not to write lines of their own to a
+     * log, nor to tell a terminal anything. */
+    for (char *c = message; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
     return status;
 }
 
@@ -93,6 +99,8 @@ bool hf_random(void *bytes, size_t count) {
     char *to = bytes;
     while (count > 0) {
         ssize_t got = getrandom(to, count, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got < 0)
             return false;
         to += got;

@@ -57,9 +57,11 @@ static void set_up(void) {
     pthread_detach(thread);
 }
 
+static bool told; /* the server says the password itself, elsewhere than in answer to AUTH */
+
 static void check(hf_status status) {
-    promise(status == HF_OK ||
-            (*hf_error_message() != '\0' && strstr(hf_error_message(), "hunter2") == NULL));
+    promise(status == HF_OK || *hf_error_message() != '\0');
+    promise(status == HF_OK || told || strstr(hf_error_message(), "hunter2") == NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -76,6 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *copy = malloc(size + 1), owner[64];
     size_t length;
     memcpy(copy, data, size);
+    const uint8_t *after = memchr(data, '~', size);
+    told = after != NULL && memmem(after, size - (size_t)(after - data), "hunter2", 7) != NULL;
     pthread_mutex_lock(&mutex);
     words = (input){(uint8_t *)copy, size};
     pthread_mutex_unlock(&mutex);
