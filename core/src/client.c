@@ -29,7 +29,8 @@ static hf_status name_client(hf_client *client) {
     gethostname(host, sizeof host - 1);
     int length = snprintf(client->prefix, sizeof client->prefix, "%s/%ld:", host, (long)getpid());
     hf_hex(client->prefix + length, id, sizeof id);
-    snprintf(client->channel, sizeof client->channel, "hf:%s", client->prefix + length);
+    client->keeper.own.length =
+        (size_t)snprintf(client->channel, sizeof client->channel, "hf:%s", client->prefix + length);
     strcat(client->prefix, ":");
     client->prefix_length = strlen(client->prefix);
     return HF_OK;
@@ -59,7 +60,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     hf_generation_watch();
     client->references = 1;
     client->generation = hf_generation();
-    hf_keeper_init(&client->keeper);
+    hf_keeper_init(client);
     pthread_mutex_init(&client->mutex, NULL);
     client->closed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->closed_fd < 0)
@@ -140,10 +141,7 @@ static void close_client(hf_client *client, bool release) {
 
     pthread_mutex_lock(&client->mutex);
     /* A subscription that outlived its client would look like a live waiter. */
-    hf_connection_close(client->keeper.commands);
-    hf_connection_close(client->keeper.channel);
-    client->keeper.commands = client->keeper.channel = NULL;
-    client->keeper.subscribed = false;
+    hf_links_close(client);
     tasks = hf_tasks_take(client);
     for (size_t i = 0; i < sizeof client->keeper.ids / sizeof *client->keeper.ids; i++) {
         for (hf_op *op = client->keeper.ids[i], *next; op != NULL; op = next) {
@@ -180,7 +178,8 @@ static void close_client(hf_client *client, bool release) {
         news->completion.status = HF_ECANCELED;
     }
     client->swept = true;
-    hf_ops_notify(client);
+    for (const hf_link *link = &client->keeper.first; link != NULL; link = link->next)
+        hf_ops_notify(client, link);
     pthread_mutex_unlock(&client->mutex);
 
     if (release)
@@ -294,9 +293,12 @@ hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
     uint32_t size = stats->size;
     pthread_mutex_lock(&client->mutex);
     hf_stats found = client->stats;
-    found.waiting = (int64_t)client->keeper.started_ops;
-    for (const hf_op *op = client->keeper.threads; op != NULL; op = op->after)
-        found.waiting++;
+    found.waiting = 0;
+    for (const hf_link *link = &client->keeper.first; link != NULL; link = link->next) {
+        found.waiting += (int64_t)link->started_ops;
+        for (const hf_op *op = link->threads; op != NULL; op = op->after)
+            found.waiting++;
+    }
     pthread_mutex_unlock(&client->mutex);
     memset(stats, 0, size);
     memcpy(stats, &found, size < sizeof found ? size : sizeof found);

@@ -11,235 +11,16 @@
 
 #include "client.h"
 
-/* How often a quiet subscription, and a hold that never ends, are looked at. */
-#define PING_MS 3000
+/* How often a hold that never ends is looked at. */
 #define LOOK_MS 10000
+/* For how long what was given up is undone after it ended by itself, and a free
+ * lock handed on. */
+#define AFTERWARDS_MS 3000
 /* What was given up and could not be undone, for want of memory, is tried again. */
 #define UNDO_MS 50
 #define BATCH (sizeof((hf_keeper *)0)->batch / sizeof(hf_hold *))
 
 #define HOLD_OF(t) ((hf_hold *)((char *)(t)-offsetof(hf_hold, timer)))
-
-/* ---------------------------------------------------------------- Tasks */
-
-hf_task *hf_task_new(void (*done)(hf_client *, hf_task *, hf_status, const redisReply *)) {
-    hf_task *task = calloc(1, sizeof *task);
-    if (task != NULL) {
-        task->done = done;
-        hf_bytes_init(&task->request.encoded);
-    }
-    return task;
-}
-
-void hf_task_free(hf_task *task) {
-    for (size_t i = 0; task->holds != NULL && i < task->count; i++)
-        hf_hold_drop_locked(task->holds[i]);
-    hf_names_drop(task->names);
-    hf_request_free(&task->request);
-    free(task->holds);
-    free(task->ids);
-    free(task->news);
-    free(task);
-}
-
-static void finish(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
-    task->done(client, task, status, reply);
-    hf_task_free(task);
-}
-
-static void append_last(hf_task **first, hf_task **last, hf_task *task) {
-    task->next = NULL;
-    if (*first != NULL)
-        (*last)->next = task;
-    else
-        *first = task;
-    *last = task;
-}
-
-void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
-    hf_keeper *keeper = &client->keeper;
-    if (client->swept) {
-        hf_fail(HF_ECLOSED, "the client is closed");
-        finish(client, task, HF_ECLOSED, NULL);
-        return;
-    }
-    task->give_up_at = give_up_at;
-    append_last(&keeper->waiting_first, &keeper->waiting_last, task);
-    hf_keeper_wake(client);
-}
-
-hf_task *hf_tasks_take(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    hf_task *sent = keeper->sent_first, *waiting = keeper->waiting_first;
-    if (sent != NULL)
-        keeper->sent_last->next = waiting;
-    keeper->sent_first = keeper->waiting_first = NULL;
-    return sent != NULL ? sent : waiting;
-}
-
-static hf_task *take_first(hf_task **first, hf_task **last) {
-    hf_task *task = *first;
-    *first = task->next;
-    if (*first == NULL)
-        *last = NULL;
-    return task;
-}
-
-/* What was sent has no answer and will get none: it is sent again first. */
-static void lose_commands(hf_client *client, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    hf_connection_close(keeper->commands);
-    keeper->commands = NULL;
-    keeper->pair_sent = 0;
-    hf_transport_look(client->transport); /* it may be elsewhere by now */
-    for (hf_task *task = keeper->sent_first; task != NULL; task = task->next)
-        task->doubtful = true;
-    if (keeper->sent_first != NULL) {
-        keeper->sent_last->next = keeper->waiting_first;
-        if (keeper->waiting_first == NULL)
-            keeper->waiting_last = keeper->sent_last;
-        keeper->waiting_first = keeper->sent_first;
-        keeper->sent_first = keeper->sent_last = NULL;
-    }
-    keeper->retry_ms = keeper->retry_ms < 5     ? 5
-                       : keeper->retry_ms < 200 ? 2 * keeper->retry_ms
-                                                : 200;
-    keeper->retry_at = hf_after(now, hf_jitter(keeper->retry_ms / 2, keeper->retry_ms));
-}
-
-static void give_up_old(hf_client *client, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    hf_task *all = keeper->waiting_first;
-    keeper->waiting_first = keeper->waiting_last = NULL;
-    while (all != NULL) {
-        hf_task *task = all;
-        all = task->next;
-        if (now < task->give_up_at) {
-            append_last(&keeper->waiting_first, &keeper->waiting_last, task);
-        } else {
-            hf_status status = task->doubtful ? HF_EUNKNOWN : HF_ECONNECT;
-            hf_fail(status, "%s cannot be reached", hf_transport_shown(client->transport));
-            finish(client, task, status, NULL);
-        }
-    }
-}
-
-static void put_first(hf_keeper *keeper, hf_task *task) {
-    task->next = keeper->waiting_first;
-    keeper->waiting_first = task;
-    if (keeper->waiting_last == NULL)
-        keeper->waiting_last = task;
-}
-
-/* False: half a request is there, for want of memory; the connection is of no
- * use any more, and what waits is for the next one. */
-static bool send_waiting(hf_client *client, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    while (keeper->waiting_first != NULL && now >= keeper->pause_until) {
-        hf_bytes head;
-        hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
-        if (task->request.encoded.failed) {
-            hf_fail(HF_ENOMEM, "no memory");
-            finish(client, task, HF_ENOMEM, NULL);
-            continue;
-        }
-        hf_bytes_init(&head);
-        hf_request_head(&task->request, task->whole, &head);
-        bool ok = hf_connection_append(keeper->commands, &head) &&
-                  hf_connection_append(keeper->commands, &task->request.encoded);
-        hf_bytes_free(&head);
-        if (!ok) {
-            put_first(keeper, task);
-            return false;
-        }
-        task->sent_at = now;
-        append_last(&keeper->sent_first, &keeper->sent_last, task);
-    }
-    return true;
-}
-
-/* False: the connection is of no use any more. */
-static bool take_answer(hf_client *client, redisReply *reply, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    if (keeper->sent_first == NULL)
-        return false;
-    hf_task *task = take_first(&keeper->sent_first, &keeper->sent_last);
-    keeper->retry_ms = 0;
-    if (reply->type != REDIS_REPLY_ERROR) {
-        finish(client, task, HF_OK, reply);
-        return true;
-    }
-    hf_status status;
-    hf_after_error after = hf_error_class(reply->str, &status);
-    if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.*s", hf_transport_shown(client->transport),
-                hf_error_shown(reply->str), reply->str);
-        finish(client, task, status, NULL);
-        return true;
-    }
-    /* Not carried out: once more, in front of what came later. */
-    if (after == HF_AFTER_LOAD)
-        task->whole = true;
-    else
-        keeper->pause_until = hf_after(now, 20);
-    put_first(keeper, task);
-    return after != HF_AFTER_RECONNECT;
-}
-
-/* NULL: it is not known where the server is, or it cannot be reached just now. */
-static hf_connection *start_connection(hf_client *client) {
-    hf_connection *connection;
-    hf_address address;
-    if (!hf_transport_target(client->transport, &address))
-        return NULL;
-    hf_status status =
-        hf_connection_start(&address, hf_transport_tls(client->transport), &connection);
-    hf_address_unmake(&address);
-    return status == HF_OK ? connection : NULL;
-}
-
-/* How long the oldest request under way may take to be answered. */
-static int64_t answer_ms(const hf_client *client) {
-    const hf_task *oldest = client->keeper.sent_first;
-    int64_t ms = hf_transport_command_ms(client->transport);
-    return oldest != NULL && oldest->answer_ms > 0 && oldest->answer_ms < ms ? oldest->answer_ms
-                                                                             : ms;
-}
-
-static void drive_commands(hf_client *client, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    bool work = keeper->waiting_first != NULL || keeper->sent_first != NULL;
-    if (keeper->commands == NULL && work) {
-        give_up_old(client, now);
-        if (now < keeper->retry_at || keeper->waiting_first == NULL)
-            return;
-        keeper->commands = start_connection(client);
-        if (keeper->commands == NULL) {
-            lose_commands(client, now);
-            return;
-        }
-        keeper->commands->idle_since = now;
-    }
-    if (keeper->commands == NULL)
-        return;
-    int64_t oldest = !keeper->commands->connected ? keeper->commands->idle_since
-                     : keeper->sent_first != NULL ? keeper->sent_first->sent_at
-                                                  : now;
-    bool good = now < hf_after(oldest, answer_ms(client));
-    do {
-        good = send_waiting(client, now) && good && hf_connection_drive(keeper->commands) == HF_OK;
-        while (good) {
-            redisReply *reply;
-            good = hf_connection_next(keeper->commands, &reply) == HF_OK;
-            if (!good || reply == NULL)
-                break;
-            good = take_answer(client, reply, now);
-            freeReplyObject(reply);
-        }
-    } while (good && keeper->waiting_first != NULL && now >= keeper->pause_until);
-    if (!good)
-        lose_commands(client, now);
-}
 
 /* ---------------------------------------------------------- Completions */
 
@@ -375,7 +156,7 @@ void hf_keeper_kick(hf_client *client, hf_names *names) {
         return;
     task->names = hf_names_keep(names);
     hf_recheck_begin(&task->request, names, NULL, 0, 0, false);
-    hf_task_submit(client, task, hf_after(hf_now(), PING_MS));
+    hf_task_submit(client, task, hf_after(hf_now(), AFTERWARDS_MS));
 }
 
 static void kicked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
@@ -424,7 +205,7 @@ void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
         return;
     }
     task->names = hf_names_keep(hold->names);
-    int64_t ms = hold->lease_ms == HF_NEVER ? HF_FOREVER : hold->lease_ms + PING_MS;
+    int64_t ms = hold->lease_ms == HF_NEVER ? HF_FOREVER : hold->lease_ms + AFTERWARDS_MS;
     hf_task_submit(client, task, hf_after(hf_now(), ms));
 }
 
@@ -555,101 +336,45 @@ static bool due_now(const hf_timer *timer, int64_t now) {
            timer->due - interval(hold) / 8 <= now;
 }
 
-/* -------------------------------------------------------------- Channel */
-
-static void drive_channel(hf_client *client, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
-    int64_t command_ms = hf_transport_command_ms(client->transport);
-    if (!keeper->wanted)
-        return;
-    /* Nobody would be told anything by a server that is the master no more. */
-    if (keeper->channel != NULL &&
-        keeper->channel_version != hf_transport_version(client->transport))
-        hf_channel_lost(client);
-    if (keeper->channel == NULL) {
-        if (now < keeper->channel_retry_at)
-            return;
-        keeper->channel_version = hf_transport_version(client->transport);
-        keeper->channel = start_connection(client);
-        if (keeper->channel == NULL || redisAppendCommand(keeper->channel->redis, "SUBSCRIBE %s",
-                                                          client->channel) != REDIS_OK) {
-            hf_channel_lost(client);
-            return;
-        }
-        keeper->heard_at = keeper->pinged_at = now;
-    }
-    if (keeper->subscribed && now >= hf_after(keeper->pinged_at, PING_MS)) {
-        redisAppendCommand(keeper->channel->redis, "PING");
-        keeper->pinged_at = now;
-    }
-    if (keeper->mode == HF_TESTING && now >= hf_after(keeper->tested_at, 1000)) {
-        hf_channel_untested(client, false); /* no word of the test: no grants either */
-        if (keeper->channel == NULL)
-            return;
-    }
-    bool mine = keeper->reader == NULL || !keeper->subscribed ||
-                (hf_connection_events(keeper->channel) & POLLOUT) != 0;
-    if (mine && hf_channel_read(client) != HF_OK) {
-        hf_channel_lost(client);
-        return;
-    }
-    if (keeper->channel != NULL && now >= hf_after(keeper->heard_at, PING_MS + command_ms))
-        hf_channel_lost(client);
-}
-
 /* --------------------------------------------------------------- Thread */
-
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t next_wake(const hf_client *client) {
     const hf_keeper *keeper = &client->keeper;
-    int64_t command_ms = hf_transport_command_ms(client->transport);
     const hf_timer *first = hf_timer_first(&keeper->timers);
     int64_t wake = first != NULL ? first->due : HF_NO_DEADLINE;
-    if (keeper->commands == NULL && keeper->waiting_first != NULL)
-        wake = earlier(wake, keeper->retry_at);
-    if (keeper->commands != NULL && keeper->waiting_first != NULL)
-        wake = earlier(wake, keeper->pause_until);
-    if (keeper->commands != NULL && !keeper->commands->connected)
-        wake = earlier(wake, hf_after(keeper->commands->idle_since, command_ms));
-    else if (keeper->sent_first != NULL)
-        wake = earlier(wake, hf_after(keeper->sent_first->sent_at, answer_ms(client)));
-    if (keeper->undo != NULL)
-        wake = earlier(wake, keeper->undo_at);
-    if (keeper->wanted && keeper->channel == NULL)
-        wake = earlier(wake, keeper->channel_retry_at);
-    if (keeper->channel != NULL) {
-        wake = earlier(wake, hf_after(keeper->heard_at, PING_MS + command_ms));
-        if (keeper->subscribed)
-            wake = earlier(wake, hf_after(keeper->pinged_at, PING_MS));
+    if (keeper->undo != NULL && keeper->undo_at < wake)
+        wake = keeper->undo_at;
+    for (const hf_link *link = &keeper->first; link != NULL; link = link->next) {
+        int64_t due = hf_link_wake(client, link);
+        if (due < wake)
+            wake = due;
     }
-    if (keeper->mode == HF_TESTING)
-        wake = earlier(wake, hf_after(keeper->tested_at, 1000));
     return wake;
+}
+
+/* What to wait for on a link's two connections. */
+static void watch(hf_link *link, struct pollfd fds[2]) {
+    fds[0] = fds[1] = (struct pollfd){.fd = -1};
+    if (link->commands != NULL) {
+        fds[0].fd = link->commands->redis->fd;
+        fds[0].events = hf_connection_events(link->commands);
+    }
+    link->watching = link->reader == NULL &&
+                     (link->started_ops > 0 || (link->threads == NULL && link->unread.place == 0));
+    if (link->subscription != NULL) {
+        fds[1].events = hf_connection_events(link->subscription);
+        if (!link->watching && link->subscribed > 0)
+            fds[1].events &= ~POLLIN;
+        if (fds[1].events != 0)
+            fds[1].fd = link->subscription->redis->fd;
+    }
 }
 
 static void sleep_until(hf_client *client, int64_t wake) {
     hf_keeper *keeper = &client->keeper;
     struct pollfd fds[4] = {{.fd = keeper->wake_fd, .events = POLLIN},
-                            {.fd = keeper->clock_fd, .events = POLLIN},
-                            {.fd = -1},
-                            {.fd = -1}};
-    if (keeper->commands != NULL) {
-        fds[2].fd = keeper->commands->redis->fd;
-        fds[2].events = hf_connection_events(keeper->commands);
-    }
-    keeper->watching =
-        keeper->reader == NULL &&
-        (keeper->started_ops > 0 || (keeper->threads == NULL && keeper->unread.place == 0));
-    if (keeper->channel != NULL) {
-        short events = hf_connection_events(keeper->channel);
-        if (keeper->watching || !keeper->subscribed)
-            fds[3].events = events;
-        else
-            fds[3].events = events & ~POLLIN;
-        if (fds[3].events != 0)
-            fds[3].fd = keeper->channel->redis->fd;
-    }
+                            {.fd = keeper->clock_fd, .events = POLLIN}};
+    watch(&keeper->first, fds + 2);
     struct itimerspec when = {0};
     if (wake != HF_NO_DEADLINE) {
         if (wake < 1)
@@ -682,17 +407,22 @@ static void *run(void *argument) {
         if (keeper->batch_count > 0)
             send_batch(client);
         undo_again(client, now);
-        drive_channel(client, now);
-        drive_commands(client, now);
+        for (hf_link *link = &keeper->first; link != NULL; link = link->next)
+            hf_link_drive(client, link, now);
         sleep_until(client, next_wake(client));
     }
     pthread_mutex_unlock(&client->mutex);
     return NULL;
 }
 
-void hf_keeper_init(hf_keeper *keeper) {
+void hf_keeper_init(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
     keeper->wake_fd = keeper->clock_fd = keeper->news_fd = -1;
     keeper->sleeps_until = INT64_MIN;
+    keeper->timers.reserved = 1; /* for first.unread, which is set after others were reserved */
+    keeper->own.link = &keeper->first;
+    keeper->own.name = client->channel;
+    keeper->first.unasked = &keeper->own;
 }
 
 hf_status hf_keeper_start(hf_client *client) {
@@ -763,8 +493,7 @@ void hf_keeper_join(hf_client *client) {
 
 void hf_keeper_free(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
-    hf_connection_close(keeper->commands);
-    hf_connection_close(keeper->channel);
+    hf_links_close(client);
     while (keeper->news_first != NULL) {
         hf_news *news = keeper->news_first;
         keeper->news_first = news->next;

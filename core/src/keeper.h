@@ -19,6 +19,7 @@
 
 struct hf_client;
 struct hf_hold;
+struct hf_link;
 
 /* An acquire that waits. Its name on the server is its hold's id. */
 typedef struct hf_op {
@@ -29,7 +30,7 @@ typedef struct hf_op {
     int64_t since;
     int64_t until;
     int64_t score;  /* its first place in the queue; 0: none yet */
-    unsigned epoch; /* of the subscription under which it last asked */
+    unsigned epoch; /* of its channel, when it last asked */
     int asking;     /* requests for it under way */
     bool busy;      /* its own thread, or its cancel, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
@@ -42,9 +43,10 @@ typedef struct hf_op {
     size_t owner; /* its bucket in keeper.owners */
     hf_timer timer;
     struct hf_list *list;
+    struct hf_link *link;          /* that of the list's channel */
     struct hf_op *previous, *next; /* in the list */
     struct hf_op *same_id;         /* in keeper.ids */
-    struct hf_op *before, *after;  /* in keeper.threads; `after` also in keeper.spare */
+    struct hf_op *before, *after;  /* in link->threads; `after` also in keeper.spare */
     struct hf_news *news;          /* what will tell how it ended, if it was started */
 } hf_op;
 
@@ -55,11 +57,27 @@ typedef struct hf_list {
     hf_timer timer;
     bool asking;          /* a re-check is under way */
     struct hf_list *next; /* in keeper.lists */
+    struct hf_channel *channel;
+    struct hf_list *before, *after; /* in channel->lists */
 } hf_list;
+
+/* What grants come in on: one channel of a single server, for all locks. */
+typedef struct hf_channel {
+    struct hf_link *link; /* to the server that has it */
+    hf_list *lists;       /* that wait for grants on it */
+    bool wanted;          /* somebody has come to wait */
+    bool asked;           /* to be subscribed to */
+    bool subscribed;
+    unsigned epoch; /* one more with each time that it was */
+    const char *name;
+    size_t length;
+    struct hf_channel *previous, *next; /* in link->asked or link->unasked */
+} hf_channel;
 
 /* One request of the keeper's, from when it is made until it is answered. */
 typedef struct hf_task {
     struct hf_task *next;
+    struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
     bool whole, doubtful;
     int64_t sent_at, give_up_at;
@@ -83,6 +101,35 @@ typedef struct hf_news {
     hf_completion completion;
 } hf_news;
 
+/* The keeper's two connections to one server, one for requests and one for the
+ * channels on which grants come in, and all that is known of that server. */
+typedef struct hf_link {
+    struct hf_link *next;
+
+    hf_connection *commands;
+    hf_task *waiting_first, *waiting_last, *sent_first, *sent_last;
+    int64_t retry_at, retry_ms; /* when a failed connection is tried again */
+    int64_t pause_until;        /* the server asked for it */
+
+    hf_connection *subscription;
+    unsigned version;            /* of the transport's target when it was begun */
+    hf_channel *asked, *unasked; /* those it has, or is to have */
+    size_t wanted, subscribed;   /* so many of them are */
+    enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
+    int64_t listen_at, listen_ms; /* when it is tried again */
+    int64_t failing_since, pinged_at, heard_at;
+    int64_t tested_at;
+    int tests_failed; /* one after the other */
+
+    hf_op *threads;     /* those that wait with a thread of their own */
+    hf_op *reader;      /* the one of them that reads the subscription */
+    size_t started_ops; /* those that wait without one */
+    bool watching;      /* the keeper reads it */
+    hf_timer unread;    /* nobody does: the keeper will */
+    int64_t pair_sent,
+        pair_server; /* a request's send time, and the server's time (us) in its answer */
+} hf_link;
+
 typedef struct hf_keeper {
     pthread_t thread;
     bool started, stop;
@@ -90,35 +137,17 @@ typedef struct hf_keeper {
     int64_t sleeps_until; /* INT64_MIN while it is awake */
     hf_timers timers;
 
-    hf_connection *commands;
-    hf_task *waiting_first, *waiting_last, *sent_first, *sent_last;
-    int64_t retry_at, retry_ms; /* when a failed connection is tried again */
-    int64_t pause_until;        /* the server asked for it */
+    hf_link first;              /* and the others behind it */
+    hf_channel own;             /* of a single server */
     struct hf_hold *batch[100]; /* due for renewal in this round */
     size_t batch_count;
     struct hf_hold *undo; /* given up when there was no memory to undo it */
     int64_t undo_at;
 
-    /* The subscription: one channel, on which grants come in. */
-    hf_connection *channel;
-    unsigned channel_version; /* of the transport's target when it was begun */
-    bool wanted, subscribed;
-    enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } mode;
-    unsigned epoch; /* one more with each time that it was made */
-    int64_t channel_retry_at, channel_retry_ms, failing_since, pinged_at, heard_at;
-    hf_op *threads; /* those that wait with a thread of their own */
-    hf_op *reader;  /* the one of them that reads the channel */
-    hf_op *self;    /* the one on whose thread it is being read just now */
-    int told[16];   /* the event_fds that it is to write to when it has let the mutex go */
+    hf_op *self;  /* the one on whose thread a subscription is being read just now */
+    int told[16]; /* the event_fds that it is to write to when it has let the mutex go */
     size_t told_count;
-    size_t started_ops; /* those that wait without one */
-    bool watching;      /* the keeper reads it */
-    hf_timer unread;    /* nobody does: the keeper will */
-    int64_t tested_at;
-    int tests_failed;  /* one after the other */
     char refusal[200]; /* of the server's, which ended a wait */
-    int64_t pair_sent,
-        pair_server; /* a request's send time, and the server's time (us) in its answer */
 
     hf_list *lists[256];
     hf_op *ids[1024];
@@ -129,7 +158,7 @@ typedef struct hf_keeper {
     int news_fd; /* -1 until somebody asked for it */
 } hf_keeper;
 
-void hf_keeper_init(hf_keeper *keeper);
+void hf_keeper_init(struct hf_client *client);
 void hf_keeper_free(struct hf_client *client);
 /* End the thread. Without the mutex. */
 void hf_keeper_join(struct hf_client *client);
@@ -156,14 +185,33 @@ void hf_keeper_kick(struct hf_client *client, hf_names *names);
 /* Give somebody else's lock without an end one, as the waiter's lock asks for. */
 void hf_keeper_heal(struct hf_client *client, const struct hf_hold *hold);
 
+/* Put it where it is read, if anybody listens, in the news kept for it. */
+void hf_tell(struct hf_client *client, hf_news **kept, const hf_completion *completion);
+
+/* ----------------------------------------------------- Links (link.c) */
+
 /* Send soon, and call done with what came of it. Takes the task over. */
 hf_task *hf_task_new(void (*done)(struct hf_client *, hf_task *, hf_status, const redisReply *));
 void hf_task_submit(struct hf_client *client, hf_task *task, int64_t give_up_at);
-/* Put it where it is read, if anybody listens, in the news kept for it. */
-void hf_tell(struct hf_client *client, hf_news **kept, const hf_completion *completion);
 /* After hf_keeper_join(): take what was not answered. Each is to be freed. */
 hf_task *hf_tasks_take(struct hf_client *client);
 void hf_task_free(hf_task *task);
+
+/* Send, receive and reconnect what can be without waiting; and when to look next. */
+void hf_link_drive(struct hf_client *client, hf_link *link, int64_t now);
+int64_t hf_link_wake(const struct hf_client *client, const hf_link *link);
+/* Read what came in on its channels. HF_OK, or that connection is lost. */
+hf_status hf_link_listen(struct hf_client *client, hf_link *link);
+void hf_link_deaf(struct hf_client *client, hf_link *link);
+/* Close all connections. */
+void hf_links_close(struct hf_client *client);
+
+/* The channel for the grants of that lock. */
+hf_channel *hf_channel_of(struct hf_client *client, const hf_names *names);
+/* See that it is subscribed to, unless that is of no use. */
+void hf_channel_want(struct hf_client *client, hf_channel *channel);
+/* Do grants come in on it? */
+bool hf_channel_works(const hf_channel *channel);
 
 /* ------------------------------------------------- Waiting (waiting.c) */
 
@@ -191,15 +239,14 @@ bool hf_op_try(struct hf_client *client, hf_op *op);
 /* A grant to this client ran out unclaimed. Who found that took the client's others
  * out of this queue too: they ask again, for their places. */
 void hf_list_recheck(struct hf_client *client, const hf_names *names);
-/* All must ask again, at once. */
-void hf_lists_recheck(struct hf_client *client);
-void hf_ops_notify(struct hf_client *client);
-/* Read what came in on the channel. HF_OK, or the connection is lost. */
-hf_status hf_channel_read(struct hf_client *client);
-void hf_channel_lost(struct hf_client *client);
-/* Its test failed: try it again, or, for good or after a second time, poll. */
-void hf_channel_untested(struct hf_client *client, bool for_good);
-/* A thread waits for its op, reading the channel itself if nobody else does,
+/* The state of the channel has changed: who waits for it is to look, or to ask again. */
+void hf_channel_notify(struct hf_client *client, const hf_channel *channel);
+/* A grant has come in. */
+void hf_grant(struct hf_client *client, const hf_link *link, const char *text);
+/* Who has no place in the queue yet is not to wait for a server for ever. */
+void hf_channel_give_up(struct hf_client *client, const hf_channel *channel, int64_t now);
+void hf_ops_notify(struct hf_client *client, const hf_link *link);
+/* A thread waits for its op, reading the subscription itself if nobody else does,
  * until it is done or should ask (again). Let the mutex go with the function
  * below afterwards: the thread may have to tell others of what it read. */
 hf_status hf_op_wait(struct hf_client *client, hf_op *op, bool ask, bool interruptible);

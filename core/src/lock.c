@@ -287,7 +287,7 @@ static hf_status join(hf_client *client, hf_op *op) {
     int64_t patience_ms = hf_transport_patience_ms(client->transport);
     int64_t left_ms = op->until == HF_NO_DEADLINE ? 0 : hf_until(op->until, hf_now());
     hf_acquire_request(&request, hold, op, hf_client_floor(client, hold->names));
-    op->epoch = client->keeper.epoch;
+    op->epoch = op->list->channel->epoch;
     op->asking++;
     op->busy = true;
     hf_unlock_and_tell(client);
@@ -369,8 +369,9 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
     for (;;) {
         if (op->list == NULL && !hf_op_enter(client, op))
             return hf_fail(HF_ENOMEM, "no memory");
+        hf_channel_want(client, op->list->channel);
         hf_status status = hf_op_wait(client, op, true, interruptible);
-        if (status == HF_OK && !op->done && client->keeper.mode == HF_POLLING)
+        if (status == HF_OK && !op->done && op->link->mode == HF_POLLING)
             return HF_EBUSY; /* the caller polls */
         if (status == HF_OK && !op->done)
             status = join(client, op);
@@ -418,11 +419,10 @@ static hf_status wait_in_queue(hf_client *client, hf_lock *lock, hf_op *op, bool
 static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool interruptible,
                           int64_t *waited_since) {
     hf_client *client = lock->client;
-    hf_keeper *keeper = &client->keeper;
     int64_t until = hf_after(hf_now(), timeout_ms), ttl_ms;
     hf_status status;
     pthread_mutex_lock(&client->mutex);
-    if (!keeper->subscribed || keeper->mode != HF_GRANTS) {
+    if (!hf_channel_works(hf_channel_of(client, lock->names))) {
         /* It may well be free; only who has to wait is worth a subscription. */
         int64_t left = until == HF_NO_DEADLINE ? 0 : timeout_ms;
         pthread_mutex_unlock(&client->mutex);
@@ -436,10 +436,6 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
     status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id(client, hold->id);
     if (status == HF_OK)
         status = hf_keeper_start(client);
-    if (status == HF_OK && !keeper->wanted && keeper->mode != HF_POLLING) {
-        keeper->wanted = true;
-        hf_keeper_wake(client);
-    }
     hf_op *op = status == HF_OK ? hf_op_new(client, hold, timeout_ms, until, true) : NULL;
     if (op != NULL)
         status = wait_in_queue(client, lock, op, interruptible);
@@ -619,7 +615,6 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     if (status != HF_OK)
         return status;
     hf_client *client = lock->client;
-    hf_keeper *keeper = &client->keeper;
     hold->kept = (flags & HF_KEEP) != 0;
     status = hf_client_fd(client) >= 0 ? HF_OK : HF_ENOMEM;
     hf_op *op = NULL;
@@ -646,10 +641,7 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
             status = hf_fail(HF_ENOMEM, "no memory");
         }
     } else if (status == HF_OK) {
-        if (!keeper->wanted && keeper->mode != HF_POLLING) {
-            keeper->wanted = true;
-            hf_keeper_wake(client);
-        }
+        hf_channel_want(client, op->list->channel);
         op->timer.fire = op_due;
         if (timeout_ms > 0)
             hf_keeper_timer(client, &op->timer, op->until);

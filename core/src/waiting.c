@@ -72,6 +72,11 @@ static hf_list *make_list(hf_client *client, hf_names *names) {
     }
     list->names = hf_names_keep(names);
     list->timer.fire = list_due;
+    list->channel = hf_channel_of(client, names);
+    list->after = list->channel->lists;
+    if (list->after != NULL)
+        list->after->before = list;
+    list->channel->lists = list;
     list->next = *bucket;
     *bucket = list;
     return list;
@@ -82,6 +87,12 @@ static void drop_list(hf_client *client, hf_list *list) {
     while (*at != list)
         at = &(*at)->next;
     *at = list->next;
+    if (list->before != NULL)
+        list->before->after = list->after;
+    else
+        list->channel->lists = list->after;
+    if (list->after != NULL)
+        list->after->before = list->before;
     hf_timer_clear(&client->keeper.timers, &list->timer);
     hf_timer_unreserve(&client->keeper.timers);
     hf_names_drop(list->names);
@@ -137,6 +148,19 @@ void hf_op_free(hf_client *client, hf_op *op) {
     client->keeper.spare = op;
 }
 
+static void join_link(hf_op *op, hf_link *link) {
+    op->link = link;
+    if (op->started) {
+        link->started_ops++;
+        return;
+    }
+    op->before = NULL;
+    op->after = link->threads;
+    if (op->after != NULL)
+        op->after->before = op;
+    link->threads = op;
+}
+
 bool hf_op_enter(hf_client *client, hf_op *op) {
     hf_keeper *keeper = &client->keeper;
     hf_list *list = make_list(client, op->hold->names);
@@ -154,15 +178,7 @@ bool hf_op_enter(hf_client *client, hf_op *op) {
     op->owner = hf_stack_hash(op->hold->names, 0, op->hold->owner, op->hold->owner_length) %
                 (sizeof keeper->owners / sizeof *keeper->owners);
     keeper->owners[op->owner]++;
-    if (op->started) {
-        keeper->started_ops++;
-    } else {
-        op->before = NULL;
-        op->after = keeper->threads;
-        if (op->after != NULL)
-            op->after->before = op;
-        keeper->threads = op;
-    }
+    join_link(op, list->channel->link);
     return true;
 }
 
@@ -184,28 +200,45 @@ static void notify(hf_client *client, hf_op *op) {
         eventfd_write(op->event_fd, 1);
 }
 
-/* The thread that reads the channel leaves it: to another one, or the keeper. */
+/* The thread that reads the subscription leaves it: to another one, or the keeper. */
 static void hand_over_reading(hf_client *client, const hf_op *op, const hf_list *list) {
-    hf_keeper *keeper = &client->keeper;
+    hf_link *link = op->link;
     hf_op *next = list != NULL ? list->first : NULL;
-    if (keeper->reader != op)
+    if (link == NULL || link->reader != op)
         return;
     /* Only to one that would notice: others are in the middle of a request. Best
      * to the next in line: the next grant is mostly its own, and needs no second
      * thread to be woken. */
     if (next == NULL || next == op || !next->polling)
-        for (next = keeper->threads; next != NULL && (next == op || !next->polling);)
+        for (next = link->threads; next != NULL && (next == op || !next->polling);)
             next = next->after;
-    keeper->reader = next;
+    link->reader = next;
     if (next != NULL) {
         notify(client, next);
-    } else if (keeper->started_ops > 0 || keeper->threads != NULL) {
+    } else if (link->started_ops > 0 || link->threads != NULL) {
         hf_keeper_wake(client);
-    } else if (keeper->unread.place == 0) {
+    } else if (link->unread.place == 0) {
         /* Mostly the next waiter comes at once: do not wake the keeper for it. */
-        keeper->unread.fire = watch_again;
-        hf_keeper_timer(client, &keeper->unread, hf_after(hf_now(), 500));
+        link->unread.fire = watch_again;
+        hf_keeper_timer(client, &link->unread, hf_after(hf_now(), 500));
     }
+}
+
+/* It waits no more, or not there. */
+static void leave_link(hf_client *client, hf_op *op, const hf_list *list) {
+    hf_link *link = op->link;
+    if (op->started) {
+        link->started_ops--;
+    } else {
+        if (op->before != NULL)
+            op->before->after = op->after;
+        else
+            link->threads = op->after;
+        if (op->after != NULL)
+            op->after->before = op->before;
+        hand_over_reading(client, op, list);
+    }
+    op->link = NULL;
 }
 
 void hf_op_leave(hf_client *client, hf_op *op) {
@@ -225,23 +258,13 @@ void hf_op_leave(hf_client *client, hf_op *op) {
         list->last = op->previous;
     hf_timer_clear(&keeper->timers, &op->timer);
     keeper->owners[op->owner]--;
-    if (op->started) {
-        keeper->started_ops--;
-    } else {
-        if (op->before != NULL)
-            op->before->after = op->after;
-        else
-            keeper->threads = op->after;
-        if (op->after != NULL)
-            op->after->before = op->before;
-        hand_over_reading(client, op, list);
-    }
+    leave_link(client, op, list);
     if (list->first == NULL && !list->asking)
         drop_list(client, list);
 }
 
-void hf_ops_notify(hf_client *client) {
-    for (hf_op *op = client->keeper.threads; op != NULL; op = op->after)
+void hf_ops_notify(hf_client *client, const hf_link *link) {
+    for (hf_op *op = link->threads; op != NULL; op = op->after)
         notify(client, op);
 }
 
@@ -352,10 +375,10 @@ void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline
 
 /* ----------------------------------------------------------- Asking again */
 
-static void pair(hf_client *client, int64_t sent_at, int64_t server_us) {
-    if (sent_at > client->keeper.pair_sent) {
-        client->keeper.pair_sent = sent_at;
-        client->keeper.pair_server = server_us;
+static void pair(hf_link *link, int64_t sent_at, int64_t server_us) {
+    if (sent_at > link->pair_sent) {
+        link->pair_sent = sent_at;
+        link->pair_server = server_us;
     }
 }
 
@@ -382,7 +405,7 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
                   int64_t sent_at) {
     hf_list *list = op->list;
     int64_t lease_ms = op->hold->lease_ms;
-    pair(client, sent_at, numbers[0]);
+    pair(op->link, sent_at, numbers[0]);
     if (numbers[1] == -1 && op->hold->heal_ms > 0 &&
         (mine[0] == HF_REPLY_FOREIGN || mine[0] == HF_REPLY_BUSY))
         hf_keeper_heal(client, op->hold);
@@ -408,7 +431,7 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
         }
         break;
     }
-    bool again = op->epoch != client->keeper.epoch;
+    bool again = op->epoch != list->channel->epoch;
     int64_t pause_ms = again ? 0 : pause_after(numbers[1], mine[0], mine[2], lease_ms);
     int64_t due = again ? 0 : hf_after(hf_now(), pause_ms);
     if (again || op == list->first || list->timer.place == 0)
@@ -416,8 +439,8 @@ void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const in
 }
 
 /* Is it to ask anew? A thread's own first request is the thread's to send. */
-static bool stale(const hf_client *client, const hf_op *op) {
-    return op->epoch != client->keeper.epoch && !op->canceled && !op->busy && !op->tries &&
+static bool stale(const hf_op *op) {
+    return op->epoch != op->list->channel->epoch && !op->canceled && !op->busy && !op->tries &&
            (op->started || op->score > 0);
 }
 
@@ -458,13 +481,13 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
     }
     bool left = false;
     for (hf_op *op = list->first; op != NULL && !left; op = op->next)
-        left = stale(client, op);
+        left = stale(op);
     if (left) {
         hf_keeper_timer(client, &list->timer,
                         status == HF_OK ? 0 : hf_after(hf_now(), hf_jitter(100, 200)));
     } else if (list->timer.place == 0) {
         /* The one that asked is done; where no grants come, the next asks soon. */
-        int64_t ms = client->keeper.mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
+        int64_t ms = list->channel->link->mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
         hf_keeper_timer(client, &list->timer, hf_after(hf_now(), ms));
     }
 }
@@ -487,7 +510,7 @@ static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t coun
                      hf_client_floor(client, list->names), wait);
     for (size_t i = 0; i < count; i++) {
         hf_recheck_add(&task->request, ops[i]->hold, ops[i]);
-        ops[i]->epoch = client->keeper.epoch;
+        ops[i]->epoch = list->channel->epoch;
         ops[i]->asking++;
     }
     int64_t ms = hf_transport_patience_ms(client->transport) + (ops[0]->tries ? 0 : RECHECK_MS);
@@ -503,17 +526,16 @@ bool hf_op_try(hf_client *client, hf_op *op) {
 /* Ask for all that have not asked under this subscription, a hundred at a time;
  * if all have, for the oldest, which stands for the rest. */
 static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
-    hf_keeper *keeper = &client->keeper;
     hf_list *list = LIST_OF(timer);
     hf_op *ops[RECHECK_OPS];
     size_t count = 0;
-    bool polling = keeper->mode == HF_POLLING;
+    bool polling = list->channel->link->mode == HF_POLLING;
     if (list->asking)
         return;
-    if (!polling && !(keeper->mode == HF_GRANTS && keeper->subscribed))
-        return; /* when it is, all lists are looked at */
+    if (!polling && !hf_channel_works(list->channel))
+        return; /* when it does, all its lists are looked at */
     for (hf_op *op = list->first; op != NULL && count < RECHECK_OPS; op = op->next)
-        if (stale(client, op))
+        if (stale(op))
             ops[count++] = op;
     for (hf_op *op = list->first; op != NULL && count == 0; op = op->next)
         if (!op->tries && !op->canceled && !op->busy && (op->started || op->score > 0))
@@ -534,58 +556,18 @@ void hf_list_recheck(hf_client *client, const hf_names *names) {
     hf_keeper_timer(client, &list->timer, 0);
 }
 
-void hf_lists_recheck(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++)
-        for (hf_list *list = keeper->lists[i]; list != NULL; list = list->next)
-            hf_keeper_timer(client, &list->timer, 0);
-}
-
-/* -------------------------------------------------------------- Channel */
-
-static void tested(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
-    hf_keeper *keeper = &client->keeper;
-    (void)task;
-    if (keeper->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
-        return; /* the message decides */
-    bool refused = status == HF_OK || strstr(hf_error_message(), "NOPERM") != NULL;
-    hf_channel_untested(client, refused);
-}
-
-void hf_channel_untested(hf_client *client, bool for_good) {
-    hf_keeper *keeper = &client->keeper;
-    keeper->mode = for_good || ++keeper->tests_failed > 1 ? HF_POLLING : HF_UNTESTED;
-    if (keeper->mode == HF_UNTESTED)
-        hf_channel_lost(client); /* once more, on a new connection */
-    hf_lists_recheck(client);
-    hf_ops_notify(client);
-}
-
-static void subscribed(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    keeper->subscribed = true;
-    keeper->epoch++;
-    keeper->channel_retry_ms = keeper->failing_since = 0;
-    if (keeper->mode == HF_UNTESTED) {
-        hf_task *task = hf_task_new(tested);
-        if (task == NULL) {
-            hf_channel_lost(client); /* and made anew, when there may be memory */
-            return;
-        }
-        keeper->mode = HF_TESTING;
-        keeper->tested_at = hf_now();
-        hf_request_begin(&task->request, &hf_script_selftest);
-        hf_request_bytes(&task->request, client->channel, strlen(client->channel));
-        hf_task_submit(client, task, hf_after(hf_now(), 1000));
-    } else {
-        hf_lists_recheck(client);
+void hf_channel_notify(hf_client *client, const hf_channel *channel) {
+    for (hf_list *list = channel->lists; list != NULL; list = list->after) {
+        hf_keeper_timer(client, &list->timer, 0);
+        for (hf_op *op = list->first; op != NULL; op = op->next)
+            notify(client, op);
     }
-    hf_ops_notify(client);
 }
+
+/* --------------------------------------------------------------- Grants */
 
 /* `g <hold id> <fence> <server us> <granted ms>` */
-static void granted(hf_client *client, const char *text) {
-    hf_keeper *keeper = &client->keeper;
+void hf_grant(hf_client *client, const hf_link *link, const char *text) {
     char id[HF_ID_LENGTH + 1];
     long long fence, server_us, granted_ms;
     if (sscanf(text, "g %32s %lld %lld %lld", id, &fence, &server_us, &granted_ms) != 4 ||
@@ -595,7 +577,7 @@ static void granted(hf_client *client, const char *text) {
     hf_op *op = hf_op_find(client, id);
     if (op == NULL)
         return; /* who gave it up has seen to its release */
-    if (keeper->pair_sent == 0) {
+    if (link->pair_sent == 0) {
         /* Nothing to tell its age by: ask. */
         op->epoch = 0;
         hf_keeper_timer(client, &op->list->timer, 0);
@@ -604,95 +586,23 @@ static void granted(hf_client *client, const char *text) {
     /* Not requested just now, and perhaps long in a buffer: it began at the
      * receipt or, by the server's own clock since some request of ours was
      * sent, before; whichever is earlier. */
-    int64_t start = hf_now(), gap_us = server_us - keeper->pair_server;
+    int64_t start = hf_now(), gap_us = server_us - link->pair_server;
     if (gap_us > INT64_C(1000000000000) || gap_us < -INT64_C(1000000000000))
         return;
-    if (keeper->pair_sent + gap_us * 1000 < start)
-        start = keeper->pair_sent + gap_us * 1000;
+    if (link->pair_sent + gap_us * 1000 < start)
+        start = link->pair_sent + gap_us * 1000;
     int64_t drift = (gap_us < 0 ? -gap_us : gap_us); /* 1/1000 of it, in ns */
     hf_op_deliver(client, op, fence, hf_deadline(start, granted_ms) - drift, true);
 }
 
-static void heard(hf_client *client, const redisReply *reply) {
-    hf_keeper *keeper = &client->keeper;
-    keeper->heard_at = hf_now();
-    if (reply->type == REDIS_REPLY_ERROR) {
-        bool refused = !keeper->subscribed && strncmp(reply->str, "NOPERM", 6) == 0;
-        hf_channel_lost(client);
-        if (!refused)
-            return; /* it passes: BUSY, LOADING and their like */
-        /* Not allowed to subscribe: it works without, by asking often. */
-        keeper->wanted = false;
-        keeper->mode = HF_POLLING;
-        hf_lists_recheck(client);
-        return;
-    }
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        reply->element[0]->type != REDIS_REPLY_STRING)
-        return;
-    const char *kind = reply->element[0]->str;
-    if (strcmp(kind, "subscribe") == 0) {
-        subscribed(client);
-    } else if (strcmp(kind, "unsubscribe") == 0) {
-        hf_channel_lost(client);
-    } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
-               reply->element[2]->type == REDIS_REPLY_STRING) {
-        const char *text = reply->element[2]->str;
-        if (strcmp(text, "t") == 0 && keeper->mode == HF_TESTING) {
-            keeper->mode = HF_GRANTS;
-            keeper->tests_failed = 0;
-            hf_lists_recheck(client);
-            hf_ops_notify(client);
-        } else if (text[0] == 'g') {
-            granted(client, text);
-        }
-    }
-}
-
-hf_status hf_channel_read(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    hf_connection *channel = keeper->channel;
-    hf_status status = hf_connection_drive(channel);
-    while (status == HF_OK && channel == keeper->channel) {
-        redisReply *reply;
-        status = hf_connection_next(channel, &reply);
-        if (status != HF_OK || reply == NULL)
-            break;
-        heard(client, reply);
-        freeReplyObject(reply);
-    }
-    return status;
-}
-
-void hf_channel_lost(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    int64_t now = hf_now();
-    hf_connection_close(keeper->channel);
-    keeper->channel = NULL;
-    keeper->subscribed = false;
-    keeper->pair_sent = 0;
-    hf_transport_look(client->transport);
-    if (keeper->mode == HF_TESTING)
-        keeper->mode = HF_UNTESTED;
-    if (keeper->failing_since == 0)
-        keeper->failing_since = now;
-    int64_t ms = keeper->channel_retry_ms;
-    keeper->channel_retry_ms = ms < 5 ? 5 : ms < 200 ? 2 * ms : 200;
-    keeper->channel_retry_at = hf_after(now, hf_jitter(ms / 2, ms + 1));
-    hf_ops_notify(client);
-    hf_keeper_wake(client);
-    /* Who has no place in the queue yet is not to wait for a server for ever. */
-    if (now < hf_after(keeper->failing_since, hf_transport_patience_ms(client->transport)))
-        return;
-    for (size_t i = 0; i < sizeof keeper->lists / sizeof *keeper->lists; i++) {
-        for (hf_list *list = keeper->lists[i], *after; list != NULL; list = after) {
-            after = list->next;
-            for (hf_op *op = list->first, *next; op != NULL; op = next) {
-                next = op->next;
-                if (op->score == 0 && op->asking == 0 &&
-                    now >= hf_after(op->since, hf_transport_patience_ms(client->transport)))
-                    hf_op_finish(client, op, HF_ECONNECT);
-            }
+void hf_channel_give_up(hf_client *client, const hf_channel *channel, int64_t now) {
+    int64_t patience_ms = hf_transport_patience_ms(client->transport);
+    for (hf_list *list = channel->lists, *after; list != NULL; list = after) {
+        after = list->after;
+        for (hf_op *op = list->first, *next; op != NULL; op = next) {
+            next = op->next;
+            if (op->score == 0 && op->asking == 0 && now >= hf_after(op->since, patience_ms))
+                hf_op_finish(client, op, HF_ECONNECT);
         }
     }
 }
@@ -721,8 +631,8 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
             break;
         }
-        if (ask &&
-            (keeper->mode == HF_POLLING || (keeper->mode == HF_GRANTS && keeper->subscribed)))
+        hf_link *link = op->link;
+        if (ask && (link->mode == HF_POLLING || hf_channel_works(op->list->channel)))
             break;
         int64_t now = hf_now(), left = -1;
         if (op->until != HF_NO_DEADLINE) {
@@ -736,18 +646,17 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         }
         if (listens && (left < 0 || left > SIGNAL_MS))
             left = SIGNAL_MS;
-        if (keeper->reader == NULL) {
-            keeper->reader = op;
-            if (keeper->watching) {
-                keeper->watching = false;
+        if (link->reader == NULL) {
+            link->reader = op;
+            if (link->watching) {
+                link->watching = false;
                 hf_keeper_wake(client); /* two that poll one socket wake in vain */
             }
         }
-        const hf_connection *channel =
-            keeper->reader == op && keeper->subscribed ? keeper->channel : NULL;
-        struct pollfd fds[2] = {
-            {.fd = op->event_fd, .events = POLLIN},
-            {.fd = channel != NULL ? channel->redis->fd : -1, .events = POLLIN}};
+        const hf_connection *heard =
+            link->reader == op && link->subscribed > 0 ? link->subscription : NULL;
+        struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
+                                {.fd = heard != NULL ? heard->redis->fd : -1, .events = POLLIN}};
         op->polling = true;
         hf_unlock_and_tell(client);
         int ready = poll(fds, 2, (int)left);
@@ -770,10 +679,11 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
             break;
         if (ready > 0 && fds[0].revents != 0)
             op->told = false;
-        if (ready > 0 && fds[1].revents != 0 && channel == keeper->channel) {
+        link = op->link; /* NULL: it is done, and another reads */
+        if (ready > 0 && fds[1].revents != 0 && link != NULL && heard == link->subscription) {
             keeper->self = op;
-            if (hf_channel_read(client) != HF_OK)
-                hf_channel_lost(client);
+            if (hf_link_listen(client, link) != HF_OK)
+                hf_link_deaf(client, link);
             keeper->self = NULL;
         }
     }

@@ -10,6 +10,7 @@
 
 /* Their functions that are not for others are called here too. */
 #include "../../core/src/keeper.c"
+#include "../../core/src/link.c"
 #include "../../core/src/waiting.c"
 
 /* ---------------------------------------------------- Clock and randomness */
@@ -153,21 +154,21 @@ static void read_completions(void) {
 static void hear(input *from) {
     redisReply *reply = read_reply(from);
     if (reply != NULL)
-        heard(client, reply);
+        heard(client, &client->keeper.first, reply);
     freeReplyObject(reply);
 }
 
 /* The keeper's oldest request is answered, or its connection ends. */
 static void answer(input *from) {
-    hf_keeper *keeper = &client->keeper;
-    if (keeper->sent_first == NULL && keeper->waiting_first != NULL) {
-        hf_task *task = take_first(&keeper->waiting_first, &keeper->waiting_last);
+    hf_link *link = &client->keeper.first;
+    if (link->sent_first == NULL && link->waiting_first != NULL) {
+        hf_task *task = take_first(&link->waiting_first, &link->waiting_last);
         task->sent_at = hf_now();
-        append_last(&keeper->sent_first, &keeper->sent_last, task);
+        append_last(&link->sent_first, &link->sent_last, task);
     }
     redisReply *reply = read_reply(from);
-    if (reply == NULL || !take_answer(client, reply, hf_now()))
-        lose_commands(client, hf_now());
+    if (reply == NULL || !take_answer(client, link, reply, hf_now()))
+        lose_commands(client, link, hf_now());
     freeReplyObject(reply);
 }
 
@@ -183,7 +184,7 @@ static void pass_time(input *from) {
         timer->fire(client, timer, now);
     }
     send_batch(client);
-    give_up_old(client, now);
+    give_up_old(client, &client->keeper.first, now);
 }
 
 static void call(unsigned what, input *from) {
@@ -253,7 +254,7 @@ static void step(input *from) {
         hf_hold_release_start(hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, ++ops);
         break;
     case 8:
-        hf_channel_lost(client);
+        hf_link_deaf(client, &client->keeper.first);
         break;
     default:
         call(what - 9, from);
