@@ -31,8 +31,6 @@
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
 %ignore hf_lock_current_as;
-%ignore hf_hold_hand_over;
-%ignore hf_lock_adopt;
 %ignore HF_TOKEN_MAX;
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;
@@ -106,7 +104,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 }
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
-    (const void *owner, size_t owner_len)
+    (const void *owner, size_t owner_len),
+    (const void *token, size_t length)
 };
 
 /* hf_client_open()'s URL as byte[]: what the JVM calls UTF-8 is not. */
@@ -117,8 +116,11 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(in) const char *url {
     jsize length = (*jenv)->GetArrayLength(jenv, $input);
     char *url = calloc(1, (size_t)length + 1);
-    if (url)
-        (*jenv)->GetByteArrayRegion(jenv, $input, 0, length, (jbyte *)url);
+    if (!url) {
+        (*jenv)->ThrowNew(jenv, (*jenv)->FindClass(jenv, "java/lang/OutOfMemoryError"), NULL);
+        return $null;
+    }
+    (*jenv)->GetByteArrayRegion(jenv, $input, 0, length, (jbyte *)url);
     $1 = url;
 }
 %typemap(freearg) const char *url "free($1);"
@@ -139,6 +141,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
 %answer(hf_lock_inspect, jbyteArray, byte[])
+%answer(hf_hold_hand_over, jbyteArray, byte[])
 
 %typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char buffer[384]) {
     $1 = buffer;
@@ -158,6 +161,31 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     if (result == HF_OK)
         $result = hf_bytes(jenv, $1, *$3 < $2 ? *$3 : $2);
+}
+
+%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *length_out)
+    (char token[HF_TOKEN_MAX], size_t length = 0) {
+    $1 = token;
+    $2 = sizeof token;
+    $3 = &length;
+}
+%typemap(argout) (void *token, size_t capacity, size_t *length_out) {
+    if (result == HF_OK)
+        $result = hf_bytes(jenv, $1, *$3);
+}
+
+/* hf_client_kept() answers null if there is none: that is no exception. */
+%answer(hf_client_kept, jbyteArray, byte[])
+%typemap(out) hf_status hf_client_kept "$result = 0;"
+%typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
+    (char name[HF_NAME_MAX], size_t length = 0) {
+    $1 = name;
+    $2 = sizeof name;
+    $3 = &length;
+}
+%typemap(argout) (void *name, size_t capacity, size_t *name_len_out) {
+    if (result == HF_OK)
+        $result = hf_bytes(jenv, $1, *$3);
 }
 
 /* --------------------------------------------------------------- Handles */

@@ -16,6 +16,7 @@
 %ignore hf_lock_close;
 %ignore hf_hold_close;
 %ignore hf_completion;
+%ignore hf_client_kept;
 
 /* ---------------------------------------------------------------- Errors */
 

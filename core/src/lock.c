@@ -753,6 +753,31 @@ int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_le
     return count;
 }
 
+hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
+                         size_t capacity, size_t *name_len_out) {
+    if (owner == NULL || name == NULL || name_len_out == NULL)
+        return hf_fail(HF_EINVAL, "owner, name or name_len_out is NULL");
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    int64_t now = hf_now();
+    pthread_mutex_lock(&client->mutex);
+    const hf_hold *hold = client->holds;
+    while (hold != NULL &&
+           !(hold->kept && hold->owner_length == owner_len &&
+             memcmp(hold->owner, owner, owner_len) == 0 && hf_hold_state_now(hold, now) == HF_HELD))
+        hold = hold->next;
+    bool fits = hold != NULL && hold->names->length <= capacity;
+    if (hold != NULL)
+        *name_len_out = hold->names->length;
+    if (fits)
+        memcpy(name, hold->names->data, hold->names->length);
+    pthread_mutex_unlock(&client->mutex);
+    if (hold == NULL)
+        return hf_fail(HF_ENOTHELD, "this owner has nothing to release");
+    return fits ? HF_OK : hf_fail(HF_EINVAL, "the buffer is too small for the name");
+}
+
 /* --------------------------------------------------------- Inspect, break */
 
 hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,

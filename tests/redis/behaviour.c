@@ -491,6 +491,33 @@ static void test_an_owner_is_found_on_the_stack_by_all_its_bytes(void **state) {
     hf_lock_close(lock);
 }
 
+static void test_what_an_owner_still_keeps_is_named(void **state) {
+    char name[HF_NAME_MAX];
+    size_t length;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    hf_lock *brief = lock_with(alice, "brief", NULL, 30, 0);
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, NULL), HF_OK);
+    assert_status(hf_client_kept(alice, "ann", 3, name, sizeof name, &length), HF_OK);
+    assert_int_equal(length, 5);
+    assert_memory_equal(name, "stock", 5);
+    assert_status(hf_client_kept(alice, "ann", 3, name, 4, &length), HF_EINVAL);
+    assert_status(hf_client_kept(alice, "anna", 4, name, sizeof name, &length), HF_ENOTHELD);
+    assert_status(hf_client_kept(bob, "ann", 3, name, sizeof name, &length), HF_ENOTHELD);
+    assert_status(hf_client_kept(alice, NULL, 0, name, sizeof name, &length), HF_EINVAL);
+    assert_status(hf_lock_release_as(lock, "ann", 3), HF_OK);
+    assert_status(hf_client_kept(alice, "ann", 3, name, sizeof name, &length), HF_ENOTHELD);
+
+    hf_hold *given_out;
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, &given_out), HF_OK);
+    assert_status(hf_client_kept(alice, "ann", 3, name, sizeof name, &length), HF_ENOTHELD);
+    release(given_out);
+    assert_status(hf_lock_acquire_as(brief, "ann", 3, 0, NULL, NULL), HF_OK);
+    assert_soon(hf_client_kept(alice, "ann", 3, name, sizeof name, &length) == HF_ENOTHELD);
+    hf_lock_close(lock);
+    hf_lock_close(brief);
+}
+
 /* ------------------------------------------------------------ Renew, extend */
 
 static void test_renew_gives_the_whole_lease_again(void **state) {
@@ -1129,6 +1156,7 @@ int main(void) {
         TEST(test_the_clients_stack_is_shared_by_all_handles_of_a_name),
         TEST(test_a_kept_hold_that_was_released_by_hand_is_off_the_stack),
         TEST(test_an_owner_is_found_on_the_stack_by_all_its_bytes),
+        TEST(test_what_an_owner_still_keeps_is_named),
         TEST(test_renew_gives_the_whole_lease_again),
         TEST(test_extend_adds_to_what_is_left),
         TEST(test_replace_is_exact_and_shortens_at_once),

@@ -445,6 +445,25 @@ HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t own
 HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
 
 /**
+ * Whether hf_lock_release_as() still has something to release for an owner, of
+ * whatever name. For languages that can tell when a thread ends: what it held
+ * is renewed on, and nobody is left to release it.
+ *
+ * @param owner         As given to hf_lock_acquire_as().
+ * @param[out] name     Receives the name of one such lock.
+ * @param capacity      Of name; a name has HF_NAME_MAX bytes at most.
+ * @param[out] name_len_out  The name's length.
+ * @retval HF_OK        There is one.
+ * @retval HF_ENOTHELD  There is none.
+ * @retval HF_EINVAL    A pointer is NULL, or the buffer is too small.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
+                                size_t capacity, size_t *name_len_out);
+
+/**
  * The newest hold that the owner left with the client: the one that
  * hf_lock_release_as() would release next.
  *

@@ -10,7 +10,7 @@ import java.util.function.LongFunction;
  * gives it back.
  */
 final class Handle {
-    private static final Cleaner CLEANER = Cleaner.create();
+    static final Cleaner CLEANER = Cleaner.create();
     private static final int CLOSED = Integer.MIN_VALUE;
 
     private final long pointer;

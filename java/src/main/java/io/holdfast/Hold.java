@@ -222,6 +222,31 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
+     * Makes of the hold a token by which another process goes on holding it: {@link
+     * RedisLock#adopt(byte[])}. It ends here, without being released: from now on its lease runs,
+     * and it has to be adopted before that ends. Whoever has the token can release the lock: it is
+     * a secret between the two.
+     *
+     * @return the token
+     * @throws LockNotHeldException if it was released before
+     * @throws LockLostException if it was lost before
+     * @throws ClosedException if the client is closed
+     */
+    public byte[] handOver() {
+        byte[] token =
+                handle.close(
+                        hold -> {
+                            lastCause = Core.hf_hold_cause(hold);
+                            client.forget(number);
+                            return Core.hf_hold_hand_over(hold);
+                        });
+        if (token == null) {
+            throw released();
+        }
+        return token;
+    }
+
+    /**
      * Releases the hold if that was not done before. So a {@code try} block ends with a {@link
      * LockLostException} if the lock was lost meanwhile; if the block itself throws something, that
      * is what is thrown, and the loss is {@linkplain Throwable#getSuppressed() suppressed} in it.

@@ -21,16 +21,20 @@ public final class HoldfastClient implements AutoCloseable {
     private final Completions completions = new Completions();
     private final Handle handle;
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
+    private final ThreadWatch threads;
 
     HoldfastClient(String url, ClientOptions options) {
         Completions completions = this.completions;
         handle = new Handle(open(url, options), completions::close);
         Handle handle = this.handle;
+        ThreadWatch threads = new ThreadWatch(handle);
+        this.threads = threads;
         handle.whenDropped(
                 this,
                 () -> {
                     completions.abandon(); // what it holds may still be in use somewhere
                     handle.close();
+                    threads.close();
                     Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
                 });
     }
@@ -143,6 +147,7 @@ public final class HoldfastClient implements AutoCloseable {
     @Override
     public void close() {
         handle.close();
+        threads.close();
     }
 
     /** The calling thread as an owner, the same at every call. */
@@ -152,7 +157,11 @@ public final class HoldfastClient implements AutoCloseable {
 
     private byte[] newThreadOwner() {
         long thread = THREADS.incrementAndGet();
-        return handle.call(client -> Core.hf_client_owner(client, 't', thread));
+        byte[] owner = handle.call(client -> Core.hf_client_owner(client, 't', thread));
+        if (owner != null) {
+            threads.watch(Thread.currentThread(), owner);
+        }
+        return owner;
     }
 
     /** Begins what is not to be waited for here; it is given its number. */

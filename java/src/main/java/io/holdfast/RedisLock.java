@@ -3,6 +3,7 @@ package io.holdfast;
 import java.lang.System.Logger.Level;
 import java.lang.ref.Reference;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -25,6 +26,10 @@ import java.util.function.LongFunction;
  * What {@link #lock()} and {@link #tryLock()} acquired, {@link #unlock()} releases, the newest
  * first, also through another lock object of this client and this name. What {@link #acquire()}
  * answered is released through the {@link Hold}.
+ *
+ * <p>A thread that ends without {@link #unlock()} leaves a lock that nobody else can unlock, and
+ * that is renewed until its {@link LockOptions#maxHold maxHold}. It is warned of, in the {@link
+ * System.Logger} {@code io.holdfast}, at the next garbage collection.
  *
  * <p>A lock has a lease: when its holder dies, it becomes free. So a holder can lose it, for
  * example when its machine stands still for longer than the lease. Give the {@linkplain
@@ -120,6 +125,26 @@ public final class RedisLock implements Lock {
      */
     public CompletableFuture<Hold> acquireAsync(Duration timeout) {
         return begin(Millis.of(notNegative(timeout)));
+    }
+
+    /**
+     * Goes on with a hold that another process {@linkplain Hold#handOver() handed over}. Its lease
+     * and whether it is renewed are this lock's from now on, its owner and its fence are as before.
+     * It is renewed first, because a deadline does not travel between hosts.
+     *
+     * @param token from {@link Hold#handOver()}, of a lock of the same name
+     * @return the hold, to be closed
+     * @throws IllegalArgumentException if that is no token
+     * @throws LockLostException if its lease ended before, or it was released
+     * @throws LockUnknownException if the answer was lost: not adopted; it may be tried again
+     * @throws HoldfastException if the server could not be asked: it may be tried again
+     * @throws ClosedException if the client is closed
+     */
+    public Hold adopt(byte[] token) {
+        Objects.requireNonNull(token, "token");
+        long[] hold = new long[1];
+        call(lock -> Core.hf_lock_adopt(lock, token, hold));
+        return new Hold(client, this, hold[0]);
     }
 
     /**

@@ -8,7 +8,9 @@ import java.util.concurrent.TimeUnit;
 final class Exercise {
     public static void main(String[] arguments) throws Exception {
         try (HoldfastClient client = Holdfast.connect(arguments[0], options())) {
-            if (arguments.length > 1) {
+            if (arguments.length > 2) {
+                lockAndEnd(client, arguments[1], arguments[2].equals("virtual"));
+            } else if (arguments.length > 1) {
                 client.lock(arguments[1]).acquire();
                 collectGarbageUntilWarned();
                 Runtime.getRuntime().halt(0); // without close, which would release it
@@ -50,6 +52,43 @@ final class Exercise {
         } catch (LockNotHeldException expected) {
             lock.tryLock(1, TimeUnit.SECONDS);
         }
+    }
+
+    /** One thread unlocks what it locked, and one does not. */
+    private static void lockAndEnd(HoldfastClient client, String name, boolean virtual)
+            throws Exception {
+        Duration lease = Duration.ofMillis(300);
+        RedisLock lock = client.lock(name, LockOptions.defaults().lease(lease).renew(true));
+        Thread careful = start(virtual, () -> exerciseLock(client.lock(name + "2")));
+        Thread careless =
+                start(
+                        virtual,
+                        () -> {
+                            Thread.currentThread().setName("careless");
+                            lock.lock();
+                        });
+        careful.join();
+        careless.join();
+        collectGarbageUntilWarned();
+        Thread.sleep(2 * lease.toMillis()); // it is renewed meanwhile
+        System.out.print(lock.isLocked() ? "still held" : "not held");
+        System.out.flush();
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void exerciseLock(RedisLock lock) {
+        lock.lock();
+        lock.unlock();
+    }
+
+    private static Thread start(boolean virtual, Runnable work) throws Exception {
+        if (virtual) { // by reflection: this is compiled for a Java that has none
+            return (Thread)
+                    Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, work);
+        }
+        Thread thread = new Thread(work);
+        thread.start();
+        return thread;
     }
 
     /** The warning goes to System.err. */

@@ -41,6 +41,7 @@ final class LifecycleTest extends RedisTest {
                         hold::renew,
                         () -> hold.extend(SECOND),
                         hold::release,
+                        () -> lock.adopt(new byte[1]),
                         () -> lock.lock(SECOND),
                         () -> lock.tryLock(SECOND, SECOND),
                         client::stats,

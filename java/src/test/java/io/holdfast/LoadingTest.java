@@ -10,8 +10,11 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import redis.clients.jedis.Jedis;
 
 /** How the library gets into a JVM: each test starts one. */
@@ -110,6 +113,20 @@ final class LoadingTest {
         try (Jedis redis = RedisServer.shared().look()) {
             assertTrue(redis.exists(name));
         }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"platform", "virtual"})
+    void aThreadThatEndsHoldingIsWarnedOfAndItsLockIsRenewed(String kind) throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(
+                kind.equals("platform") || java >= 21, "no virtual threads in Java " + java);
+        String name = "test:" + UUID.randomUUID();
+        Run run = java(List.of(), CLASS_PATH, URL, name, kind);
+        String warning = "WARNING: thread \"careless\" ended while it held RedisLock[" + name + "], ";
+        assertTrue(run.output().contains(warning), run.output());
+        assertEquals(2, run.output().split("WARNING").length, run.output());
+        assertTrue(run.output().endsWith("still held"), run.output());
     }
 
     private static String machine() {

@@ -420,6 +420,34 @@ abstract class LockBehaviour extends RedisTest {
     }
 
     @Test
+    void aHoldIsHandedOverByAToken() throws Exception {
+        Hold hold = lock.acquire();
+        byte[] token = hold.handOver();
+        assertFalse(hold.isValid());
+        assertThrowsExactly(LockNotHeldException.class, hold::handOver);
+        assertThrowsExactly(LockNotHeldException.class, hold::release);
+        hold.close();
+        assertTrue(redis.exists(name));
+        try (HoldfastClient other = Holdfast.connect(url())) {
+            RedisLock there = other.lock(name);
+            for (byte[] wrong : new byte[][] {{}, {0}, "no token".getBytes(), new byte[9999]}) {
+                assertThrows(IllegalArgumentException.class, () -> there.adopt(wrong));
+            }
+            try (Hold adopted = there.adopt(token)) {
+                assertEquals(hold.fence(), adopted.fence());
+                adopted.check();
+                assertFalse(stranger.tryLock());
+            }
+            assertFalse(redis.exists(name));
+            assertThrows(LockLostException.class, () -> there.adopt(token));
+            assertThrows(NullPointerException.class, () -> there.adopt(null));
+        }
+        Hold gone = lock.acquire();
+        client.close();
+        assertThrows(ClosedException.class, gone::handOver);
+    }
+
+    @Test
     void leavingTheBlockTellsOfALoss() {
         LockLostException lost =
                 assertThrows(

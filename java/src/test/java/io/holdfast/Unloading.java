@@ -37,6 +37,7 @@ final class Unloading {
         lock.getClass().getMethod("lock").invoke(lock);
         lock.getClass().getMethod("unlock").invoke(lock);
         if (closes) {
+            lock.getClass().getMethod("lock").invoke(lock); // and this thread lives on
             client.getClass().getMethod("close").invoke(client);
         }
         return new WeakReference<>(loader);
