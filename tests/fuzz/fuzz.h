@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define promise(condition)                                                                         \
     do {                                                                                           \
@@ -18,6 +21,19 @@
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A unix socket that listens, and its URL with this log-in. */
+static inline int fuzz_listen(char *url, size_t capacity, const char *login) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/holdfast-fuzz-%ld", folder,
+             (long)getpid());
+    snprintf(url, capacity, "unix://%s%s", login, address.sun_path);
+    unlink(address.sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    promise(bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 16) == 0);
+    return fd;
+}
 
 /* The input, from its beginning. */
 typedef struct input {

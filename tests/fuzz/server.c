@@ -7,9 +7,6 @@
 
 #include <holdfast/holdfast.h>
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 static int listener;
 static char url[128];
@@ -45,14 +42,7 @@ static void *serve(void *argument) {
 
 static void set_up(void) {
     pthread_t thread;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/holdfast-fuzz-%ld",
-             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp", (long)getpid());
-    snprintf(url, sizeof url, "unix://user:hunter2@%s?db=1", address.sun_path);
-    unlink(address.sun_path);
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    promise(bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
-    promise(listen(listener, 16) == 0);
+    listener = fuzz_listen(url, sizeof url, "user:hunter2@");
     promise(pthread_create(&thread, NULL, serve, NULL) == 0);
     pthread_detach(thread);
 }
