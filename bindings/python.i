@@ -162,7 +162,8 @@ static int hf_run_handlers(void)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None). */
+/* hf_client_next() answers (kind, status, op, hold's number or that of the replicas,
+ * hold or None). */
 %typemap(in, numinputs = 0) hf_completion * (hf_completion completion) {
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
@@ -177,7 +178,7 @@ static int hf_run_handlers(void)
         Py_INCREF(hold);
     Py_DECREF($result);
     $result = Py_BuildValue("iiLLN", (int)$1->kind, (int)$1->status, (long long)$1->op,
-                            (long long)$1->hold_number, hold);
+                            (long long)($1->hold_number ? $1->hold_number : $1->replicas), hold);
 }
 
 /* It is asked for after hf_lock_open(), which sees whatever else may be wrong. */

@@ -152,6 +152,7 @@ static void close_client(hf_client *client, bool release) {
                 hf_op_finish(client, op, HF_ECANCELED);
         }
     }
+    hf_confirms_end(client);
     while (client->keeper.undo != NULL) {
         hf_hold *hold = client->keeper.undo;
         client->keeper.undo = hold->undo_next;
@@ -279,7 +280,7 @@ void hf_client_count(hf_client *client, hf_status status, int64_t waited_since) 
     } else if (status == HF_EUNKNOWN) {
         stats->unknown++;
     } else if (status == HF_EBUSY || status == HF_ETIMEOUT || status == HF_ECANCELED ||
-               status == HF_EINTR) {
+               status == HF_EINTR || status == HF_EREPLICAS) {
         stats->refused++;
     }
 }

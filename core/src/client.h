@@ -38,6 +38,8 @@ struct hf_client {
     size_t random_left;
     int64_t hold_numbers;
     hf_stats stats;
+    hf_op *confirming; /* won by started acquires, and not told before replicas have them */
+    int confirmers;    /* threads that see to it */
     hf_keeper keeper;
 };
 
@@ -46,6 +48,8 @@ struct hf_lock {
     hf_names *names;
     int64_t serial; /* never reused */
     int64_t lease_ms, max_hold_ms;
+    int32_t replicas;
+    int64_t replica_ms;
     bool renew, reentrant, heal;
     size_t owner_length; /* 0: the default owner */
     char owner[];
@@ -68,7 +72,10 @@ struct hf_hold {
     int64_t lease_ms;    /* HF_NEVER or what a renewal gives */
     int64_t max_hold_ms; /* 0: none */
     bool renew, reentrant;
-    int64_t heal_ms; /* the TTL of a foreign lock without one; 0: leave it */
+    int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
+    int32_t replicas; /* so many must have it before its acquire is answered */
+    int64_t replica_ms;
+    int64_t reached; /* so many had it when it was acquired; -1: not known */
     bool asked;      /* the keeper has a request for it under way */
     int64_t renew_at;
     /* A replacement (exactly so long) may overtake renewals, or a late copy of it
@@ -138,6 +145,16 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
 void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms);
 /* The state as of now: a hold past its deadline is lost. With the mutex held. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
+
+/* An acquire that was won, and is listed: wait until enough replicas have it. If
+ * they do not it is released. Without the mutex. */
+hf_status hf_hold_confirm(hf_hold *hold);
+/* The same for one that was started, which ends with it. With the mutex held. */
+void hf_op_confirm(hf_client *client, hf_op *op);
+/* The client is closed: those that wait for replicas end. With the mutex held. */
+void hf_confirms_end(hf_client *client);
+/* Release it for an acquire that came to nothing. Without the mutex. */
+void hf_hold_give_up(hf_hold *hold);
 
 /* End it here, before the server is told. Answers the state it had; it is off
  * the list, whose reference is the caller's if *listed. With the mutex held. */

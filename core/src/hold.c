@@ -229,6 +229,8 @@ void hf_claim_request(hf_request *request, const hf_hold *hold) {
     hf_request_companion(request, hold->names, "hf1:f");
     hf_request_bytes(request, hold->id, HF_ID_LENGTH);
     hf_request_number(request, on_the_wire(hold->lease_ms));
+    if (hold->replicas > 0)
+        hf_request_number(request, 1);
 }
 
 enum { RENEW_LONGER = 0, RENEW_EXACTLY = 1, RENEW_LOOK = 2 };
@@ -302,13 +304,9 @@ hf_status hf_release_status(const hf_hold *hold, int state, hf_status status, in
                    hf_quote(hold->names->data, hold->names->length));
 }
 
-hf_status hf_hold_release(hf_hold *hold) {
-    if (hold == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
+static hf_status release(hf_hold *hold, bool counts) {
     hf_client *client = hold->client;
-    hf_status status = hf_client_check(client);
-    if (status != HF_OK)
-        return status;
+    hf_status status;
     int64_t now = hf_now(), deadline = hf_after(now, hf_transport_patience_ms(client->transport));
     int64_t outcome = -1;
     hf_request request;
@@ -336,12 +334,21 @@ hf_status hf_hold_release(hf_hold *hold) {
     if (outcome == 2)
         hf_kick(client, hold->names, deadline);
     status = hf_release_status(hold, state, status, outcome, answer.doubtful);
-    if (status == HF_OK)
+    if (status == HF_OK && counts)
         __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
     if (listed)
         hf_hold_drop(hold);
     return status;
 }
+
+hf_status hf_hold_release(hf_hold *hold) {
+    if (hold == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_status status = hf_client_check(hold->client);
+    return status == HF_OK ? release(hold, true) : status;
+}
+
+void hf_hold_give_up(hf_hold *hold) { release(hold, false); }
 
 static void release_done(hf_client *client, hf_task *task, hf_status status,
                          const redisReply *reply) {

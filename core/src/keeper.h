@@ -35,6 +35,7 @@ typedef struct hf_op {
     bool busy;      /* its own thread, or its cancel, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
     bool canceled;
+    bool keeps;   /* the hold is to be left with the client */
     bool polling; /* its thread is in poll(2), and would notice */
     bool done;    /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
@@ -227,6 +228,8 @@ hf_op *hf_op_find(struct hf_client *client, const char *id);
 void hf_op_deliver(struct hf_client *client, hf_op *op, int64_t fence, int64_t deadline,
                    bool pushed);
 void hf_op_finish(struct hf_client *client, hf_op *op, hf_status status);
+/* Its completion; the op is freed. `replicas` for HF_EREPLICAS. */
+void hf_op_tell(struct hf_client *client, hf_op *op, hf_status status, int64_t replicas);
 /* What acquire answered for it. rank and TTL say when to ask again. */
 void hf_op_answer(struct hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
                   int64_t sent_at);

@@ -40,6 +40,17 @@ static hf_status check_switch(int32_t value, const char *what) {
     return HF_OK;
 }
 
+/* A lease must outlast the wait for replicas; 0: the default. */
+static hf_status check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
+    if (*timeout_ms == 0)
+        *timeout_ms = lease_ms != HF_NEVER && lease_ms < 2000 ? lease_ms / 2 : 1000;
+    if (lease_ms != HF_NEVER && *timeout_ms >= lease_ms)
+        return hf_fail(HF_EINVAL,
+                       "a replica_timeout of %lld ms: it must be shorter than the lease of %lld ms",
+                       (long long)*timeout_ms, (long long)lease_ms);
+    return HF_OK;
+}
+
 hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, const void *owner,
                        size_t owner_len, const hf_lock_options *options, hf_lock **lock_out) {
     hf_lock_options chosen;
@@ -64,6 +75,14 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
                          "a max_hold of %lld ms: it takes 1 ms to 10 years, and a lease "
                          "that ends",
                          (long long)chosen.max_hold_ms);
+    if (status == HF_OK && (chosen.replicas < 0 || chosen.replica_timeout_ms < 0 ||
+                            chosen.replica_timeout_ms > HF_LEASE_MAX))
+        status = hf_fail(HF_EINVAL, "replicas or replica_timeout is negative, or over ten years");
+    if (status == HF_OK && chosen.reserved != 0)
+        status = hf_fail(HF_EINVAL, "hf_lock_options.reserved must be 0");
+    if (status == HF_OK && chosen.replicas > 0)
+        status = check_replicas(chosen.lease_ms != 0 ? chosen.lease_ms : HF_LEASE_DEFAULT,
+                                &chosen.replica_timeout_ms);
     if (status == HF_OK)
         status = check_owner(owner, owner_len);
     if (status == HF_OK)
@@ -83,6 +102,8 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     lock->reentrant = chosen.reentrant != HF_OFF;
     lock->heal = chosen.heal == HF_ON;
     lock->max_hold_ms = chosen.max_hold_ms;
+    lock->replicas = chosen.replicas;
+    lock->replica_ms = chosen.replica_timeout_ms;
     lock->owner_length = owner_len;
     if (owner_len > 0)
         memcpy(lock->owner, owner, owner_len);
@@ -152,6 +173,8 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
     if (status == HF_OK && hold->renew)
         status = hf_keeper_start(client); /* or it could not be renewed */
     hf_acquire_request(&request, hold, NULL, hf_client_floor(client, lock->names));
+    request.replicas = hold->replicas; /* in the same write */
+    request.replica_ms = hold->replica_ms;
     pthread_mutex_unlock(&client->mutex);
     if (status == HF_OK)
         status = hf_transport_call(client->transport, &request, deadline, &answer);
@@ -174,6 +197,8 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
         hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
         hold->state = HF_HELD;
         hold->granted_at = answer.sent_at;
+        /* What an earlier copy wrote, on another connection, was not waited for on this one. */
+        hold->reached = hold->bury ? -1 : answer.replicas;
         /* By what is left, which for a retry is less than the lease. */
         hold->renew_at = answer.sent_at + (numbers[4] < 0 ? 30000 : numbers[4]) * HF_MS / 3;
         return hf_now() < hold->deadline ? HF_OK : HF_ELOST;
@@ -474,6 +499,9 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
         status = check_switch(chosen.renew, "renew");
     if (status == HF_OK && chosen.lease_ms == HF_NEVER && lock->max_hold_ms > 0)
         status = hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    int64_t replica_ms = lock->replica_ms;
+    if (status == HF_OK && lock->replicas > 0 && chosen.lease_ms != 0)
+        status = check_replicas(chosen.lease_ms, &replica_ms);
     if (status == HF_OK && (chosen.flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
         status = hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (status == HF_OK && chosen.reserved != 0)
@@ -490,6 +518,9 @@ static hf_status prepare(hf_lock *lock, const void *owner, size_t owner_len, int
     hold->renew =
         chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
     hold->max_hold_ms = lock->max_hold_ms;
+    hold->replicas = lock->replicas;
+    hold->replica_ms = replica_ms;
+    hold->reached = -1;
     hold->reentrant = lock->reentrant;
     if (lock->heal)
         hold->heal_ms = lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms;
@@ -516,14 +547,21 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
         pthread_mutex_lock(&client->mutex);
     else
         status = wait_for(lock, hold, timeout_ms, (flags & HF_INTERRUPTIBLE) != 0, &waited_since);
-    bool held = status == HF_OK;
+    bool held = status == HF_OK, keep = hold_out == NULL || (flags & HF_KEEP) != 0;
     if (held)
-        status = hf_client_add(client, hold, hold_out == NULL || (flags & HF_KEEP));
+        status = hf_client_add(client, hold, keep && hold->replicas == 0);
+    bool closed = held && status != HF_OK;
     if (status == HF_OK)
         hf_keeper_plan(client, hold, hf_now());
+    if (status == HF_OK && hold->replicas > 0) {
+        hf_unlock_and_tell(client);
+        status = hf_hold_confirm(hold);
+        pthread_mutex_lock(&client->mutex);
+        hold->kept = keep && hold->listed;
+    }
     hf_client_count(client, status, waited_since);
     hf_unlock_and_tell(client);
-    if (held && status != HF_OK)
+    if (closed)
         give_back(hold);
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;

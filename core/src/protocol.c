@@ -107,6 +107,8 @@ static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
 void hf_request_begin(hf_request *request, const hf_script *script) {
     request->script = script;
     request->keys = request->arguments = 0;
+    request->keys_end = 0;
+    request->replicas = 0;
     hf_bytes_init(&request->encoded);
 }
 
@@ -193,6 +195,15 @@ bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count) {
             return false;
     }
     return true;
+}
+
+bool hf_reply_holds(const redisReply *reply) {
+    int64_t numbers[3];
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return true;
+    if (hf_reply_numbers(reply, numbers, 3))
+        return numbers[2] == HF_REPLY_HELD;
+    return hf_reply_numbers(reply, numbers, 2) && numbers[1] >= -1;
 }
 
 /* The one table of server errors, by the first word. A script's own error

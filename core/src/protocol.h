@@ -31,7 +31,9 @@ void hf_names_drop(hf_names *names);
 typedef struct hf_request {
     const hf_script *script;
     int keys, arguments;
-    size_t keys_end; /* in encoded */
+    size_t keys_end;  /* in encoded */
+    int32_t replicas; /* so many are to have it, within replica_ms; 0: none */
+    int64_t replica_ms;
     hf_bytes encoded;
 } hf_request;
 
@@ -69,6 +71,9 @@ bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count);
 
 /* Fences and the server's time, in us, are in here, so that a double holds them. */
 #define HF_NUMBER_MAX (INT64_C(1) << 53)
+
+/* Does it say that a hold stands, as acquire and claim do? */
+bool hf_reply_holds(const redisReply *reply);
 
 /* What an error reply says. All but HF_AFTER_FAIL were not carried out and may be sent again. */
 typedef enum { HF_AFTER_FAIL, HF_AFTER_LOAD, HF_AFTER_WAIT, HF_AFTER_RECONNECT } hf_after_error;

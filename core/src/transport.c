@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,8 +306,6 @@ static void *look(void *argument) {
 }
 
 void hf_transport_look(hf_transport *transport) {
-    pthread_t thread;
-    pthread_attr_t attributes;
     if (transport->address.path != NULL)
         return; /* a path is where it is */
     pthread_mutex_lock(&transport->mutex);
@@ -320,15 +317,7 @@ void hf_transport_look(hf_transport *transport) {
     pthread_mutex_unlock(&transport->mutex);
     if (!start)
         return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, look, transport);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error != 0) {
+    if (!hf_detach(look, transport)) {
         pthread_mutex_lock(&transport->mutex);
         transport->looking = false;
         pthread_mutex_unlock(&transport->mutex);
@@ -403,7 +392,29 @@ static bool append(hf_connection *connection, const hf_request *request, bool wh
     bool ok = hf_connection_append(connection, &head) &&
               hf_connection_append(connection, &request->encoded);
     hf_bytes_free(&head);
+    if (ok && request->replicas > 0)
+        ok = redisAppendCommand(connection->redis, "WAIT %d %lld", (int)request->replicas,
+                                (long long)request->replica_ms) == REDIS_OK;
     return ok;
+}
+
+/* How many replicas have what the request wrote: WAIT's answer, which comes after its
+ * own. False: the connection is of no use any more. */
+static bool count_replicas(hf_transport *transport, hf_connection *connection,
+                           const hf_request *request, hf_answer *answer) {
+    redisReply *reply;
+    /* Where nothing was written there is nothing to wait for. */
+    bool waits = answer->reply->type == REDIS_REPLY_ERROR || hf_reply_holds(answer->reply);
+    int64_t ms = waits ? request->replica_ms + transport->command_ms : 2;
+    answer->replicas = -1;
+    if (hf_connection_exchange(connection, hf_after(hf_now(), ms), &reply) != HF_OK)
+        return false;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        answer->replicas = reply->integer;
+    else if (reply->type == REDIS_REPLY_ERROR)
+        hf_fail(HF_ESERVER, "%s answered: %.200s", connection->shown, reply->str);
+    freeReplyObject(reply);
+    return true;
 }
 
 /* One attempt on one connection. *sent: the server may have got the request. */
@@ -411,8 +422,9 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
                          const hf_request *request, int64_t deadline, hf_answer *answer, bool *sent,
                          hf_after_error *after) {
     hf_status status = HF_OK;
+    bool alive = true;
     *after = HF_AFTER_FAIL;
-    for (int whole = 0; whole < 2; whole++) {
+    for (int whole = 0; whole < 2 && alive; whole++) {
         if (!append(connection, request, whole)) {
             discard(transport, connection);
             return hf_fail(HF_ENOMEM, "no memory");
@@ -427,6 +439,8 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
             return status;
         }
         *sent = false;
+        if (request->replicas > 0)
+            alive = count_replicas(transport, connection, request, answer);
         if (answer->reply->type != REDIS_REPLY_ERROR)
             break;
         *after = hf_error_class(answer->reply->str, &status);
@@ -437,7 +451,10 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
         if (*after != HF_AFTER_LOAD)
             break;
     }
-    give_back(transport, connection);
+    if (alive)
+        give_back(transport, connection);
+    else
+        discard(transport, connection);
     return status;
 }
 

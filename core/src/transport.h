@@ -15,6 +15,8 @@ typedef struct hf_answer {
     redisReply *reply; /* freeReplyObject(); NULL unless HF_OK */
     int64_t sent_at;   /* when the request that was answered was sent */
     bool doubtful;     /* some copy of the request was sent and has no answer */
+    int64_t
+        replicas; /* that have what it wrote, if it asked; -1: not known, for the last message */
 } hf_answer;
 
 /* Takes the address over, also if it fails; its options are complete. Connects once. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,8 +15,13 @@
 #define STRING(x) STRING_(x)
 
 static _Thread_local char message[512];
+static _Thread_local int64_t replicas;
 
 const char *hf_error_message(void) { return message; }
+
+int64_t hf_error_replicas(void) { return replicas; }
+
+void hf_set_replicas(int64_t reached) { replicas = reached; }
 
 const char *hf_version(void) {
     return STRING(HF_VERSION_MAJOR) "." STRING(HF_VERSION_MINOR) "." STRING(HF_VERSION_PATCH);
@@ -23,9 +29,10 @@ const char *hf_version(void) {
 
 const char *hf_status_name(hf_status status) {
     static const char *const names[] = {
-        "HF_OK",      "HF_EINVAL",    "HF_ENOMEM",       "HF_EBUSY",   "HF_ETIMEOUT", "HF_ENOTHELD",
-        "HF_ELOST",   "HF_EUNKNOWN",  "HF_ECANCELED",    "HF_EINTR",   "HF_ECONNECT", "HF_EAUTH",
-        "HF_ESERVER", "HF_EPROTOCOL", "HF_EUNSUPPORTED", "HF_ECLOSED", "HF_EFORKED",
+        "HF_OK",       "HF_EINVAL",  "HF_ENOMEM",    "HF_EBUSY",     "HF_ETIMEOUT",
+        "HF_ENOTHELD", "HF_ELOST",   "HF_EUNKNOWN",  "HF_ECANCELED", "HF_EINTR",
+        "HF_ECONNECT", "HF_EAUTH",   "HF_ESERVER",   "HF_EPROTOCOL", "HF_EUNSUPPORTED",
+        "HF_ECLOSED",  "HF_EFORKED", "HF_EREPLICAS",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
         return "HF_E?";
@@ -93,6 +100,20 @@ int64_t hf_until(int64_t deadline, int64_t now) {
         return 0;
     int64_t left = deadline - now;
     return left / HF_MS + (left % HF_MS != 0);
+}
+
+bool hf_detach(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error == 0;
 }
 
 bool hf_random(void *bytes, size_t count) {

@@ -11,6 +11,9 @@
 /* Keep the message for hf_error_message() and answer the status. */
 hf_status hf_fail(hf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What hf_error_replicas() answers on this thread from now on. */
+void hf_set_replicas(int64_t reached);
+
 /* Bytes as one printable word for a message, cut short; a static per thread. */
 const char *hf_quote(const void *bytes, size_t length);
 
@@ -30,6 +33,10 @@ int64_t hf_now(void);
 int64_t hf_after(int64_t now, int64_t ms);
 /* Whole milliseconds from now to the deadline, rounded up; 0 if it is past. */
 int64_t hf_until(int64_t deadline, int64_t now);
+
+/* Run it on a thread of its own, which nobody waits for, and which no signal of the
+ * program's disturbs. */
+bool hf_detach(void *(*run)(void *), void *argument);
 
 /* Fill with random bytes of the system's CSPRNG. */
 bool hf_random(void *bytes, size_t count);

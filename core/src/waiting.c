@@ -314,16 +314,27 @@ void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
     }
     hf_hold *hold = op->hold;
     if (status == HF_OK) {
-        status = hf_client_add(client, hold, hold->kept);
+        op->keeps = hold->kept;
+        status = hf_client_add(client, hold, op->keeps && hold->replicas == 0);
         if (status != HF_OK) /* it is just being closed, and is to release this too */
             hf_keeper_undo(client, hold, NULL);
     }
+    if (status == HF_OK)
+        hf_keeper_plan(client, hold, hf_now());
+    if (status == HF_OK && hold->replicas > 0)
+        hf_op_confirm(client, op);
+    else
+        hf_op_tell(client, op, status, 0);
+}
+
+void hf_op_tell(hf_client *client, hf_op *op, hf_status status, int64_t replicas) {
+    hf_hold *hold = op->hold;
     hf_client_count(client, status, op->score > 0 ? op->since : 0);
-    hf_completion completion = {.kind = HF_ACQUIRED, .status = status, .op = op->number};
+    hf_completion completion = {
+        .kind = HF_ACQUIRED, .status = status, .op = op->number, .replicas = replicas};
     if (status == HF_OK) {
         completion.hold = hold;
         completion.hold_number = hold->number;
-        hf_keeper_plan(client, hold, hf_now());
     }
     hf_tell(client, &op->news, &completion);
     if (status != HF_OK)

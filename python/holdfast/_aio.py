@@ -26,6 +26,7 @@ _TOLD = {
     _holdfast.HF_ECANCELED: "the client was closed",
     _holdfast.HF_ECLOSED: "the client was closed",
     _holdfast.HF_ECONNECT: "the server cannot be reached",
+    _holdfast.HF_EREPLICAS: "too few replicas had it in time",
 }
 
 
@@ -36,9 +37,9 @@ def _task() -> asyncio.Task[object]:
     return task
 
 
-def _failure(lock: Lock, what: str, status: int) -> Exception:
+def _failure(lock: Lock, what: str, status: int, reached: int = 0) -> Exception:
     told = _TOLD.get(status) or _holdfast.hf_status_name(status)
-    return error(status, f"lock {lock.name!r} was not {what}: {told}")
+    return error(status, f"lock {lock.name!r} was not {what}: {told}", reached)
 
 
 @final
@@ -60,6 +61,8 @@ class AsyncClient:
         owner: str | bytes | None = None,
         max_hold: float | None = None,
         heal: bool = False,
+        replicas: int = 0,
+        replica_timeout: float | None = None,
         on_lost: Callable[[AsyncHold], object] | None = None,
         raise_on_lost: bool = True,
     ) -> AsyncLock:
@@ -76,6 +79,8 @@ class AsyncClient:
             owner=owner,
             max_hold=max_hold,
             heal=heal,
+            replicas=replicas,
+            replica_timeout=replica_timeout,
             raise_on_lost=raise_on_lost,
         )
         return AsyncLock(lock, reentrant, on_lost)
@@ -160,7 +165,7 @@ class AsyncLock:
         if handle is None:
             if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
                 raise LockTimeout(f"{lock.name!r} was held by others for {milliseconds / 1000} s")
-            raise _failure(lock, "acquired", status)
+            raise _failure(lock, "acquired", status, call.reached)
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())
         hold = AsyncHold(lock, handle, options is loose, lock._quiet if quiet is None else quiet)

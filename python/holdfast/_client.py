@@ -117,6 +117,8 @@ class Client:
         owner: str | bytes | None = None,
         max_hold: float | None = None,
         heal: bool = False,
+        replicas: int = 0,
+        replica_timeout: float | None = None,
         on_lost: Callable[[Hold], object] | None = None,
         raise_on_lost: bool = True,
     ) -> Lock:
@@ -135,6 +137,11 @@ class Client:
         max_hold       Seconds after which holds are renewed no more, so that a stuck thread does
                        not keep the lock for ever. Not with a lease of None.
         heal           Give another library's lock that would stand for ever this one's lease.
+        replicas       So many replicas must have an acquire (WAIT) before it answers; if they have
+                       not in time, it is released again and raises LockNotReplicated. This narrows
+                       what a failover can lose: docs/connecting.md.
+        replica_timeout  Seconds for that, less than the lease; by default 1, or half of a lease
+                       shorter than 2.
         on_lost        Called with the Hold when one is lost, in a thread of the client's, which
                        is started for it. Keep it short, or hand it on.
         raise_on_lost  Leaving a `with` block raises LockLost if the hold was lost; False: not.
@@ -151,6 +158,11 @@ class Client:
         if max_hold is not None:
             options.max_hold_ms = duration("max_hold", max_hold, least=1)
         options.heal = _SWITCH[bool(heal)]
+        if not 0 <= replicas < 2**31:
+            raise ValueError(f"replicas must be 0 or more, not {replicas!r}")
+        options.replicas = replicas
+        if replica_timeout is not None:
+            options.replica_timeout_ms = duration("replica_timeout", replica_timeout, least=1)
         return Lock(self, name, owner, options, on_lost, raise_on_lost)
 
     @property

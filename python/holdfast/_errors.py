@@ -32,6 +32,13 @@ class LockUnknown(LockError):
     """
 
 
+class LockNotReplicated(LockError):
+    """Too few replicas had the lock in time. It was released again; nothing is held."""
+
+    reached: int = 0
+    """How many replicas had it."""
+
+
 class ClosedError(LockError):
     """The client is closed, or was closed while the call waited. Nothing is held."""
 
@@ -77,9 +84,13 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_EUNSUPPORTED: UnsupportedError,
     _holdfast.HF_ECLOSED: ClosedError,
     _holdfast.HF_EFORKED: ForkedError,
+    _holdfast.HF_EREPLICAS: LockNotReplicated,
 }
 
 
-def error(status: int, message: str) -> Exception:
+def error(status: int, message: str, reached: int | None = None) -> Exception:
     """Make the exception for a status. The extension calls this."""
-    return _CLASSES.get(status, LockError)(message)
+    made = _CLASSES.get(status, LockError)(message)
+    if isinstance(made, LockNotReplicated):
+        made.reached = _holdfast.hf_error_replicas() if reached is None else reached
+    return made

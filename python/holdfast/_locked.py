@@ -25,6 +25,8 @@ class LockOptions(TypedDict, total=False):
     owner: str | bytes | None
     max_hold: float | None
     heal: bool
+    replicas: int
+    replica_timeout: float | None
     on_lost: Callable[[Any], object] | None
     raise_on_lost: bool
 

@@ -17,6 +17,8 @@ class hf_lock_options:  # noqa: N801
     reentrant: int
     heal: int
     max_hold_ms: int
+    replicas: int
+    replica_timeout_ms: int
 
 class hf_acquire_options:  # noqa: N801
     this: object

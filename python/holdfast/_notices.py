@@ -31,6 +31,7 @@ class Call:
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
+        self.reached = 0  # so many replicas, if they were too few
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
         """Say what came of it. From any thread; RuntimeError if the loop is closed."""
@@ -238,7 +239,7 @@ class Notices:
                         lost()
                     self.look()
                 else:
-                    self._settle(op, status, hold)
+                    self._settle(op, status, hold, number)
         except ClosedError:
             self._closed = True
             for op in list(self._calls):
@@ -247,11 +248,12 @@ class Notices:
             self.look()
             return False
 
-    def _settle(self, op: int, status: int, hold: _holdfast.Hold | None) -> None:
+    def _settle(self, op: int, status: int, hold: _holdfast.Hold | None, reached: int = 0) -> None:
         call = self._calls.pop(op, None)
         try:
             if call is None:
                 raise RuntimeError("nobody waits for it")
+            call.reached = reached
             call.end(status, hold)
         except RuntimeError:  # or its loop is closed
             self._drop(hold)

@@ -298,7 +298,7 @@ def test_a_wrong_option_is_refused_by_name(wrong: dict[str, Any], server: Server
 def test_all_exceptions_are_lock_errors_and_can_be_sent_elsewhere() -> None:
     errors: list[Any] = [getattr(holdfast, each) for each in holdfast.__all__]
     errors = [each for each in errors if isinstance(each, type) and issubclass(each, Exception)]
-    assert len(errors) == 12
+    assert len(errors) == 13
     for each in errors:
         assert issubclass(each, holdfast.LockError)
         assert each.__module__ == "holdfast"

@@ -104,7 +104,12 @@ enum {
     /** The client is closed. */
     HF_ECLOSED = 15,
     /** The client belongs to the process that this one was forked from. */
-    HF_EFORKED = 16
+    HF_EFORKED = 16,
+    /**
+     * Fewer replicas than the lock asks for had it in time, see hf_error_replicas().
+     * It was released again; nothing is held.
+     */
+    HF_EREPLICAS = 17
 };
 
 /**
@@ -121,6 +126,11 @@ HF_API const char *hf_status_name(hf_status status);
  * @return  A string of this thread, valid until its next call; never NULL.
  */
 HF_API const char *hf_error_message(void);
+
+/**
+ * How many replicas had the lock, after a call of this thread that answered HF_EREPLICAS.
+ */
+HF_API int64_t hf_error_replicas(void);
 
 /**
  * The version of the library in use, as "0.1.0".
@@ -327,6 +337,16 @@ typedef struct hf_lock_options {
      * Nested holds count from the outermost. Not with HF_NEVER.
      */
     int64_t max_hold_ms;
+    /**
+     * So many replicas must have an acquire before it answers (WAIT). If they do not
+     * within replica_timeout_ms the lock is released again, and the answer is
+     * HF_EREPLICAS. This narrows what a failover can lose, and does not close it:
+     * the fence does. Default 0: none.
+     */
+    int32_t replicas;
+    int32_t reserved;
+    /** Milliseconds, shorter than the lease; default 1000, or half of a short lease. */
+    int64_t replica_timeout_ms;
 } hf_lock_options;
 
 /**
@@ -374,10 +394,12 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, by nobody
  *                       who knows, until its lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait.
+ * @retval HF_EREPLICAS  Too few replicas had it in time. It was released again.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED,
  *         HF_EFORKED, HF_ENOMEM   Not held.
  *
- * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms.   Since: 0.1.
+ * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms, and
+ *           replica_timeout_ms if replicas are asked for.   Since: 0.1.
  */
 HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out);
 
@@ -724,6 +746,8 @@ typedef struct hf_completion {
     int64_t hold_number;
     /** HF_ACQUIRED with HF_OK: the hold, to be given back with hf_hold_close(). */
     hf_hold *hold;
+    /** HF_ACQUIRED with HF_EREPLICAS: how many replicas had it. */
+    int64_t replicas;
 } hf_completion;
 
 /**
@@ -786,7 +810,8 @@ HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
  * with nothing left behind; or HF_OK with the hold, if it was won before.
  *
  * @retval HF_OK        Its completion will be, or has been, put on the queue.
- * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue.
+ * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue,
+ *                      or follows when its replicas have it.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.

@@ -1,7 +1,8 @@
 -- claim: bring a pushed grant to its full lease, and take its mark away.
 --
 -- KEYS  K, last fence
--- ARGV  hold id, lease in ms (0: never)
+-- ARGV  hold id, lease in ms (0: never); write (1): change something in any case,
+--       so that there is something to WAIT for
 -- Answers  as renew
 local K, F = KEYS[1], KEYS[2]
 local lease = tonumber(ARGV[2])
@@ -18,8 +19,8 @@ local stored = redis.call('GET', F)
 local left = renew(K, ARGV[1], lease, '0')
 -- Only a hold that stands: the mark is then its own. PERSIST or PEXPIREAT went
 -- before, or nothing needed to move and the lease is as good as claimed.
-if left ~= -2 and left ~= -3 and mark then
+if left ~= -2 and left ~= -3 and (mark or ARGV[3] == '1') then
   redis.pcall('PEXPIRE', F, 86400000)
-  remember(last)
+  remember(stored and last or tonumber(redis.call('HGET', K, 'f')))
 end
 return { now, left }

@@ -16,7 +16,14 @@ import java.util.function.LongConsumer;
  */
 final class Completions {
     /** How an operation ended: a status, and the hold if it acquired one. */
-    record Outcome(int status, long hold) {}
+    record Outcome(int status, long hold, long replicas) {
+        /** What is thrown, or told, for it: an Error or a RuntimeException. */
+        Throwable failure(String text) {
+            return status == Core.HF_EREPLICAS
+                    ? new LockNotReplicatedException(text, replicas)
+                    : Status.of(status, text);
+        }
+    }
 
     /** One that has begun. Never ends with an exception. */
     static final class Operation extends CompletableFuture<Outcome> {
@@ -107,7 +114,9 @@ final class Completions {
             return;
         }
         Operation operation = operations.remove(completion.getOp());
-        operation.complete(new Outcome(completion.getStatus(), completion.getHold()));
+        operation.complete(
+                new Outcome(
+                        completion.getStatus(), completion.getHold(), completion.getReplicas()));
     }
 
     /** When the client is closed, nothing that it holds is to be released. */
@@ -127,7 +136,7 @@ final class Completions {
         } else {
             Core.hf_client_close(client);
         }
-        operations.values().forEach(o -> o.complete(new Outcome(Core.HF_ECLOSED, 0)));
+        operations.values().forEach(o -> o.complete(new Outcome(Core.HF_ECLOSED, 0, 0)));
     }
 
     private void joinReader() {

@@ -109,6 +109,8 @@ public final class HoldfastClient implements AutoCloseable {
             core.setMax_hold_ms(options.maxHoldMillis);
             core.setReentrant(options.reentrant ? Core.HF_ON : Core.HF_OFF);
             core.setHeal(options.heal ? Core.HF_ON : Core.HF_OFF);
+            core.setReplicas(options.replicas);
+            core.setReplica_timeout_ms(options.replicaTimeoutMillis);
             long lock = call(client -> Core.hf_lock_open(client, name, options.owner, core));
             return new RedisLock(this, name, options, lock);
         }

@@ -11,7 +11,7 @@ import java.time.Duration;
  */
 public final class LockOptions {
     private static final LockOptions DEFAULTS =
-            new LockOptions(0, Core.HF_DEFAULT, 0, true, false, null);
+            new LockOptions(0, Core.HF_DEFAULT, 0, true, false, 0, 0, null);
 
     /** As in hf_lock_options: 0 is the library's choice. */
     final long leaseMillis;
@@ -20,6 +20,8 @@ public final class LockOptions {
     final long maxHoldMillis;
     final boolean reentrant;
     final boolean heal;
+    final int replicas;
+    final long replicaTimeoutMillis;
 
     /** Null: the calling thread, or, if not reentrant, each acquire for itself. */
     final byte[] owner;
@@ -30,13 +32,24 @@ public final class LockOptions {
             long maxHoldMillis,
             boolean reentrant,
             boolean heal,
+            int replicas,
+            long replicaTimeoutMillis,
             byte[] owner) {
         this.leaseMillis = leaseMillis;
         this.renew = renew;
         this.maxHoldMillis = maxHoldMillis;
         this.reentrant = reentrant;
         this.heal = heal;
+        this.replicas = replicas;
+        this.replicaTimeoutMillis = replicaTimeoutMillis;
         this.owner = owner;
+    }
+
+    /** These, with the same replicas. */
+    private LockOptions with(
+            long lease, int renewal, long longest, boolean nests, boolean heals, byte[] who) {
+        return new LockOptions(
+                lease, renewal, longest, nests, heals, replicas, replicaTimeoutMillis, who);
     }
 
     /**
@@ -58,8 +71,7 @@ public final class LockOptions {
      *     LockOptions)} refuses what else is out of these bounds
      */
     public LockOptions lease(Duration lease) {
-        return new LockOptions(
-                Millis.positive(lease, "lease"), renew, maxHoldMillis, reentrant, heal, owner);
+        return with(Millis.positive(lease, "lease"), renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -68,7 +80,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions neverExpires() {
-        return new LockOptions(Core.HF_NEVER, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(Core.HF_NEVER, renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -79,7 +91,7 @@ public final class LockOptions {
      */
     public LockOptions renew(boolean renew) {
         int chosen = renew ? Core.HF_ON : Core.HF_OFF;
-        return new LockOptions(leaseMillis, chosen, maxHoldMillis, reentrant, heal, owner);
+        return with(leaseMillis, chosen, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -93,7 +105,7 @@ public final class LockOptions {
      */
     public LockOptions maxHold(Duration time) {
         long millis = Millis.positive(time, "longest hold");
-        return new LockOptions(leaseMillis, renew, millis, reentrant, heal, owner);
+        return with(leaseMillis, renew, millis, reentrant, heal, owner);
     }
 
     /**
@@ -104,7 +116,47 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions heal(boolean heal) {
-        return new LockOptions(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
+    }
+
+    /**
+     * How many replicas must have an acquire before it answers (Redis's {@code WAIT}). If they have
+     * not in time, the lock is released again and the acquire throws {@link
+     * LockNotReplicatedException}. This narrows what a failover can lose, and does not close it: the
+     * fence does.
+     *
+     * @param count 0, which is the default, or more
+     * @param timeout how long they have; positive, shorter than the lease, rounded up to
+     *     milliseconds
+     * @return new options
+     * @throws IllegalArgumentException if one of them is not as said; {@link
+     *     HoldfastClient#lock(String, LockOptions)} refuses a timeout that is not shorter than the
+     *     lease
+     */
+    public LockOptions replicas(int count, Duration timeout) {
+        if (count < 0) {
+            throw new IllegalArgumentException("the replicas must not be negative: " + count);
+        }
+        long millis = Millis.positive(timeout, "replica timeout");
+        return new LockOptions(
+                leaseMillis, renew, maxHoldMillis, reentrant, heal, count, millis, owner);
+    }
+
+    /**
+     * How many replicas must have an acquire before it answers; they have a second for it, or half
+     * of a lease shorter than two.
+     *
+     * @param count 0, which is the default, or more
+     * @return new options
+     * @throws IllegalArgumentException if it is negative
+     * @see #replicas(int, Duration)
+     */
+    public LockOptions replicas(int count) {
+        if (count < 0) {
+            throw new IllegalArgumentException("the replicas must not be negative: " + count);
+        }
+        return new LockOptions(
+                leaseMillis, renew, maxHoldMillis, reentrant, heal, count, 0, owner);
     }
 
     /**
@@ -116,7 +168,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions reentrant(boolean reentrant) {
-        return new LockOptions(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
@@ -142,7 +194,6 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions owner(byte[] owner) {
-        return new LockOptions(
-                leaseMillis, renew, maxHoldMillis, reentrant, heal, owner.clone());
+        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner.clone());
     }
 }

@@ -420,8 +420,7 @@ public final class RedisLock implements Lock {
             case Core.HF_ETIMEOUT:
                 return false;
             default:
-                Status.raise(outcome.status(), failure(outcome));
-                return false;
+                throw Status.raised(outcome.failure(failure(outcome)));
         }
     }
 
@@ -457,8 +456,7 @@ public final class RedisLock implements Lock {
         operation.thenAcceptAsync(
                 outcome -> {
                     if (outcome.status() != Core.HF_OK) {
-                        future.completeExceptionally(
-                                Status.of(outcome.status(), failure(outcome)));
+                        future.completeExceptionally(outcome.failure(failure(outcome)));
                     } else if (future.isDone()) {
                         giveUp(outcome.hold(), null);
                     } else {

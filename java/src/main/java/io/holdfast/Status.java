@@ -13,11 +13,15 @@ final class Status {
     }
 
     static void raise(int status, String message) {
-        Throwable failure = of(status, message);
+        throw raised(of(status, message));
+    }
+
+    /** To be thrown; an Error it throws itself. */
+    static RuntimeException raised(Throwable failure) {
         if (failure instanceof Error error) {
             throw error;
         }
-        throw (RuntimeException) failure;
+        return (RuntimeException) failure;
     }
 
     /** For what ended while nobody called: nothing is known of it but its status. */
@@ -29,6 +33,7 @@ final class Status {
             case Core.HF_ECONNECT -> "the server cannot be reached";
             case Core.HF_ESERVER -> "the server answered with an error";
             case Core.HF_ECANCELED, Core.HF_ECLOSED -> "the client was closed";
+            case Core.HF_EREPLICAS -> "too few replicas had it in time";
             default -> "status " + status;
         };
     }
@@ -63,6 +68,8 @@ final class Status {
             case Core.HF_ECLOSED:
             case Core.HF_EFORKED:
                 return new ClosedException(text);
+            case Core.HF_EREPLICAS: // of a call on this thread; what was begun says it otherwise
+                return new LockNotReplicatedException(text, Core.hf_error_replicas());
             default:
                 return new HoldfastException(text);
         }

@@ -1,0 +1,22 @@
+package io.holdfast;
+
+/** Too few replicas had the lock in time. It was released again; nothing is held. */
+public final class LockNotReplicatedException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    private final long reached;
+
+    LockNotReplicatedException(String message, long reached) {
+        super(message);
+        this.reached = reached;
+    }
+
+    /**
+     * How many replicas had it.
+     *
+     * @return fewer than {@link LockOptions#replicas} asked for
+     */
+    public long reached() {
+        return reached;
+    }
+}

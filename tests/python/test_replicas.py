@@ -1,0 +1,58 @@
+"""A server without replicas: who asks for one is told that there is none, and holds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import redis
+
+import holdfast
+
+
+def test_too_few_replicas_are_told_of(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    lock = client.lock(name, lease=5, replicas=1, replica_timeout=0.2)
+    began = time.monotonic()
+    with pytest.raises(holdfast.LockNotReplicated, match="0 of the 1 replicas") as caught:
+        lock.acquire()
+    assert caught.value.reached == 0
+    assert 0.19 < time.monotonic() - began < 2
+    assert not raw.exists(name)
+    with pytest.raises(RuntimeError):
+        lock.release()
+    with pytest.raises(holdfast.LockNotReplicated), lock.hold(timeout=1):
+        pass
+    assert client.lock(name).acquire(blocking=False)
+    began = time.monotonic()
+    assert not client.lock(name, owner="other", replicas=1).acquire(blocking=False)
+    assert time.monotonic() - began < 0.9
+
+
+def test_a_task_is_told_of_too_few_replicas(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, replicas=2, replica_timeout=0.1)
+        with pytest.raises(holdfast.LockNotReplicated) as caught:
+            await lock.acquire()
+        assert caught.value.reached == 0
+        assert not raw.exists(name)
+        task = asyncio.create_task(lock.acquire())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises((asyncio.CancelledError, holdfast.LockNotReplicated)):
+            await task
+        assert not raw.exists(name)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", [{"replicas": -1}, {"replicas": 1, "replica_timeout": 0}])
+def test_wrong_replicas_are_refused(
+    wrong: dict[str, int], client: holdfast.Client, name: str
+) -> None:
+    with pytest.raises(ValueError, match="replica"):
+        client.lock(name, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="shorter than the lease"):
+        client.lock(name, lease=1, replicas=1, replica_timeout=1)
