@@ -80,6 +80,8 @@ fuzz_packages() {
     has_library lua5.1/lua.h || echo liblua5.1-0-dev
 } 2>/dev/null
 
+abi_packages() { has abidiff || echo abigail-tools; }
+
 # install_missing [FUNCTION…]: what is needed by all, and what these print.
 install_missing() {
     local packages

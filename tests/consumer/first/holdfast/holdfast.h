@@ -1,0 +1,760 @@
+/*
+ * Holdfast: a distributed lock on Redis.
+ *
+ * This header is the manual of the C library. Everything public is here;
+ * nothing of hiredis is.
+ *
+ *     hf_client *client;
+ *     hf_lock *lock;
+ *     hf_hold *hold;
+ *     if (hf_client_open("redis://localhost", NULL, &client) != HF_OK)
+ *         errx(1, "%s", hf_error_message());
+ *     if (hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock) != HF_OK)
+ *         errx(1, "%s", hf_error_message());
+ *     if (hf_lock_acquire(lock, 5000, &hold) == HF_OK) {
+ *         write_with_fence(hf_hold_fence(hold));
+ *         hf_hold_release(hold);
+ *         hf_hold_close(hold);
+ *     }
+ *     hf_lock_close(lock);
+ *     hf_client_close(client);
+ *
+ * Threads.  Every function may be called from any thread at any time, with
+ * one exception: nothing may use a handle while, or after, that very handle
+ * is closed. Closing a lock or a client does not invalidate the holds made
+ * with it. (hf_client_next() alone may still be asked for the last completions
+ * of a closed client, as long as a lock or a hold of it is open.)
+ *
+ * Forks.  A client belongs to the process that opened it. In a forked child
+ * its functions answer HF_EFORKED and touch nothing; open a new client there.
+ *
+ * Ownership.  What is returned through an `_out` parameter belongs to the
+ * caller, who gives it back with the matching `_close`. What is returned as a
+ * value belongs to its parent. Strings given in are copied.
+ *
+ * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME,
+ * which goes on while the machine is suspended; the server's clock decides
+ * everything else.
+ *
+ * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
+ * any encoding are allowed and are kept as they are.
+ */
+#ifndef HOLDFAST_H
+#define HOLDFAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the whole project: every other file reads it from here. */
+#define HF_VERSION_MAJOR 0
+#define HF_VERSION_MINOR 1
+#define HF_VERSION_PATCH 0
+
+#if defined(SWIG) || !defined(__GNUC__)
+#define HF_API
+#else
+#define HF_API __attribute__((visibility("default")))
+#endif
+
+/* ---------------------------------------------------------------- Status */
+
+/**
+ * What a call came to: HF_OK or one of HF_E*. A number, once released, keeps
+ * its meaning.
+ */
+typedef int hf_status;
+
+enum {
+    HF_OK = 0,
+    /** An argument is wrong. Nothing was done. */
+    HF_EINVAL = 1,
+    /** No memory, or no descriptor or thread to be had. Nothing was done. */
+    HF_ENOMEM = 2,
+    /** Somebody else holds the lock, and the timeout was 0. */
+    HF_EBUSY = 3,
+    /** Others kept the lock for the whole timeout. Nothing is left behind. */
+    HF_ETIMEOUT = 4,
+    /** The caller does not hold the lock. Nothing was changed. */
+    HF_ENOTHELD = 5,
+    /** The hold was lost before: its lease ended, or its key was taken away. */
+    HF_ELOST = 6,
+    /**
+     * A connection failed with the answer outstanding and could not be
+     * restored in time: the request was carried out, or it was not.
+     */
+    HF_EUNKNOWN = 7,
+    /** The wait was cancelled, or the client closed under it. Nothing is held. */
+    HF_ECANCELED = 8,
+    /** A signal ended the wait (HF_INTERRUPTIBLE only). Nothing is held. */
+    HF_EINTR = 9,
+    /** The server cannot be reached. Nothing was done. */
+    HF_ECONNECT = 10,
+    /** The server refused the user or the password. */
+    HF_EAUTH = 11,
+    /** The server answered with an error. Nothing was done. */
+    HF_ESERVER = 12,
+    /** What answered does not speak the Redis protocol, or answers nonsense. */
+    HF_EPROTOCOL = 13,
+    /** The server is too old, or the address names what is not supported. */
+    HF_EUNSUPPORTED = 14,
+    /** The client is closed. */
+    HF_ECLOSED = 15,
+    /** The client belongs to the process that this one was forked from. */
+    HF_EFORKED = 16
+};
+
+/**
+ * The short, constant name of a status: "HF_EBUSY".
+ *
+ * @return  A static string; "HF_E?" for a number that is none.
+ */
+HF_API const char *hf_status_name(hf_status status);
+
+/**
+ * What went wrong in the last call of this thread that did not answer HF_OK,
+ * and what to do about it. Never contains a password or a hold id.
+ *
+ * @return  A string of this thread, valid until its next call; never NULL.
+ */
+HF_API const char *hf_error_message(void);
+
+/**
+ * The version of the library in use, as "0.1.0".
+ *
+ * @return  A static string.
+ */
+HF_API const char *hf_version(void);
+
+/* ---------------------------------------------------------------- Client */
+
+/** A connection pool and what is held through it. */
+typedef struct hf_client hf_client;
+/** A name to lock, with its options. */
+typedef struct hf_lock hf_lock;
+/** One successful acquire. */
+typedef struct hf_hold hf_hold;
+
+/** Zero it, set size, and set what is not to be the default. */
+typedef struct hf_client_options {
+    /** sizeof(hf_client_options) of the caller's header. */
+    uint32_t size;
+    /** How many idle connections are kept; default 16. */
+    uint32_t idle_connections;
+    /** To reach the server and log in, milliseconds; default 2000. */
+    int64_t connect_timeout_ms;
+    /** For the answer to one command, milliseconds; default 2000. */
+    int64_t command_timeout_ms;
+} hf_client_options;
+
+/**
+ * Open a client: connect, log in, and see that the server is Redis 6.2 or
+ * newer.
+ *
+ * @param url      NUL-terminated; percent-encode what is special in a URL.
+ *                 `redis://[[user]:password@]host[:port][/database]`
+ *                 `unix://[[user]:password@]/path/to/socket`
+ *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
+ *                 With `rediss` for `redis`, over TLS 1.2 or newer; the server's
+ *                 certificate and name are checked. Options, after a `?`:
+ *                 `db`; `password_file` or `password_env`, where the password is
+ *                 read anew for each connection; for TLS `tls_ca` (a file or
+ *                 folder; default: the system's), `tls_cert` and `tls_key` of the
+ *                 client, `tls_verify=off`.
+ * @param options  NULL for the defaults.
+ * @param[out] client_out  The client; give it back with hf_client_close().
+ * @retval HF_OK
+ * @retval HF_EINVAL        The URL or an option is wrong.
+ * @retval HF_EUNSUPPORTED  The scheme is not supported, or the server too old.
+ * @retval HF_ECONNECT      Unreachable within connect_timeout_ms.
+ * @retval HF_EAUTH         Wrong user or password.
+ * @retval HF_ESERVER       The server refuses commands.
+ * @retval HF_EPROTOCOL     Not a Redis server.
+ * @retval HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: up to connect_timeout_ms.   Since: 0.1.
+ */
+HF_API hf_status hf_client_open(const char *url, const hf_client_options *options,
+                                hf_client **client_out);
+
+/** What a client has done and does; filled in by hf_client_stats(). */
+typedef struct hf_stats {
+    /** sizeof(hf_stats) of the caller's header. */
+    uint32_t size;
+    uint32_t reserved;
+    /** Now: holds that may still be on the server, and acquires in a queue. */
+    int64_t held, waiting;
+    /** Since it was opened: acquires that got the lock, and those of them that waited in a queue.
+     */
+    int64_t acquired, waited;
+    /** Time that the latter waited, all together, microseconds. */
+    int64_t waited_us;
+    /** Acquires that did not get it: busy, timed out, cancelled; and with an unknown outcome. */
+    int64_t refused, unknown;
+    /** Holds released by a call; lost before; renewed by the keeper, counting each time. */
+    int64_t released, lost, renewed;
+} hf_stats;
+
+/**
+ * Count what the client has done. Asks nobody.
+ *
+ * @param[in,out] stats  Set stats->size first.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
+
+/**
+ * Close the client: waiting calls end with HF_ECANCELED, its holds are
+ * released, its connections closed. Locks and holds made with it stay valid
+ * handles whose calls answer HF_ECLOSED. NULL is allowed.
+ *
+ * In a forked child this touches nothing of the parent's.
+ *
+ * Threads:  any, once.   Blocks: at most one command_timeout_ms.   Since: 0.1.
+ */
+HF_API void hf_client_close(hf_client *client);
+
+/**
+ * Close the client without releasing what it holds, which then ends with its
+ * lease. For finalizers, which must not end a section that may still be running.
+ *
+ * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_client_abandon(hf_client *client);
+
+/**
+ * The owner that this client gives to its holder number `serial` of `kind`:
+ * `<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For languages
+ * whose threads or tasks are not the system's; give it to
+ * hf_lock_acquire_as() and hf_lock_release_as().
+ *
+ * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
+ * @param serial    Positive; never reused in this process.
+ * @param[out] buffer  Receives the owner, NUL-terminated.
+ * @param capacity  Of buffer; 384 is always enough.
+ * @retval HF_OK
+ * @retval HF_EINVAL  A bad kind or serial, or the buffer is too small.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
+                                 size_t capacity);
+
+/**
+ * Asked on a thread while it waits: is a signal to end the wait? 0: not now;
+ * above 0: yes; below 0: never on this thread, do not ask again in this wait.
+ */
+typedef int (*hf_interrupt)(void);
+
+/**
+ * Have `check` asked on waiting threads whenever a signal came, and every 50 ms
+ * for those that came just before, so that a language can run its handlers
+ * without losing its place in the queue. It is called with nothing of the
+ * client's locked; if it says so, the wait ends with HF_EINTR and nothing is held.
+ *
+ * @param check  NULL: none (the default).
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check);
+
+/* ------------------------------------------------------------------ Lock */
+
+/** As a timeout: wait without limit. */
+#define HF_FOREVER INT64_C(-1)
+/** As a lease or a remaining time: without end. */
+#define HF_NEVER INT64_C(-1)
+
+/** The shortest and the longest lease, in milliseconds: 10 ms, 10 years. */
+#define HF_LEASE_MIN INT64_C(10)
+#define HF_LEASE_MAX INT64_C(315360000000)
+/** The lease when none is asked for, in milliseconds. */
+#define HF_LEASE_DEFAULT INT64_C(10000)
+/** The longest name and the longest owner, in bytes. */
+#define HF_NAME_MAX 4096
+#define HF_OWNER_MAX 4096
+
+/** An option that is off, on, or the library's choice. */
+enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
+
+/** Zero it, set size, and set what is not to be the default. */
+typedef struct hf_lock_options {
+    /** sizeof(hf_lock_options) of the caller's header. */
+    uint32_t size;
+    /** Renew holds until they are released; default: only if lease_ms is 0. */
+    int32_t renew;
+    /** Milliseconds, or HF_NEVER; default 10000. */
+    int64_t lease_ms;
+    /** May an owner that holds the lock acquire it again? Default HF_ON. */
+    int32_t reentrant;
+    /**
+     * HF_ON: a foreign lock without a TTL, which would stand for ever, is given
+     * this lock's lease as its TTL when an acquire meets it. Default HF_OFF.
+     */
+    int32_t heal;
+    /**
+     * Milliseconds from the grant after which holds are renewed no more, so
+     * that a stuck thread does not keep the lock for ever; default: no limit.
+     * Nested holds count from the outermost. Not with HF_NEVER.
+     */
+    int64_t max_hold_ms;
+} hf_lock_options;
+
+/**
+ * Make a handle for the lock called `name`. Sends nothing.
+ *
+ * @param name       1 to HF_NAME_MAX bytes. A name must not end in `:hf`,
+ *                   digits, `:` and one letter: those are the lock's own keys;
+ *                   nor have a } without a {tag} before it.
+ * @param owner      Who acquires through this handle; NULL for the default,
+ *                   which is the calling thread, or, if not reentrant, every
+ *                   acquire for itself. Equal owners are one owner everywhere:
+ *                   "worker" on ten hosts excludes nothing.
+ * @param owner_len  1 to HF_OWNER_MAX bytes; 0 with NULL.
+ * @param options    NULL for the defaults.
+ * @param[out] lock_out  The lock; give it back with hf_lock_close().
+ * @retval HF_OK
+ * @retval HF_EINVAL  Name, owner or an option is wrong.
+ * @retval HF_ECLOSED, HF_EFORKED, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len,
+                              const void *owner, size_t owner_len, const hf_lock_options *options,
+                              hf_lock **lock_out);
+
+/** Give the handle back. What it holds stays held. NULL is allowed. */
+HF_API void hf_lock_close(hf_lock *lock);
+
+/**
+ * Acquire the lock, waiting up to timeout_ms for others to let go of it.
+ *
+ * The same owner may acquire again (unless the lock is not reentrant), and
+ * releases as often. A foreign lock under the same name, for example a plain
+ * string of another library, excludes this one as if it were one of ours.
+ *
+ * @param timeout_ms  Milliseconds; 0 tries once, HF_FOREVER waits without limit.
+ * @param[out] hold_out  The hold; release it with hf_hold_release() and give
+ *                    the handle back with hf_hold_close(). NULL leaves the
+ *                    hold with the client, for hf_lock_release().
+ * @retval HF_OK         Held. The lease counts from before the request was sent.
+ * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or its lease ended
+ *                       before the answer was here.
+ * @retval HF_ETIMEOUT   Others kept it. Nothing is left on the server.
+ * @retval HF_EINVAL     timeout_ms below -1.
+ * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, by nobody
+ *                       who knows, until its lease ends. Do not enter.
+ * @retval HF_ECANCELED  The client was closed during the wait.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED,
+ *         HF_EFORKED, HF_ENOMEM   Not held.
+ *
+ * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out);
+
+/** For hf_acquire_options.flags: leave the hold with the client, for hf_lock_release(). */
+#define HF_KEEP 1u
+/** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
+#define HF_INTERRUPTIBLE 2u
+
+/** Zero it, set size, and set what is not to be the default. */
+typedef struct hf_acquire_options {
+    /** sizeof(hf_acquire_options) of the caller's header. */
+    uint32_t size;
+    /** HF_KEEP, HF_INTERRUPTIBLE. */
+    uint32_t flags;
+    /** Milliseconds, or HF_NEVER; default: the lock's, and then its renew counts too. */
+    int64_t lease_ms;
+    /** Renew until released; default: only if neither here nor in the lock a lease is given. */
+    int32_t renew;
+    int32_t reserved;
+} hf_acquire_options;
+
+/**
+ * hf_lock_acquire() with an owner and options of this one call.
+ *
+ * With HF_KEEP, hold_out may be given too: the hold is then both on the
+ * owner's stack, where hf_lock_release() finds it, and in the caller's hands.
+ *
+ * @param owner    NULL for the lock's owner, see hf_lock_open().
+ * @param options  NULL for the defaults.
+ * @retval HF_EINTR  A signal ended the wait. Nothing is held.
+ * @retval HF_EINVAL, and all that hf_lock_acquire() answers.
+ *
+ * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
+                                    int64_t timeout_ms, const hf_acquire_options *options,
+                                    hf_hold **hold_out);
+
+/**
+ * Release the newest hold that the caller left with the client: acquired with
+ * hold_out NULL or with HF_KEEP, by the same owner, through any handle of this
+ * client with the same name. On a lock that is not reentrant and has no owner:
+ * the newest hold acquired through this very handle, by whichever thread.
+ *
+ * @retval HF_OK        Released.
+ * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
+ * @retval others       As hf_hold_release(). The hold is off the stack.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_release(hf_lock *lock);
+
+/** hf_lock_release() for an owner given as in hf_lock_acquire_as(). */
+HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len);
+
+/**
+ * How many valid holds the caller has on this client's stack, that is, how
+ * often hf_lock_release() would succeed.
+ *
+ * @param owner  NULL for the lock's owner.
+ * @return  0 or more; 0 on any error.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
+
+/**
+ * The newest hold that the owner left with the client: the one that
+ * hf_lock_release_as() would release next.
+ *
+ * @param owner  NULL for the lock's owner.
+ * @param[out] hold_out  A handle of the same hold; give it back with hf_hold_close().
+ * @retval HF_OK
+ * @retval HF_ENOTHELD  There is none.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                                    hf_hold **hold_out);
+
+/** What a lock looks like on the server; filled in by hf_lock_inspect(). */
+typedef struct hf_lock_info {
+    /** sizeof(hf_lock_info) of the caller's header. */
+    uint32_t size;
+    /** 1 if somebody holds it, this library or another. */
+    int32_t held;
+    /** 1 if what holds it is not a lock of this library. */
+    int32_t foreign;
+    int32_t reserved;
+    /** Valid holds of its owner; 0 if free or foreign. */
+    int64_t count;
+    /** The holder's fence; 0 if free or foreign. */
+    int64_t fence;
+    /** Until the last of its holds ends, milliseconds; HF_NEVER; 0 if free. */
+    int64_t remaining_ms;
+    /** How many acquires stand in the queue. */
+    int64_t waiters;
+} hf_lock_info;
+
+/**
+ * Look at the lock, whoever holds it. Changes nothing; what it tells is past
+ * when it is read, so do not decide by it whether to enter.
+ *
+ * @param[in,out] info   Set info->size first.
+ * @param[out] owner     Receives the owner's bytes; may be NULL.
+ * @param capacity       Of owner; what does not fit is cut off. HF_OWNER_MAX is enough.
+ * @param[out] owner_len_out  The owner's whole length; may be NULL.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
+ *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,
+                                 size_t *owner_len_out);
+
+/** For hf_lock_break(): also delete a foreign lock. */
+#define HF_BREAK_FOREIGN 1u
+
+/**
+ * Take the lock away from whoever holds it, and grant it to the next waiter.
+ * Its holder finds out at its next renewal or check; until then only the
+ * fence protects. For operators.
+ *
+ * @param fence  The victim's, from hf_lock_inspect(): if somebody else holds
+ *               the lock by now, nothing happens. 0 for a foreign lock.
+ * @param flags  HF_BREAK_FOREIGN or 0.
+ * @retval HF_OK        Broken, or it was free.
+ * @retval HF_ENOTHELD  Another fence holds it, or it is foreign. Nothing was changed.
+ * @retval others       As hf_lock_inspect(), and HF_EUNKNOWN.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
+
+/* ------------------------------------------------------------------ Hold */
+
+/** States of a hold. */
+enum { HF_HELD = 1, HF_LOST = 2, HF_RELEASED = 3 };
+
+/** Why a hold was lost. */
+enum {
+    HF_CAUSE_NONE = 0,
+    /** Its lease ended, and it was not, or no longer, to be renewed. */
+    HF_CAUSE_EXPIRED = 1,
+    /** It could not be renewed before its lease ended. */
+    HF_CAUSE_UNREACHABLE = 2,
+    /** The server does not know it any more: broken, deleted, evicted, flushed. */
+    HF_CAUSE_GONE = 3
+};
+
+/**
+ * Release the hold; the lock is free, or the next waiter's, when its last
+ * hold is released. Locally the hold ends before the request is sent. The
+ * handle stays valid until hf_hold_close().
+ *
+ * @retval HF_OK        Released.
+ * @retval HF_ENOTHELD  It was released before. Nothing was changed.
+ * @retval HF_ELOST     It was lost before; somebody else may have held the lock
+ *                      since. Whatever was left of it is released.
+ * @retval HF_EUNKNOWN  The answer was lost; at the latest it ends with its lease.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released; it
+ *                      ends with its lease, and is renewed no more.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_release(hf_hold *hold);
+
+/**
+ * Make the hold last its lease again, counted from now. Never shortens it.
+ *
+ * @retval HF_OK        It lasts at least a lease from before this call.
+ * @retval HF_ENOTHELD  It was released before.
+ * @retval HF_ELOST     It is lost: its lease ended, or its key was taken away.
+ * @retval HF_EUNKNOWN  The answer was lost; it lasts at least as long as before.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not renewed; it
+ *                      lasts as long as before.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_renew(hf_hold *hold);
+
+/**
+ * Make the hold last duration_ms longer than it would have; or, with
+ * `replace`, exactly duration_ms from now, which may be shorter, and which
+ * later renewals then keep.
+ *
+ * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with replace also HF_NEVER.
+ * @retval HF_EINVAL, and all that hf_hold_renew() answers.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace);
+
+/**
+ * Ask the server whether the hold still stands. Changes nothing there.
+ *
+ * @retval  As hf_hold_renew().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_check(hf_hold *hold);
+
+/**
+ * The hold's fencing token: greater than that of every hold of this name
+ * before it, the same in nested holds of one owner, below 2^53. Give it to the
+ * resource and let it refuse smaller ones: this protects when all else fails.
+ *
+ * @return  Positive; 0 if hold is NULL.
+ */
+HF_API int64_t hf_hold_fence(const hf_hold *hold);
+
+/**
+ * How long the hold is certain to last, less a margin for clock drift.
+ *
+ * @return  Milliseconds; HF_NEVER; 0 if it is not held any more.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
+
+/**
+ * HF_HELD, HF_LOST or HF_RELEASED, as far as this process knows.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_hold_state(const hf_hold *hold);
+
+/**
+ * Why it was lost: HF_CAUSE_*; HF_CAUSE_NONE if it was not.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_hold_cause(const hf_hold *hold);
+
+/**
+ * The hold's number, which its completions carry. Never reused by its client.
+ *
+ * @return  Positive; 0 if hold is NULL.
+ */
+HF_API int64_t hf_hold_number(const hf_hold *hold);
+
+/**
+ * Make of the hold a token by which another process goes on holding it: its
+ * owner, its hold id and its fence. It ends here, without being released: from
+ * now on its lease runs, and hf_lock_adopt() must come before it ends. Whoever
+ * has the token can release the lock: it is a secret between the two.
+ *
+ * @param[out] token      Receives the token's bytes.
+ * @param capacity        Of token; HF_TOKEN_MAX is enough.
+ * @param[out] length_out The token's length.
+ * @retval HF_OK
+ * @retval HF_EINVAL    The buffer is too small. The hold is as before.
+ * @retval HF_ENOTHELD, HF_ELOST   It is not held.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *length_out);
+
+/** The longest token, in bytes. */
+#define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
+
+/**
+ * Go on with a hold that another process handed over. Its lease is renewed
+ * first, to this lock's, because a deadline does not travel between hosts.
+ *
+ * @param lock      A lock of the same name; its lease and renew are the hold's from now on.
+ * @param[out] hold_out  The hold, as from hf_lock_acquire_as().
+ * @retval HF_OK
+ * @retval HF_EINVAL    That is no token.
+ * @retval HF_ELOST     Its lease ended before, or it was released.
+ * @retval HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
+ *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not adopted; it may be tried again.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out);
+
+/**
+ * Give the handle back. Does not release: a hold still held lasts until its
+ * lease ends, and is not renewed any more unless it was left with the client
+ * (HF_KEEP). NULL is allowed.
+ *
+ * Threads:  any, once.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_hold_close(hf_hold *hold);
+
+/* ----------------------------------------------------------- Completions */
+
+/*
+ * Without blocking: start an operation, and read what came of it from the
+ * client's completion queue. No code of the caller's is ever called from
+ * another thread; put hf_client_fd() into an event loop, or a thread of your own.
+ */
+
+/** What a completion tells. */
+enum {
+    /** There is none. */
+    HF_NOTHING = 0,
+    /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
+    HF_ACQUIRED = 1,
+    /** An hf_hold_release_start() ended. */
+    HF_RELEASE = 2,
+    /** A hold was lost: `hold_number` and `cause` say which and why. */
+    HF_LOSS = 3
+};
+
+/** One completion; set size before hf_client_next(). */
+typedef struct hf_completion {
+    /** sizeof(hf_completion) of the caller's header. */
+    uint32_t size;
+    /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE or HF_LOSS. */
+    int32_t kind;
+    /** As hf_lock_acquire() or hf_hold_release() would have answered; HF_ELOST. */
+    int32_t status;
+    /** HF_CAUSE_* of a loss. */
+    int32_t cause;
+    /** The number that the caller gave the operation; 0 for a loss. */
+    int64_t op;
+    /** Of the hold acquired, released or lost; 0 if there is none. */
+    int64_t hold_number;
+    /** HF_ACQUIRED with HF_OK: the hold, to be given back with hf_hold_close(). */
+    hf_hold *hold;
+} hf_completion;
+
+/**
+ * The descriptor that is readable while completions wait to be read with
+ * hf_client_next(). From the first call on, losses are put on the queue too.
+ *
+ * @return  A descriptor of the client's: poll it, do not read or close it. -1 on
+ *          error: HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_client_fd(hf_client *client);
+
+/**
+ * Take one completion off the queue.
+ *
+ * @param[in,out] completion  Set completion->size first. kind is HF_NOTHING if
+ *                            the queue is empty.
+ * @retval HF_OK
+ * @retval HF_ECLOSED  The client is closed, and there are no more.
+ * @retval HF_EINVAL, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
+
+/**
+ * Begin what hf_lock_acquire_as() does. An HF_ACQUIRED completion follows if,
+ * and only if, this answers HF_OK. Without an owner, neither here nor in the
+ * lock, the operation is an owner for itself: two requests that one thread
+ * started exclude each other.
+ *
+ * @param op       The caller's number for it, above 0 and not in use by another
+ *                 operation under way on this client.
+ * @param options  NULL for the defaults. HF_KEEP leaves the hold with the client too.
+ * @retval HF_OK      Begun.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
+                                       int64_t timeout_ms, const hf_acquire_options *options,
+                                       int64_t op);
+
+/**
+ * Begin what hf_hold_release() does: locally the hold ends at once. An
+ * HF_RELEASE completion follows if, and only if, this answers HF_OK.
+ *
+ * @param op  The caller's number for it, above 0.
+ * @retval HF_OK        Begun.
+ * @retval HF_ENOTHELD  It was released before.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
+
+/**
+ * Cancel a started acquire. Its completion follows all the same: HF_ECANCELED,
+ * with nothing left behind; or HF_OK with the hold, if it was won before.
+ *
+ * @retval HF_OK        Its completion will be, or has been, put on the queue.
+ * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_op_cancel(hf_client *client, int64_t op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
