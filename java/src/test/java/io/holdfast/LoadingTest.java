@@ -82,6 +82,20 @@ final class LoadingTest {
     }
 
     @Test
+    void twoClassLoadersHaveItAtTheSameTimeButNotFromOneFile() throws Exception {
+        String[] program = Jvm.program(TwoLoaders.class);
+        String name = "test:" + UUID.randomUUID();
+        Run run = java(List.of("-Xcheck:jni"), program, CLASSES + "/", URL, name);
+        assertEquals(new Run(0, "false true"), run);
+        assertNothingLeft();
+
+        String library = CLASSES + "/META-INF/native/linux-" + machine() + "/libholdfast_jni.so";
+        List<String> options = List.of("-Dholdfast.library.path=" + library);
+        run = java(options, program, CLASSES + "/", URL, name);
+        assertTrue(run.output().contains("already loaded in another classloader"), run.output());
+    }
+
+    @Test
     void aPlatformWithoutALibraryIsNamed() throws Exception {
         List<String> options = List.of("-Dos.name=Mac OS X", "-Dos.arch=m68k");
         Run run = java(options, CLASS_PATH, URL);
@@ -123,7 +137,8 @@ final class LoadingTest {
                 kind.equals("platform") || java >= 21, "no virtual threads in Java " + java);
         String name = "test:" + UUID.randomUUID();
         Run run = java(List.of(), CLASS_PATH, URL, name, kind);
-        String warning = "WARNING: thread \"careless\" ended while it held RedisLock[" + name + "], ";
+        String held = "RedisLock[" + name + "], ";
+        String warning = "WARNING: thread \"careless\" ended while it held " + held;
         assertTrue(run.output().contains(warning), run.output());
         assertEquals(2, run.output().split("WARNING").length, run.output());
         assertTrue(run.output().endsWith("still held"), run.output());

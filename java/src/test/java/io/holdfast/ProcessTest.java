@@ -4,7 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -79,6 +86,56 @@ final class ProcessTest extends RedisTest {
                         end);
         assertEquals(new Jvm.Run(0, "done"), run);
         assertFalse(redis.exists(name));
+    }
+
+    /** What this process has open: the descriptor's number, and what it is. */
+    private static Map<String, String> descriptors() throws IOException {
+        Map<String, String> found = new HashMap<>();
+        try (var all = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
+            for (Path descriptor : all) {
+                try {
+                    String what = Files.readSymbolicLink(descriptor).toString();
+                    if (what.startsWith("socket:") || what.startsWith("anon_inode:")) {
+                        found.put(descriptor.getFileName().toString(), what);
+                    }
+                } catch (NoSuchFileException e) {
+                    continue; // that of the listing
+                }
+            }
+        }
+        return found;
+    }
+
+    @Test
+    void aChildProcessInheritsNothing() throws Exception {
+        assertEquals(0, queued()); // the JVM's own sockets are closed by what it starts instead
+        Map<String, String> before = descriptors();
+        HoldfastClient busy =
+                Holdfast.connect(url(), ClientOptions.defaults().clientName("inherited"));
+        try (busy) {
+            lock.lock();
+            Async<Boolean> waiting =
+                    Async.start(() -> busy.lock(name).tryLock(1, TimeUnit.MINUTES));
+            Async.until(() -> queued() == 1);
+            Map<String, String> after = descriptors();
+            after.entrySet().removeAll(before.entrySet());
+            assertTrue(after.size() >= 4, after.toString()); // connections, and what wakes threads
+            for (String descriptor : after.keySet()) {
+                String info = Files.readString(Path.of("/proc/self/fdinfo", descriptor));
+                String octal = info.replaceAll("(?s).*?\\nflags:\\s*(\\d+).*", "$1");
+                long flags = Long.parseLong(octal, 8);
+                assertTrue((flags & 02000000) != 0, after.get(descriptor)); // O_CLOEXEC
+            }
+
+            Process child = new ProcessBuilder("cat").start();
+            lock.unlock();
+            assertTrue(waiting.get());
+            busy.close();
+            Async.until(() -> !redis.clientList().contains(" name=inherited "));
+            assertTrue(child.isAlive());
+            child.getOutputStream().close();
+            assertEquals(0, child.waitFor());
+        }
     }
 
     @Test
