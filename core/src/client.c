@@ -79,6 +79,10 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     return HF_OK;
 }
 
+const char *hf_client_warning(const hf_client *client) {
+    return client != NULL ? hf_transport_warning(client->transport) : "";
+}
+
 hf_client *hf_client_keep(hf_client *client) {
     __atomic_add_fetch(&client->references, 1, __ATOMIC_RELAXED);
     return client;

@@ -28,6 +28,7 @@ struct hf_transport {
     pthread_cond_t freed;          /* an idle one, or room for a new one */
     bool shut;
     bool hurried;
+    char warning[256];
 };
 
 /* An idle connection, or NULL with room for a new one, which counts as open from
@@ -325,6 +326,33 @@ void hf_transport_look(hf_transport *transport) {
     }
 }
 
+/* Might the server evict a held lock? All of ours have a TTL, so that no policy but
+ * one spares them. False: the connection is of no use any more. */
+static bool check_eviction(hf_transport *transport, hf_connection *connection) {
+    redisReply *reply;
+    long long limit = 0;
+    char policy[32] = "";
+    if (hf_connection_ask(connection, hf_after(hf_now(), transport->connect_ms), &reply, 2,
+                          (const char *[]){"INFO", "memory"}) != HF_OK)
+        return false;
+    if (reply->type == REDIS_REPLY_STRING) {
+        const char *memory = strstr(reply->str, "\nmaxmemory:");
+        const char *name = strstr(reply->str, "\nmaxmemory_policy:");
+        if (memory != NULL && name != NULL) {
+            limit = atoll(memory + strlen("\nmaxmemory:"));
+            sscanf(name, "\nmaxmemory_policy:%31[a-z-]", policy);
+        }
+    }
+    if (limit > 0 && *policy != '\0' && strcmp(policy, "noeviction") != 0)
+        snprintf(
+            transport->warning, sizeof transport->warning,
+            "%.100s evicts keys when its memory is full (maxmemory-policy %s), held locks too: "
+            "set it to noeviction",
+            connection->shown, policy);
+    freeReplyObject(reply);
+    return true;
+}
+
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_transport *transport = calloc(1, sizeof *transport);
     hf_connection *connection;
@@ -354,7 +382,10 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
         drop(transport);
         return status;
     }
-    give_back(transport, connection);
+    if (check_eviction(transport, connection))
+        give_back(transport, connection);
+    else
+        discard(transport, connection);
     *transport_out = transport;
     return HF_OK;
 }
@@ -382,6 +413,8 @@ int64_t hf_transport_patience_ms(const hf_transport *transport) { return transpo
 int64_t hf_transport_command_ms(const hf_transport *transport) { return transport->command_ms; }
 
 const hf_tls *hf_transport_tls(const hf_transport *transport) { return transport->tls; }
+
+const char *hf_transport_warning(const hf_transport *transport) { return transport->warning; }
 
 const char *hf_transport_shown(const hf_transport *transport) { return transport->address.shown; }
 

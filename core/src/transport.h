@@ -57,6 +57,8 @@ bool hf_transport_target(hf_transport *transport, hf_address *address);
 unsigned hf_transport_version(hf_transport *transport);
 void hf_transport_look(hf_transport *transport);
 const hf_tls *hf_transport_tls(const hf_transport *transport);
+/* What hf_client_warning() answers. */
+const char *hf_transport_warning(const hf_transport *transport);
 /* The user's address, for messages. */
 const char *hf_transport_shown(const hf_transport *transport);
 int64_t hf_transport_command_ms(const hf_transport *transport);

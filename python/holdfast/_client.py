@@ -77,6 +77,8 @@ class Client:
 
     def _open(self) -> _holdfast.Client:
         handle = _holdfast.hf_client_open(self._url, self._options.this)
+        if warning := _holdfast.hf_client_warning(handle):
+            _log.warning("%s", warning)
         _holdfast.hf_client_set_interrupt(handle)
         return handle
 

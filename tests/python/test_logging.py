@@ -85,3 +85,19 @@ def test_a_dropped_client_leaves_no_thread_and_no_descriptor(server: Server, nam
     for _ in range(5):
         elsewhere(drop)
     until(lambda: count() <= before)
+
+
+def test_a_server_that_may_evict_a_held_lock_is_warned_of_once(
+    server: Server, raw: redis.Redis, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw.config_set("maxmemory", "1gb")
+    raw.config_set("maxmemory-policy", "volatile-ttl")
+    try:
+        with holdfast.connect(server.tcp) as client, client.lock(name):
+            pass
+    finally:
+        raw.config_set("maxmemory-policy", "noeviction")
+        raw.config_set("maxmemory", "0")
+    [warning] = said(caplog)
+    assert warning.startswith("WARNING ")
+    assert "maxmemory-policy volatile-ttl" in warning

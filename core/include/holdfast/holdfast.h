@@ -211,6 +211,17 @@ typedef struct hf_client_options {
 HF_API hf_status hf_client_open(const char *url, const hf_client_options *options,
                                 hf_client **client_out);
 
+/**
+ * What is amiss with the server's settings, as found when the client was opened:
+ * a maxmemory-policy that may evict a held lock. For a log.
+ *
+ * @return  A text of the client's; empty if nothing is amiss, or if the user may
+ *          not ask (INFO); never NULL.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API const char *hf_client_warning(const hf_client *client);
+
 /** What a client has done and does; filled in by hf_client_stats(). */
 typedef struct hf_stats {
     /** sizeof(hf_stats) of the caller's header. */

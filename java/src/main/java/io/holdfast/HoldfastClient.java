@@ -26,6 +26,10 @@ public final class HoldfastClient implements AutoCloseable {
     HoldfastClient(String url, ClientOptions options) {
         Completions completions = this.completions;
         handle = new Handle(open(url, options), completions::close);
+        String warning = handle.call(Core::hf_client_warning);
+        if (!warning.isEmpty()) {
+            Holdfast.LOG.log(Level.WARNING, warning);
+        }
         Handle handle = this.handle;
         ThreadWatch threads = new ThreadWatch(handle);
         this.threads = threads;

@@ -88,6 +88,20 @@ final class LifecycleTest extends RedisTest {
     }
 
     @Test
+    void aServerThatMayEvictAHeldLockIsWarnedOfOnce() throws Exception {
+        redis.configSet("maxmemory", "1gb");
+        redis.configSet("maxmemory-policy", "allkeys-lru");
+        try {
+            String said = Jvm.run(List.of(), Jvm.program(Exercise.class), url()).output();
+            assertEquals(2, said.split("maxmemory-policy allkeys-lru", -1).length, said);
+            assertTrue(said.contains("WARNING"), said);
+        } finally {
+            redis.configSet("maxmemory-policy", "noeviction");
+            redis.configSet("maxmemory", "0");
+        }
+    }
+
+    @Test
     void closeReleasesWhatTheClientHolds() throws Exception {
         lock.lock();
         lock.lock();

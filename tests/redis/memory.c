@@ -1,0 +1,193 @@
+/* A server whose memory is full: one that evicts, and one that refuses. */
+#include "../server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static int afresh(void **state) {
+    (void)state;
+    start_afresh();
+    TELL("CONFIG SET maxmemory-policy noeviction");
+    return 0;
+}
+
+static int restore(void **state) {
+    (void)state;
+    TELL("CONFIG SET maxmemory 0");
+    TELL("CONFIG SET maxmemory-policy noeviction");
+    return 0;
+}
+
+static hf_lock *lock_of(hf_client *client, const char *name, int64_t lease_ms) {
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON, .reentrant = HF_OFF};
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
+    return lock;
+}
+
+/* ---------------------------------------------------------------- Evicting */
+
+static void test_a_policy_that_evicts_is_warned_of(void **state) { /* C9 */
+    static const char *const policies[] = {"allkeys-lru",  "allkeys-random", "volatile-lru",
+                                           "volatile-ttl", "volatile-lfu",   "volatile-random"};
+    (void)state;
+    TELL("CONFIG SET maxmemory 1gb");
+    for (size_t i = 0; i < COUNT(policies); i++) {
+        TELL("CONFIG SET maxmemory-policy %s", policies[i]);
+        hf_client *client = open_client();
+        const char *warning = hf_client_warning(client);
+        assert_non_null(strstr(warning, text("maxmemory-policy %s", policies[i])));
+        assert_non_null(strstr(warning, "noeviction"));
+        assert_non_null(strstr(warning, unix_url()));
+        hf_client_close(client);
+    }
+}
+
+static void test_where_nothing_is_evicted_nothing_is_warned_of(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    assert_string_equal(hf_client_warning(client), "");
+    hf_client_close(client);
+    TELL("CONFIG SET maxmemory-policy allkeys-lru"); /* without a limit it never does */
+    client = open_client();
+    assert_string_equal(hf_client_warning(client), "");
+    hf_client_close(client);
+    TELL("CONFIG SET maxmemory-policy noeviction");
+    TELL("CONFIG SET maxmemory 1gb");
+    client = open_client();
+    assert_string_equal(hf_client_warning(client), "");
+    hf_client_close(client);
+    assert_string_equal(hf_client_warning(NULL), "");
+}
+
+static void test_who_may_not_ask_for_the_policy_is_served(void **state) {
+    (void)state;
+    TELL("CONFIG SET maxmemory 1gb");
+    TELL("CONFIG SET maxmemory-policy allkeys-lru");
+    TELL("ACL SETUSER ann reset on nopass ~* &* +@all -info");
+    hf_client *client;
+    const char *path = unix_url() + strlen("unix://");
+    assert_status(hf_client_open(text("unix://ann:x@%s", path), NULL, &client), HF_OK);
+    assert_string_equal(hf_client_warning(client), "");
+    hf_lock *lock = lock_of(client, "stock", 10000);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    assert_status(hf_lock_release(lock), HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    TELL("ACL DELUSER ann");
+}
+
+static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greater(void **state) {
+    (void)state;
+    hf_client *client = open_client();
+    hf_lock *lock = lock_of(client, "stock", 600);
+    hf_hold *hold, *next;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    int64_t fence = hf_hold_fence(hold);
+    TELL("CONFIG SET maxmemory-policy volatile-ttl");
+    TELL("CONFIG SET maxmemory 1");
+    ask("SET more x"); /* makes it evict, and is refused all the same */
+    assert_int_equal(NUMBER("EXISTS stock"), 0);
+    TELL("CONFIG SET maxmemory 0");
+    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
+    assert_status(hf_lock_acquire(lock, 0, &next), HF_OK);
+    assert_true(hf_hold_fence(next) > fence);
+    assert_status(hf_hold_release(next), HF_OK);
+    hf_hold_close(hold);
+    hf_hold_close(next);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+/* ---------------------------------------------------------------- Refusing */
+
+static atomic_int turns, full, failures;
+static atomic_bool done;
+
+/* Whoever is told that the memory is full comes again. */
+static void *take_turns(void *argument) {
+    hf_lock *lock = argument;
+    while (!done) {
+        hf_hold *hold;
+        hf_status status = hf_lock_acquire(lock, 5000, &hold);
+        if (status == HF_OK) {
+            sleep_ms(1);
+            status = hf_hold_release(hold);
+            hf_hold_close(hold);
+            turns++;
+        } else if (status == HF_ESERVER && strstr(hf_error_message(), "OOM ") != NULL) {
+            full++;
+            sleep_ms(5);
+            continue;
+        }
+        if (status != HF_OK) {
+            print_error("%s: %s\n", hf_status_name(status), hf_error_message());
+            failures++;
+        }
+    }
+    return NULL;
+}
+
+static void test_without_memory_holders_release_and_waiters_recover(void **state) { /* H6 */
+    (void)state;
+    hf_client *clients[2] = {open_client(), open_client()};
+    hf_lock *locks[8];
+    pthread_t threads[8];
+    hf_hold *held[4];
+    hf_lock *mine[4];
+    turns = full = failures = 0;
+    done = false;
+    for (int i = 0; i < 4; i++) {
+        mine[i] = lock_of(clients[0], text("held %d", i), 1000); /* renewed all the while */
+        assert_status(hf_lock_acquire(mine[i], 0, &held[i]), HF_OK);
+    }
+    for (int i = 0; i < 8; i++) {
+        locks[i] = lock_of(clients[i % 2], "stock", 5000);
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
+    }
+    assert_soon(turns > 50);
+    TELL("CONFIG SET maxmemory 1");
+    assert_soon(full > 50);
+    /* Whoever queued had his turn: what is released is handed on. */
+    assert_int_equal(NUMBER("ZCARD {stock}stock:hf1:q"), 0);
+    int before = turns;
+    sleep_ms(1200); /* longer than the leases of what is held */
+    assert_int_equal(turns, before);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(hf_hold_state(held[i]), HF_HELD);
+        assert_status(hf_hold_release(held[i]), HF_OK);
+        assert_int_equal(NUMBER("EXISTS %s", text("held %d", i)), 0);
+    }
+    TELL("CONFIG SET maxmemory 0");
+    assert_soon(turns > before + 50);
+    done = true;
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], NULL);
+        hf_lock_close(locks[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (i >= 2)
+            assert_status(hf_hold_release(held[i]), HF_OK);
+        hf_hold_close(held[i]);
+        hf_lock_close(mine[i]);
+    }
+    assert_int_equal(failures, 0);
+    for (int i = 0; i < 2; i++)
+        hf_client_close(clients[i]);
+    assert_int_equal(NUMBER("EXISTS stock"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, afresh, restore)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_policy_that_evicts_is_warned_of),
+        TEST(test_where_nothing_is_evicted_nothing_is_warned_of),
+        TEST(test_who_may_not_ask_for_the_policy_is_served),
+        TEST(test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greater),
+        TEST(test_without_memory_holders_release_and_waiters_recover),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
