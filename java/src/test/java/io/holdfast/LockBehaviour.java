@@ -28,11 +28,30 @@ import redis.clients.jedis.params.SetParams;
 /** What a lock must do; the same table runs in every language, and here over each transport. */
 abstract class LockBehaviour extends RedisTest {
 
+    // How it is acquired and released, where a Hold is wanted.
+
+    Hold acquire(RedisLock lock) throws Exception {
+        return lock.acquire();
+    }
+
+    Hold acquire(RedisLock lock, Duration timeout) throws Exception {
+        return lock.acquire(timeout);
+    }
+
+    void release(Hold hold) throws Exception {
+        hold.release();
+    }
+
+    /** A lock that this test may acquire more than once. */
+    RedisLock nestable() {
+        return lock;
+    }
+
     // ---------------------------------------------------------------- Acquire
 
     @Test
     void aFreeLockIsAcquiredAndReleased() throws Exception {
-        Hold hold = lock.acquire(SECOND);
+        Hold hold = acquire(lock, SECOND);
         assertTrue(redis.exists(name));
         assertTrue(lock.isLocked());
         assertTrue(hold.isValid());
@@ -73,7 +92,7 @@ abstract class LockBehaviour extends RedisTest {
         assertFalse(stranger.tryLock(0, TimeUnit.SECONDS));
         assertFalse(stranger.tryLock(-1, TimeUnit.SECONDS));
         assertFalse(stranger.tryLock(Long.MIN_VALUE, TimeUnit.DAYS));
-        assertThrows(LockTimeoutException.class, () -> stranger.acquire(Duration.ZERO));
+        assertThrows(LockTimeoutException.class, () -> acquire(stranger, Duration.ZERO));
         assertTrue(secondsSince(start) < 1);
         assertFalse(stranger.isHeldByCurrentThread());
         lock.unlock();
@@ -95,7 +114,7 @@ abstract class LockBehaviour extends RedisTest {
             LockTimeoutException timeout =
                     assertThrows(
                             LockTimeoutException.class,
-                            () -> stranger.acquire(Duration.ofMillis(millis)));
+                            () -> acquire(stranger, Duration.ofMillis(millis)));
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
             assertTrue(timeout.getMessage().contains(name));
         }
@@ -107,10 +126,10 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aWaitingAcquireGetsTheLockWhenItIsReleased() throws Exception {
-        Hold first = lock.acquire();
-        Async<Long> waiting = Async.start(() -> stranger.acquire(LONG).fence());
+        Hold first = acquire(lock);
+        Async<Long> waiting = Async.start(() -> acquire(stranger, LONG).fence());
         assertTrue(waiting.isRunning());
-        first.release();
+        release(first);
         assertTrue(waiting.get() > first.fence());
         assertEquals("stranger", lock.inspect().ownerText());
     }
@@ -120,8 +139,8 @@ abstract class LockBehaviour extends RedisTest {
         lock.lock();
         List<Async<?>> waiters =
                 List.of(
-                        Async.start(() -> stranger.acquire().isValid()),
-                        Async.start(() -> stranger.acquire(Hold.FOREVER).isValid()),
+                        Async.start(() -> acquire(stranger).isValid()),
+                        Async.start(() -> acquire(stranger, Hold.FOREVER).isValid()),
                         Async.start(() -> stranger.tryLock(Long.MAX_VALUE, TimeUnit.DAYS)),
                         Async.start(
                                 () -> {
@@ -153,7 +172,7 @@ abstract class LockBehaviour extends RedisTest {
                     Async.start(
                             () -> {
                                 for (int j = 0; j < 20; j++) {
-                                    try (Hold hold = lock.acquire(LONG)) {
+                                    try (Hold hold = acquire(lock, LONG)) {
                                         assertEquals(1, inside.incrementAndGet());
                                         fences.add(hold.fence());
                                         inside.decrementAndGet();
@@ -173,25 +192,26 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void anOwnerMayNestThreeDeep() throws Exception {
-        try (Hold outer = lock.acquire();
-                Hold middle = lock.acquire(SECOND);
-                Hold inner = lock.acquire(Duration.ZERO)) {
+        RedisLock mine = nestable();
+        try (Hold outer = acquire(mine);
+                Hold middle = acquire(mine, SECOND);
+                Hold inner = acquire(mine, Duration.ZERO)) {
             assertEquals(outer.fence(), middle.fence());
             assertEquals(outer.fence(), inner.fence());
-            assertEquals(3, lock.inspect().count());
+            assertEquals(3, mine.inspect().count());
         }
         assertFalse(redis.exists(name));
 
         for (int count = 1; count <= 3; count++) {
-            lock.lock();
-            assertEquals(count, lock.getHoldCount());
+            mine.lock();
+            assertEquals(count, mine.getHoldCount());
         }
         for (int count = 2; count >= 1; count--) {
-            lock.unlock();
-            assertEquals(count, lock.getHoldCount());
+            mine.unlock();
+            assertEquals(count, mine.getHoldCount());
             assertFalse(stranger.tryLock());
         }
-        lock.unlock();
+        mine.unlock();
         assertTrue(stranger.tryLock());
     }
 
@@ -225,12 +245,13 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aHoldInHandIsNotWhatUnlockReleases() throws Exception {
-        try (Hold hold = lock.acquire()) {
-            assertEquals(0, lock.getHoldCount());
-            assertThrowsExactly(LockNotHeldException.class, lock::unlock);
-            lock.lock();
-            assertEquals(2, lock.inspect().count());
-            lock.unlock();
+        RedisLock mine = nestable();
+        try (Hold hold = acquire(mine)) {
+            assertEquals(0, mine.getHoldCount());
+            assertThrowsExactly(LockNotHeldException.class, mine::unlock);
+            mine.lock();
+            assertEquals(2, mine.inspect().count());
+            mine.unlock();
             hold.check();
         }
         assertFalse(redis.exists(name));
@@ -238,19 +259,26 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aHoldMayBeReleasedByAnyThread() throws Exception {
-        Hold hold = lock.acquire();
-        elsewhere(hold::release);
+        Hold hold = acquire(lock);
+        elsewhere(
+                () -> {
+                    release(hold);
+                    return null;
+                });
         assertFalse(hold.isValid());
         assertFalse(redis.exists(name));
     }
 
     @Test
     void aHoldIsReleasedOnce() throws Exception {
-        Hold hold = lock.acquire();
-        hold.release();
+        Hold hold = acquire(lock);
+        release(hold);
         for (Executable use :
                 List.<Executable>of(
-                        hold::release, hold::renew, hold::check, () -> hold.extend(SECOND))) {
+                        () -> release(hold),
+                        hold::renew,
+                        hold::check,
+                        () -> hold.extend(SECOND))) {
             assertThrowsExactly(LockNotHeldException.class, use);
         }
         hold.close();
@@ -259,13 +287,14 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void holdsMayEndInAnyOrder() throws Exception {
-        Hold first = lock.acquire();
-        Hold second = lock.acquire();
+        RedisLock mine = nestable();
+        Hold first = acquire(mine);
+        Hold second = acquire(mine);
         first.close();
         assertFalse(stranger.tryLock());
         second.check();
         second.close();
-        assertFalse(lock.isLocked());
+        assertFalse(mine.isLocked());
     }
 
     // ----------------------------------------------------------------- Owners
@@ -337,7 +366,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void theLeaseIsTenSecondsIfNoneIsAskedFor() throws Exception {
-        try (Hold hold = lock.acquire()) {
+        try (Hold hold = acquire(lock)) {
             assertBetween(9_000, redis.pttl(name), 10_000);
             assertBetween(9_000, hold.remaining().toMillis(), 9_999);
         }
@@ -346,7 +375,7 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void aLeaseIsWhatWasAskedFor() throws Exception {
         RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofMinutes(3)));
-        try (Hold hold = brief.acquire()) {
+        try (Hold hold = acquire(brief)) {
             assertBetween(179_000, redis.pttl(name), 180_000);
             assertBetween(178_000, hold.remaining().toMillis(), 180_000);
         }
@@ -354,7 +383,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aLockThatNeverExpiresHasNoLease() throws Exception {
-        try (Hold hold = client.lock(name, LockOptions.defaults().neverExpires()).acquire()) {
+        try (Hold hold = acquire(client.lock(name, LockOptions.defaults().neverExpires()))) {
             assertEquals(-1, redis.pttl(name));
             assertEquals(Hold.FOREVER, hold.remaining());
             assertTrue(hold.isValid());
@@ -369,7 +398,7 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void renewGivesTheWholeLeaseAgain() throws Exception {
         RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(2)));
-        try (Hold hold = brief.acquire()) {
+        try (Hold hold = acquire(brief)) {
             until(() -> redis.pttl(name) < 1_800);
             hold.renew();
             assertTrue(redis.pttl(name) > 1_800);
@@ -379,7 +408,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void extendAddsToWhatIsLeft() throws Exception {
-        try (Hold hold = lock.acquire()) {
+        try (Hold hold = acquire(lock)) {
             hold.extend(Duration.ofSeconds(20));
             assertBetween(29_000, redis.pttl(name), 30_000);
             assertBetween(29_000, hold.remaining().toMillis(), 30_000);
@@ -388,7 +417,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void checkChangesNothing() throws Exception {
-        try (Hold hold = lock.acquire()) {
+        try (Hold hold = acquire(lock)) {
             Map<String, String> before = redis.hgetAll(name);
             hold.check();
             assertEquals(before, redis.hgetAll(name));
@@ -398,10 +427,11 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void aLeaseEndsAndAnotherTakesOverAndTheStaleHolderChangesNothing() throws Exception {
         RedisLock brief =
-                client.lock(name, LockOptions.defaults().lease(Duration.ofMillis(200)));
-        Hold stale = brief.acquire();
+                client.lock(
+                        name, LockOptions.defaults().lease(Duration.ofMillis(200)).owner("me"));
+        Hold stale = acquire(brief);
         brief.lock();
-        Hold next = stranger.acquire(LONG);
+        Hold next = acquire(stranger, LONG);
         assertTrue(next.fence() > stale.fence());
         Map<String, String> before = redis.hgetAll(name);
 
@@ -411,7 +441,7 @@ abstract class LockBehaviour extends RedisTest {
         assertThrows(LockLostException.class, stale::check);
         assertThrows(LockLostException.class, stale::renew);
         assertThrows(LockLostException.class, () -> stale.extend(SECOND));
-        assertThrows(LockLostException.class, stale::release);
+        assertThrows(LockLostException.class, () -> release(stale));
         assertThrows(LockLostException.class, brief::unlock);
         assertThrowsExactly(LockNotHeldException.class, brief::unlock);
         assertEquals(before, redis.hgetAll(name));
@@ -421,11 +451,11 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aHoldIsHandedOverByAToken() throws Exception {
-        Hold hold = lock.acquire();
+        Hold hold = acquire(lock);
         byte[] token = hold.handOver();
         assertFalse(hold.isValid());
         assertThrowsExactly(LockNotHeldException.class, hold::handOver);
-        assertThrowsExactly(LockNotHeldException.class, hold::release);
+        assertThrowsExactly(LockNotHeldException.class, () -> release(hold));
         hold.close();
         assertTrue(redis.exists(name));
         try (HoldfastClient other = Holdfast.connect(url())) {
@@ -442,7 +472,7 @@ abstract class LockBehaviour extends RedisTest {
             assertThrows(LockLostException.class, () -> there.adopt(token));
             assertThrows(NullPointerException.class, () -> there.adopt(null));
         }
-        Hold gone = lock.acquire();
+        Hold gone = acquire(lock);
         client.close();
         assertThrows(ClosedException.class, gone::handOver);
     }
@@ -453,7 +483,7 @@ abstract class LockBehaviour extends RedisTest {
                 assertThrows(
                         LockLostException.class,
                         () -> {
-                            try (Hold hold = lock.acquire()) {
+                            try (Hold hold = acquire(lock)) {
                                 redis.del(name);
                                 assertTrue(hold.isValid(), "nobody has asked yet");
                             }
@@ -463,12 +493,12 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aHoldWhoseKeyWasTakenAwayIsLost() throws Exception {
-        Hold hold = lock.acquire();
+        Hold hold = acquire(lock);
         redis.del(name);
         assertThrows(LockLostException.class, hold::check);
         assertFalse(hold.isValid());
         assertThrows(LockLostException.class, hold::renew);
-        assertThrows(LockLostException.class, hold::release);
+        assertThrows(LockLostException.class, () -> release(hold));
         assertFalse(redis.exists(name));
     }
 
@@ -488,16 +518,16 @@ abstract class LockBehaviour extends RedisTest {
         RedisLock fenced = client.lock(name, LockOptions.defaults().lease(lease));
         long last = 0;
         for (int i = 0; i < 3; i++) {
-            Hold hold = fenced.acquire(LONG);
+            Hold hold = acquire(fenced, LONG);
             assertBetween(last + 1, hold.fence(), (1L << 53) - 1);
             last = hold.fence();
             switch (between) {
-                case RELEASE -> hold.release();
+                case RELEASE -> release(hold);
                 case EXPIRY -> until(() -> !redis.exists(name));
                 case FLUSHALL -> redis.flushAll();
                 case SCRIPT_FLUSH -> {
                     redis.scriptFlush();
-                    hold.release();
+                    release(hold);
                 }
             }
         }
@@ -534,7 +564,7 @@ abstract class LockBehaviour extends RedisTest {
         foreign.make(redis, name);
         byte[] before = redis.dump(name);
         assertFalse(lock.tryLock());
-        assertThrows(LockTimeoutException.class, () -> lock.acquire(Duration.ofMillis(20)));
+        assertThrows(LockTimeoutException.class, () -> acquire(lock, Duration.ofMillis(20)));
         assertThrows(LockNotHeldException.class, lock::unlock);
         LockInfo info = lock.inspect();
         assertTrue(info.held());
@@ -551,11 +581,11 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aForeignLockThatReplacedOursIsLeftAlone() throws Exception {
-        Hold hold = lock.acquire();
+        Hold hold = acquire(lock);
         redis.set(name, "token");
         assertThrows(LockLostException.class, hold::check);
         assertThrows(LockLostException.class, hold::renew);
-        assertThrows(LockLostException.class, hold::release);
+        assertThrows(LockLostException.class, () -> release(hold));
         assertEquals("token", redis.get(name));
     }
 
@@ -570,8 +600,8 @@ abstract class LockBehaviour extends RedisTest {
 
         byte[] owner = {'a', 0, ' ', (byte) 0xff};
         RedisLock mine = client.lock(name, LockOptions.defaults().owner(owner));
-        try (Hold hold = mine.acquire();
-                Hold nested = mine.acquire()) {
+        try (Hold hold = acquire(mine);
+                Hold nested = acquire(mine)) {
             LockInfo info = lock.inspect();
             assertTrue(info.held());
             assertFalse(info.foreign());
@@ -587,12 +617,12 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void forceUnlockTakesTheLockAway() throws Exception {
         assertFalse(lock.forceUnlock(), "free");
-        Hold hold = lock.acquire();
+        Hold hold = acquire(lock);
         assertTrue(stranger.forceUnlock());
         assertFalse(redis.exists(name));
         assertTrue(stranger.tryLock());
         assertThrows(LockLostException.class, hold::check);
-        assertThrows(LockLostException.class, hold::release);
+        assertThrows(LockLostException.class, () -> release(hold));
         stranger.unlock();
     }
 
