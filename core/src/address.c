@@ -8,7 +8,7 @@
 
 /* A copy with %XX decoded; *bad if an escape is broken or hides a NUL. */
 static char *decode(const char *from, size_t length, bool *bad) {
-    char *text = malloc(length + 1), *to = text;
+    char *text = length < SIZE_MAX ? malloc(length + 1) : NULL, *to = text;
     if (text == NULL)
         return NULL;
     for (size_t i = 0; i < length; i++) {

@@ -292,7 +292,7 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
                           (const char *[]){"HELLO", "2", "SETNAME", address->options.client_name});
     if (status != HF_OK)
         return status;
-    if (reply->type == REDIS_REPLY_ARRAY) {
+    if (reply->type == REDIS_REPLY_ARRAY) { /* NOLINT: with HF_OK there is a reply */
         status = hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
         for (size_t i = 0; i + 1 < reply->elements; i += 2) {
             const redisReply *name = reply->element[i], *value = reply->element[i + 1];
@@ -308,8 +308,8 @@ static hf_status greet(hf_connection *connection, const hf_address *address, int
             hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
         if (status != HF_OK)
             return status;
-        const char *version =
-            reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
+        bool text = reply->type == REDIS_REPLY_STRING; /* NOLINT: as above */
+        const char *version = text ? strstr(reply->str, "redis_version:") : NULL;
         status = version != NULL
                      ? check_version(connection, address, version + strlen("redis_version:"))
                      : too_old(address, "older than 6.0");

@@ -548,9 +548,8 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     bool listed;
     pthread_mutex_lock(&hold->client->mutex);
     int state = hf_hold_end(hold, hf_now(), &listed);
+    hold->references -= listed; /* the handle's is left */
     pthread_mutex_unlock(&hold->client->mutex);
-    if (listed)
-        hf_hold_drop(hold);
     if (state == HF_HELD)
         return HF_OK;
     return state == HF_LOST ? lost(hold, "its lease ended") : not_held(hold);
@@ -570,7 +569,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold
         return status;
     if (token != NULL)
         memcpy(text, token, length < sizeof text - 1 ? length : sizeof text - 1);
-    if (sscanf(text, "hf1 %32[0-9a-f] %16lld%n", id, &fence, &head) != 2 ||
+    if (token == NULL || sscanf(text, "hf1 %32[0-9a-f] %16lld%n", id, &fence, &head) != 2 ||
         strlen(id) != HF_ID_LENGTH || fence < 1 || text[head] != ' ' || length < (size_t)head + 2 ||
         length > (size_t)head + 1 + HF_OWNER_MAX)
         return hf_fail(HF_EINVAL, "that is not a token of hf_hold_hand_over()");
@@ -611,11 +610,10 @@ void hf_hold_close(hf_hold *hold) {
     pthread_mutex_lock(&client->mutex);
     /* Nobody can release it any more: it is not to be renewed either. A client that
      * is being closed sees to its holds itself. */
-    bool abandoned = hold->listed && !hold->kept && !client->closed;
-    if (abandoned)
+    if (hold->listed && !hold->kept && !client->closed) {
         hf_client_remove(client, hold);
+        hold->references--; /* the handle's is left */
+    }
     pthread_mutex_unlock(&client->mutex);
-    if (abandoned)
-        hf_hold_drop(hold);
     hf_hold_drop(hold);
 }

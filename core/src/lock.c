@@ -256,6 +256,7 @@ static void heal(const hf_lock *lock, int64_t deadline) {
 /* One try, with all that a failed one has to see to. */
 static hf_status attempt(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_t *ttl_ms) {
     hf_status status = hf_client_check(lock->client);
+    *ttl_ms = 0;
     do /* again at once if it is free, with more of the dead in its queue to skip */
         if (status == HF_OK || status == HF_EBUSY)
             status = try_once(lock, hold, deadline, ttl_ms);

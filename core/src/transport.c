@@ -549,8 +549,9 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
         return;
     snprintf(text, sizeof text, "%s", hf_error_message());
     hf_request_permissions(&question, request);
-    bool told = hf_transport_call(transport, &question, deadline, &answer) == HF_OK;
-    bool string = told && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
+    hf_transport_call(transport, &question, deadline, &answer);
+    bool string =
+        answer.reply != NULL && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
     hf_fail(HF_ESERVER, "%s%s%.180s", text, string ? "; missing: " : "",
             string ? answer.reply->str : "");
     freeReplyObject(answer.reply);

@@ -39,7 +39,7 @@ const char *hf_status_name(hf_status status) {
     return names[status];
 }
 
-hf_status hf_fail(hf_status status, const char *format, ...) {
+void hf_explain(const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
@@ -49,7 +49,6 @@ hf_status hf_fail(hf_status status, const char *format, ...) {
     for (char *c = message; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    return status;
 }
 
 const char *hf_quote(const void *bytes, size_t length) {

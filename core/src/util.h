@@ -8,8 +8,15 @@
 
 #include "holdfast/holdfast.h"
 
-/* Keep the message for hf_error_message() and answer the status. */
-hf_status hf_fail(hf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Keep the message for hf_error_message() and answer the status: a macro, so that
+ * who reads or analyses a caller sees that it is the status. */
+#define hf_fail(status, ...)                                                                       \
+    __extension__({                                                                                \
+        hf_status status_ = (status);                                                              \
+        hf_explain(__VA_ARGS__);                                                                   \
+        status_;                                                                                   \
+    })
+void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What hf_error_replicas() answers on this thread from now on. */
 void hf_set_replicas(int64_t reached);
