@@ -18,7 +18,7 @@ final class NativeLibrary {
     static void load() {
         String path = System.getProperty(PATH);
         if (path != null) {
-            System.load(Path.of(path).toAbsolutePath().toString());
+            load(Path.of(path).toAbsolutePath());
             return;
         }
         String file = System.mapLibraryName("holdfast_jni");
@@ -43,12 +43,26 @@ final class NativeLibrary {
         Path file = folder.resolve("libholdfast_jni");
         try {
             Files.copy(library, file);
-            System.load(file.toString());
-        } catch (UnsatisfiedLinkError e) {
-            throw linkError("Holdfast cannot load its native library: " + e.getMessage() + HINT, e);
+            load(file);
         } finally {
             Files.deleteIfExists(file);
             Files.delete(folder);
+        }
+    }
+
+    private static void load(Path file) {
+        try {
+            System.load(file.toString());
+        } catch (UnsatisfiedLinkError e) {
+            throw linkError("Holdfast cannot load its native library: " + e.getMessage() + HINT, e);
+        } catch (IllegalCallerException e) { // from Java 24 on, if it is told to
+            String module = NativeLibrary.class.getModule().getName();
+            String whom = module == null ? "ALL-UNNAMED" : module;
+            throw linkError(
+                    "this Java denies Holdfast its native library: start it with"
+                            + " --enable-native-access="
+                            + whom,
+                    e);
         }
     }
 

@@ -7,6 +7,11 @@ import java.util.concurrent.TimeUnit;
 /** A program of its own, for {@link LoadingTest}: calls everything, and prints what it came to. */
 final class Exercise {
     public static void main(String[] arguments) throws Exception {
+        Thread.currentThread().interrupt(); // the library is loaded all the same
+        Holdfast.version();
+        if (!Thread.interrupted()) {
+            throw new AssertionError("the interrupt is lost");
+        }
         try (HoldfastClient client = Holdfast.connect(arguments[0], options())) {
             if (arguments.length > 2) {
                 lockAndEnd(client, arguments[1], arguments[2].equals("virtual"));

@@ -68,6 +68,18 @@ final class LoadingTest {
     }
 
     @Test
+    void whereNativeAccessIsDeniedTheErrorSaysHowToGiveIt() throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(java >= 24, "not denied in Java " + java);
+        String[] program = List.of(CLASS_PATH).subList(1, 4).toArray(String[]::new);
+        Run run = java(List.of("--illegal-native-access=deny"), program, URL);
+        assertEquals(1, run.status());
+        assertTrue(run.output().contains("UnsatisfiedLinkError: this Java"), run.output());
+        assertTrue(run.output().contains("--enable-native-access=ALL-UNNAMED"), run.output());
+        assertNothingLeft();
+    }
+
+    @Test
     void aFileOfOnesOwnIsLoadedInstead() throws Exception {
         Path library = folder.resolve("own.so");
         String name = "META-INF/native/linux-" + machine() + "/libholdfast_jni.so";
