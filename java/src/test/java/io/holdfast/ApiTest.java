@@ -44,6 +44,7 @@ final class ApiTest {
                                 "LossCause",
                                 "LockLostException",
                                 "LockNotHeldException",
+                                "LockNotReplicatedException",
                                 "LockOptions",
                                 "LockTimeoutException",
                                 "LockUnknownException",

@@ -170,6 +170,7 @@ final class DeploymentTest {
         try (HoldfastClient client = Holdfast.connect(url + "/mine")) {
             exercise(client);
             servers.get(0).getOutputStream().close(); // the master dies
+            servers.get(0).waitFor();
             exercise(client);
         }
         assertTrue(says(replica, "replication", "role:master"));
