@@ -60,11 +60,13 @@ static const struct {
     {"unix", HF_SERVER, false, false},
     {"redis+sentinel", HF_SENTINEL, false, true},
     {"rediss+sentinel", HF_SENTINEL, true, true},
+    {"redis+cluster", HF_CLUSTER, false, true},
+    {"rediss+cluster", HF_CLUSTER, true, true},
 };
-#define SCHEMES "redis, rediss, unix, redis+sentinel, rediss+sentinel"
+#define SCHEMES                                                                                    \
+    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
 
-static const char *const later[] = {"redis+cluster", "rediss+cluster", "cluster", "redis-cluster",
-                                    "unixs",         "valkey",         "valkeys"};
+static const char *const later[] = {"cluster", "redis-cluster", "unixs", "valkey", "valkeys"};
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
@@ -270,7 +272,8 @@ static hf_status parse_hosts(const char *from, const char *end, hf_address *addr
         if (places == NULL)
             return hf_fail(HF_ENOMEM, "no memory");
         address->places = places;
-        status = parse_host(from, (size_t)(stop - from), 26379, &place);
+        status = parse_host(from, (size_t)(stop - from),
+                            address->kind == HF_SENTINEL ? 26379 : 6379, &place);
         if (status != HF_OK)
             return status;
         places[address->place_count++] = place;
@@ -353,6 +356,8 @@ static hf_status parse(const char *url, hf_address *address) {
         return HF_OK;
     }
     status = parse_path(path != NULL ? path : end, end, address);
+    if (status == HF_OK && address->kind == HF_CLUSTER && address->database != 0)
+        status = hf_fail(HF_EINVAL, "malformed URL: a Cluster has only the database 0");
     if (status == HF_OK)
         status = parse_hosts(rest, authority_end, address);
     return status;

@@ -10,11 +10,11 @@ typedef struct hf_place {
 } hf_place;
 
 typedef struct hf_address {
-    enum { HF_SERVER, HF_SENTINEL } kind;
+    enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER } kind;
     char *host; /* of a server over TCP, or NULL */
     int port;
     char *path;       /* of a server's unix socket, or NULL */
-    hf_place *places; /* of sentinels */
+    hf_place *places; /* of sentinels, or of nodes of a Cluster */
     size_t place_count;
     char *service; /* the name that the sentinels know the master by */
     int database;

@@ -115,13 +115,13 @@ static hf_task *add_undo(hf_task *tasks, const hf_op *op) {
  * it needs no memory to speak of. */
 static void tell_server(hf_client *client, const hf_task *tasks, const hf_hold *ended) {
     int64_t deadline = hf_after(hf_now(), hf_transport_command_ms(client->transport));
-    hf_request releases[50];
-    const hf_request *requests[sizeof releases / sizeof *releases];
+    hf_request releases[HF_FLUSH_MAX];
+    const hf_request *requests[HF_FLUSH_MAX];
     while (tasks != NULL || ended != NULL) {
         size_t count = 0, made = 0;
-        for (; tasks != NULL && count < sizeof requests / sizeof *requests; tasks = tasks->next)
+        for (; tasks != NULL && count < HF_FLUSH_MAX; tasks = tasks->next)
             requests[count++] = &tasks->request;
-        for (; ended != NULL && count < sizeof requests / sizeof *requests; ended = ended->next) {
+        for (; ended != NULL && count < HF_FLUSH_MAX; ended = ended->next) {
             hf_release_request(&releases[made], ended, NULL);
             requests[count++] = &releases[made++];
         }

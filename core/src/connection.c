@@ -182,6 +182,11 @@ bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
            redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
+bool hf_connection_append_asking(hf_connection *connection) {
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    return redisAppendFormattedCommand(connection->redis, asking, sizeof asking - 1) == REDIS_OK;
+}
+
 /* hiredis's error as a status. */
 static hf_status trouble(const hf_connection *connection, int error, const char *text) {
     if (connection->too_deep) /* which hiredis takes for a lack of memory */

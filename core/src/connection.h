@@ -16,6 +16,8 @@ typedef struct hf_connection {
     bool too_deep;                       /* the answer that was being read */
     struct hf_connection *next;          /* in the pool */
     struct hf_connection *older, *newer; /* of all of this process */
+    int node;                            /* that it leads to, in a pool */
+    unsigned version;                    /* of that node */
     int64_t idle_since;
     int64_t deadline;   /* of the read or write that is under way */
     int64_t timeout_ms; /* what the socket's timeout is set to */
@@ -50,7 +52,8 @@ bool hf_connection_stale(const hf_connection *connection);
  * would be taken for the next answer. */
 bool hf_connection_unasked(const hf_connection *connection);
 
-/* Queue bytes for the next exchange. */
+/* Queue ASKING, and bytes, for the next exchange: each gets an answer. */
+bool hf_connection_append_asking(hf_connection *connection);
 bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);
 
 /*

@@ -318,7 +318,8 @@ static void hold_due(hf_client *client, hf_timer *timer, int64_t now) {
             hold->asked = true;
             hold->references++;
             keeper->batch[keeper->batch_count++] = hold;
-            if (keeper->batch_count == BATCH)
+            /* Where slots can be moved, a script of several keys is refused meanwhile. */
+            if (keeper->batch_count == BATCH || hf_transport_clustered(client->transport))
                 send_batch(client);
         }
     }
@@ -344,6 +345,9 @@ static int64_t next_wake(const hf_client *client) {
     int64_t wake = first != NULL ? first->due : HF_NO_DEADLINE;
     if (keeper->undo != NULL && keeper->undo_at < wake)
         wake = keeper->undo_at;
+    for (const hf_task *task = keeper->delayed; task != NULL; task = task->next)
+        if (task->retry_at < wake)
+            wake = task->retry_at;
     for (const hf_link *link = &keeper->first; link != NULL; link = link->next) {
         int64_t due = hf_link_wake(client, link);
         if (due < wake)
@@ -372,9 +376,33 @@ static void watch(hf_link *link, struct pollfd fds[2]) {
 
 static void sleep_until(hf_client *client, int64_t wake) {
     hf_keeper *keeper = &client->keeper;
-    struct pollfd fds[4] = {{.fd = keeper->wake_fd, .events = POLLIN},
-                            {.fd = keeper->clock_fd, .events = POLLIN}};
-    watch(&keeper->first, fds + 2);
+    struct pollfd some[4], *fds = some;
+    size_t count = 2;
+    for (const hf_link *link = &keeper->first; link != NULL; link = link->next)
+        count += 2;
+    if (count > sizeof some / sizeof *some) {
+        if (count > keeper->fd_count) {
+            fds = realloc(keeper->fds, 2 * count * sizeof *fds);
+            keeper->fds = fds != NULL ? fds : keeper->fds;
+            keeper->fd_count = fds != NULL ? 2 * count : keeper->fd_count;
+        }
+        fds = keeper->fds;
+    }
+    if (count > keeper->fd_count && fds != some) {
+        /* No memory to look at all: soon again. */
+        fds = some;
+        int64_t soon = hf_after(hf_now(), 10);
+        wake = wake < soon ? wake : soon;
+    }
+    fds[0] = (struct pollfd){.fd = keeper->wake_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = keeper->clock_fd, .events = POLLIN};
+    count = 2;
+    for (hf_link *link = &keeper->first; link != NULL; link = link->next) {
+        if (fds == some && count == 4)
+            break;
+        watch(link, fds + count);
+        count += 2;
+    }
     struct itimerspec when = {0};
     if (wake != HF_NO_DEADLINE) {
         if (wake < 1)
@@ -385,12 +413,12 @@ static void sleep_until(hf_client *client, int64_t wake) {
     timerfd_settime(keeper->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
     keeper->sleeps_until = wake;
     pthread_mutex_unlock(&client->mutex);
-    poll(fds, 4, -1);
+    poll(fds, count, -1);
     pthread_mutex_lock(&client->mutex);
     keeper->sleeps_until = INT64_MIN;
-    eventfd_t count;
+    eventfd_t times;
     if (fds[0].revents != 0)
-        eventfd_read(keeper->wake_fd, &count);
+        eventfd_read(keeper->wake_fd, &times);
 }
 
 static void *run(void *argument) {
@@ -407,6 +435,7 @@ static void *run(void *argument) {
         if (keeper->batch_count > 0)
             send_batch(client);
         undo_again(client, now);
+        hf_links_follow(client, now);
         for (hf_link *link = &keeper->first; link != NULL; link = link->next)
             hf_link_drive(client, link, now);
         sleep_until(client, next_wake(client));
@@ -493,7 +522,8 @@ void hf_keeper_join(hf_client *client) {
 
 void hf_keeper_free(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
-    hf_links_close(client);
+    hf_links_free(client);
+    free(keeper->fds);
     while (keeper->news_first != NULL) {
         hf_news *news = keeper->news_first;
         keeper->news_first = news->next;

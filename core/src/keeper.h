@@ -11,6 +11,7 @@
 #ifndef HF_KEEPER_H
 #define HF_KEEPER_H
 
+#include <poll.h>
 #include <pthread.h>
 
 #include "connection.h"
@@ -62,17 +63,22 @@ typedef struct hf_list {
     struct hf_list *before, *after; /* in channel->lists */
 } hf_list;
 
-/* What grants come in on: one channel of a single server, for all locks. */
+/* What grants come in on: one channel of a single server, for all locks; in a Cluster one
+ * for all locks of a tag, and so of one slot, which it goes with. */
 typedef struct hf_channel {
     struct hf_link *link; /* to the server that has it */
-    hf_list *lists;       /* that wait for grants on it */
-    bool wanted;          /* somebody has come to wait */
-    bool asked;           /* to be subscribed to */
+    unsigned slot;
+    hf_list *lists; /* that wait for grants on it */
+    bool wanted;    /* somebody has come to wait */
+    bool asked;     /* to be subscribed to */
     bool subscribed;
-    unsigned epoch; /* one more with each time that it was */
+    unsigned epoch;             /* one more with each time that it was */
+    int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
+    int64_t left_at;            /* by the last that waited */
     const char *name;
     size_t length;
     struct hf_channel *previous, *next; /* in link->asked or link->unasked */
+    struct hf_channel *same_hash;       /* in keeper.channels */
 } hf_channel;
 
 /* One request of the keeper's, from when it is made until it is answered. */
@@ -81,6 +87,11 @@ typedef struct hf_task {
     struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
     bool whole, doubtful;
+    bool pinned; /* to its link, whoever serves the slot */
+    bool asking; /* that link's server is just being given the slot */
+    bool split;  /* the slot was being moved: it is hf_request_alone() now */
+    int redirections;
+    int64_t retry_at; /* in keeper.delayed */
     int64_t sent_at, give_up_at;
     int64_t answer_ms; /* 0: as long as any command */
     /* Called once; the reply stays the engine's. HF_OK: it is no error. */
@@ -106,11 +117,13 @@ typedef struct hf_news {
  * channels on which grants come in, and all that is known of that server. */
 typedef struct hf_link {
     struct hf_link *next;
+    int node; /* the transport's number of the server */
 
     hf_connection *commands;
     hf_task *waiting_first, *waiting_last, *sent_first, *sent_last;
     int64_t retry_at, retry_ms; /* when a failed connection is tried again */
     int64_t pause_until;        /* the server asked for it */
+    bool asked_first;           /* ASKING is answered, what it stood before is not */
 
     hf_connection *subscription;
     unsigned version;            /* of the transport's target when it was begun */
@@ -138,7 +151,12 @@ typedef struct hf_keeper {
     int64_t sleeps_until; /* INT64_MIN while it is awake */
     hf_timers timers;
 
-    hf_link first;              /* and the others behind it */
+    hf_link first;      /* and those to the other nodes of a Cluster behind it */
+    unsigned change;    /* of the transport's map, when they were last told apart by it */
+    hf_task *delayed;   /* to be sent again at their time, wherever that is then */
+    struct pollfd *fds; /* the thread's own */
+    size_t fd_count;
+    hf_channel *channels[256];  /* of a Cluster, by name */
     hf_channel own;             /* of a single server */
     struct hf_hold *batch[100]; /* due for renewal in this round */
     size_t batch_count;
@@ -206,13 +224,24 @@ hf_status hf_link_listen(struct hf_client *client, hf_link *link);
 void hf_link_deaf(struct hf_client *client, hf_link *link);
 /* Close all connections. */
 void hf_links_close(struct hf_client *client);
+void hf_links_free(struct hf_client *client);
 
-/* The channel for the grants of that lock. */
-hf_channel *hf_channel_of(struct hf_client *client, const hf_names *names);
-/* See that it is subscribed to, unless that is of no use. */
+/* The link to that node, or NULL. */
+hf_link *hf_link_find(struct hf_client *client, int node);
+/* Slots may be served by others now: take what waits there. */
+void hf_links_follow(struct hf_client *client, int64_t now);
+
+/* The name of the channel for the grants of that lock. */
+void hf_channel_name(const struct hf_client *client, const hf_names *names, hf_bytes *name);
+/* The channel, made if there is none; NULL: no memory. */
+hf_channel *hf_channel_get(struct hf_client *client, const hf_names *names);
+/* Nobody waits on it any more. */
+void hf_channel_leave(struct hf_client *client, hf_channel *channel);
+/* See that it is subscribed to, where that is of use. */
 void hf_channel_want(struct hf_client *client, hf_channel *channel);
-/* Do grants come in on it? */
+/* Do grants come in on it, or on that of the lock? */
 bool hf_channel_works(const hf_channel *channel);
+bool hf_grants_come(struct hf_client *client, const hf_names *names);
 
 /* ------------------------------------------------- Waiting (waiting.c) */
 
@@ -230,9 +259,10 @@ void hf_op_deliver(struct hf_client *client, hf_op *op, int64_t fence, int64_t d
 void hf_op_finish(struct hf_client *client, hf_op *op, hf_status status);
 /* Its completion; the op is freed. `replicas` for HF_EREPLICAS. */
 void hf_op_tell(struct hf_client *client, hf_op *op, hf_status status, int64_t replicas);
-/* What acquire answered for it. rank and TTL say when to ask again. */
-void hf_op_answer(struct hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
-                  int64_t sent_at);
+/* What acquire answered for it, from a server with a link or NULL. rank and TTL say when to
+ * ask again. */
+void hf_op_answer(struct hf_client *client, hf_link *from, hf_op *op, const int64_t *numbers,
+                  const int64_t *mine, int64_t sent_at);
 /* The member of the queue that stands for it. */
 void hf_op_member(const hf_op *op, hf_bytes *member);
 
@@ -249,6 +279,8 @@ void hf_grant(struct hf_client *client, const hf_link *link, const char *text);
 /* Who has no place in the queue yet is not to wait for a server for ever. */
 void hf_channel_give_up(struct hf_client *client, const hf_channel *channel, int64_t now);
 void hf_ops_notify(struct hf_client *client, const hf_link *link);
+/* The channel is another link's now: so are those who wait on it. */
+void hf_channel_ops_move(struct hf_client *client, const hf_channel *channel, hf_link *from);
 /* A thread waits for its op, reading the subscription itself if nobody else does,
  * until it is done or should ask (again). Let the mutex go with the function
  * below afterwards: the thread may have to tell others of what it read. */

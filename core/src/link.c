@@ -10,9 +10,41 @@
 /* How long its test may take. */
 #define TEST_MS 1000
 
-static hf_link *link_of(hf_client *client, const hf_request *request) {
-    (void)request;
-    return &client->keeper.first;
+/* Of a channel that nobody waits on, in a Cluster. */
+#define LINGER_MS 3000
+/* Before a request is sent again that was not carried out. */
+#define AGAIN_MS 20
+/* Redirections of one request, one after the other; the later ones with a pause. */
+#define REDIRECTIONS_MAX 16
+#define REDIRECTIONS_AT_ONCE 3
+
+hf_link *hf_link_find(hf_client *client, int node) {
+    hf_link *link = &client->keeper.first;
+    while (link != NULL && link->node != node)
+        link = link->next;
+    return link;
+}
+
+/* The link to the node, made if there is none. Without memory the first, whose server
+ * will say where to go. */
+static hf_link *link_to(hf_client *client, int node) {
+    hf_keeper *keeper = &client->keeper;
+    hf_link *link = hf_link_find(client, node);
+    if (link != NULL)
+        return link;
+    link = calloc(1, sizeof *link);
+    if (link != NULL && hf_timer_reserve(&keeper->timers)) {
+        link->node = node;
+        link->next = keeper->first.next;
+        keeper->first.next = link;
+        return link;
+    }
+    free(link);
+    return &keeper->first;
+}
+
+static hf_link *link_of(hf_client *client, unsigned slot) {
+    return link_to(client, hf_transport_node(client->transport, slot));
 }
 
 /* ---------------------------------------------------------------- Tasks */
@@ -51,6 +83,20 @@ static void append_last(hf_task **first, hf_task **last, hf_task *task) {
     *last = task;
 }
 
+/* To those that wait for the server that serves it now. */
+static void put_last(hf_client *client, hf_task *task) {
+    if (!task->pinned && !task->asking)
+        task->link = link_of(client, task->request.slot);
+    append_last(&task->link->waiting_first, &task->link->waiting_last, task);
+}
+
+static void delay(hf_client *client, hf_task *task, int64_t until) {
+    task->asking = false;
+    task->retry_at = until;
+    task->next = client->keeper.delayed;
+    client->keeper.delayed = task;
+}
+
 void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
     if (client->swept) {
         hf_fail(HF_ECLOSED, "the client is closed");
@@ -58,14 +104,16 @@ void hf_task_submit(hf_client *client, hf_task *task, int64_t give_up_at) {
         return;
     }
     task->give_up_at = give_up_at;
-    task->link = link_of(client, &task->request);
-    append_last(&task->link->waiting_first, &task->link->waiting_last, task);
+    put_last(client, task);
     hf_keeper_wake(client);
 }
 
 hf_task *hf_tasks_take(hf_client *client) {
-    hf_task *all = NULL, **last = &all;
+    hf_task *all = client->keeper.delayed, **last = &all;
+    client->keeper.delayed = NULL;
     for (hf_link *link = &client->keeper.first; link != NULL; link = link->next) {
+        while (*last != NULL)
+            last = &(*last)->next;
         *last = link->sent_first;
         while (*last != NULL)
             last = &(*last)->next;
@@ -85,14 +133,28 @@ static hf_task *take_first(hf_task **first, hf_task **last) {
     return task;
 }
 
+/* All that waits on the link is to go where it is served now. */
+static void sort_again(hf_client *client, hf_link *link) {
+    hf_task *all = link->waiting_first;
+    link->waiting_first = link->waiting_last = NULL;
+    while (all != NULL) {
+        hf_task *task = all;
+        all = task->next;
+        put_last(client, task);
+    }
+}
+
 /* What was sent has no answer and will get none: it is sent again first. */
 static void lose_commands(hf_client *client, hf_link *link, int64_t now) {
     hf_connection_close(link->commands);
     link->commands = NULL;
+    link->asked_first = false;
     link->pair_sent = 0;
     hf_transport_look(client->transport); /* it may be elsewhere by now */
-    for (hf_task *task = link->sent_first; task != NULL; task = task->next)
+    for (hf_task *task = link->sent_first; task != NULL; task = task->next) {
         task->doubtful = true;
+        task->asking = false;
+    }
     if (link->sent_first != NULL) {
         link->sent_last->next = link->waiting_first;
         if (link->waiting_first == NULL)
@@ -100,6 +162,7 @@ static void lose_commands(hf_client *client, hf_link *link, int64_t now) {
         link->waiting_first = link->sent_first;
         link->sent_first = link->sent_last = NULL;
     }
+    sort_again(client, link);
     link->retry_ms = link->retry_ms < 5 ? 5 : link->retry_ms < 200 ? 2 * link->retry_ms : 200;
     link->retry_at = hf_after(now, hf_jitter(link->retry_ms / 2, link->retry_ms));
 }
@@ -140,7 +203,8 @@ static bool send_waiting(hf_client *client, hf_link *link, int64_t now) {
         }
         hf_bytes_init(&head);
         hf_request_head(&task->request, task->whole, &head);
-        bool ok = hf_connection_append(link->commands, &head) &&
+        bool ok = (!task->asking || hf_connection_append_asking(link->commands)) &&
+                  hf_connection_append(link->commands, &head) &&
                   hf_connection_append(link->commands, &task->request.encoded);
         hf_bytes_free(&head);
         if (!ok) {
@@ -153,10 +217,49 @@ static bool send_waiting(hf_client *client, hf_link *link, int64_t now) {
     return true;
 }
 
+/* It was not carried out there: where it is to go now, or when. False: nowhere. */
+static bool redirect(hf_client *client, hf_link *link, hf_task *task, hf_after_error after,
+                     const char *text, int64_t now) {
+    hf_request alone;
+    if (after == HF_AFTER_SPLIT) {
+        task->redirections = 0; /* it is not sent round in circles */
+        if (!task->split && hf_request_alone(&alone, &task->request)) {
+            hf_request_free(&task->request);
+            hf_request_move(&task->request, &alone);
+            task->split = true;
+            task->asking = false;
+            put_last(client, task);
+        } else {
+            delay(client, task, hf_after(now, AGAIN_MS));
+        }
+        return true;
+    }
+    int to = hf_transport_redirect(client->transport, link->node, text);
+    if (++task->redirections > REDIRECTIONS_MAX) {
+        hf_fail(HF_ESERVER, "%s: redirected %d times, because its nodes do not agree",
+                hf_transport_shown(client->transport), REDIRECTIONS_MAX);
+        return false;
+    }
+    task->asking = after == HF_AFTER_ASK && to >= 0;
+    if (to < 0 || task->redirections > REDIRECTIONS_AT_ONCE) {
+        delay(client, task, hf_after(now, AGAIN_MS));
+        return true;
+    }
+    if (task->asking)
+        task->link = link_to(client, to);
+    put_last(client, task);
+    return true;
+}
+
 /* False: the connection is of no use any more. */
 static bool take_answer(hf_client *client, hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent_first == NULL)
         return false;
+    if (link->sent_first->asking && !link->asked_first) {
+        link->asked_first = true; /* that was the answer to ASKING */
+        return true;
+    }
+    link->asked_first = false;
     hf_task *task = take_first(&link->sent_first, &link->sent_last);
     link->retry_ms = 0;
     if (reply->type != REDIS_REPLY_ERROR) {
@@ -164,32 +267,49 @@ static bool take_answer(hf_client *client, hf_link *link, redisReply *reply, int
         return true;
     }
     hf_status status;
-    hf_after_error after = hf_error_class(reply->str, &status);
+    hf_after_error after = hf_transport_error(
+        client->transport, hf_transport_shown(client->transport), reply->str, &status);
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
-        hf_fail(status, "%s answered: %.*s", hf_transport_shown(client->transport),
-                hf_error_shown(reply->str), reply->str);
         finish(client, task, status, NULL);
         return true;
     }
     /* Not carried out: once more, in front of what came later. */
-    if (after == HF_AFTER_LOAD)
+    switch (after) {
+    case HF_AFTER_LOAD:
         task->whole = true;
-    else
-        link->pause_until = hf_after(now, 20);
-    put_first(link, task);
+        put_first(link, task);
+        break;
+    case HF_AFTER_MOVED:
+    case HF_AFTER_ASK:
+    case HF_AFTER_SPLIT:
+        if (!redirect(client, link, task, after, reply->str, now))
+            finish(client, task, HF_ESERVER, NULL);
+        break;
+    default:
+        if (hf_transport_clustered(client->transport)) {
+            hf_transport_look(client->transport); /* another may serve it by now */
+            delay(client, task, hf_after(now, AGAIN_MS));
+        } else {
+            link->pause_until = hf_after(now, AGAIN_MS);
+            put_first(link, task);
+        }
+    }
     return after != HF_AFTER_RECONNECT;
 }
 
 /* NULL: it is not known where the server is, or it cannot be reached just now. */
-static hf_connection *start_connection(hf_client *client) {
+static hf_connection *start_connection(hf_client *client, const hf_link *link) {
     hf_connection *connection;
     hf_address address;
-    if (!hf_transport_target(client->transport, &address))
+    if (!hf_transport_target(client->transport, link->node, &address))
         return NULL;
     hf_status status =
         hf_connection_start(&address, hf_transport_tls(client->transport), &connection);
     hf_address_unmake(&address);
-    return status == HF_OK ? connection : NULL;
+    if (status != HF_OK)
+        return NULL;
+    connection->version = hf_transport_version(client->transport, link->node);
+    return connection;
 }
 
 /* How long the oldest request under way may take to be answered. */
@@ -206,7 +326,7 @@ static void drive_commands(hf_client *client, hf_link *link, int64_t now) {
         give_up_old(client, link, now);
         if (now < link->retry_at || link->waiting_first == NULL)
             return;
-        link->commands = start_connection(client);
+        link->commands = start_connection(client, link);
         if (link->commands == NULL) {
             lose_commands(client, link, now);
             return;
@@ -219,6 +339,9 @@ static void drive_commands(hf_client *client, hf_link *link, int64_t now) {
                      : link->sent_first != NULL ? link->sent_first->sent_at
                                                 : now;
     bool good = now < hf_after(oldest, answer_ms(client, link));
+    if (hf_transport_clustered(client->transport)) /* is it still the same server? */
+        good =
+            good && link->commands->version == hf_transport_version(client->transport, link->node);
     do {
         good =
             send_waiting(client, link, now) && good && hf_connection_drive(link->commands) == HF_OK;
@@ -236,23 +359,6 @@ static void drive_commands(hf_client *client, hf_link *link, int64_t now) {
 }
 
 /* -------------------------------------------------------------- Channels */
-
-hf_channel *hf_channel_of(hf_client *client, const hf_names *names) {
-    (void)names;
-    return &client->keeper.own;
-}
-
-bool hf_channel_works(const hf_channel *channel) {
-    return channel->subscribed && channel->link->mode == HF_GRANTS;
-}
-
-void hf_channel_want(hf_client *client, hf_channel *channel) {
-    if (channel->wanted || channel->link->mode == HF_POLLING)
-        return;
-    channel->wanted = true;
-    channel->link->wanted++;
-    hf_keeper_wake(client);
-}
 
 static void take_channel(hf_channel *channel) {
     hf_link *link = channel->link;
@@ -279,6 +385,91 @@ static void put_channel(hf_channel *channel, hf_link *link, bool asked) {
         channel->next->previous = channel;
     *list = channel;
     link->wanted += channel->wanted;
+}
+
+/* "hf:<client id>", or "hf:{tag}:<client id>". */
+void hf_channel_name(const hf_client *client, const hf_names *names, hf_bytes *name) {
+    if (!hf_transport_clustered(client->transport)) {
+        hf_bytes_add(name, client->channel, strlen(client->channel));
+        return;
+    }
+    hf_bytes_add(name, "hf:", 3);
+    hf_bytes_add(name, names->data + names->length, names->tagged - names->length - 1);
+    hf_bytes_add(name, client->channel + 2, strlen(client->channel + 2));
+}
+
+static hf_channel **same_hash(hf_client *client, const char *name, size_t length) {
+    size_t count = sizeof client->keeper.channels / sizeof *client->keeper.channels;
+    return &client->keeper.channels[hf_hash(0, name, length) % count];
+}
+
+static hf_channel *find_channel(hf_client *client, const char *name, size_t length) {
+    hf_channel *channel = &client->keeper.own;
+    if (hf_transport_clustered(client->transport))
+        channel = *same_hash(client, name, length);
+    while (channel != NULL &&
+           (channel->length != length || memcmp(channel->name, name, length) != 0))
+        channel = channel->same_hash;
+    return channel;
+}
+
+hf_channel *hf_channel_get(hf_client *client, const hf_names *names) {
+    hf_bytes name;
+    if (!hf_transport_clustered(client->transport))
+        return &client->keeper.own;
+    hf_bytes_init(&name);
+    hf_channel_name(client, names, &name);
+    hf_channel *channel = name.failed ? NULL : find_channel(client, name.data, name.length);
+    if (channel == NULL && !name.failed &&
+        (channel = calloc(1, sizeof *channel + name.length)) != NULL) {
+        hf_channel **bucket = same_hash(client, name.data, name.length);
+        channel->name = memcpy(channel + 1, name.data, name.length);
+        channel->length = name.length;
+        channel->slot = names->slot;
+        channel->same_hash = *bucket;
+        *bucket = channel;
+        put_channel(channel, link_of(client, channel->slot), false);
+    }
+    hf_bytes_free(&name);
+    return channel;
+}
+
+static void free_channel(hf_client *client, hf_channel *channel) {
+    hf_channel **at = same_hash(client, channel->name, channel->length);
+    while (*at != channel)
+        at = &(*at)->same_hash;
+    *at = channel->same_hash;
+    take_channel(channel);
+    free(channel);
+}
+
+void hf_channel_leave(hf_client *client, hf_channel *channel) {
+    channel->left_at = hf_now();
+    if (channel != &client->keeper.own && !channel->asked)
+        free_channel(client, channel);
+}
+
+bool hf_grants_come(hf_client *client, const hf_names *names) {
+    hf_bytes name;
+    if (!hf_transport_clustered(client->transport))
+        return hf_channel_works(&client->keeper.own);
+    hf_bytes_init(&name);
+    hf_channel_name(client, names, &name);
+    const hf_channel *channel = name.failed ? NULL : find_channel(client, name.data, name.length);
+    hf_bytes_free(&name);
+    return channel != NULL && hf_channel_works(channel);
+}
+
+bool hf_channel_works(const hf_channel *channel) {
+    return channel->subscribed && channel->link->mode == HF_GRANTS;
+}
+
+void hf_channel_want(hf_client *client, hf_channel *channel) {
+    if (channel->wanted)
+        return;
+    channel->wanted = true;
+    channel->link->wanted++;
+    hf_keeper_wake(client);
 }
 
 static void set_asked(hf_channel *channel, bool asked) {
@@ -347,6 +538,7 @@ static void subscribed(hf_client *client, hf_channel *channel) {
         link->subscribed++;
     channel->subscribed = true;
     channel->epoch++;
+    channel->retry_ms = 0;
     link->listen_ms = link->failing_since = 0;
     if (link->mode == HF_UNTESTED) {
         hf_task *task = hf_task_new(tested);
@@ -358,25 +550,53 @@ static void subscribed(hf_client *client, hf_channel *channel) {
         link->tested_at = hf_now();
         hf_request_begin(&task->request, &hf_script_selftest);
         hf_request_bytes(&task->request, channel->name, channel->length);
+        task->pinned = true;
+        task->link = link;
         hf_task_submit(client, task, hf_after(hf_now(), TEST_MS));
     }
     hf_channel_notify(client, channel);
 }
 
-static hf_channel *find_channel(hf_client *client, const redisReply *name) {
-    hf_channel *own = &client->keeper.own;
-    return name->type == REDIS_REPLY_STRING && name->len == own->length &&
-                   memcmp(name->str, own->name, own->length) == 0
-               ? own
-               : NULL;
+/* It was refused, or has ended: ask for it again, soon, and slower and slower. */
+static void ask_again(hf_client *client, hf_channel *channel) {
+    int64_t ms = channel->retry_ms;
+    hf_link *link = channel->link;
+    set_asked(channel, false);
+    channel->retry_ms = ms < 5 ? 5 : ms < 200 ? 2 * ms : 200;
+    channel->retry_at = hf_after(hf_now(), hf_jitter(ms / 2, ms + 1));
+    if (link->mode == HF_TESTING && link->subscribed == 0)
+        link->mode = HF_UNTESTED;
+    if (channel->lists == NULL)
+        free_channel(client, channel);
+}
+
+static void ended(hf_client *client, hf_channel *channel) {
+    hf_transport_look(client->transport);
+    ask_again(client, channel);
+}
+
+/* What was asked for is another node's: MOVED, with the slot and the place. */
+static void moved(hf_client *client, hf_link *link, const char *text) {
+    unsigned long slot = strtoul(text + strlen("MOVED "), NULL, 10);
+    hf_transport_redirect(client->transport, link->node, text);
+    for (hf_channel *channel = link->asked, *next; channel != NULL; channel = next) {
+        next = channel->next;
+        if (channel->slot == slot && !channel->subscribed)
+            ask_again(client, channel);
+    }
 }
 
 static void heard(hf_client *client, hf_link *link, const redisReply *reply) {
     link->heard_at = hf_now();
+    bool clustered = hf_transport_clustered(client->transport);
     if (reply->type == REDIS_REPLY_ERROR) {
-        bool refused = link->subscribed == 0 && strncmp(reply->str, "NOPERM", 6) == 0;
-        if (refused) /* it works without, by asking often */
+        bool refused =
+            strncmp(reply->str, "NOPERM", 6) == 0 && (clustered || link->subscribed == 0);
+        bool unknown = clustered && strncmp(reply->str, "ERR unknown command", 19) == 0;
+        if (refused || unknown) /* it works without, by asking often */
             set_mode(client, link, HF_POLLING);
+        else if (clustered && strncmp(reply->str, "MOVED ", 6) == 0)
+            moved(client, link, reply->str);
         else /* it passes: BUSY, LOADING and their like */
             hf_link_deaf(client, link);
         return;
@@ -385,11 +605,20 @@ static void heard(hf_client *client, hf_link *link, const redisReply *reply) {
         reply->element[0]->type != REDIS_REPLY_STRING)
         return;
     const char *kind = reply->element[0]->str;
-    hf_channel *channel = find_channel(client, reply->element[1]);
-    if (strcmp(kind, "subscribe") == 0 && channel != NULL && channel->link == link) {
+    const redisReply *name = reply->element[1];
+    hf_channel *channel =
+        name->type == REDIS_REPLY_STRING ? find_channel(client, name->str, name->len) : NULL;
+    bool ours = channel != NULL && channel->link == link && channel->asked;
+    if (clustered && *kind == 's')
+        kind++; /* "ssubscribe", and so on */
+    if (strcmp(kind, "subscribe") == 0 && ours) {
         subscribed(client, channel);
     } else if (strcmp(kind, "unsubscribe") == 0) {
-        hf_link_deaf(client, link); /* nobody here asked for that */
+        /* Its slot has moved; or, of a single server, nobody here asked for that. */
+        if (!clustered)
+            hf_link_deaf(client, link);
+        else if (ours && channel->subscribed)
+            ended(client, channel);
     } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
                reply->element[2]->type == REDIS_REPLY_STRING) {
         const char *text = reply->element[2]->str;
@@ -415,12 +644,14 @@ hf_status hf_link_listen(hf_client *client, hf_link *link) {
 }
 
 /* False: no memory. */
-static bool ask_for_channels(hf_link *link) {
+static bool ask_for_channels(const hf_client *client, hf_link *link, int64_t now) {
+    bool clustered = hf_transport_clustered(client->transport);
     for (hf_channel *channel = link->unasked, *next; channel != NULL; channel = next) {
         next = channel->next;
-        if (!channel->wanted)
+        if (!channel->wanted || now < channel->retry_at)
             continue;
-        if (redisAppendCommand(link->subscription->redis, "SUBSCRIBE %b", channel->name,
+        if (redisAppendCommand(link->subscription->redis,
+                               clustered ? "SSUBSCRIBE %b" : "SUBSCRIBE %b", channel->name,
                                channel->length) != REDIS_OK)
             return false;
         set_asked(channel, true);
@@ -428,28 +659,47 @@ static bool ask_for_channels(hf_link *link) {
     return true;
 }
 
+/* Let go of the channels that nobody has waited on for a while. */
+static void drop_channels(hf_client *client, hf_link *link, int64_t now) {
+    for (hf_channel *channel = link->asked, *next; channel != NULL; channel = next) {
+        next = channel->next;
+        if (channel == &client->keeper.own || channel->lists != NULL || !channel->subscribed ||
+            now < hf_after(channel->left_at, LINGER_MS))
+            continue;
+        redisAppendCommand(link->subscription->redis, "SUNSUBSCRIBE %b", channel->name,
+                           channel->length);
+        free_channel(client, channel);
+    }
+}
+
 static void drive_subscription(hf_client *client, hf_link *link, int64_t now) {
     int64_t command_ms = hf_transport_command_ms(client->transport);
+    if (link->wanted == 0 && link->subscription != NULL) {
+        close_subscription(link); /* all its channels have gone */
+        link->failing_since = 0;
+    }
     if (link->mode == HF_POLLING || link->wanted == 0)
         return;
     /* Nobody would be told anything by a server that is the master no more. */
-    if (link->subscription != NULL && link->version != hf_transport_version(client->transport))
+    if (link->subscription != NULL &&
+        link->version != hf_transport_version(client->transport, link->node))
         hf_link_deaf(client, link);
     if (link->subscription == NULL) {
         if (now < link->listen_at)
             return;
-        link->version = hf_transport_version(client->transport);
-        link->subscription = start_connection(client);
+        link->version = hf_transport_version(client->transport, link->node);
+        link->subscription = start_connection(client, link);
         if (link->subscription == NULL) {
             hf_link_deaf(client, link);
             return;
         }
         link->heard_at = link->pinged_at = now;
     }
-    bool good = ask_for_channels(link);
+    bool good = ask_for_channels(client, link, now);
     if (link->subscribed > 0 && now >= hf_after(link->pinged_at, PING_MS)) {
         redisAppendCommand(link->subscription->redis, "PING");
         link->pinged_at = now;
+        drop_channels(client, link, now);
     }
     if (link->mode == HF_TESTING && now >= hf_after(link->tested_at, TEST_MS)) {
         untested(client, link, false); /* no word of the test: no grants either */
@@ -487,6 +737,9 @@ int64_t hf_link_wake(const hf_client *client, const hf_link *link) {
         return wake;
     if (link->subscription == NULL)
         return earlier(wake, link->listen_at);
+    for (const hf_channel *channel = link->unasked; channel != NULL; channel = channel->next)
+        if (channel->wanted)
+            wake = earlier(wake, channel->retry_at);
     wake = earlier(wake, hf_after(link->heard_at, PING_MS + command_ms));
     if (link->subscribed > 0)
         wake = earlier(wake, hf_after(link->pinged_at, PING_MS));
@@ -495,10 +748,88 @@ int64_t hf_link_wake(const hf_client *client, const hf_link *link) {
     return wake;
 }
 
+static void send_delayed(hf_client *client, int64_t now) {
+    hf_task *all = client->keeper.delayed;
+    client->keeper.delayed = NULL;
+    while (all != NULL) {
+        hf_task *task = all;
+        all = task->next;
+        if (now < task->retry_at)
+            delay(client, task, task->retry_at);
+        else
+            put_last(client, task);
+    }
+}
+
+static void move_channels(hf_client *client, hf_link *link, hf_channel *channel) {
+    for (hf_channel *next; channel != NULL; channel = next) {
+        next = channel->next;
+        hf_link *to = link_of(client, channel->slot);
+        if (to == link)
+            continue;
+        take_channel(channel);
+        put_channel(channel, to, false);
+        channel->retry_at = 0;
+        hf_channel_ops_move(client, channel, link);
+        if (channel->lists == NULL)
+            free_channel(client, channel);
+    }
+}
+
+/* Nobody uses the link, and nobody will. */
+static bool spent(hf_client *client, const hf_link *link) {
+    return link->waiting_first == NULL && link->sent_first == NULL && link->asked == NULL &&
+           link->unasked == NULL && link->threads == NULL && link->started_ops == 0 &&
+           !hf_transport_serves(client->transport, link->node);
+}
+
+static void close_link(hf_link *link) {
+    hf_connection_close(link->commands);
+    link->commands = NULL;
+    close_subscription(link);
+}
+
+void hf_links_follow(hf_client *client, int64_t now) {
+    hf_keeper *keeper = &client->keeper;
+    if (keeper->delayed != NULL)
+        send_delayed(client, now);
+    unsigned change = hf_transport_change(client->transport);
+    if (change == keeper->change)
+        return;
+    keeper->change = change;
+    for (hf_link *link = &keeper->first; link != NULL; link = link->next) {
+        sort_again(client, link);
+        move_channels(client, link, link->asked);
+        move_channels(client, link, link->unasked);
+    }
+    for (hf_link **at = &keeper->first.next; *at != NULL;) {
+        hf_link *link = *at;
+        if (spent(client, link)) {
+            close_link(link);
+            hf_timer_clear(&keeper->timers, &link->unread);
+            hf_timer_unreserve(&keeper->timers);
+            *at = link->next;
+            free(link);
+        } else {
+            at = &link->next;
+        }
+    }
+}
+
 void hf_links_close(hf_client *client) {
-    for (hf_link *link = &client->keeper.first; link != NULL; link = link->next) {
-        hf_connection_close(link->commands);
-        link->commands = NULL;
-        close_subscription(link);
+    for (hf_link *link = &client->keeper.first; link != NULL; link = link->next)
+        close_link(link);
+}
+
+void hf_links_free(hf_client *client) {
+    hf_keeper *keeper = &client->keeper;
+    hf_links_close(client);
+    for (size_t i = 0; i < sizeof keeper->channels / sizeof *keeper->channels; i++)
+        while (keeper->channels[i] != NULL)
+            free_channel(client, keeper->channels[i]);
+    while (keeper->first.next != NULL) {
+        hf_link *link = keeper->first.next;
+        keeper->first.next = link->next;
+        free(link);
     }
 }

@@ -333,7 +333,8 @@ static hf_status join(hf_client *client, hf_op *op) {
     if (op->done)
         return HF_OK; /* a grant was faster */
     if (good)
-        hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
+        hf_op_answer(client, hf_link_find(client, answer.node), op, numbers, numbers + 2,
+                     answer.sent_at);
     else if (hold->bury || status == HF_EPROTOCOL)
         hf_keeper_undo(client, hold, op);
     return status;
@@ -367,7 +368,8 @@ static hf_status leave(hf_client *client, hf_op *op, bool keep) {
     pthread_mutex_lock(&client->mutex);
     op->busy = false;
     if (good && !op->done && numbers[2] == HF_REPLY_HELD)
-        hf_op_answer(client, op, numbers, numbers + 2, answer.sent_at);
+        hf_op_answer(client, hf_link_find(client, answer.node), op, numbers, numbers + 2,
+                     answer.sent_at);
     /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
         return HF_OK;
@@ -448,7 +450,7 @@ static hf_status wait_for(hf_lock *lock, hf_hold *hold, int64_t timeout_ms, bool
     int64_t until = hf_after(hf_now(), timeout_ms), ttl_ms;
     hf_status status;
     pthread_mutex_lock(&client->mutex);
-    if (!hf_channel_works(hf_channel_of(client, lock->names))) {
+    if (!hf_grants_come(client, lock->names)) {
         /* It may well be free; only who has to wait is worth a subscription. */
         int64_t left = until == HF_NO_DEADLINE ? 0 : timeout_ms;
         pthread_mutex_unlock(&client->mutex);
@@ -593,7 +595,7 @@ static void expired(hf_client *client, hf_task *task, hf_status status, const re
         hf_keeper_undo(client, op->hold, op);
         hf_op_finish(client, op, HF_EUNKNOWN);
     } else if (numbers[2] == HF_REPLY_HELD && hf_now() < hf_deadline(task->sent_at, numbers[4])) {
-        hf_op_answer(client, op, numbers, numbers + 2, task->sent_at);
+        hf_op_answer(client, task->link, op, numbers, numbers + 2, task->sent_at);
     } else {
         if (numbers[2] == HF_REPLY_HELD)
             hf_keeper_undo(client, op->hold, op); /* held, but not long enough to be told */

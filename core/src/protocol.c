@@ -19,6 +19,17 @@ static bool reserved(const char *name, size_t length) {
     return at < digits_end && at >= 3 && memcmp(name + at - 3, ":hf", 3) == 0;
 }
 
+/* Cluster's slot of a key with that tag: CRC16-XMODEM. */
+static unsigned slot(const char *tag, size_t length) {
+    unsigned crc = 0;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)tag[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc << 1 ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
+    }
+    return crc % HF_SLOTS;
+}
+
 hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
     *names_out = NULL;
     if (name == NULL || length == 0)
@@ -49,6 +60,7 @@ hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
         return hf_fail(HF_ENOMEM, "no memory");
     names->references = 1;
     names->hash = hf_hash(0, name, length);
+    names->slot = slot(tag, tag_length);
     names->length = length;
     names->tagged = tag_length + length + 3;
     memcpy(names->data, name, length);
@@ -109,7 +121,14 @@ void hf_request_begin(hf_request *request, const hf_script *script) {
     request->keys = request->arguments = 0;
     request->keys_end = 0;
     request->replicas = 0;
+    request->slot = 0;
     hf_bytes_init(&request->encoded);
+}
+
+void hf_request_move(hf_request *to, hf_request *from) {
+    *to = *from;
+    if (from->encoded.data == from->encoded.small)
+        to->encoded.data = to->encoded.small;
 }
 
 void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
@@ -129,6 +148,7 @@ void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
 
 void hf_request_lock(hf_request *request, const hf_names *names) {
     request->keys++;
+    request->slot = names->slot;
     add_bulk(&request->encoded, names->data, names->length);
     request->keys_end = request->encoded.length;
 }
@@ -168,6 +188,36 @@ void hf_request_permissions(hf_request *request, const hf_request *refused) {
     hf_request_begin(request, &hf_script_permissions);
     hf_bytes_add(&request->encoded, refused->encoded.data, refused->keys_end);
     request->arguments = refused->keys;
+    request->slot = refused->slot;
+}
+
+/* The string at *at in what was encoded; *at moves behind it. */
+static const char *next_bulk(const hf_request *request, size_t *at, size_t *length) {
+    const char *from = request->encoded.data + *at;
+    char *end;
+    *length = strtoul(from + 1, &end, 10);
+    *at += (size_t)(end + 2 - from) + *length + 2;
+    return end + 2;
+}
+
+bool hf_request_alone(hf_request *request, const hf_request *split) {
+    size_t at = split->keys_end, key_length, id_length, length = 0;
+    if (split->script != &hf_script_release || split->keys != 3 || split->encoded.failed)
+        return false; /* its dead id is to be written too */
+    const char *id = next_bulk(split, &at, &id_length);
+    while (at < split->encoded.length)
+        next_bulk(split, &at, &length);
+    if (split->arguments > 1 && length > 0)
+        return false; /* and what waits is to leave the queue */
+    at = 0;
+    const char *key = next_bulk(split, &at, &key_length);
+    hf_request_begin(request, &hf_script_leave);
+    add_bulk(&request->encoded, key, key_length);
+    request->keys = 1;
+    request->keys_end = request->encoded.length;
+    request->slot = split->slot;
+    hf_request_bytes(request, id, id_length);
+    return true;
 }
 
 /* --------------------------------------------------------------- Replies */
@@ -217,7 +267,9 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
         {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* SCRIPT FLUSH, a new server */
         {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* reading its data after a start */
         {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in somebody's endless script */
-        {"TRYAGAIN", HF_ESERVER, HF_AFTER_WAIT},        /* a slot is being moved */
+        {"MOVED", HF_ESERVER, HF_AFTER_MOVED},          /* another node of the Cluster has it */
+        {"ASK", HF_ESERVER, HF_AFTER_ASK},              /* or will have it, and has it already */
+        {"TRYAGAIN", HF_ESERVER, HF_AFTER_SPLIT},       /* or has some of the keys */
         {"CLUSTERDOWN", HF_ESERVER, HF_AFTER_WAIT},     /* no majority, for now */
         {"MASTERDOWN", HF_ESERVER, HF_AFTER_RECONNECT}, /* a replica without its master */
         {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* became a replica: find the master */

@@ -12,11 +12,13 @@
 #include "util.h"
 
 #define HF_ID_LENGTH 32
+#define HF_SLOTS 16384 /* of a Cluster */
 
 /* A lock's name and its companion keys, shared by all that speaks of it. */
 typedef struct hf_names {
     int references;
     uint64_t hash; /* of the name */
+    unsigned slot; /* of it and its companions, in a Cluster */
     size_t length; /* of the name, which is data[0..length) */
     size_t tagged; /* of "{tag}name:", which follows it */
     char data[];
@@ -32,6 +34,7 @@ typedef struct hf_request {
     const hf_script *script;
     int keys, arguments;
     size_t keys_end;  /* in encoded */
+    unsigned slot;    /* of the keys */
     int32_t replicas; /* so many are to have it, within replica_ms; 0: none */
     int64_t replica_ms;
     hf_bytes encoded;
@@ -39,6 +42,8 @@ typedef struct hf_request {
 
 void hf_request_begin(hf_request *request, const hf_script *script);
 void hf_request_free(hf_request *request);
+/* It is there now, and no more where it was. */
+void hf_request_move(hf_request *to, hf_request *from);
 /* The bytes before `encoded`: EVALSHA with the digest, or EVAL with the text. */
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head);
 
@@ -52,6 +57,10 @@ void hf_request_number(hf_request *request, int64_t number);
 
 /* Ask which permissions the user lacks for that request. */
 void hf_request_permissions(hf_request *request, const hf_request *refused);
+
+/* The same release with the lock's key alone, for while its slot is being moved and its
+ * keys are on two servers; who waits finds out later. False: there is no such request. */
+bool hf_request_alone(hf_request *request, const hf_request *split);
 
 /* What acquire and cancel answer for one hold id. */
 enum {
@@ -76,7 +85,15 @@ bool hf_reply_states(const redisReply *reply, int64_t *numbers, size_t count);
 bool hf_reply_holds(const redisReply *reply);
 
 /* What an error reply says. All but HF_AFTER_FAIL were not carried out and may be sent again. */
-typedef enum { HF_AFTER_FAIL, HF_AFTER_LOAD, HF_AFTER_WAIT, HF_AFTER_RECONNECT } hf_after_error;
+typedef enum {
+    HF_AFTER_FAIL,
+    HF_AFTER_LOAD,
+    HF_AFTER_WAIT,
+    HF_AFTER_RECONNECT,
+    HF_AFTER_MOVED,
+    HF_AFTER_ASK,
+    HF_AFTER_SPLIT
+} hf_after_error;
 hf_after_error hf_error_class(const char *text, hf_status *status);
 
 /* Does it say that the user may not do something, without saying what? */

@@ -16,6 +16,7 @@ extern const hf_script hf_script_cancel;
 extern const hf_script hf_script_claim;
 extern const hf_script hf_script_heal;
 extern const hf_script hf_script_inspect;
+extern const hf_script hf_script_leave;
 extern const hf_script hf_script_permissions;
 extern const hf_script hf_script_recheck;
 extern const hf_script hf_script_release;

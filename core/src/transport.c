@@ -1,5 +1,6 @@
 #include "transport.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,21 +10,38 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "map.h"
+
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)
+
+/* In a Cluster, a server does not know more than so often where another is. */
+#define LOOK_MS 20
+/* Redirections of one request, one after the other; the later ones with a pause. */
+#define REDIRECTIONS_MAX 16
+#define REDIRECTIONS_AT_ONCE 3
+
+/* One server, or what is the server now. */
+typedef struct node {
+    hf_address *target; /* where it was last reached, by number; NULL: look for it */
+    unsigned version;   /* one more whenever it is another server */
+    unsigned map_version;
+    hf_connection *idle; /* the last one used first */
+    unsigned idle_count;
+} node;
 
 struct hf_transport {
     hf_address address;
     hf_tls *tls; /* or NULL */
     int64_t connect_ms, command_ms;
     pthread_mutex_t mutex;
-    int references;      /* the client's, and the thread's that looks for the server */
-    hf_address *target;  /* of the server last reached, by number; NULL: look for it */
-    unsigned version;    /* one more whenever the target is another */
-    bool looking;        /* that thread runs */
-    size_t sentinel;     /* the one that answered last */
-    hf_connection *idle; /* the last one used first */
-    unsigned idle_count, idle_max;
+    int references;                /* the client's, and the thread's that looks for the server */
+    hf_map *map;                   /* of a Cluster, or NULL */
+    node *nodes;                   /* those of the map, or the one */
+    bool looking;                  /* that thread runs */
+    int64_t look_at;               /* in a Cluster, not before */
+    size_t asked;                  /* the sentinel that answered last, or the node that was asked */
+    unsigned idle_max;             /* of each node */
     unsigned open_count, open_max; /* idle and in use */
     pthread_cond_t freed;          /* an idle one, or room for a new one */
     bool shut;
@@ -31,13 +49,39 @@ struct hf_transport {
     char warning[256];
 };
 
+static size_t node_count(const hf_transport *transport) {
+    return transport->map != NULL ? transport->map->count : 1;
+}
+
+/* With the mutex held. */
+static hf_connection *pop_idle(node *at) {
+    hf_connection *connection = at->idle;
+    if (connection != NULL) {
+        at->idle = connection->next;
+        at->idle_count--;
+    }
+    return connection;
+}
+
+/* An idle connection of another node, to make room. With the mutex held. */
+static hf_connection *pop_any(hf_transport *transport) {
+    hf_connection *connection = NULL;
+    for (size_t i = 0; connection == NULL && i < node_count(transport); i++)
+        connection = pop_idle(&transport->nodes[i]);
+    return connection;
+}
+
 /* An idle connection, or NULL with room for a new one, which counts as open from
  * now on. False: all are in use until the deadline. */
-static bool take_idle(hf_transport *transport, int64_t deadline, hf_connection **connection_out) {
+static bool take_idle(hf_transport *transport, int which, int64_t deadline,
+                      hf_connection **connection_out) {
+    node *at = &transport->nodes[which];
+    hf_connection *other = NULL;
     pthread_mutex_lock(&transport->mutex);
-    while (transport->idle == NULL && transport->open_count >= transport->open_max) {
+    while (at->idle == NULL && transport->open_count >= transport->open_max) {
+        other = pop_any(transport);
         int64_t ms = hf_until(deadline, hf_now());
-        if (ms == 0)
+        if (other != NULL || ms == 0)
             break;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -46,15 +90,12 @@ static bool take_idle(hf_transport *transport, int64_t deadline, hf_connection *
         until.tv_nsec = ms % 1000 * HF_MS;
         pthread_cond_timedwait(&transport->freed, &transport->mutex, &until);
     }
-    hf_connection *connection = transport->idle;
-    bool room = connection != NULL || transport->open_count < transport->open_max;
-    if (connection != NULL) {
-        transport->idle = connection->next;
-        transport->idle_count--;
-    } else if (room) {
+    hf_connection *connection = pop_idle(at);
+    bool room = connection != NULL || other != NULL || transport->open_count < transport->open_max;
+    if (connection == NULL && other == NULL && room)
         transport->open_count++;
-    }
     pthread_mutex_unlock(&transport->mutex);
+    hf_connection_close(other);
     *connection_out = connection;
     return room;
 }
@@ -74,16 +115,18 @@ static void discard(hf_transport *transport, hf_connection *connection) {
 }
 
 static void give_back(hf_transport *transport, hf_connection *connection) {
+    node *at = &transport->nodes[connection->node];
     if (hf_connection_unasked(connection)) {
         discard(transport, connection);
         return;
     }
     connection->idle_since = hf_now();
     pthread_mutex_lock(&transport->mutex);
-    if (!transport->shut && transport->idle_count < transport->idle_max) {
-        connection->next = transport->idle;
-        transport->idle = connection;
-        transport->idle_count++;
+    bool current = transport->map == NULL || connection->version == at->map_version;
+    if (current && !transport->shut && at->idle_count < transport->idle_max) {
+        connection->next = at->idle;
+        at->idle = connection;
+        at->idle_count++;
         connection = NULL;
         if (transport->open_max != UINT32_MAX)
             pthread_cond_signal(&transport->freed);
@@ -93,41 +136,47 @@ static void give_back(hf_transport *transport, hf_connection *connection) {
         discard(transport, connection);
 }
 
-static void drop_idle(hf_transport *transport, bool shut) {
-    pthread_mutex_lock(&transport->mutex);
-    hf_connection *connection = transport->idle;
-    unsigned count = transport->idle_count;
-    transport->idle = NULL;
-    transport->idle_count = 0;
-    transport->shut = transport->shut || shut;
-    pthread_mutex_unlock(&transport->mutex);
-    count_closed(transport, count);
+/* With the mutex held: the caller closes them, with close_idle(), when it has let it go. */
+static hf_connection *take_all_idle(node *at, hf_connection *others) {
+    hf_connection *connection;
+    while ((connection = pop_idle(at)) != NULL) {
+        connection->next = others;
+        others = connection;
+    }
+    return others;
+}
+
+static void close_idle(hf_transport *transport, hf_connection *connection) {
+    unsigned count = 0;
     while (connection != NULL) {
         hf_connection *next = connection->next;
         hf_connection_close(connection);
         connection = next;
+        count++;
     }
+    count_closed(transport, count);
+}
+
+static void drop_idle(hf_transport *transport, int which) {
+    pthread_mutex_lock(&transport->mutex);
+    hf_connection *idle = take_all_idle(&transport->nodes[which], NULL);
+    pthread_mutex_unlock(&transport->mutex);
+    close_idle(transport, idle);
 }
 
 /* ---------------------------------------------------- Finding the server */
 
-static void forget_target(hf_transport *transport, const hf_address *target) {
-    hf_address *old = NULL;
-    pthread_mutex_lock(&transport->mutex);
-    if (target == NULL || transport->target == target) {
-        old = transport->target;
-        transport->target = NULL;
-    }
-    pthread_mutex_unlock(&transport->mutex);
-    if (old != NULL) {
-        hf_address_unmake(old);
-        free(old);
+static void free_target(hf_address *target) {
+    if (target != NULL) {
+        hf_address_unmake(target);
+        free(target);
     }
 }
 
 /* Where the connection leads, as numbers, so that the keeper need not ask anybody. */
-static void remember_target(hf_transport *transport, const hf_address *address,
+static void remember_target(hf_transport *transport, int which, const hf_address *address,
                             const hf_connection *connection) {
+    node *at = &transport->nodes[which];
     struct sockaddr_storage peer;
     socklen_t size = sizeof peer;
     char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -139,8 +188,8 @@ static void remember_target(hf_transport *transport, const hf_address *address,
         return;
     const char *name = address->name != NULL ? address->name : address->host;
     pthread_mutex_lock(&transport->mutex);
-    bool same = transport->target != NULL && strcmp(transport->target->host, host) == 0 &&
-                transport->target->port == atoi(port);
+    bool same =
+        at->target != NULL && strcmp(at->target->host, host) == 0 && at->target->port == atoi(port);
     pthread_mutex_unlock(&transport->mutex);
     if (same || (target = malloc(sizeof *target)) == NULL)
         return;
@@ -148,16 +197,79 @@ static void remember_target(hf_transport *transport, const hf_address *address,
         free(target);
         return;
     }
-    forget_target(transport, NULL);
     pthread_mutex_lock(&transport->mutex);
-    hf_address *other = transport->target;
-    transport->target = target;
-    transport->version++;
+    hf_address *other = at->target;
+    if (transport->map != NULL && connection->version != at->map_version)
+        other = target; /* it is another node's by now */
+    else
+        at->target = target;
+    at->version += transport->map == NULL;
     pthread_mutex_unlock(&transport->mutex);
-    if (other != NULL) {
-        hf_address_unmake(other);
-        free(other);
+    free_target(other);
+}
+
+/* ----------------------------------------------------------- The Cluster */
+
+int hf_transport_node(const hf_transport *transport, unsigned slot) {
+    return transport->map != NULL ? __atomic_load_n(&transport->map->slots[slot], __ATOMIC_RELAXED)
+                                  : 0;
+}
+
+unsigned hf_transport_change(const hf_transport *transport) {
+    return transport->map != NULL ? __atomic_load_n(&transport->map->change, __ATOMIC_ACQUIRE) : 0;
+}
+
+bool hf_transport_clustered(const hf_transport *transport) { return transport->map != NULL; }
+
+bool hf_transport_serves(hf_transport *transport, int which) {
+    if (transport->map == NULL)
+        return true;
+    pthread_mutex_lock(&transport->mutex);
+    bool serves = transport->map->owned[which] > 0;
+    pthread_mutex_unlock(&transport->mutex);
+    return serves;
+}
+
+/* The map has changed: close what leads to nodes that serve nothing now, or are others.
+ * With the mutex held, which it lets go. */
+static void settle_map(hf_transport *transport) {
+    hf_map *map = transport->map;
+    hf_connection *idle = NULL;
+    for (size_t i = 0; i < map->count; i++) {
+        node *at = &transport->nodes[i];
+        bool other = at->map_version != map->versions[i];
+        if (other || (map->owned[i] == 0 && i >= map->seeds))
+            idle = take_all_idle(at, idle);
+        if (!other)
+            continue;
+        free_target(at->target);
+        at->target = NULL;
+        at->map_version = map->versions[i];
+        at->version++;
     }
+    pthread_mutex_unlock(&transport->mutex);
+    close_idle(transport, idle);
+}
+
+int hf_transport_redirect(hf_transport *transport, int from, const char *text) {
+    pthread_mutex_lock(&transport->mutex);
+    unsigned before = transport->map->change;
+    int to = hf_map_redirect(transport->map, from, text);
+    bool moved = transport->map->change != before;
+    settle_map(transport);
+    if (moved || to < 0)
+        hf_transport_look(transport); /* mostly more than one slot has moved */
+    return to;
+}
+
+/* The address of a node; hf_address_unmake(). */
+static hf_status node_address(hf_transport *transport, int which, hf_address *address) {
+    pthread_mutex_lock(&transport->mutex);
+    const hf_place *place = &transport->map->nodes[which];
+    hf_status status =
+        hf_address_make(&transport->address, place->host, place->port, NULL, address);
+    pthread_mutex_unlock(&transport->mutex);
+    return status;
 }
 
 /* Ask one sentinel for the master. */
@@ -198,46 +310,62 @@ static hf_status ask_sentinel(hf_transport *transport, const hf_place *place, in
     return status;
 }
 
+static hf_status find_at(hf_transport *transport, int which, const hf_address *address, int needs,
+                         int64_t deadline, hf_connection **connection_out) {
+    pthread_mutex_lock(&transport->mutex);
+    unsigned version = transport->nodes[which].map_version;
+    pthread_mutex_unlock(&transport->mutex);
+    hf_status status = hf_connection_open(address, transport->tls, needs, deadline, connection_out);
+    if (status != HF_OK)
+        return status;
+    (*connection_out)->node = which;
+    (*connection_out)->version = version;
+    remember_target(transport, which, address, *connection_out);
+    return HF_OK;
+}
+
 /* Connect to the server, wherever it is now. */
-static hf_status find(hf_transport *transport, int64_t deadline, hf_connection **connection_out) {
+static hf_status find(hf_transport *transport, int which, int64_t deadline,
+                      hf_connection **connection_out) {
     int64_t by = hf_after(hf_now(), transport->connect_ms);
     hf_status status = HF_ECONNECT;
+    hf_address address;
     if (by > deadline)
         by = deadline;
-    if (transport->address.kind == HF_SERVER) {
-        status = hf_connection_open(&transport->address, transport->tls, HF_NEEDS_SERVER, by,
-                                    connection_out);
-        if (status == HF_OK)
-            remember_target(transport, &transport->address, *connection_out);
+    if (transport->address.kind == HF_SERVER)
+        return find_at(transport, which, &transport->address, HF_NEEDS_SERVER, by, connection_out);
+    if (transport->address.kind == HF_CLUSTER) {
+        status = node_address(transport, which, &address);
+        if (status != HF_OK)
+            return status;
+        status = find_at(transport, which, &address, HF_NEEDS_SERVER, by, connection_out);
+        hf_address_unmake(&address);
         return status;
     }
-    size_t count = transport->address.place_count, first = transport->sentinel;
-    for (size_t i = 0; i < count && hf_now() < by; i++) {
+    size_t count = transport->address.place_count, first = transport->asked;
+    for (size_t left = count; left > 0 && hf_now() < by; left--) {
         /* Each gets its share of the time, so that one that hangs leaves some for the rest. */
-        int64_t now = hf_now(), share = now + (by - now) / (int64_t)(count - i);
-        size_t which = (first + i) % count;
-        hf_address master;
-        status = ask_sentinel(transport, &transport->address.places[which], share, &master);
+        int64_t now = hf_now(), share = now + (by - now) / (int64_t)left;
+        size_t sentinel = (first + count - left) % count;
+        status = ask_sentinel(transport, &transport->address.places[sentinel], share, &address);
         if (status == HF_ENOMEM)
             return status; /* none of the others is to blame */
         if (status != HF_OK)
             continue;
-        transport->sentinel = which;
-        status = hf_connection_open(&master, transport->tls, HF_NEEDS_MASTER, by, connection_out);
-        if (status == HF_OK)
-            remember_target(transport, &master, *connection_out);
-        hf_address_unmake(&master);
+        transport->asked = sentinel;
+        status = find_at(transport, which, &address, HF_NEEDS_MASTER, by, connection_out);
+        hf_address_unmake(&address);
         if (status == HF_OK || status == HF_ENOMEM)
             return status;
     }
     return status;
 }
 
-static hf_status get_connection(hf_transport *transport, int64_t deadline,
+static hf_status get_connection(hf_transport *transport, int which, int64_t deadline,
                                 hf_connection **connection_out) {
     hf_connection *connection;
     for (;;) {
-        if (!take_idle(transport, deadline, &connection))
+        if (!take_idle(transport, which, deadline, &connection))
             return hf_fail(HF_ECONNECT,
                            "all %u connections that max_connections allows were in use",
                            transport->open_max);
@@ -249,23 +377,97 @@ static hf_status get_connection(hf_transport *transport, int64_t deadline,
         }
         discard(transport, connection);
     }
-    hf_status status = find(transport, deadline, connection_out);
+    hf_status status = find(transport, which, deadline, connection_out);
     if (status != HF_OK)
         count_closed(transport, 1);
     return status;
 }
 
-bool hf_transport_target(hf_transport *transport, hf_address *address) {
-    bool known = transport->address.path != NULL;
+/* Ask a node which nodes serve what. */
+static hf_status ask_node(hf_transport *transport, int which, int64_t deadline) {
+    hf_connection *connection;
+    redisReply *reply;
+    hf_status status = get_connection(transport, which, deadline, &connection);
+    if (status != HF_OK)
+        return status;
+    status =
+        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    if (status != HF_OK) {
+        discard(transport, connection);
+        return status;
+    }
+    if (reply->type == REDIS_REPLY_ERROR &&
+        strstr(reply->str, "cluster support disabled") != NULL) {
+        status =
+            hf_fail(HF_EUNSUPPORTED, "%s belongs to no Cluster: connect with redis:// or rediss://",
+                    connection->shown);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        hf_error_class(reply->str, &status);
+        hf_fail(status, "%s refused CLUSTER SLOTS: %.200s", connection->shown, reply->str);
+    } else {
+        pthread_mutex_lock(&transport->mutex);
+        status = hf_map_read(transport->map, which, reply);
+        settle_map(transport);
+    }
+    freeReplyObject(reply);
+    give_back(transport, connection);
+    return status;
+}
+
+/* Ask one after the other, another one first each time: each may be wrong, or cut off. */
+static hf_status ask_nodes(hf_transport *transport, int64_t deadline) {
+    hf_status status = HF_ECONNECT;
     pthread_mutex_lock(&transport->mutex);
+    size_t count = transport->map->count;
+    pthread_mutex_unlock(&transport->mutex);
+    for (size_t left = count; left > 0 && hf_now() < deadline; left--) {
+        size_t which = transport->asked++ % count;
+        pthread_mutex_lock(&transport->mutex);
+        bool used = which < transport->map->seeds || transport->map->owned[which] > 0;
+        pthread_mutex_unlock(&transport->mutex);
+        if (!used)
+            continue;
+        int64_t now = hf_now();
+        status = ask_node(transport, (int)which, now + (deadline - now) / (int64_t)left);
+        if (status == HF_OK || status == HF_ENOMEM)
+            return status;
+    }
+    return status;
+}
+
+/* Connect to all that serve something and that the keeper could not reach by itself. */
+static void learn_targets(hf_transport *transport) {
+    hf_connection *connection;
+    for (size_t i = 0; i < node_count(transport); i++) {
+        hf_address address;
+        if (!hf_transport_serves(transport, (int)i))
+            continue;
+        if (hf_transport_target(transport, (int)i, &address))
+            hf_address_unmake(&address);
+        else if (get_connection(transport, (int)i, hf_after(hf_now(), transport->connect_ms),
+                                &connection) == HF_OK)
+            give_back(transport, connection);
+    }
+}
+
+bool hf_transport_target(hf_transport *transport, int which, hf_address *address) {
+    const node *at = &transport->nodes[which];
+    bool known = transport->address.path != NULL;
+    unsigned char number[sizeof(struct in6_addr)];
+    pthread_mutex_lock(&transport->mutex);
+    const hf_place *place = transport->map != NULL ? &transport->map->nodes[which] : NULL;
     if (known) {
         *address = transport->address;
         address->shown = strdup(transport->address.shown);
         address->host = address->name = NULL;
         known = address->shown != NULL;
-    } else if (transport->target != NULL) {
-        known = hf_address_make(&transport->address, transport->target->host,
-                                transport->target->port, transport->target->name, address) == HF_OK;
+    } else if (at->target != NULL) {
+        known = hf_address_make(&transport->address, at->target->host, at->target->port,
+                                at->target->name, address) == HF_OK;
+    } else if (place != NULL && (inet_pton(AF_INET, place->host, number) == 1 ||
+                                 inet_pton(AF_INET6, place->host, number) == 1)) {
+        known =
+            hf_address_make(&transport->address, place->host, place->port, NULL, address) == HF_OK;
     }
     pthread_mutex_unlock(&transport->mutex);
     return known;
@@ -277,8 +479,11 @@ static void drop(hf_transport *transport) {
     pthread_mutex_unlock(&transport->mutex);
     if (!last)
         return;
-    drop_idle(transport, true);
-    forget_target(transport, NULL);
+    hf_transport_shut(transport);
+    for (size_t i = 0; i < node_count(transport); i++)
+        free_target(transport->nodes[i].target);
+    hf_map_free(transport->map);
+    free(transport->nodes);
     pthread_cond_destroy(&transport->freed);
     pthread_mutex_destroy(&transport->mutex);
     hf_tls_free(transport->tls);
@@ -286,21 +491,30 @@ static void drop(hf_transport *transport) {
     free(transport);
 }
 
+/* The one connection that finding the server takes, for the pool. */
+static void find_server(hf_transport *transport) {
+    hf_connection *connection;
+    if (find(transport, 0, HF_NO_DEADLINE, &connection) != HF_OK)
+        return;
+    pthread_mutex_lock(&transport->mutex);
+    bool room = transport->open_count < transport->open_max;
+    transport->open_count += room;
+    pthread_mutex_unlock(&transport->mutex);
+    if (room)
+        give_back(transport, connection);
+    else
+        hf_connection_close(connection);
+}
+
 static void *look(void *argument) {
     hf_transport *transport = argument;
-    hf_connection *connection;
-    if (find(transport, HF_NO_DEADLINE, &connection) == HF_OK) {
-        pthread_mutex_lock(&transport->mutex);
-        bool room = transport->open_count < transport->open_max;
-        transport->open_count += room;
-        pthread_mutex_unlock(&transport->mutex);
-        if (room)
-            give_back(transport, connection);
-        else
-            hf_connection_close(connection);
-    }
+    if (transport->map == NULL)
+        find_server(transport);
+    else if (ask_nodes(transport, hf_after(hf_now(), transport->connect_ms)) == HF_OK)
+        learn_targets(transport);
     pthread_mutex_lock(&transport->mutex);
     transport->looking = false;
+    transport->look_at = transport->map != NULL ? hf_after(hf_now(), LOOK_MS) : 0;
     pthread_mutex_unlock(&transport->mutex);
     drop(transport);
     return NULL;
@@ -310,7 +524,7 @@ void hf_transport_look(hf_transport *transport) {
     if (transport->address.path != NULL)
         return; /* a path is where it is */
     pthread_mutex_lock(&transport->mutex);
-    bool start = !transport->looking && !transport->shut;
+    bool start = !transport->looking && !transport->shut && hf_now() >= transport->look_at;
     if (start) {
         transport->looking = true;
         transport->references++;
@@ -354,13 +568,21 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection) {
 }
 
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
+    bool clustered = address->kind == HF_CLUSTER;
     hf_transport *transport = calloc(1, sizeof *transport);
+    node *nodes = calloc(clustered ? HF_NODES_MAX : 1, sizeof *nodes);
+    hf_map *map = clustered ? hf_map_new(address->places, address->place_count) : NULL;
     hf_connection *connection;
     *transport_out = NULL;
-    if (transport == NULL) {
+    if (transport == NULL || nodes == NULL || (clustered && map == NULL)) {
+        hf_map_free(map);
+        free(nodes);
+        free(transport);
         hf_address_free(address);
         return hf_fail(HF_ENOMEM, "no memory");
     }
+    transport->map = map;
+    transport->nodes = nodes;
     transport->references = 1;
     transport->address = *address;
     transport->connect_ms = address->options.connect_timeout_ms;
@@ -376,8 +598,11 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_status status = HF_OK;
     if (address->tls)
         status = hf_tls_new(address, &transport->tls);
+    if (status == HF_OK && map != NULL)
+        status = ask_nodes(transport, hf_after(hf_now(), transport->connect_ms));
     if (status == HF_OK)
-        status = get_connection(transport, HF_NO_DEADLINE, &connection);
+        status =
+            get_connection(transport, hf_transport_node(transport, 0), HF_NO_DEADLINE, &connection);
     if (status != HF_OK) {
         drop(transport);
         return status;
@@ -390,9 +615,9 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     return HF_OK;
 }
 
-unsigned hf_transport_version(hf_transport *transport) {
+unsigned hf_transport_version(hf_transport *transport, int which) {
     pthread_mutex_lock(&transport->mutex);
-    unsigned version = transport->version;
+    unsigned version = transport->nodes[which].version;
     pthread_mutex_unlock(&transport->mutex);
     return version;
 }
@@ -401,7 +626,15 @@ void hf_transport_hurry(hf_transport *transport) {
     __atomic_store_n(&transport->hurried, true, __ATOMIC_RELEASE);
 }
 
-void hf_transport_shut(hf_transport *transport) { drop_idle(transport, true); }
+void hf_transport_shut(hf_transport *transport) {
+    hf_connection *idle = NULL;
+    pthread_mutex_lock(&transport->mutex);
+    transport->shut = true;
+    for (size_t i = 0; i < node_count(transport); i++)
+        idle = take_all_idle(&transport->nodes[i], idle);
+    pthread_mutex_unlock(&transport->mutex);
+    close_idle(transport, idle);
+}
 
 void hf_transport_free(hf_transport *transport) {
     if (transport != NULL)
@@ -450,38 +683,75 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection,
     return true;
 }
 
-/* One attempt on one connection. *sent: the server may have got the request. */
-static hf_status attempt(hf_transport *transport, hf_connection *connection,
-                         const hf_request *request, int64_t deadline, hf_answer *answer, bool *sent,
-                         hf_after_error *after) {
+hf_after_error hf_transport_error(hf_transport *transport, const char *shown, const char *text,
+                                  hf_status *status) {
+    hf_after_error after = hf_error_class(text, status);
+    bool redirects = after == HF_AFTER_MOVED || after == HF_AFTER_ASK;
+    if (redirects && transport->map == NULL) {
+        *status = hf_fail(HF_EUNSUPPORTED,
+                          "%s is a node of a Cluster: connect with redis+cluster:// or "
+                          "rediss+cluster://",
+                          shown);
+        return HF_AFTER_FAIL;
+    }
+    hf_fail(*status, "%s answered: %.*s", shown, hf_error_shown(text), text);
+    return after;
+}
+
+/* How a call stands. */
+typedef struct {
+    const hf_request *request;
+    hf_request alone; /* the same with one key, if its slot is being moved */
+    bool split, asking, sent;
+    int node, redirections;
+    hf_after_error after;
+} course;
+
+/* One attempt on one connection. sent: the server may have got the request. */
+static hf_status attempt(hf_transport *transport, course *call, hf_connection *connection,
+                         int64_t deadline, hf_answer *answer) {
     hf_status status = HF_OK;
     bool alive = true;
-    *after = HF_AFTER_FAIL;
+    call->after = HF_AFTER_FAIL;
     for (int whole = 0; whole < 2 && alive; whole++) {
-        if (!append(connection, request, whole)) {
+        /* ASKING is good for one command, and spent by one that fails. */
+        if ((call->asking && !hf_connection_append_asking(connection)) ||
+            !append(connection, call->request, whole)) {
             discard(transport, connection);
             return hf_fail(HF_ENOMEM, "no memory");
         }
         answer->sent_at = hf_now();
-        *sent = true;
+        answer->node = call->node;
+        call->sent = true;
         int64_t by = hf_after(answer->sent_at, transport->command_ms);
-        status = hf_connection_exchange(connection, by < deadline ? by : deadline, &answer->reply);
+        by = by < deadline ? by : deadline;
+        status = hf_connection_exchange(connection, by, &answer->reply);
+        if (status == HF_OK && call->asking) {
+            freeReplyObject(answer->reply);
+            status = hf_connection_exchange(connection, by, &answer->reply);
+        }
         if (status != HF_OK) {
             discard(transport, connection);
-            *after = HF_AFTER_RECONNECT;
+            call->after = HF_AFTER_RECONNECT;
             return status;
         }
-        *sent = false;
-        if (request->replicas > 0)
-            alive = count_replicas(transport, connection, request, answer);
+        call->sent = false;
+        if (call->request->replicas > 0)
+            alive = count_replicas(transport, connection, call->request, answer);
         if (answer->reply->type != REDIS_REPLY_ERROR)
             break;
-        *after = hf_error_class(answer->reply->str, &status);
-        hf_fail(status, "%s answered: %.*s", connection->shown, hf_error_shown(answer->reply->str),
-                answer->reply->str);
+        call->after = hf_transport_error(transport, connection->shown, answer->reply->str, &status);
+        if (call->after == HF_AFTER_MOVED || call->after == HF_AFTER_ASK) {
+            int to = hf_transport_redirect(transport, call->node, answer->reply->str);
+            call->asking = call->after == HF_AFTER_ASK && to >= 0;
+            if (call->asking)
+                call->node = to;
+            if (to < 0)
+                call->after = HF_AFTER_WAIT;
+        }
         freeReplyObject(answer->reply);
         answer->reply = NULL;
-        if (*after != HF_AFTER_LOAD)
+        if (call->after != HF_AFTER_LOAD)
             break;
     }
     if (alive)
@@ -491,41 +761,74 @@ static hf_status attempt(hf_transport *transport, hf_connection *connection,
     return status;
 }
 
-hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
-                            hf_answer *answer) {
+/* What is to be done before the next attempt; false: at once, for now. */
+static bool needs_pause(hf_transport *transport, course *call) {
+    switch (call->after) {
+    case HF_AFTER_FAIL:
+        return false;
+    case HF_AFTER_MOVED:
+    case HF_AFTER_ASK:
+        return ++call->redirections > REDIRECTIONS_AT_ONCE;
+    case HF_AFTER_SPLIT:
+        call->redirections = 0; /* it is not sent round in circles */
+        call->asking = false;
+        if (call->split || !hf_request_alone(&call->alone, call->request))
+            return true;
+        call->split = true;
+        call->request = &call->alone;
+        return false;
+    case HF_AFTER_RECONNECT:
+        drop_idle(transport, call->node); /* they lead to the same trouble */
+        break;
+    default:
+        break;
+    }
+    call->asking = false;
+    if (transport->map != NULL)
+        hf_transport_look(transport); /* another node may serve it by now */
+    return call->after != HF_AFTER_RECONNECT;
+}
+
+static hf_status run(hf_transport *transport, course *call, int64_t deadline, hf_answer *answer) {
     int64_t pause_ms = 0;
-    memset(answer, 0, sizeof *answer);
-    if (request->encoded.failed)
-        return hf_fail(HF_ENOMEM, "no memory");
     for (;;) {
         hf_connection *connection;
-        bool sent = false, waited = false;
-        hf_after_error after = HF_AFTER_FAIL;
-        hf_status status = get_connection(transport, deadline, &connection);
+        call->sent = false;
+        call->after = HF_AFTER_FAIL;
+        if (!call->asking)
+            call->node = hf_transport_node(transport, call->request->slot);
+        hf_status status = get_connection(transport, call->node, deadline, &connection);
         if (status == HF_OK)
-            status = attempt(transport, connection, request, deadline, answer, &sent, &after);
+            status = attempt(transport, call, connection, deadline, answer);
         else if (status == HF_ECONNECT)
-            after = HF_AFTER_WAIT, waited = true;
+            call->after = HF_AFTER_WAIT;
         if (status == HF_OK)
             return HF_OK;
-        answer->doubtful = answer->doubtful || sent;
-        if (after == HF_AFTER_RECONNECT)
-            drop_idle(transport, false); /* they lead to the same trouble */
+        answer->doubtful = answer->doubtful || call->sent;
 
         /* At once on a new connection; then slower and slower, so that a server
          * in trouble is not also stormed. */
         int64_t pause = 0;
-        if (after != HF_AFTER_RECONNECT || pause_ms > 0 || waited) {
+        bool redirected = call->after == HF_AFTER_MOVED || call->after == HF_AFTER_ASK;
+        bool again = call->after == HF_AFTER_RECONNECT;
+        if (needs_pause(transport, call) || (again && pause_ms > 0)) {
             pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;
             pause = hf_jitter(pause_ms / 2, pause_ms + 1);
-        } else {
+        } else if (again) {
             pause_ms = 5;
         }
+        bool hurried = __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
+        bool round = call->redirections > REDIRECTIONS_MAX;
+        if (round)
+            hf_fail(status,
+                    "%s: redirected %d times, because its nodes do not agree who serves "
+                    "slot %u",
+                    transport->address.shown, REDIRECTIONS_MAX, call->request->slot);
         /* What there is no time to cure is what the caller is told. */
-        if (after == HF_AFTER_FAIL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE) ||
+        if (call->after == HF_AFTER_FAIL || round || (hurried && (!redirected || pause > 0)) ||
             hf_until(deadline, hf_now()) <= pause + 10) {
             if (hf_error_permission(hf_error_message()))
-                hf_transport_explain(transport, request, deadline);
+                hf_transport_explain(transport, call->request, deadline);
             if (!answer->doubtful)
                 return status;
             char text[300];
@@ -539,6 +842,18 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
         if (pause > 0)
             poll(NULL, 0, (int)pause);
     }
+}
+
+hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
+                            hf_answer *answer) {
+    course call = {.request = request};
+    memset(answer, 0, sizeof *answer);
+    if (request->encoded.failed)
+        return hf_fail(HF_ENOMEM, "no memory");
+    hf_status status = run(transport, &call, deadline, answer);
+    if (call.split)
+        hf_request_free(&call.alone);
+    return status;
 }
 
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
@@ -558,32 +873,72 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_request_free(&question);
 }
 
+/* Send those of the requests that are the node's, and read the answers. */
+static void flush_to(hf_transport *transport, int which, const hf_request *const *requests,
+                     size_t count, bool *tried, bool *done, int64_t deadline) {
+    hf_connection *connection;
+    const hf_script *last = NULL;
+    size_t mine[HF_FLUSH_MAX], sent = 0, answered = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!done[i] && hf_transport_node(transport, requests[i]->slot) == which) {
+            mine[sent++] = i;
+            tried[i] = true;
+        }
+    if (get_connection(transport, which, deadline, &connection) != HF_OK) {
+        if (transport->map != NULL)
+            hf_transport_look(transport);
+        return;
+    }
+    /* The first of a kind whole: that leaves its script with the server. */
+    bool ok = true;
+    for (size_t i = 0; i < sent && ok; i++) {
+        ok = append(connection, requests[mine[i]], requests[mine[i]]->script != last);
+        last = requests[mine[i]]->script;
+    }
+    for (; ok && answered < sent; answered++) {
+        redisReply *reply;
+        size_t i = mine[answered];
+        hf_status status = hf_connection_exchange(connection, deadline, &reply);
+        ok = status == HF_OK;
+        if (!ok)
+            break;
+        hf_after_error after = HF_AFTER_FAIL;
+        if (reply->type == REDIS_REPLY_ERROR)
+            after = hf_transport_error(transport, connection->shown, reply->str, &status);
+        done[i] = true;
+        if (after == HF_AFTER_MOVED)
+            done[i] = hf_transport_redirect(transport, which, reply->str) < 0;
+        else if (after == HF_AFTER_ASK || after == HF_AFTER_SPLIT)
+            done[i] = tried[i] = false; /* by itself */
+        freeReplyObject(reply);
+    }
+    if (ok) {
+        give_back(transport, connection);
+    } else {
+        discard(transport, connection);
+        drop_idle(transport, which);
+        if (transport->map != NULL)
+            hf_transport_look(transport);
+    }
+    for (size_t i = 0; i < answered; i++) {
+        hf_answer answer;
+        if (tried[mine[i]])
+            continue;
+        tried[mine[i]] = done[mine[i]] = true;
+        if (hf_transport_call(transport, requests[mine[i]], deadline, &answer) == HF_OK)
+            freeReplyObject(answer.reply);
+    }
+}
+
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline) {
-    size_t answered = 0;
+    bool done[HF_FLUSH_MAX] = {false};
     /* A connection of the pool may have died unnoticed: then on a new one. */
-    for (int tries = 0; tries < 3 && answered < count && hf_now() < deadline; tries++) {
-        hf_connection *connection;
-        if (get_connection(transport, deadline, &connection) != HF_OK)
-            continue;
-        /* The first of a kind whole: that leaves its script with the server. */
-        bool ok = true;
-        for (size_t i = answered; i < count && ok; i++)
-            ok = append(connection, requests[i],
-                        i == answered || requests[i]->script != requests[i - 1]->script);
-        while (ok && answered < count) {
-            redisReply *reply;
-            ok = hf_connection_exchange(connection, deadline, &reply) == HF_OK;
-            if (ok) {
-                freeReplyObject(reply);
-                answered++;
-            }
-        }
-        if (ok) {
-            give_back(transport, connection);
-        } else {
-            discard(transport, connection);
-            drop_idle(transport, false);
-        }
+    for (int tries = 0; tries < 3; tries++) {
+        bool tried[HF_FLUSH_MAX] = {false};
+        for (size_t i = 0; i < count && hf_now() < deadline; i++)
+            if (!done[i] && !tried[i])
+                flush_to(transport, hf_transport_node(transport, requests[i]->slot), requests,
+                         count, tried, done, deadline);
     }
 }

@@ -1,6 +1,8 @@
 /*
- * Where requests go: the address, the pool of connections, and what is done
- * when one fails. The layers above know no server and no connection.
+ * Where requests go: the address, the pools of connections, and what is done when
+ * one fails. The layers above know neither connection nor deployment: a request has
+ * a slot, and is served by a node, which is a number; where all is on one server,
+ * that is 0.
  */
 #ifndef HF_TRANSPORT_H
 #define HF_TRANSPORT_H
@@ -14,6 +16,7 @@ typedef struct hf_transport hf_transport;
 typedef struct hf_answer {
     redisReply *reply; /* freeReplyObject(); NULL unless HF_OK */
     int64_t sent_at;   /* when the request that was answered was sent */
+    int node;          /* that answered */
     bool doubtful;     /* some copy of the request was sent and has no answer */
     int64_t
         replicas; /* that have what it wrote, if it asked; -1: not known, for the last message */
@@ -42,19 +45,35 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
 
-/* Send all requests in one go and read the answers away, best effort: what a
- * connection that died leaves unanswered is sent again, twice at most. */
+/* Send all requests, HF_FLUSH_MAX at most, to each node in one go and read the answers
+ * away, best effort: what a connection that died leaves unanswered is sent again, twice
+ * at most. */
+#define HF_FLUSH_MAX 50
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline);
 
+/* Who serves that slot now. */
+int hf_transport_node(const hf_transport *transport, unsigned slot);
+/* Goes up whenever some slot is served by another. */
+unsigned hf_transport_change(const hf_transport *transport);
+/* Does it serve any slot? */
+bool hf_transport_serves(hf_transport *transport, int node);
+/* Are there slots, that is, must one script's keys be of one slot? */
+bool hf_transport_clustered(const hf_transport *transport);
+/* Where its MOVED or ASK leads; -1: it does not know, and all are asked anew. */
+int hf_transport_redirect(hf_transport *transport, int node, const char *text);
+/* hf_error_class() for an answer of a server that is so shown, with the message. */
+hf_after_error hf_transport_error(hf_transport *transport, const char *shown, const char *text,
+                                  hf_status *status);
+
 /*
- * For connections of the keeper's own, which must not wait: where the server was
+ * For connections of the keeper's own, which must not wait: where the node was
  * last reached (hf_address_unmake(); false: not known now), and how to have it
- * looked for, names resolved and sentinels asked, on a thread that may wait.
+ * looked for, names resolved and sentinels or nodes asked, on a thread that may wait.
  */
-bool hf_transport_target(hf_transport *transport, hf_address *address);
-/* Goes up whenever the server is found to be another. */
-unsigned hf_transport_version(hf_transport *transport);
+bool hf_transport_target(hf_transport *transport, int node, hf_address *address);
+/* Goes up whenever the node is found to be another server. */
+unsigned hf_transport_version(hf_transport *transport, int node);
 void hf_transport_look(hf_transport *transport);
 const hf_tls *hf_transport_tls(const hf_transport *transport);
 /* What hf_client_warning() answers. */

@@ -66,13 +66,16 @@ static hf_list *make_list(hf_client *client, hf_names *names) {
     hf_list **bucket = by_names(&client->keeper, names), *list = find_list(client, names);
     if (list != NULL || (list = calloc(1, sizeof *list)) == NULL)
         return list;
-    if (!hf_timer_reserve(&client->keeper.timers)) {
+    bool reserved = hf_timer_reserve(&client->keeper.timers);
+    list->channel = reserved ? hf_channel_get(client, names) : NULL;
+    if (list->channel == NULL) {
+        if (reserved)
+            hf_timer_unreserve(&client->keeper.timers);
         free(list);
         return NULL;
     }
     list->names = hf_names_keep(names);
     list->timer.fire = list_due;
-    list->channel = hf_channel_of(client, names);
     list->after = list->channel->lists;
     if (list->after != NULL)
         list->after->before = list;
@@ -93,6 +96,8 @@ static void drop_list(hf_client *client, hf_list *list) {
         list->channel->lists = list->after;
     if (list->after != NULL)
         list->after->before = list->before;
+    if (list->channel->lists == NULL)
+        hf_channel_leave(client, list->channel);
     hf_timer_clear(&client->keeper.timers, &list->timer);
     hf_timer_unreserve(&client->keeper.timers);
     hf_names_drop(list->names);
@@ -289,9 +294,16 @@ void hf_op_member(const hf_op *op, hf_bytes *member) {
     const hf_hold *hold = op->hold;
     int64_t timeout = op->timeout_ms == HF_FOREVER ? 0 : op->timeout_ms;
     int64_t lease = hold->lease_ms == HF_NEVER ? 0 : hold->lease_ms;
+    hf_bytes channel;
+    hf_bytes_init(&channel);
+    hf_channel_name(hold->client, hold->names, &channel);
     hf_bytes_add(member, hold->id, HF_ID_LENGTH);
-    int length = snprintf(text, sizeof text, "%zu:%s,%zu:", strlen(hold->client->channel),
-                          hold->client->channel, hold->owner_length);
+    int length = snprintf(text, sizeof text, "%zu:", channel.length);
+    hf_bytes_add(member, text, (size_t)length);
+    hf_bytes_add(member, channel.data, channel.length);
+    member->failed = member->failed || channel.failed;
+    hf_bytes_free(&channel);
+    length = snprintf(text, sizeof text, ",%zu:", hold->owner_length);
     hf_bytes_add(member, text, (size_t)length);
     hf_bytes_add(member, hold->owner, hold->owner_length);
     int64_t numbers[] = {lease, timeout, hold->reentrant};
@@ -412,11 +424,12 @@ static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank, int64_t 
     return ms < longest ? ms : longest - hf_jitter(0, longest / 8);
 }
 
-void hf_op_answer(hf_client *client, hf_op *op, const int64_t *numbers, const int64_t *mine,
-                  int64_t sent_at) {
+void hf_op_answer(hf_client *client, hf_link *from, hf_op *op, const int64_t *numbers,
+                  const int64_t *mine, int64_t sent_at) {
     hf_list *list = op->list;
     int64_t lease_ms = op->hold->lease_ms;
-    pair(op->link, sent_at, numbers[0]);
+    if (from != NULL)
+        pair(from, sent_at, numbers[0]);
     if (numbers[1] == -1 && op->hold->heal_ms > 0 &&
         (mine[0] == HF_REPLY_FOREIGN || mine[0] == HF_REPLY_BUSY))
         hf_keeper_heal(client, op->hold);
@@ -473,7 +486,7 @@ static void rechecked(hf_client *client, hf_task *task, hf_status status, const 
         if (task->doubtful)
             op->hold->bury = true;
         if (status == HF_OK) {
-            hf_op_answer(client, op, numbers, numbers + 2 + 3 * i, task->sent_at);
+            hf_op_answer(client, task->link, op, numbers, numbers + 2 + 3 * i, task->sent_at);
         } else if (((op->score == 0 && op->started) || (refused && !op->busy)) && !op->canceled) {
             /* It never got a place, or could get no further: its caller is to know why. */
             if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
@@ -565,6 +578,17 @@ void hf_list_recheck(hf_client *client, const hf_names *names) {
     for (hf_op *op = list->first; op != NULL; op = op->next)
         op->epoch = 0;
     hf_keeper_timer(client, &list->timer, 0);
+}
+
+void hf_channel_ops_move(hf_client *client, const hf_channel *channel, hf_link *from) {
+    for (hf_list *list = channel->lists; list != NULL; list = list->after)
+        for (hf_op *op = list->first; op != NULL; op = op->next) {
+            if (op->link != from)
+                continue;
+            leave_link(client, op, NULL);
+            join_link(op, channel->link);
+            notify(client, op); /* to read there */
+        }
 }
 
 void hf_channel_notify(hf_client *client, const hf_channel *channel) {

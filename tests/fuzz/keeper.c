@@ -67,6 +67,8 @@ static redisReply *read_reply(input *from) {
 /* -------------------------------------------------------------- Transport */
 
 static input *answers; /* what a caller's request is answered with */
+static bool clustered;
+static unsigned changes; /* of the map of a Cluster */
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
                                    int64_t deadline, hf_answer *answer);
@@ -74,7 +76,15 @@ void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *requ
                                  int64_t deadline);
 void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const *requests,
                                size_t count, int64_t deadline);
-bool __wrap_hf_transport_target(hf_transport *transport, hf_address *address);
+bool __wrap_hf_transport_target(hf_transport *transport, int node, hf_address *address);
+int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot);
+unsigned __wrap_hf_transport_change(const hf_transport *transport);
+bool __wrap_hf_transport_serves(hf_transport *transport, int node);
+unsigned __wrap_hf_transport_version(hf_transport *transport, int node);
+bool __wrap_hf_transport_clustered(const hf_transport *transport);
+int __wrap_hf_transport_redirect(hf_transport *transport, int node, const char *text);
+hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *shown,
+                                         const char *text, hf_status *status);
 void __wrap_hf_transport_look(hf_transport *transport);
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
@@ -109,9 +119,48 @@ void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const 
     (void)transport, (void)requests, (void)count, (void)deadline;
 }
 
-bool __wrap_hf_transport_target(hf_transport *transport, hf_address *address) {
-    (void)transport, (void)address;
+bool __wrap_hf_transport_target(hf_transport *transport, int node, hf_address *address) {
+    (void)transport, (void)node, (void)address;
     return false;
+}
+
+int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot) {
+    (void)transport;
+    return clustered ? (int)((slot + changes) % 3) : 0;
+}
+
+unsigned __wrap_hf_transport_change(const hf_transport *transport) {
+    (void)transport;
+    return changes;
+}
+
+bool __wrap_hf_transport_serves(hf_transport *transport, int node) {
+    (void)transport;
+    return node < 2;
+}
+
+unsigned __wrap_hf_transport_version(hf_transport *transport, int node) {
+    (void)transport;
+    return (unsigned)node;
+}
+
+bool __wrap_hf_transport_clustered(const hf_transport *transport) {
+    (void)transport;
+    return clustered;
+}
+
+int __wrap_hf_transport_redirect(hf_transport *transport, int node, const char *text) {
+    (void)transport, (void)node;
+    changes++;
+    return (int)(strlen(text) % 4) - 1;
+}
+
+hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *shown,
+                                         const char *text, hf_status *status) {
+    (void)transport;
+    hf_after_error after = hf_error_class(text, status);
+    hf_fail(*status, "%s answered: %.*s", shown, hf_error_shown(text), text);
+    return !clustered && after >= HF_AFTER_MOVED ? HF_AFTER_FAIL : after;
 }
 
 void __wrap_hf_transport_look(hf_transport *transport) { (void)transport; }
@@ -167,16 +216,31 @@ static void read_completions(void) {
     }
 }
 
+/* One of the links that there are. */
+static hf_link *some_link(input *from) {
+    hf_link *link = &client->keeper.first;
+    for (unsigned n = clustered ? take_byte(from) % 4 : 0; n > 0 && link->next != NULL; n--)
+        link = link->next;
+    return link;
+}
+
 static void hear(input *from) {
+    hf_link *link = some_link(from);
     redisReply *reply = read_reply(from);
+    /* As far as can be without a connection. */
+    for (hf_channel *channel = link->unasked, *next; channel != NULL; channel = next) {
+        next = channel->next;
+        if (clustered && channel->wanted)
+            set_asked(channel, true);
+    }
     if (reply != NULL)
-        heard(client, &client->keeper.first, reply);
+        heard(client, link, reply);
     freeReplyObject(reply);
 }
 
 /* The keeper's oldest request is answered, or its connection ends. */
 static void answer(input *from) {
-    hf_link *link = &client->keeper.first;
+    hf_link *link = some_link(from);
     if (link->sent_first == NULL && link->waiting_first != NULL) {
         hf_task *task = take_first(&link->waiting_first, &link->waiting_last);
         task->sent_at = hf_now();
@@ -200,7 +264,9 @@ static void pass_time(input *from) {
         timer->fire(client, timer, now);
     }
     send_batch(client);
-    give_up_old(client, &client->keeper.first, now);
+    hf_links_follow(client, now);
+    for (hf_link *link = &client->keeper.first; link != NULL; link = link->next)
+        give_up_old(client, link, now);
 }
 
 static void call(unsigned what, input *from) {
@@ -270,7 +336,7 @@ static void step(input *from) {
         hf_hold_release_start(hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, ++ops);
         break;
     case 8:
-        hf_link_deaf(client, &client->keeper.first);
+        hf_link_deaf(client, some_link(from));
         break;
     default:
         call(what - 9, from);
@@ -280,6 +346,8 @@ static void step(input *from) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input from = {data, size};
     clock_now = INT64_C(1000000000000);
+    clustered = size % 2 != 0;
+    changes = 0;
     random_next = 0;
     ops = 0;
     hold_count = 0;

@@ -155,6 +155,9 @@ static void test_malformed_urls_are_refused_with_the_reason(void **state) {
         {"unix:///run/a@b", "%40"},
         {"unix://ann:a/b@/run/c@d", "%40"},
         {"redis+sentinel://ann:a@b/:c@d", "%40"},
+        {"redis+cluster://h/1", "only the database 0"},
+        {"redis+cluster://h?db=1", "only the database 0"},
+        {"redis+cluster://h,", "no host"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -169,7 +172,7 @@ static void test_malformed_urls_are_refused_with_the_reason(void **state) {
 
 static void test_unknown_and_later_schemes_are_named(void **state) {
     static const char *const later[] = {
-        "cluster", "redis+cluster", "rediss+cluster", "redis-cluster", "unixs", "valkey",
+        "cluster", "redis-cluster", "unixs", "valkey", "valkeys",
     };
     (void)state;
     for (size_t i = 0; i < COUNT(later); i++) {
@@ -195,7 +198,7 @@ static void test_no_careless_url_shows_its_password(void **state) {
         "redis//:hunter2@h",
         " redis://:hunter2@h",
         "http://:hunter2@h",
-        "rediss+cluster://:hunter2@h",
+        "rediss+cluster://:hunter2@h/1",
         "redis://hunter2@h",
         "redis://ann%3Ahunter2@h",
         "redis://ann:hunter2",

@@ -57,7 +57,7 @@ final class BadInputTest extends RedisTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"redis+cluster", "rediss+cluster", "redis-cluster"})
+    @ValueSource(strings = {"cluster", "redis-cluster", "valkey"})
     void anUnsupportedSchemeIsNamed(String scheme) {
         refused(UnsupportedException.class, scheme, scheme + "://localhost");
     }

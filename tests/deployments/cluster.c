@@ -1,0 +1,296 @@
+/* Redis Cluster: locks of all slots by one client, slots that move, masters that fall. */
+#include "cluster.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static char *url;
+static hf_client *client;
+
+static int begin(void **state) {
+    (void)state;
+    alarm(60);
+    return 0;
+}
+
+static hf_lock *open_lock(hf_client *of, const char *name, const hf_lock_options *options) {
+    hf_lock *lock;
+    assert_status(hf_lock_open(of, name, strlen(name), NULL, 0, options, &lock), HF_OK);
+    return lock;
+}
+
+/* Who serves the slot, by its own word. */
+__attribute__((unused)) static int owner_of(int slot) {
+    for (int i = 0; i < NODES; i++) {
+        redisReply *reply =
+            node_pids[i] > 0 ? tell(nodes[i], text("CLUSTER COUNTKEYSINSLOT %d", slot)) : NULL;
+        if (reply == NULL)
+            continue;
+        reply = tell(nodes[i], "CLUSTER SLOTS");
+        for (size_t at = 0;
+             reply != NULL && reply->type == REDIS_REPLY_ARRAY && at < reply->elements; at++) {
+            redisReply *range = reply->element[at];
+            if (range->element[0]->integer <= slot && slot <= range->element[1]->integer &&
+                range->element[2]->element[1]->integer == nodes[i])
+                return i;
+        }
+    }
+    return -1;
+}
+
+/* So many of these errors has the node answered: "MOVED", "ASK". */
+static long errors_of(int which, const char *kind) {
+    redisReply *reply = tell(nodes[which], "INFO errorstats");
+    const char *at = reply != NULL ? strstr(reply->str, text("errorstat_%s:count=", kind)) : NULL;
+    return at != NULL ? atol(strchr(at, '=') + 1) : 0;
+}
+
+static long all_errors(const char *kind) {
+    long sum = 0;
+    for (int i = 0; i < NODES; i++)
+        sum += node_pids[i] > 0 ? errors_of(i, kind) : 0;
+    return sum;
+}
+
+static long calls_of(int which, const char *command) {
+    redisReply *reply = tell(nodes[which], "INFO commandstats");
+    const char *at = reply != NULL ? strstr(reply->str, text("cmdstat_%s:calls=", command)) : NULL;
+    return at != NULL ? atol(strchr(at, '=') + 1) : 0;
+}
+
+static long all_calls(const char *command) {
+    long sum = 0;
+    for (int i = 0; i < NODES; i++)
+        sum += node_pids[i] > 0 ? calls_of(i, command) : 0;
+    return sum;
+}
+
+static void reset_counts(void) {
+    for (int i = 0; i < NODES; i++)
+        if (node_pids[i] > 0)
+            assert_ok(nodes[i], "CONFIG RESETSTAT");
+}
+
+/* ------------------------------------------------------------- All slots */
+
+static void test_a_thousand_locks_on_all_shards_from_one_client(void **state) {
+    enum { LOCKS = 1000 };
+    static hf_lock *locks[LOCKS];
+    static hf_hold *holds[LOCKS];
+    hf_client *other;
+    hf_hold *none;
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    reset_counts();
+    for (int i = 0; i < LOCKS; i++) {
+        const char *name = i % 2 == 0 ? text("lock-%d", i) : text("{user%d}:lock", i);
+        locks[i] = open_lock(client, name, NULL);
+        assert_status(hf_lock_acquire(locks[i], 0, &holds[i]), HF_OK);
+    }
+    long mine[MASTERS];
+    for (int i = 0; i < MASTERS; i++)
+        assert_true((mine[i] = calls_of(i, "evalsha")) > LOCKS / 5);
+    assert_in_range(mine[0] + mine[1] + mine[2], LOCKS, LOCKS + MASTERS);
+    assert_int_equal(all_errors("MOVED"), 0);
+    hf_lock *lock = open_lock(other, "lock-0", NULL);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+    hf_lock_close(lock);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_status(hf_hold_renew(holds[i]), HF_OK);
+        assert_status(hf_hold_release(holds[i]), HF_OK);
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(other);
+    hf_client_close(client);
+}
+
+static void test_all_are_renewed_whatever_their_slot(void **state) {
+    enum { LOCKS = 60 };
+    hf_lock *locks[LOCKS];
+    hf_hold *holds[LOCKS];
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 600, .renew = HF_ON};
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] = open_lock(client, text("renewed-%d", i), &options);
+        assert_status(hf_lock_acquire(locks[i], 0, &holds[i]), HF_OK);
+    }
+    sleep_ms(1500);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_int_equal(hf_hold_state(holds[i]), HF_HELD);
+        assert_status(hf_hold_release(holds[i]), HF_OK);
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(client);
+}
+
+/* --------------------------------------------------------------- Grants */
+
+enum { TAKERS = 4, SHARES = 9 };
+
+static struct {
+    _Atomic int inside;
+    _Atomic int64_t fence;
+    _Atomic long turns;
+} sections[SHARES];
+static hf_lock *shared[2][SHARES];
+static _Atomic long failures, doubts;
+static _Atomic bool done;
+static _Atomic bool strict; /* nothing may go wrong: no lock is lost */
+
+typedef struct {
+    int client, share;
+} taker;
+
+static void *take_turns(void *argument) {
+    taker *me = argument;
+    hf_hold *hold;
+    while (!done) {
+        hf_status status = hf_lock_acquire(shared[me->client][me->share], 20000, &hold);
+        if (status == HF_OK) {
+            int64_t fence = hf_hold_fence(hold);
+            if (atomic_exchange(&sections[me->share].fence, fence) >= fence ||
+                (atomic_fetch_add(&sections[me->share].inside, 1) != 0 && strict)) {
+                print_error("two holders of %d, or a fence that fell\n", me->share);
+                failures++;
+            }
+            sections[me->share].turns++;
+            sections[me->share].inside--;
+            status = hf_hold_release(hold);
+            hf_hold_close(hold);
+        }
+        if (status != HF_OK && !strict && (status == HF_ELOST || status == HF_EUNKNOWN)) {
+            doubts++;
+        } else if (status != HF_OK) {
+            print_error("share %d: %s: %s\n", me->share, hf_status_name(status),
+                        hf_error_message());
+            failures++;
+        }
+    }
+    return NULL;
+}
+
+static long all_turns(void) {
+    long sum = 0;
+    for (int i = 0; i < SHARES; i++)
+        sum += sections[i].turns;
+    return sum;
+}
+
+static void assert_all_go_on(int ms) {
+    long before[SHARES];
+    int64_t until = now_ms() + ms;
+    for (int i = 0; i < SHARES; i++)
+        before[i] = sections[i].turns;
+    for (int i = 0; i < SHARES; i++)
+        while (sections[i].turns < before[i] + TAKERS) {
+            if (now_ms() > until)
+                fail_msg("share %d has stood still for %d ms", i, ms);
+            sleep_ms(1);
+        }
+}
+
+static hf_client *clients[2];
+static pthread_t takers[SHARES * TAKERS];
+
+/* The names of the shares are spread over all masters. */
+static void start_taking(bool nothing_goes_wrong) {
+    static taker who[SHARES * TAKERS];
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 2000, .renew = HF_ON};
+    memset(sections, 0, sizeof sections);
+    done = false;
+    strict = nothing_goes_wrong;
+    failures = doubts = 0;
+    for (int c = 0; c < 2; c++) {
+        assert_status(hf_client_open(url, NULL, &clients[c]), HF_OK);
+        for (int i = 0; i < SHARES; i++)
+            shared[c][i] = open_lock(clients[c], text("share-%d", i), &options);
+    }
+    for (int i = 0; i < SHARES * TAKERS; i++) {
+        who[i] = (taker){i % 2, i / TAKERS};
+        assert_int_equal(pthread_create(&takers[i], NULL, take_turns, &who[i]), 0);
+    }
+}
+
+static void stop_taking(void) {
+    done = true;
+    for (int i = 0; i < SHARES * TAKERS; i++)
+        pthread_join(takers[i], NULL);
+    for (int c = 0; c < 2; c++) {
+        for (int i = 0; i < SHARES; i++)
+            hf_lock_close(shared[c][i]);
+        hf_client_close(clients[c]);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void test_grants_come_in_on_all_shards(void **state) {
+    (void)state;
+    start_taking(true);
+    assert_all_go_on(5000);
+    assert_soon(all_turns() > 500);
+    reset_counts();
+    long before = all_turns();
+    assert_soon(all_turns() > before + 3000);
+    long handoffs = all_turns() - before, commands = all_calls("evalsha") + all_calls("eval");
+    long spread = 0;
+    for (int i = 0; i < MASTERS; i++)
+        spread += calls_of(i, "evalsha") > 0;
+    stop_taking();
+    print_message("%ld commands for %ld handoffs\n", commands, handoffs);
+    assert_int_equal(spread, MASTERS);
+    /* A release and a place in the queue for each, and the few re-checks. */
+    assert_true(commands <= handoffs * 21 / 10 + 2 * SHARES * TAKERS);
+}
+
+static void test_unreachable_seeds_are_said(void **state) {
+    (void)state;
+    assert_status(
+        hf_client_open(text("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", free_port(), free_port()),
+                       NULL, &client),
+        HF_ECONNECT);
+    assert_message("refused");
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", nodes[0]), NULL, &client), HF_OK);
+    hf_hold *hold;
+    int strangers = 0;
+    for (int i = 0; i < 20; i++) {
+        hf_lock *lock = open_lock(client, text("stranger-%d", i), NULL);
+        hf_status status = hf_lock_acquire(lock, 0, &hold);
+        if (status != HF_OK) {
+            assert_int_equal(status, HF_EUNSUPPORTED);
+            assert_message("redis+cluster://");
+            strangers++;
+        } else {
+            hf_hold_close(hold);
+        }
+        hf_lock_close(lock);
+    }
+    assert_in_range(strangers, 1, 19);
+    hf_client_close(client);
+}
+
+static int start_all(void **state) {
+    int failed = start_cluster(state);
+    url = strdup(text("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", nodes[0], nodes[1]));
+    return failed;
+}
+
+static int stop_all(void **state) {
+    free(url);
+    return stop_cluster(state);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_unreachable_seeds_are_said, begin),
+        cmocka_unit_test_setup(test_a_thousand_locks_on_all_shards_from_one_client, begin),
+        cmocka_unit_test_setup(test_all_are_renewed_whatever_their_slot, begin),
+        cmocka_unit_test_setup(test_grants_come_in_on_all_shards, begin),
+    };
+    if (count > 1)
+        cmocka_set_test_filter(words[1]);
+    return cmocka_run_group_tests(tests, start_all, stop_all);
+}

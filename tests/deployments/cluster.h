@@ -1,0 +1,145 @@
+/* Redis Cluster: three masters with a replica each, on loopback. */
+#ifndef CLUSTER_H
+#define CLUSTER_H
+
+#include "servers.h"
+
+enum { MASTERS = 3, NODES = 2 * MASTERS, SLOTS = 16384 };
+static int nodes[NODES];
+static pid_t node_pids[NODES];
+
+/* A port whose partner for the bus of the nodes is free too. */
+static inline int node_port(void) {
+    for (;;) {
+        int port = free_port();
+        struct sockaddr_in bus = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        if (port + 10000 > 65535)
+            continue;
+        bus.sin_port = htons((uint16_t)(port + 10000));
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool usable = bind(fd, (struct sockaddr *)&bus, sizeof bus) == 0;
+        close(fd);
+        if (usable)
+            return port;
+    }
+}
+
+static inline void start_node(int which) {
+    const char *port = number(nodes[which]);
+    node_pids[which] =
+        START("--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
+              "--cluster-enabled", "yes", "--cluster-config-file", text("nodes-%s.conf", port),
+              "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0");
+}
+
+/* One line of what the node knows of another, or of itself. */
+static inline const char *node_line(int at, int of) {
+    redisReply *reply = tell(nodes[at], "CLUSTER NODES");
+    const char *address = text(":%d@", nodes[of]);
+    char *rest, *list = reply != NULL && reply->type == REDIS_REPLY_STRING ? reply->str : NULL;
+    for (char *line = list != NULL ? strtok_r(list, "\n", &rest) : NULL; line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, address) != NULL)
+            return text("%s", line);
+    return "";
+}
+
+static inline const char *node_id(int which) {
+    redisReply *reply = tell(nodes[which], "CLUSTER MYID");
+    return text("%s", reply != NULL && reply->type == REDIS_REPLY_STRING ? reply->str : "");
+}
+
+static inline bool node_says(int which, const char *what) {
+    redisReply *reply = tell(nodes[which], "CLUSTER INFO");
+    return reply != NULL && reply->type == REDIS_REPLY_STRING && strstr(reply->str, what) != NULL;
+}
+
+/* A replica that has all and follows its master. */
+static inline bool node_follows(int which) {
+    redisReply *reply = tell(nodes[which], "ROLE");
+    return reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements >= 4 &&
+           strcmp(reply->element[0]->str, "slave") == 0 &&
+           strcmp(reply->element[3]->str, "connected") == 0;
+}
+
+static inline bool node_is_master(int which) {
+    redisReply *reply = tell(nodes[which], "ROLE");
+    return reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
+           strcmp(reply->element[0]->str, "master") == 0;
+}
+
+#define assert_ok(port, ...)                                                                       \
+    do {                                                                                           \
+        redisReply *ok_ = tell(port, __VA_ARGS__);                                                 \
+        if (ok_ == NULL || ok_->type == REDIS_REPLY_ERROR)                                         \
+            fail_msg("%s: %s", #__VA_ARGS__, ok_ != NULL ? ok_->str : "no answer");                \
+    } while (0)
+
+static inline void serve(int which, int first, int last) {
+    char *command = malloc(16 + 6 * (size_t)(last - first + 1)), *to = command;
+    to += sprintf(to, "CLUSTER ADDSLOTS");
+    for (int slot = first; slot <= last; slot++)
+        to += sprintf(to, " %d", slot);
+    assert_ok(nodes[which], command);
+    free(command);
+}
+
+static inline void await_cluster(void) {
+    for (int i = 0; i < NODES; i++)
+        assert_soon(node_says(i, "cluster_state:ok"));
+}
+
+static inline int start_cluster(void **state) {
+    if (open_folder(state) != 0)
+        return 1;
+    alarm(60);
+    for (int i = 0; i < NODES; i++) {
+        nodes[i] = node_port();
+        start_node(i);
+        assert_soon(answers(nodes[i]));
+    }
+    for (int i = 0; i < NODES; i++) {
+        assert_ok(nodes[i], text("CLUSTER SET-CONFIG-EPOCH %d", i + 1));
+        if (i < MASTERS)
+            serve(i, i * SLOTS / MASTERS, (i + 1) * SLOTS / MASTERS - 1);
+        if (i > 0)
+            assert_ok(nodes[0], text("CLUSTER MEET 127.0.0.1 %d", nodes[i]));
+    }
+    for (int i = MASTERS; i < NODES; i++) {
+        char *master = strdup(node_id(i - MASTERS));
+        assert_soon(strncmp(node_line(i, i - MASTERS), master, 40) == 0);
+        assert_ok(nodes[i], text("CLUSTER REPLICATE %s", master));
+        free(master);
+    }
+    await_cluster();
+    for (int i = MASTERS; i < NODES; i++)
+        assert_soon(node_follows(i));
+    for (int i = 0; i < NODES; i++)
+        assert_soon(node_says(i, text("cluster_known_nodes:%d", NODES)));
+    return 0;
+}
+
+static inline int stop_cluster(void **state) {
+    for (int i = 0; i < NODES; i++)
+        stop_server(&node_pids[i]);
+    return remove_folder(state);
+}
+
+/* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */
+static inline int slot_of(const char *key) {
+    size_t length = strlen(key);
+    const char *open = strchr(key, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
+    if (close != NULL && close > open + 1) {
+        key = open + 1;
+        length = (size_t)(close - key);
+    }
+    unsigned crc = 0;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)key[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+    }
+    return (int)(crc & 0x3fff);
+}
+
+#endif
