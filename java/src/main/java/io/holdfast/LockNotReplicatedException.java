@@ -4,6 +4,7 @@ package io.holdfast;
 public final class LockNotReplicatedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
+    /** How many replicas had it. */
     private final long reached;
 
     LockNotReplicatedException(String message, long reached) {
