@@ -96,12 +96,12 @@ install_missing() {
     has_hiredis || die "hiredis 1.1 or newer, with its static libraries, is needed"
 }
 
-# The newest Java that is to be found; not always the one in the PATH.
+# The java of the newest JDK that is to be found; not always the one in the PATH.
 newest_java() {
     local java newest=java
     for java in /usr/lib/jvm/*/bin/java "${JAVA_HOME:-}/bin/java" \
         $(env | sed -n 's|^JAVA_HOME_[0-9]*_[^=]*=\(.*\)|\1/bin/java|p'); do
-        [ ! -x "$java" ] || [ "$(java_version "$newest")" -ge "$(java_version "$java")" ] ||
+        [ ! -x "${java}c" ] || [ "$(java_version "$newest")" -ge "$(java_version "$java")" ] ||
             newest=$java
     done
     echo "$newest"
@@ -111,7 +111,7 @@ newest_java() {
 virtual_thread_packages() {
     local package
     [ "$(java_version "$(newest_java)")" -lt 21 ] && is_root || return 0
-    for package in openjdk-25-jre-headless openjdk-21-jre-headless; do
+    for package in openjdk-25-jdk-headless openjdk-21-jdk-headless; do
         if apt-cache policy $package | grep -q 'Candidate: [0-9]'; then
             echo $package
             return
