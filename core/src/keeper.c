@@ -205,6 +205,7 @@ void hf_keeper_undo(hf_client *client, hf_hold *hold, const hf_op *op) {
         return;
     }
     task->names = hf_names_keep(hold->names);
+    task->insists = true;
     int64_t ms = hold->lease_ms == HF_NEVER ? HF_FOREVER : hold->lease_ms + AFTERWARDS_MS;
     hf_task_submit(client, task, hf_after(hf_now(), ms));
 }

@@ -91,6 +91,7 @@ typedef struct hf_task {
     bool asking; /* that link's server is just being given the slot */
     bool split;  /* the slot was being moved: it is hf_request_alone() now */
     int redirections;
+    bool insists; /* what is refused for now (a full disk) is asked again, until it is given up */
     int64_t retry_at; /* in keeper.delayed */
     int64_t sent_at, give_up_at;
     int64_t answer_ms; /* 0: as long as any command */

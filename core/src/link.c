@@ -7,6 +7,8 @@
 
 /* How often a quiet subscription is looked at. */
 #define PING_MS 3000
+/* How soon what a server refuses for now is asked again. */
+#define INSIST_MS 200
 /* How long its test may take. */
 #define TEST_MS 1000
 
@@ -269,6 +271,11 @@ static bool take_answer(hf_client *client, hf_link *link, redisReply *reply, int
     hf_status status;
     hf_after_error after = hf_transport_error(
         client->transport, hf_transport_shown(client->transport), reply->str, &status);
+    if (after == HF_AFTER_FAIL && task->insists && now < task->give_up_at &&
+        !hf_error_permission(reply->str)) {
+        delay(client, task, hf_after(now, INSIST_MS));
+        return true;
+    }
     if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
         finish(client, task, status, NULL);
         return true;

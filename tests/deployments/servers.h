@@ -27,6 +27,9 @@ static inline int free_port(void) {
     return ntohs(address.sin_port);
 }
 
+/* What else the servers find in their environment: "NAME=value", up to a NULL. */
+static char *server_environment[4];
+
 /* redis-server with these arguments, in the folder; it dies with this program. */
 static inline pid_t start_server(const char *const *arguments) {
     const char *words[64] = {"redis-server"};
@@ -41,6 +44,8 @@ static inline pid_t start_server(const char *const *arguments) {
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         unsetenv("LD_PRELOAD");
+        for (char **each = server_environment; *each != NULL; each++)
+            putenv(*each);
         if (chdir(folder) != 0 || freopen("server.log", "a", stdout) == NULL)
             _exit(1);
         execvp(words[0], (char *const *)words);

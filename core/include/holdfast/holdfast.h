@@ -593,7 +593,8 @@ enum {
  *                      since. Whatever was left of it is released.
  * @retval HF_EUNKNOWN  The answer was lost; at the latest it ends with its lease.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released; it
- *                      ends with its lease, and is renewed no more.
+ *                      is renewed no more, and ends with its lease, or when the
+ *                      keeper, which goes on trying, gets through.
  * @retval HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
