@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { LEASE_MS = 600 };
+enum { LEASE_MS = 1500 };
 
 static char *rule[64]; /* the words of the page, without the user's name and password */
 static size_t words;
@@ -204,7 +204,7 @@ static bool everything(bool patient) {
     ben = open_user();
     assert_status(hf_lock_open(ann, "app:stock", 9, NULL, 0, &options, &anns), HF_OK);
     assert_status(hf_lock_open(ben, "app:stock", 9, "ben", 3, &options, &bens), HF_OK);
-    bool fine = changes_hold() && hands_on(true, patient ? 3500 : 0) && keeps() &&
+    bool fine = changes_hold() && hands_on(patient, patient ? 3500 : 0) && keeps() &&
                 hands_on(false, 0) && looks_and_breaks() && never_ends();
     hf_lock_close(anns);
     hf_lock_close(bens);
