@@ -81,6 +81,7 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
+model_packages() { has spin || echo spin; }
 
 # install_missing [FUNCTION…]: what is needed by all, and what these print.
 install_missing() {
