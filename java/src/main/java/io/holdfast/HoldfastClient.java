@@ -22,6 +22,8 @@ public final class HoldfastClient implements AutoCloseable {
     private final Handle handle;
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
     private final ThreadWatch threads;
+    /** Tries that the core counts as refused, but that their callers then waited for. */
+    private final AtomicLong onlyTries = new AtomicLong();
 
     HoldfastClient(String url, ClientOptions options) {
         Completions completions = this.completions;
@@ -127,6 +129,7 @@ public final class HoldfastClient implements AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     public ClientStats stats() {
+        long tries = onlyTries.get();
         try (hf_stats stats = new hf_stats()) {
             call(client -> Core.hf_client_stats(client, stats));
             return new ClientStats(
@@ -135,7 +138,7 @@ public final class HoldfastClient implements AutoCloseable {
                     stats.getAcquired(),
                     stats.getWaited(),
                     Duration.of(stats.getWaited_us(), ChronoUnit.MICROS),
-                    stats.getRefused(),
+                    stats.getRefused() - tries,
                     stats.getUnknown(),
                     stats.getReleased(),
                     stats.getLost(),
@@ -186,6 +189,10 @@ public final class HoldfastClient implements AutoCloseable {
                     completions.watch(client, number, hold);
                     return number;
                 });
+    }
+
+    void countTry() {
+        onlyTries.incrementAndGet();
     }
 
     void forget(long hold) {

@@ -384,6 +384,9 @@ public final class RedisLock implements Lock {
         if (taken || left <= 0) {
             return taken;
         }
+        if (tries) {
+            client.countTry();
+        }
         waiting.incrementAndGet();
         try {
             return await(
