@@ -75,6 +75,8 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
         hf_client_drop(client);
         return status;
     }
+    if (!hf_transport_clustered(client->transport)) /* else each tag will have its own */
+        client->keeper.first.unasked = &client->keeper.own;
     *client_out = client;
     return HF_OK;
 }

@@ -452,7 +452,6 @@ void hf_keeper_init(hf_client *client) {
     keeper->timers.reserved = 1; /* for first.unread, which is set after others were reserved */
     keeper->own.link = &keeper->first;
     keeper->own.name = client->channel;
-    keeper->first.unasked = &keeper->own;
 }
 
 hf_status hf_keeper_start(hf_client *client) {

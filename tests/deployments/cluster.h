@@ -76,7 +76,7 @@ static inline bool node_is_master(int which) {
     } while (0)
 
 static inline void serve(int which, int first, int last) {
-    char *command = malloc(16 + 6 * (size_t)(last - first + 1)), *to = command;
+    char *command = malloc(32 + 6 * (size_t)(last - first + 1)), *to = command;
     to += sprintf(to, "CLUSTER ADDSLOTS");
     for (int slot = first; slot <= last; slot++)
         to += sprintf(to, " %d", slot);

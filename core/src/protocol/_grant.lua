@@ -79,7 +79,7 @@ local function grant(asking, ghost)
       end
     end
     if stuck then
-      redis.call('ZADD', Q, score, member)
+      redis.pcall('ZADD', Q, score, member) -- refused if it was the last of a slot being moved
       redis.pcall('PEXPIRE', Q, '30000') -- it may have been the only one
       return nil, false, true
     end

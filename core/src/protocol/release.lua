@@ -21,7 +21,7 @@ local bury, member = ARGV[2] == '1', ARGV[4] or ''
 local call, match, sub = redis.call, string.match, string.sub
 local time, stored = call('TIME'), call('GET', F)
 
--- The other common case, of a single server: its only hold too, but others wait,
+-- The other common case: its only hold too, but others wait,
 -- and the first of them is there. K passes from one to the next as it is. Does
 -- what grant() does, with numbers left the digits that they are: to read or print
 -- one costs as much as a command, and of as many digits they compare as texts.
@@ -38,27 +38,28 @@ if last and #last == 16 and #stamp == 16 and last < stamp and stamp < '900719925
   local next, score = head[1], head[2]
   if next then
     local id, channel, owner, lease, timeout = parse(next)
-    local given = tonumber(lease)
+    local given, shard = tonumber(lease), sub(channel or '', 1, 4) == 'hf:{'
     if given and (given == 0 or (given > 3000 and given <= 315360000000)) then given = 3000 end
     if given and given >= 10 and given <= 3000
       and (timeout == 0 or score + timeout * 1000 > time[1] * 1000000 + time[2])
-      and sub(channel, 1, 4) ~= 'hf:{'
-      and (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) > 0 then
+      and (redis.pcall('PUBSUB', shard and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] or 0) > 0 then
       local ends = string.format('%.0f', time[1] * 1000 + sub(rest, 1, 3) + given)
       call('HSET', K, 'hf1', owner, 'f', stamp, 'h' .. id, ends)
       call('PEXPIREAT', K, ends)
       call('SET', F, stamp .. ' ' .. channel, 'PX', '86400000')
-      local sent = redis.pcall('PUBLISH', channel,
+      local sent = redis.pcall(shard and 'SPUBLISH' or 'PUBLISH', channel,
         'g ' .. id .. ' ' .. stamp .. ' ' .. stamp .. ' ' .. given)
       if type(sent) == 'table' then
         call('DEL', K)
-        call('ZADD', Q, score, next)
-        call('PEXPIRE', Q, '30000')
+        redis.pcall('ZADD', Q, score, next)
+        redis.pcall('PEXPIRE', Q, '30000')
         call('SET', F, stamp, 'PX', '86400000')
       end
       return 1
     end
-    call('ZADD', Q, score, next)
+    -- Not in a slot that is being moved, if it was the last: a key that is gone counts
+    -- as moved. Then it comes back by itself.
+    redis.pcall('ZADD', Q, score, next)
   end
 end
 
