@@ -15,7 +15,7 @@
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)
 
-/* In a Cluster, a server does not know more than so often where another is. */
+/* A Cluster is asked at most so often who serves what. */
 #define LOOK_MS 20
 /* Redirections of one request, one after the other; the later ones with a pause. */
 #define REDIRECTIONS_MAX 16
@@ -230,15 +230,15 @@ bool hf_transport_serves(hf_transport *transport, int which) {
     return serves;
 }
 
-/* The map has changed: close what leads to nodes that serve nothing now, or are others.
- * With the mutex held, which it lets go. */
-static void settle_map(hf_transport *transport) {
+/* The map may have changed: close what leads to nodes that serve nothing now, or are
+ * others. With the mutex held, which it lets go. */
+static void settle_map(hf_transport *transport, unsigned before) {
     hf_map *map = transport->map;
     hf_connection *idle = NULL;
     for (size_t i = 0; i < map->count; i++) {
         node *at = &transport->nodes[i];
         bool other = at->map_version != map->versions[i];
-        if (other || (map->owned[i] == 0 && i >= map->seeds))
+        if (other || (map->change != before && map->owned[i] == 0 && i >= map->seeds))
             idle = take_all_idle(at, idle);
         if (!other)
             continue;
@@ -256,7 +256,7 @@ int hf_transport_redirect(hf_transport *transport, int from, const char *text) {
     unsigned before = transport->map->change;
     int to = hf_map_redirect(transport->map, from, text);
     bool moved = transport->map->change != before;
-    settle_map(transport);
+    settle_map(transport, before);
     if (moved || to < 0)
         hf_transport_look(transport); /* mostly more than one slot has moved */
     return to;
@@ -406,8 +406,9 @@ static hf_status ask_node(hf_transport *transport, int which, int64_t deadline) 
         hf_fail(status, "%s refused CLUSTER SLOTS: %.200s", connection->shown, reply->str);
     } else {
         pthread_mutex_lock(&transport->mutex);
+        unsigned before = transport->map->change;
         status = hf_map_read(transport->map, which, reply);
-        settle_map(transport);
+        settle_map(transport, before);
     }
     freeReplyObject(reply);
     give_back(transport, connection);
@@ -435,16 +436,25 @@ static hf_status ask_nodes(hf_transport *transport, int64_t deadline) {
     return status;
 }
 
+/* The next node from this one on that serves something, or -1. */
+static int next_serving(hf_transport *transport, int which) {
+    pthread_mutex_lock(&transport->mutex);
+    const hf_map *map = transport->map;
+    while (map != NULL && which < (int)map->count && map->owned[which] == 0)
+        which++;
+    bool found = which < (map != NULL ? (int)map->count : 1);
+    pthread_mutex_unlock(&transport->mutex);
+    return found ? which : -1;
+}
+
 /* Connect to all that serve something and that the keeper could not reach by itself. */
 static void learn_targets(hf_transport *transport) {
     hf_connection *connection;
-    for (size_t i = 0; i < node_count(transport); i++) {
-        hf_address address;
-        if (!hf_transport_serves(transport, (int)i))
-            continue;
-        if (hf_transport_target(transport, (int)i, &address))
+    hf_address address;
+    for (int i = 0; (i = next_serving(transport, i)) >= 0; i++) {
+        if (hf_transport_target(transport, i, &address))
             hf_address_unmake(&address);
-        else if (get_connection(transport, (int)i, hf_after(hf_now(), transport->connect_ms),
+        else if (get_connection(transport, i, hf_after(hf_now(), transport->connect_ms),
                                 &connection) == HF_OK)
             give_back(transport, connection);
     }
@@ -600,17 +610,21 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
         status = hf_tls_new(address, &transport->tls);
     if (status == HF_OK && map != NULL)
         status = ask_nodes(transport, hf_after(hf_now(), transport->connect_ms));
-    if (status == HF_OK)
-        status =
-            get_connection(transport, hf_transport_node(transport, 0), HF_NO_DEADLINE, &connection);
+    /* Of a Cluster one node has answered, and the others may come later. */
+    int64_t deadline = map != NULL ? hf_after(hf_now(), transport->connect_ms) : HF_NO_DEADLINE;
+    for (int i = 0; status == HF_OK && (i = next_serving(transport, i)) >= 0; i++) {
+        hf_status reached = get_connection(transport, i, deadline, &connection);
+        if (reached != HF_OK)
+            status = map == NULL ? reached : status;
+        else if (check_eviction(transport, connection))
+            give_back(transport, connection);
+        else
+            discard(transport, connection);
+    }
     if (status != HF_OK) {
         drop(transport);
         return status;
     }
-    if (check_eviction(transport, connection))
-        give_back(transport, connection);
-    else
-        discard(transport, connection);
     *transport_out = transport;
     return HF_OK;
 }

@@ -1,5 +1,6 @@
 /* Redis Cluster: locks of all slots by one client, slots that move, masters that fall. */
 #include "cluster.h"
+#include "certificates.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -383,7 +384,10 @@ static void test_a_failover_by_hand_loses_nothing(void **state) {
 /* The client is told READONLY, CLUSTERDOWN or nothing at all. */
 static void fall(bool killed) {
     int master = owner_of(slot_of("share-0")), replica = (master + MASTERS) % NODES;
+    hf_hold *hold;
     start_taking(false);
+    hf_lock *kept = open_lock(clients[0], "{share-0}:kept", NULL);
+    assert_status(hf_lock_acquire(kept, 0, &hold), HF_OK);
     assert_all_go_on(5000);
     reset_counts();
     if (killed)
@@ -403,6 +407,10 @@ static void fall(bool killed) {
         kill(node_pids[master], SIGCONT);
     assert_all_go_on(4000);
     assert_in_range(asked, 1, 400);
+    assert_status(hf_hold_renew(hold), HF_OK); /* what was replicated in time is still held */
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(kept);
     stop_taking();
     await_replica(master);
 }
@@ -415,6 +423,136 @@ static void test_waits_go_on_when_a_master_is_killed(void **state) {
 static void test_waits_go_on_when_a_master_hangs(void **state) {
     (void)state;
     fall(false);
+}
+
+/* --------------------------------------------------- A Cluster of one node */
+
+/* It does not know its own address, as nobody has met it: CLUSTER SLOTS names no host. */
+enum { WITHOUT_SHARDED_CHANNELS, WITH_TLS, LONE };
+static int lone_ports[LONE], tls_port;
+static pid_t lone_pids[LONE];
+
+static void start_lone(void) {
+    const char *here = "DNS:localhost,IP:127.0.0.1";
+    identity authority = make_identity("test authority", NULL, NULL, 10);
+    identity good = make_identity("server", here, &authority, 10);
+    save(&authority, "ca");
+    save(&good, "good");
+    drop(&authority);
+    drop(&good);
+    for (int i = 0; i < LONE; i++)
+        lone_ports[i] = node_port();
+    tls_port = free_port();
+    lone_pids[0] =
+        START("--port", number(lone_ports[0]), "--save", "", "--cluster-enabled", "yes",
+              "--cluster-config-file", "lone-0.conf", "--rename-command", "SSUBSCRIBE", "");
+    lone_pids[1] =
+        START("--port", number(lone_ports[1]), "--save", "", "--cluster-enabled", "yes",
+              "--cluster-config-file", "lone-1.conf", "--tls-port", number(tls_port),
+              "--tls-cert-file", "good.pem", "--tls-key-file", "good.key", "--tls-ca-cert-file",
+              "ca.pem", "--tls-auth-clients", "no", "--tls-cluster", "yes");
+    for (int i = 0; i < LONE; i++) {
+        assert_soon(answers(lone_ports[i]));
+        serve(lone_ports[i], 0, SLOTS - 1);
+    }
+}
+
+static void *wait_for_it(void *lock) {
+    hf_hold *hold = NULL;
+    if (hf_lock_acquire(lock, 10000, &hold) != HF_OK)
+        print_error("%s\n", hf_error_message());
+    return hold;
+}
+
+/* One holds, another client waits for it; answers so many ms after the release. */
+static int64_t hand_over(const char *at, int queue_port, bool queues) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 500, .renew = HF_ON};
+    hf_client *other;
+    hf_hold *hold;
+    void *won;
+    pthread_t thread;
+    assert_status(hf_client_open(at, NULL, &client), HF_OK);
+    assert_status(hf_client_open(at, NULL, &other), HF_OK);
+    hf_lock *lock = open_lock(client, "lone", &options), *theirs = open_lock(other, "lone", NULL);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, theirs), 0);
+    if (queue_port > 0)
+        assert_soon(tell(queue_port, "ZCARD {lone}lone:hf1:q")->integer == queues);
+    sleep_ms(700);
+    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    int64_t before = now_ms();
+    assert_status(hf_hold_release(hold), HF_OK);
+    pthread_join(thread, &won);
+    int64_t took = now_ms() - before;
+    assert_non_null(won);
+    assert_true(hf_hold_fence(won) > hf_hold_fence(hold));
+    assert_status(hf_hold_release(won), HF_OK);
+    hf_hold_close(won);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+    hf_client_close(client);
+    return took;
+}
+
+/* As on Redis 6.2. */
+static void test_without_sharded_channels_they_poll(void **state) {
+    int port = lone_ports[WITHOUT_SHARDED_CHANNELS];
+    (void)state;
+    assert_in_range(hand_over(text("redis+cluster://localhost:%d", port), 0, false), 0, 500);
+    assert_int_equal(tell(port, "EXISTS {lone}lone:hf1:q")->integer, 0);
+    redisReply *stats = tell(port, "INFO commandstats");
+    assert_non_null(strstr(stats->str, "cmdstat_evalsha"));
+}
+
+static void test_a_cluster_over_tls_with_a_password(void **state) {
+    (void)state;
+    int port = lone_ports[WITH_TLS];
+    assert_ok(port, "CONFIG SET requirepass hunter2");
+    const char *at =
+        text("rediss+cluster://:hunter2@127.0.0.1:%d?tls_ca=%s/ca.pem", tls_port, folder);
+    assert_in_range(hand_over(at, 0, true), 0, 200);
+    assert_status(
+        hf_client_open(text("rediss+cluster://127.0.0.1:%d?tls_ca=%s/ca.pem", tls_port, folder),
+                       NULL, &client),
+        HF_EAUTH);
+    assert_status(
+        hf_client_open(text("rediss+cluster://:hunter2@127.0.0.1:%d", tls_port), NULL, &client),
+        HF_ECONNECT);
+    assert_message("certificate");
+}
+
+/* One connection in all, whoever it leads to. */
+static void test_max_connections_count_for_all_nodes(void **state) {
+    hf_hold *holds[30];
+    (void)state;
+    assert_status(hf_client_open(text("%s?max_connections=1", url), NULL, &client), HF_OK);
+    for (int i = 0; i < 30; i++) {
+        hf_lock *lock = open_lock(client, text("narrow-%d", i), NULL);
+        assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
+        hf_lock_close(lock);
+    }
+    for (int i = 0; i < 30; i++) {
+        assert_status(hf_hold_release(holds[i]), HF_OK);
+        hf_hold_close(holds[i]);
+    }
+    hf_client_close(client);
+}
+
+/* What a client leaves on all shards is released when it is closed. */
+static void test_a_close_releases_on_all_shards(void **state) {
+    enum { LOCKS = 120 };
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        assert_status(hf_client_open(url, NULL, &client), HF_OK);
+        for (int i = 0; i < LOCKS; i++) {
+            hf_lock *lock = open_lock(client, text("left-%d", i), NULL);
+            assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+            hf_lock_close(lock);
+        }
+        hf_client_close(client);
+    }
 }
 
 /* -------------------------------------------------------------- Mistakes */
@@ -446,14 +584,23 @@ static void test_unreachable_seeds_are_said(void **state) {
 }
 
 static int start_all(void **state) {
-    int failed = start_cluster(state);
+    if (open_folder(state) != 0)
+        return 1;
+    alarm(60);
+    start_lone();
+    start_cluster();
+    for (int i = 0; i < LONE; i++)
+        assert_soon(strstr(tell(lone_ports[i], "CLUSTER INFO")->str, "cluster_state:ok") != NULL);
     url = strdup(text("redis+cluster://127.0.0.1:%d,127.0.0.1:%d", nodes[0], nodes[1]));
-    return failed;
+    return 0;
 }
 
 static int stop_all(void **state) {
     free(url);
-    return stop_cluster(state);
+    for (int i = 0; i < LONE; i++)
+        stop_server(&lone_pids[i]);
+    stop_cluster();
+    return remove_folder(state);
 }
 
 int main(int count, char **words) {
@@ -462,6 +609,10 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_thousand_locks_on_all_shards_from_one_client, begin),
         cmocka_unit_test_setup(test_all_are_renewed_whatever_their_slot, begin),
         cmocka_unit_test_setup(test_grants_come_in_on_all_shards, begin),
+        cmocka_unit_test_setup(test_a_close_releases_on_all_shards, begin),
+        cmocka_unit_test_setup(test_max_connections_count_for_all_nodes, begin),
+        cmocka_unit_test_setup(test_without_sharded_channels_they_poll, begin),
+        cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),
         cmocka_unit_test_setup(test_a_slot_moves_under_load, begin),
         cmocka_unit_test_setup(test_a_hold_outlives_the_move_of_its_slot, begin),
         cmocka_unit_test_setup(test_a_failover_by_hand_loses_nothing, begin),

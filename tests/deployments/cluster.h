@@ -75,12 +75,12 @@ static inline bool node_is_master(int which) {
             fail_msg("%s: %s", #__VA_ARGS__, ok_ != NULL ? ok_->str : "no answer");                \
     } while (0)
 
-static inline void serve(int which, int first, int last) {
+static inline void serve(int port, int first, int last) {
     char *command = malloc(32 + 6 * (size_t)(last - first + 1)), *to = command;
     to += sprintf(to, "CLUSTER ADDSLOTS");
     for (int slot = first; slot <= last; slot++)
         to += sprintf(to, " %d", slot);
-    assert_ok(nodes[which], command);
+    assert_ok(port, command);
     free(command);
 }
 
@@ -89,10 +89,7 @@ static inline void await_cluster(void) {
         assert_soon(node_says(i, "cluster_state:ok"));
 }
 
-static inline int start_cluster(void **state) {
-    if (open_folder(state) != 0)
-        return 1;
-    alarm(60);
+static inline void start_cluster(void) {
     for (int i = 0; i < NODES; i++) {
         nodes[i] = node_port();
         start_node(i);
@@ -101,7 +98,7 @@ static inline int start_cluster(void **state) {
     for (int i = 0; i < NODES; i++) {
         assert_ok(nodes[i], text("CLUSTER SET-CONFIG-EPOCH %d", i + 1));
         if (i < MASTERS)
-            serve(i, i * SLOTS / MASTERS, (i + 1) * SLOTS / MASTERS - 1);
+            serve(nodes[i], i * SLOTS / MASTERS, (i + 1) * SLOTS / MASTERS - 1);
         if (i > 0)
             assert_ok(nodes[0], text("CLUSTER MEET 127.0.0.1 %d", nodes[i]));
     }
@@ -116,13 +113,11 @@ static inline int start_cluster(void **state) {
         assert_soon(node_follows(i));
     for (int i = 0; i < NODES; i++)
         assert_soon(node_says(i, text("cluster_known_nodes:%d", NODES)));
-    return 0;
 }
 
-static inline int stop_cluster(void **state) {
+static inline void stop_cluster(void) {
     for (int i = 0; i < NODES; i++)
         stop_server(&node_pids[i]);
-    return remove_folder(state);
 }
 
 /* Cluster's hash of a key, from its specification: CRC16-XMODEM of the tag. */

@@ -53,8 +53,12 @@ static void test_companions_are_in_the_slot_of_the_name(void **state) {
     static const char *const names[] = {"stock", "x{b}", "y{b}", "{a}:queue", "x{b}y{c}", "x{"};
     (void)state;
     assert_int_equal(slot("123456789"), 0x31c3);
-    for (size_t i = 0; i < COUNT(names); i++)
+    for (size_t i = 0; i < COUNT(names); i++) {
+        hf_names *known = names_of(names[i]);
         assert_int_equal(slot(companion_of(names[i])), slot(names[i]));
+        assert_int_equal(known->slot, slot(names[i]));
+        hf_names_drop(known);
+    }
 }
 
 static void test_names_of_one_tag_share_no_companion(void **state) {
@@ -338,6 +342,42 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
     }
 }
 
+/* A release goes by the lock's key alone if nothing but the hold is to be seen to. */
+static void test_a_release_has_a_form_with_one_key(void **state) {
+    static const char id[] = "0123456789abcdef0123456789abcdef";
+    hf_names *names = names_of("x{b}");
+    hf_request whole, alone;
+    (void)state;
+    for (int form = 0; form < 5; form++) {
+        hf_request_begin(&whole, form == 4 ? &hf_script_cancel : &hf_script_release);
+        hf_request_lock(&whole, names);
+        hf_request_companion(&whole, names, "hf1:f");
+        hf_request_companion(&whole, names, "hf1:q");
+        if (form == 2) /* and refuse late copies */
+            hf_request_dead(&whole, names, id);
+        hf_request_bytes(&whole, id, HF_ID_LENGTH);
+        if (form > 0 && form < 4) {
+            hf_request_number(&whole, form == 2);
+            hf_request_number(&whole, 1);
+            hf_request_bytes(&whole, "member", form == 3 ? 6 : 0); /* and leave the queue */
+        }
+        bool good = hf_request_alone(&alone, &whole);
+        assert_int_equal(good, form < 2);
+        if (good) {
+            assert_ptr_equal(alone.script, &hf_script_leave);
+            assert_int_equal(alone.slot, names->slot);
+            assert_int_equal(alone.keys, 1);
+            assert_int_equal(alone.arguments, 1);
+            const char *expected = text("$4\r\nx{b}\r\n$32\r\n%s\r\n", id);
+            assert_int_equal(alone.encoded.length, strlen(expected));
+            assert_memory_equal(alone.encoded.data, expected, strlen(expected));
+            hf_request_free(&alone);
+        }
+        hf_request_free(&whole);
+    }
+    hf_names_drop(names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_companions_carry_the_tag_and_the_whole_name),
@@ -350,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_equal_names_have_equal_hashes),
         cmocka_unit_test(test_names_live_until_the_last_reference),
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
+        cmocka_unit_test(test_a_release_has_a_form_with_one_key),
         cmocka_unit_test(test_numbers_are_sent_with_all_their_digits),
         cmocka_unit_test(test_long_arguments_are_sent_whole),
         cmocka_unit_test(test_scripts_are_known_by_their_digest_and_are_no_comment),
