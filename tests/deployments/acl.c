@@ -58,7 +58,7 @@ static int start_one(void **state) {
     node_pids[0] = START("--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder,
                          "--unixsocket", path, "--cluster-enabled", "yes");
     assert_soon(answers(nodes[0]));
-    serve(0, 0, SLOTS - 1);
+    serve(nodes[0], 0, SLOTS - 1);
     assert_soon(node_says(0, "cluster_state:ok"));
     setenv("HOLDFAST_TEST_UNIX_URL", text("unix://%s", path), 1);
     return 0;
