@@ -270,11 +270,15 @@ int64_t hf_reply_number(const redisReply *reply) {
 
 /* --------------------------------------------------------------- Release */
 
+static void count(int64_t *statistic) { __atomic_add_fetch(statistic, 1, __ATOMIC_RELAXED); }
+
 int hf_hold_end(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
     *listed = hold->listed;
-    if (state == HF_LOST && hold->cause == HF_CAUSE_NONE)
-        hold->cause = hf_keeper_cause(hold); /* before the keeper saw it */
+    if (state == HF_LOST && hold->state == HF_HELD) { /* before the keeper saw it */
+        hold->cause = hf_keeper_cause(hold);
+        count(&hold->client->stats.lost);
+    }
     if (state == HF_LOST && hold->pushed)
         hf_list_recheck(hold->client, hold->names);
     hold->state = HF_RELEASED;
@@ -302,6 +306,14 @@ hf_status hf_release_status(const hf_hold *hold, int state, hf_status status, in
                    "the hold of lock %s ended by an earlier try to release it, or was lost just "
                    "before",
                    hf_quote(hold->names->data, hold->names->length));
+}
+
+/* One that was lost before is counted; one that the server forgot is lost by this. */
+static void count_release(hf_client *client, int state, hf_status status) {
+    if (status == HF_OK)
+        count(&client->stats.released);
+    else if (status == HF_ELOST && state == HF_HELD)
+        count(&client->stats.lost);
 }
 
 static hf_status release(hf_hold *hold, bool counts) {
@@ -334,8 +346,8 @@ static hf_status release(hf_hold *hold, bool counts) {
     if (outcome == 2)
         hf_kick(client, hold->names, deadline);
     status = hf_release_status(hold, state, status, outcome, answer.doubtful);
-    if (status == HF_OK && counts)
-        __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
+    if (counts)
+        count_release(client, state, status);
     if (listed)
         hf_hold_drop(hold);
     return status;
@@ -361,8 +373,7 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
     else if (outcome == 2)
         hf_keeper_kick(client, hold->names);
     completion.status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
-    if (completion.status == HF_OK)
-        __atomic_add_fetch(&client->stats.released, 1, __ATOMIC_RELAXED);
+    count_release(client, task->state, completion.status);
     hf_tell(client, &task->news, &completion);
 }
 

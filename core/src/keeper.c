@@ -135,7 +135,7 @@ void hf_keeper_plan(hf_client *client, hf_hold *hold, int64_t now) {
 void hf_keeper_lose(hf_client *client, hf_hold *hold, int cause) {
     hold->state = HF_LOST;
     hold->cause = cause;
-    client->stats.lost++;
+    __atomic_add_fetch(&client->stats.lost, 1, __ATOMIC_RELAXED);
     hf_timer_clear(&client->keeper.timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};

@@ -35,6 +35,28 @@ def test_a_client_counts_what_it_does(
     assert client.stats().lost == 1
 
 
+def test_a_loss_is_counted_once_whoever_finds_it(
+    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis
+) -> None:
+    hold = lock.hold()
+    raw.delete(lock.name)
+    with pytest.raises(holdfast.LockLost):
+        hold.release()
+    assert (client.stats().lost, client.stats().released) == (1, 0)
+
+    brief = client.lock(lock.name, lease=0.02).hold()
+    time.sleep(0.03)
+    with pytest.raises(holdfast.LockLost):
+        brief.release()
+    assert (client.stats().lost, client.stats().released) == (2, 0)
+
+    told = client.lock(lock.name, lease=0.02).hold()
+    until(lambda: told.lost.is_set())
+    with pytest.raises(holdfast.LockLost):
+        told.release()
+    assert (client.stats().lost, client.stats().released) == (3, 0)
+
+
 def test_a_closed_client_counts_no_more(client: holdfast.Client) -> None:
     client.close()
     with pytest.raises(holdfast.ClosedError):
