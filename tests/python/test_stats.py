@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import time
 
 import pytest
@@ -61,3 +64,31 @@ def test_a_closed_client_counts_no_more(client: holdfast.Client) -> None:
     client.close()
     with pytest.raises(holdfast.ClosedError):
         client.stats()
+
+
+def resident() -> int:
+    """Bytes of memory that this process has just now."""
+    with open("/proc/self/statm") as sizes:
+        return int(sizes.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_memory_and_descriptors_stay_flat(
+    client: holdfast.Client, lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    def work(count: int) -> None:
+        for number in range(count):
+            with lock as hold:
+                assert hold.fence > 0
+                stranger.acquire(blocking=False)  # refused
+                if number % 50 == 0:
+                    with contextlib.suppress(holdfast.LockTimeout):
+                        stranger.hold(timeout=0.001)  # a wait that is given up
+            client.lock(f"lock {number}").hold().release()
+
+    work(3000)  # pools and tables have their size by then
+    gc.collect()
+    descriptors, memory = len(os.listdir("/proc/self/fd")), resident()
+    work(10000)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 1
+    assert resident() < memory + 1_500_000
