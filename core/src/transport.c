@@ -15,8 +15,10 @@
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)
 
-/* A Cluster is asked at most so often who serves what. */
-#define LOOK_MS 20
+/* A Cluster is asked at most so often who serves what: less and less often while it
+ * answers the same, so that a fleet does not storm those that are left. */
+#define LOOK_MIN_MS 20
+#define LOOK_MAX_MS 200
 /* Redirections of one request, one after the other; the later ones with a pause. */
 #define REDIRECTIONS_MAX 16
 #define REDIRECTIONS_AT_ONCE 3
@@ -28,6 +30,7 @@ typedef struct node {
     unsigned map_version;
     hf_connection *idle; /* the last one used first */
     unsigned idle_count;
+    bool failed; /* since it was last connected to */
 } node;
 
 struct hf_transport {
@@ -39,7 +42,7 @@ struct hf_transport {
     hf_map *map;                   /* of a Cluster, or NULL */
     node *nodes;                   /* those of the map, or the one */
     bool looking;                  /* that thread runs */
-    int64_t look_at;               /* in a Cluster, not before */
+    int64_t look_at, look_ms;      /* in a Cluster, not before that, and so long after the last */
     size_t asked;                  /* the sentinel that answered last, or the node that was asked */
     unsigned idle_max;             /* of each node */
     unsigned open_count, open_max; /* idle and in use */
@@ -157,9 +160,16 @@ static void close_idle(hf_transport *transport, hf_connection *connection) {
     count_closed(transport, count);
 }
 
+static void set_failed(hf_transport *transport, int which, bool failed) {
+    pthread_mutex_lock(&transport->mutex);
+    transport->nodes[which].failed = failed;
+    pthread_mutex_unlock(&transport->mutex);
+}
+
 static void drop_idle(hf_transport *transport, int which) {
     pthread_mutex_lock(&transport->mutex);
     hf_connection *idle = take_all_idle(&transport->nodes[which], NULL);
+    transport->nodes[which].failed = true;
     pthread_mutex_unlock(&transport->mutex);
     close_idle(transport, idle);
 }
@@ -318,6 +328,7 @@ static hf_status find_at(hf_transport *transport, int which, const hf_address *a
     hf_status status = hf_connection_open(address, transport->tls, needs, deadline, connection_out);
     if (status != HF_OK)
         return status;
+    set_failed(transport, which, false);
     (*connection_out)->node = which;
     (*connection_out)->version = version;
     remember_target(transport, which, address, *connection_out);
@@ -378,8 +389,10 @@ static hf_status get_connection(hf_transport *transport, int which, int64_t dead
         discard(transport, connection);
     }
     hf_status status = find(transport, which, deadline, connection_out);
-    if (status != HF_OK)
+    if (status != HF_OK) {
         count_closed(transport, 1);
+        set_failed(transport, which, true);
+    }
     return status;
 }
 
@@ -415,21 +428,26 @@ static hf_status ask_node(hf_transport *transport, int which, int64_t deadline) 
     return status;
 }
 
-/* Ask one after the other, another one first each time: each may be wrong, or cut off. */
+/* Ask one after the other, another one first each time, since each may be wrong or cut off;
+ * those that could not be reached come last. */
 static hf_status ask_nodes(hf_transport *transport, int64_t deadline) {
+    uint16_t order[HF_NODES_MAX];
+    size_t left = 0, next = 0;
     hf_status status = HF_ECONNECT;
     pthread_mutex_lock(&transport->mutex);
-    size_t count = transport->map->count;
+    const hf_map *map = transport->map;
+    size_t first = transport->asked++;
+    for (int failed = 0; failed < 2; failed++)
+        for (size_t i = 0; i < map->count; i++) {
+            size_t which = (first + i) % map->count;
+            if ((which < map->seeds || map->owned[which] > 0) &&
+                transport->nodes[which].failed == failed)
+                order[left++] = (uint16_t)which;
+        }
     pthread_mutex_unlock(&transport->mutex);
-    for (size_t left = count; left > 0 && hf_now() < deadline; left--) {
-        size_t which = transport->asked++ % count;
-        pthread_mutex_lock(&transport->mutex);
-        bool used = which < transport->map->seeds || transport->map->owned[which] > 0;
-        pthread_mutex_unlock(&transport->mutex);
-        if (!used)
-            continue;
+    for (; left > 0 && hf_now() < deadline; left--) {
         int64_t now = hf_now();
-        status = ask_node(transport, (int)which, now + (deadline - now) / (int64_t)left);
+        status = ask_node(transport, order[next++], now + (deadline - now) / (int64_t)left);
         if (status == HF_OK || status == HF_ENOMEM)
             return status;
     }
@@ -518,13 +536,23 @@ static void find_server(hf_transport *transport) {
 
 static void *look(void *argument) {
     hf_transport *transport = argument;
+    unsigned before = hf_transport_change(transport);
+    int64_t since = hf_now();
     if (transport->map == NULL)
         find_server(transport);
     else if (ask_nodes(transport, hf_after(hf_now(), transport->connect_ms)) == HF_OK)
         learn_targets(transport);
     pthread_mutex_lock(&transport->mutex);
     transport->looking = false;
-    transport->look_at = transport->map != NULL ? hf_after(hf_now(), LOOK_MS) : 0;
+    if (transport->map != NULL) {
+        bool quiet = since > hf_after(transport->look_at, LOOK_MAX_MS);
+        int64_t ms = 2 * transport->look_ms;
+        if (quiet || before != hf_transport_change(transport) || ms < LOOK_MIN_MS)
+            ms = LOOK_MIN_MS;
+        transport->look_ms = ms < LOOK_MAX_MS ? ms : LOOK_MAX_MS;
+        transport->look_at =
+            hf_after(hf_now(), hf_jitter(transport->look_ms / 2, transport->look_ms));
+    }
     pthread_mutex_unlock(&transport->mutex);
     drop(transport);
     return NULL;
@@ -798,9 +826,10 @@ static bool needs_pause(hf_transport *transport, course *call) {
         break;
     }
     call->asking = false;
-    if (transport->map != NULL)
-        hf_transport_look(transport); /* another node may serve it by now */
-    return call->after != HF_AFTER_RECONNECT;
+    if (transport->map == NULL)
+        return call->after != HF_AFTER_RECONNECT;
+    hf_transport_look(transport); /* another node may serve it by now: wait for that */
+    return true;
 }
 
 static hf_status run(hf_transport *transport, course *call, int64_t deadline, hf_answer *answer) {
