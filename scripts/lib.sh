@@ -138,10 +138,12 @@ apt_install() (
     esac
 )
 
-# debian_source PACKAGE FOLDER: downloads a source package of Debian 13, with apt-get
-# settings of its own, so that the system's sources stay as they are.
-debian_source() (
-    package=$1 folder=$2
+# debian_download KIND SUITE FOLDER PACKAGE...: downloads packages of another suite of
+# Debian (KIND is deb, or deb-src for sources), with apt-get settings of its own, so
+# that the system's sources stay as they are.
+debian_download() (
+    kind=$1 suite=$2 folder=$3
+    shift 3
     mirror=$(apt-get indextargets --format '$(REPO_URI)' \
         'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
     [ -n "$mirror" ] || die "no Debian mirror is configured"
@@ -149,7 +151,7 @@ debian_source() (
     rm -rf "$folder"
     mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
     cd "$folder"
-    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
+    echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" \
         >sources.list
     apt_get() {
         apt-get -qq -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- \
@@ -157,7 +159,10 @@ debian_source() (
             -o APT::Sandbox::User=root "$@"
     }
     apt_get update
-    quietly apt_get source --download-only "$package"
+    case $kind in
+        deb) quietly apt_get download "$@" ;;
+        *) quietly apt_get source --download-only "$@" ;;
+    esac
 )
 
 # ------------------------------------------------------------------- hiredis
@@ -184,7 +189,7 @@ hiredis_packages() {
 install_hiredis() (
     is_root || die "Missing: hiredis 1.1 or newer; run this as root once, to build and install it"
     say "Building hiredis from the source package of Debian 13"
-    debian_source hiredis "$build/hiredis"
+    debian_download deb-src trixie "$build/hiredis" hiredis
     cd "$build/hiredis"
     quietly dpkg-source -x hiredis_*.dsc
     cd hiredis-*/

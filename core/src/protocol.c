@@ -298,7 +298,10 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
 }
 
 bool hf_error_permission(const char *text) {
-    return strstr(text, "NOPERM ") != NULL || strstr(text, "The user executing the script") != NULL;
+    /* Alone, and in a script: of Redis 6 and 7.0, and of those after. */
+    return strstr(text, "NOPERM ") != NULL ||
+           strstr(text, "The user executing the script") != NULL ||
+           strstr(text, "ACL failure in script") != NULL;
 }
 
 int hf_error_shown(const char *text) {

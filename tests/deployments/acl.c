@@ -93,6 +93,8 @@ static hf_client *open_user(void) {
 static bool refused(const char *word) {
     redisReply *log = TELL("ACL LOG");
     const char *what = word + strspn(word, "+~&");
+    if (!tells_expiry()) /* before 7.0 not by the subcommand */
+        what = text("%.*s", (int)strcspn(what, "|"), what);
     for (size_t i = 0; i < log->elements; i++) {
         const redisReply *entry = log->element[i];
         const char *reason = "", *object = "";
@@ -273,7 +275,7 @@ static void test_the_rule_of_the_page_allows_everything(void **state) {
     redisReply *log = TELL("ACL LOG");
     for (size_t i = 0; i < log->elements; i++) {
         const char *object = log->element[i]->element[7]->str;
-        assert_true(strstr(object, "setinfo") != NULL || strcmp(object, "info") == 0);
+        assert_true(strncmp(object, "client", 6) == 0 || strcmp(object, "info") == 0);
     }
 }
 
@@ -285,7 +287,8 @@ static void test_the_rule_reaches_no_other_keys_and_channels(void **state) {
     assert_status(hf_lock_open(ann, "other:stock", 11, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_ESERVER);
     assert_message("NOPERM");
-    assert_message("~other:stock");
+    if (tells_expiry()) /* 7.0 */
+        assert_message("~other:stock");
     hf_lock_close(lock);
     hf_client_close(ann);
 }
@@ -302,8 +305,10 @@ static bool can_do_without(const char *word) {
 
 static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
     (void)state;
-    bool tells = strstr(STRING("INFO server"), "redis_version:6.") == NULL;
+    bool tells = tells_expiry(); /* 7.0 */
     for (size_t i = 0; i < words; i++) {
+        if (strcmp(rule[i], "resetchannels") == 0)
+            continue; /* 6.2 alone needs it */
         set_user(rule[i]);
         bool fine = everything(strcmp(rule[i], "+ping") == 0);
         print_message("without %s: %s\n", rule[i], fine ? "served" : message);

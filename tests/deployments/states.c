@@ -11,8 +11,8 @@ static hf_client *ann, *ben;
 
 /* A server that would save what it has, to `dump`, if there were not a folder of that name. */
 static void start(void) {
-    pid = START("--port", number(port), "--save", "36000 1000000000", "--dbfilename", "dump",
-                "--key-load-delay", "30", "--loading-process-events-interval-bytes", "1024");
+    pid = START("--port", number(port), "--save", "36000", "1000000000", "--dbfilename", "dump",
+                "--rdbcompression", "no", "--key-load-delay", "30");
 }
 
 static int start_all(void **state) {
@@ -108,8 +108,9 @@ static void test_a_server_that_loads_its_data_is_waited_for(void **state) { /* L
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     redisContext *context = redisConnect("127.0.0.1", port);
-    freeReplyObject(redisCommand(context, "EVAL %s 0",
-                                 "for i = 1, 40000 do redis.call('SET', 'more' .. i, i) end"));
+    freeReplyObject(redisCommand(
+        context, "EVAL %s 0",
+        "for i = 1, 40000 do redis.call('SET', 'more' .. i, string.rep('x', 300)) end"));
     redisReply *saved = redisCommand(context, "SAVE");
     assert_string_equal(saved->str, "OK");
     freeReplyObject(saved);

@@ -172,10 +172,10 @@ static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **st
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     waiter *w = waiter_start(mine, HF_FOREVER);
     assert_soon(queued("stock") == 1);
-    TELL("CONFIG SET busy-reply-threshold 100");
+    TELL("CONFIG SET lua-time-limit 100");
     TELL("EVAL %s 0", "local t = redis.call('TIME')[1] + 4 "
                       "while redis.call('TIME')[1] + 0 < t do end return 1");
-    TELL("CONFIG SET busy-reply-threshold 5000");
+    TELL("CONFIG SET lua-time-limit 5000");
     sleep_ms(1000); /* subscribed anew by now */
     TELL("CONFIG RESETSTAT");
     sleep_ms(2000);

@@ -115,7 +115,7 @@ static void test_a_renewed_hold_lasts_for_many_leases(void **state) {
     hf_hold *hold = held(lock), *none;
     for (int64_t until = now_ms() + 1500; now_ms() < until; sleep_ms(20)) {
         int64_t ends = realtime_ms() + hf_hold_remaining_ms(hold);
-        assert_in_range(ends, realtime_ms(), NUMBER("PEXPIRETIME k"));
+        assert_in_range(ends, realtime_ms(), expires_at("k"));
         assert_int_equal(hf_hold_state(hold), HF_HELD);
         assert_status(hf_lock_acquire(theirs, 0, &none), HF_EBUSY);
     }
@@ -307,7 +307,7 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     hf_hold *hold = held(lock);
     sleep_ms(50);
     assert_status(hf_hold_renew(hold), HF_OK);
-    int64_t expires = NUMBER("PEXPIRETIME k");
+    int64_t expires = expires_at("k");
     kill(the_server, SIGSTOP);
     while (realtime_ms() < expires - 100)
         sleep_ms(1);

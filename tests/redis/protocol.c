@@ -194,7 +194,7 @@ static void assert_holder(const char *hold, const char *owner) {
 
 /* Not before this time, and soon after it. */
 static void assert_expires(const char *key, int64_t at) {
-    assert_in_range(NUMBER("PEXPIRETIME %s", key), at, at + 100);
+    assert_in_range(expires_at(key), at - (tells_expiry() ? 0 : EXPIRY_SLACK), at + 100);
 }
 
 static void queue(const char *its_member, int64_t score) {
@@ -1375,7 +1375,7 @@ static void fill_the_server(void) { TELL("CONFIG SET maxmemory 1"); }
 
 static void assert_out_of_memory(redisReply *reply) {
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    assert_memory_equal(reply->str, "OOM", 3);
+    assert_non_null(strstr(reply->str, "OOM ")); /* before 7.0 inside of another */
 }
 
 static void test_without_memory_an_acquire_fails_clean(void **state) { /* H6 */

@@ -370,13 +370,13 @@ static void test_a_server_that_is_busy_is_waited_for(void **state) {
     pthread_t thread;
     redisContext *context = connect_raw();
     (void)state;
-    TELL("CONFIG SET busy-reply-threshold 20");
+    TELL("CONFIG SET lua-time-limit 20");
     assert_int_equal(pthread_create(&thread, NULL, keep_busy, context), 0);
     sleep_ms(60); /* by now it answers BUSY */
     hf_hold *hold = acquired(mine);
     pthread_join(thread, NULL);
     release(hold);
-    TELL("CONFIG SET busy-reply-threshold 5000");
+    TELL("CONFIG SET lua-time-limit 5000");
     redisFree(context);
 }
 
