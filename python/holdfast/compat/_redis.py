@@ -50,7 +50,8 @@ def _pool(redis: Any) -> Any:
     pool = getattr(redis, "connection_pool", None)
     if pool is None:
         raise holdfast.UnsupportedError(
-            f"{type(redis).__name__} is no client of one server: Cluster is not supported yet"
+            f"{type(redis).__name__} is no client of one server: for a Cluster use the locks of "
+            "holdfast.connect('redis+cluster://...')"
         )
     return pool
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -13,16 +14,19 @@ import java.nio.file.Path;
 import java.security.KeyStore;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 
-/** TLS and Sentinel, with servers of these tests' own. */
+/** TLS, Sentinel and Cluster, with servers of these tests' own. */
 final class DeploymentTest {
     private static final Duration LONG = Duration.ofSeconds(20);
 
@@ -174,5 +178,66 @@ final class DeploymentTest {
             exercise(client);
         }
         assertTrue(says(replica, "replication", "role:master"));
+    }
+
+    // ---------------------------------------------------------------- Cluster
+
+    /** A port whose partner for the nodes' bus is free too. */
+    private static int nodePort() throws IOException {
+        InetAddress loopback = InetAddress.getLoopbackAddress();
+        while (true) {
+            int port = ThreadLocalRandom.current().nextInt(10000, 22000);
+            try (ServerSocket node = new ServerSocket(port, 1, loopback);
+                    ServerSocket bus = new ServerSocket(port + 10000, 1, loopback)) {
+                return port;
+            } catch (BindException taken) {
+                continue;
+            }
+        }
+    }
+
+    private static void tell(int port, String... words) {
+        String[] rest = Arrays.copyOfRange(words, 1, words.length);
+        try (Jedis node = new Jedis("127.0.0.1", port)) {
+            node.sendCommand(Protocol.Command.valueOf(words[0]), rest);
+        }
+    }
+
+    private static boolean isUp(int port) {
+        try (Jedis node = new Jedis("127.0.0.1", port)) {
+            return node.clusterInfo().contains("cluster_state:ok");
+        }
+    }
+
+    @Test
+    void inAClusterLocksAreOnAllOfItsNodes() throws Exception {
+        int[] nodes = {nodePort(), nodePort(), nodePort()};
+        for (int i = 0; i < nodes.length; i++) {
+            int port = nodes[i];
+            start(("--port " + port + " --cluster-enabled yes --cluster-config-file " + i).split(" "));
+            Async.until(() -> says(port, "cluster", "cluster_enabled:1"));
+            String[] slots = {"" + i * 16384 / 3, "" + ((i + 1) * 16384 / 3 - 1)};
+            tell(port, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]);
+            tell(port, "CLUSTER", "SET-CONFIG-EPOCH", "" + (i + 1));
+            tell(nodes[0], "CLUSTER", "MEET", "127.0.0.1", "" + port);
+        }
+        for (int port : nodes) {
+            Async.until(() -> isUp(port));
+        }
+        String url = "redis+cluster://127.0.0.1:" + nodes[1];
+        try (HoldfastClient client = Holdfast.connect(url)) {
+            exercise(client);
+            List<Hold> holds = new ArrayList<>();
+            for (int i = 0; i < 30; i++) {
+                holds.add(client.lock("lock-" + i).acquireAsync(LONG).get(20, TimeUnit.SECONDS));
+            }
+            for (int port : nodes) {
+                try (Jedis node = new Jedis("127.0.0.1", port)) {
+                    assertTrue(node.dbSize() > 0);
+                }
+            }
+            holds.forEach(Hold::close);
+        }
+        assertTold(IllegalArgumentException.class, "only the database 0", url + "/1");
     }
 }
