@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { LEASE_MS = 1500 };
+enum { LEASE_MS = 1000 };
 
 static char *rule[64]; /* the words of the page, without the user's name and password */
 static size_t words;

@@ -1,0 +1,363 @@
+/* Servers that cannot be reached, in the ways there are: every call and every started
+ * operation ends in its time, and nobody spins. */
+#include "servers.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+enum { CONNECT_MS = 250, SLACK_MS = 600 };
+static int port;
+static pid_t pid;
+
+static int start_all(void **state) { return open_folder(state); }
+static int stop_all(void **state) { return remove_folder(state); }
+
+static int set_up(void **state) {
+    (void)state;
+    alarm(60);
+    port = free_port();
+    pid = START("--port", number(port), "--save", "");
+    assert_soon(answers(port));
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    stop_server(&pid);
+    return 0;
+}
+
+static hf_client *opened(int at) {
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = CONNECT_MS, .command_timeout_ms = CONNECT_MS};
+    hf_client *client;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", at), &options, &client), HF_OK);
+    return client;
+}
+
+static hf_lock *lock_of(hf_client *client, const char *name, int64_t lease_ms) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON};
+    hf_lock *lock;
+    assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
+    return lock;
+}
+
+/* In the server's place, a socket that listens. */
+static int listen_instead(int backlog) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    stop_server(&pid);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    return fd;
+}
+
+/* Its line is full: who connects is not answered at all. */
+static int crowd[8];
+static int black_hole(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = listen_instead(0);
+    for (size_t i = 0; i < COUNT(crowd); i++) {
+        crowd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(crowd[i], (struct sockaddr *)&address, sizeof address);
+    }
+    return fd;
+}
+
+static void end_crowd(int fd) {
+    for (size_t i = 0; i < COUNT(crowd); i++)
+        close(crowd[i]);
+    close(fd);
+}
+
+/* ------------------------------------------------------------------ In time */
+
+/* Ends within its timeout and one connect timeout, one way or another but held. */
+#define assert_in_time(timeout_ms, call)                                                           \
+    do {                                                                                           \
+        int64_t before_ = now_ms();                                                                \
+        hf_status status_ = (call);                                                                \
+        if (status_ != HF_ECONNECT && status_ != HF_EUNKNOWN && status_ != HF_ETIMEOUT)            \
+            fail_msg("%s answered %s", #call, hf_status_name(status_));                            \
+        assert_in_range(now_ms() - before_, 0, (timeout_ms) + CONNECT_MS + SLACK_MS);              \
+    } while (0)
+
+typedef struct waiting {
+    hf_lock *lock;
+    int64_t timeout_ms, took_ms;
+    hf_status status;
+    pthread_t thread;
+} waiting;
+
+static void *wait_for_it(void *argument) {
+    waiting *w = argument;
+    int64_t before = now_ms();
+    w->status = hf_lock_acquire(w->lock, w->timeout_ms, NULL);
+    w->took_ms = now_ms() - before;
+    return NULL;
+}
+
+static void everything_ends_in_time(int (*vanish)(void)) {
+    hf_client *client = opened(port), *other = opened(port);
+    hf_lock *mine = lock_of(client, "mine", 20000), *theirs = lock_of(other, "theirs", 20000),
+            *wanted = lock_of(client, "theirs", 20000), *third = lock_of(client, "third", 20000);
+    hf_lock_info info = {.size = sizeof info};
+    hf_hold *first, *second, *third_hold, *hold;
+    assert_status(hf_lock_acquire(mine, 0, &first), HF_OK);
+    assert_status(hf_lock_acquire(mine, 0, &second), HF_OK);
+    assert_status(hf_lock_acquire(mine, 0, &third_hold), HF_OK);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiting w = {.lock = wanted, .timeout_ms = 1500}; /* in the queue when it happens */
+    pthread_create(&w.thread, NULL, wait_for_it, &w);
+    assert_soon(tell(port, "ZCARD {theirs}theirs:hf1:q")->integer == 1);
+    assert_status(hf_lock_acquire_start(wanted, "me", 2, 1500, NULL, 1), HF_OK); /* and this */
+    assert_soon(tell(port, "ZCARD {theirs}theirs:hf1:q")->integer == 2);
+
+    int fd = vanish();
+    int64_t began = now_ms();
+    assert_status(hf_lock_acquire_start(third, "me", 2, 0, NULL, 2), HF_OK);
+    assert_status(hf_lock_acquire_start(third, "me", 2, 500, NULL, 3), HF_OK);
+    assert_status(hf_hold_release_start(third_hold, 4), HF_OK);
+    assert_in_time(0, hf_lock_acquire(third, 0, NULL));
+    assert_in_time(300, hf_lock_acquire(third, 300, NULL));
+    assert_in_time(0, hf_hold_renew(first));
+    assert_in_time(0, hf_hold_check(first));
+    assert_in_time(0, hf_hold_extend(first, 1000, 0));
+    assert_in_time(0, hf_lock_inspect(third, &info, NULL, 0, NULL));
+    assert_in_time(0, hf_lock_break(third, 1, 0));
+    assert_in_time(0, hf_hold_release(first));
+    pthread_join(w.thread, NULL);
+    assert_true(w.status == HF_ETIMEOUT || w.status == HF_EUNKNOWN || w.status == HF_ECONNECT);
+    assert_in_range(w.took_ms, 0, 1500 + CONNECT_MS + SLACK_MS);
+
+    for (int left = 4; left > 0;) {
+        hf_completion c = {.size = sizeof c};
+        struct pollfd readable = {.fd = hf_client_fd(client), .events = POLLIN};
+        assert_int_equal(poll(&readable, 1, 5000), 1);
+        assert_status(hf_client_next(client, &c), HF_OK);
+        if (c.kind == HF_NOTHING)
+            continue;
+        assert_true(c.kind == HF_ACQUIRED || c.kind == HF_RELEASE);
+        assert_int_not_equal(c.status, HF_OK);
+        left--;
+    }
+    assert_in_range(now_ms() - began, 0, 8 * (CONNECT_MS + SLACK_MS) + 300);
+    end_crowd(fd);
+    int64_t before = now_ms();
+    hf_client_close(client);
+    hf_client_close(other);
+    assert_in_range(now_ms() - before, 0, 2 * (CONNECT_MS + SLACK_MS));
+    hf_hold *holds[] = {first, second, third_hold, hold};
+    for (size_t i = 0; i < COUNT(holds); i++)
+        hf_hold_close(holds[i]);
+    hf_lock *locks[] = {mine, theirs, wanted, third};
+    for (size_t i = 0; i < COUNT(locks); i++)
+        hf_lock_close(locks[i]);
+}
+
+static int go_away(void) {
+    stop_server(&pid);
+    for (size_t i = 0; i < COUNT(crowd); i++)
+        crowd[i] = -1;
+    return -1;
+}
+
+/* It is there, and takes connections, and says nothing. */
+static int fall_silent(void) {
+    go_away();
+    return listen_instead(128);
+}
+
+static void test_calls_to_a_black_hole_end_in_time(void **state) {
+    (void)state;
+    everything_ends_in_time(black_hole);
+}
+
+static void test_calls_to_nobody_end_in_time(void **state) {
+    (void)state;
+    everything_ends_in_time(go_away);
+}
+
+static void test_calls_to_a_silent_server_end_in_time(void **state) {
+    (void)state;
+    everything_ends_in_time(fall_silent);
+}
+
+static void test_to_open_a_client_on_a_black_hole_takes_one_connect_timeout(void **state) {
+    (void)state;
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = CONNECT_MS};
+    hf_client *client;
+    int fd = black_hole();
+    int64_t before = now_ms();
+    assert_in_time(0, hf_client_open(text("redis://127.0.0.1:%d", port), &options, &client));
+    assert_true(now_ms() - before >= CONNECT_MS - 20); /* it is one */
+    assert_message("cannot reach redis://127.0.0.1:");
+    end_crowd(fd);
+}
+
+/* ------------------------------------------------------------ Without haste */
+
+static int64_t cpu_ms(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
+static atomic_int attempts;
+
+/* Takes each connection, counts it, and closes it. */
+static void *slam(void *argument) {
+    int fd, listener = *(int *)argument;
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        attempts++;
+        close(fd);
+    }
+    return NULL;
+}
+
+static void test_a_connection_that_stays_broken_is_tried_now_and_then(void **state) {
+    (void)state;
+    hf_client *client = opened(port), *other = opened(port);
+    hf_lock *mine = lock_of(client, "mine", 6000), *theirs = lock_of(other, "theirs", 60000),
+            *wanted = lock_of(client, "theirs", 60000);
+    hf_hold *first, *hold;
+    pthread_t slammer;
+    assert_status(hf_lock_acquire(mine, 0, &first), HF_OK); /* to be renewed */
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiting w = {.lock = wanted, .timeout_ms = 2500}; /* wants its subscription */
+    pthread_create(&w.thread, NULL, wait_for_it, &w);
+    assert_soon(tell(port, "ZCARD {theirs}theirs:hf1:q")->integer == 1);
+    int listener = listen_instead(128);
+    attempts = 0;
+    pthread_create(&slammer, NULL, slam, &listener);
+    int64_t cpu = cpu_ms();
+    assert_in_time(1500, hf_lock_acquire(wanted, 1500, NULL)); /* a call that tries all the time */
+    pthread_join(w.thread, NULL);
+    sleep_ms(500);
+    print_message("%d attempts, %d ms of a CPU in 3 s\n", attempts, (int)(cpu_ms() - cpu));
+    assert_in_range(attempts, 10, 200); /* a loop would make thousands */
+    assert_in_range(cpu_ms() - cpu, 0, 300);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(slammer, NULL);
+    close(listener);
+    hf_client_close(client);
+    hf_client_close(other);
+    hf_hold_close(first);
+    hf_hold_close(hold);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+    hf_lock_close(wanted);
+}
+
+/* --------------------------------------------------- Two servers behind one address */
+
+static int second_port;
+
+typedef struct relay {
+    int from, to;
+} relay;
+
+/* Commands go to the one, subscriptions to the other. */
+static void *converse(void *argument) {
+    relay r = *(relay *)argument;
+    char bytes[16384];
+    free(argument);
+    ssize_t length = recv(r.from, bytes, sizeof bytes, 0);
+    int to = length > 0 && memmem(bytes, (size_t)length, "\nSUBSCRIBE", 10) ? second_port : port;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)to),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    r.to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good = connect(r.to, (struct sockaddr *)&address, sizeof address) == 0 && length > 0 &&
+                send(r.to, bytes, (size_t)length, MSG_NOSIGNAL) == length;
+    while (good) {
+        struct pollfd fds[] = {{.fd = r.from, .events = POLLIN}, {.fd = r.to, .events = POLLIN}};
+        poll(fds, 2, -1);
+        int end = fds[0].revents != 0 ? 0 : 1;
+        length = recv(fds[end].fd, bytes, sizeof bytes, 0);
+        good = length > 0 && send(fds[1 - end].fd, bytes, (size_t)length, MSG_NOSIGNAL) == length;
+    }
+    close(r.from);
+    close(r.to);
+    return NULL;
+}
+
+static void *relay_all(void *argument) {
+    int fd, listener = *(int *)argument;
+    pthread_t thread;
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        relay *r = malloc(sizeof *r);
+        r->from = fd;
+        if (pthread_create(&thread, NULL, converse, r) != 0)
+            abort();
+        pthread_detach(thread);
+    }
+    return NULL;
+}
+
+static void test_a_subscription_to_another_server_is_not_relied_on(void **state) { /* M7 */
+    (void)state;
+    second_port = free_port();
+    pid_t second = START("--port", number(second_port), "--save", "");
+    assert_soon(answers(second_port));
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    pthread_t relayer;
+    pthread_create(&relayer, NULL, relay_all, &listener);
+
+    hf_client *client = opened(ntohs(address.sin_port)), *other = opened(port);
+    hf_lock *theirs = lock_of(other, "stock", 20000), *mine = lock_of(client, "stock", 20000);
+    for (int i = 0; i < 2; i++) {
+        hf_hold *hold;
+        assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+        waiting w = {.lock = mine, .timeout_ms = 10000};
+        pthread_create(&w.thread, NULL, wait_for_it, &w);
+        sleep_ms(i == 0 ? 2500 : 200); /* by now it has found out, and polls */
+        assert_int_equal(tell(port, "ZCARD {stock}stock:hf1:q")->integer, 0);
+        int64_t before = now_ms();
+        assert_status(hf_hold_release(hold), HF_OK);
+        pthread_join(w.thread, NULL);
+        assert_int_equal(w.status, HF_OK);
+        assert_in_range(now_ms() - before, 0, 1000);
+        assert_status(hf_lock_release_as(mine, NULL, 0), HF_ENOTHELD); /* of another thread */
+        assert_status(hf_lock_break(mine, strtoll(tell(port, "HGET stock f")->str, NULL, 10), 0),
+                      HF_OK);
+        hf_hold_close(hold);
+    }
+    hf_lock_close(theirs);
+    hf_lock_close(mine);
+    hf_client_close(client);
+    hf_client_close(other);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(relayer, NULL);
+    close(listener);
+    stop_server(&second);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_calls_to_a_black_hole_end_in_time),
+        TEST(test_calls_to_nobody_end_in_time),
+        TEST(test_calls_to_a_silent_server_end_in_time),
+        TEST(test_to_open_a_client_on_a_black_hole_takes_one_connect_timeout),
+        TEST(test_a_connection_that_stays_broken_is_tried_now_and_then),
+        TEST(test_a_subscription_to_another_server_is_not_relied_on),
+    };
+    if (count > 1)
+        cmocka_set_test_filter(arguments[1]);
+    return cmocka_run_group_tests(tests, start_all, stop_all);
+}
