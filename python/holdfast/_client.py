@@ -247,8 +247,9 @@ def connect(
     """Open a client: connect, log in, and see that the server is Redis 6.2 or newer.
 
     url              `redis://[[user]:password@]host[:port][/database]`,
-                     `unix://[[user]:password@]/path/to/socket[?db=database]`, or
-                     `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`;
+                     `unix://[[user]:password@]/path/to/socket[?db=database]`,
+                     `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`, or
+                     `redis+cluster://[[user]:password@]host[:port],…`;
                      `rediss` for `redis` is over TLS. docs/connecting.md has the options.
                      Percent-encode what is special in a URL.
     connect_timeout  Seconds to reach the server and log in; default 2.

@@ -360,6 +360,47 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     hf_client_close(client);
 }
 
+/* Two nodes that send everybody to each other: nobody goes round for ever. */
+static void test_redirections_are_limited(void **state) {
+    hf_hold *hold;
+    hf_completion told = {.size = sizeof told};
+    int slot = slot_of("round"), one = owner_of(slot), two = (one + 1) % MASTERS;
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    hf_lock *lock = open_lock(client, "round", NULL);
+    char *first = strdup(node_id(one)), *second = strdup(node_id(two));
+    assert_ok(nodes[one], text("CLUSTER SETSLOT %d NODE %s", slot, second));
+    assert_ok(nodes[two], text("CLUSTER SETSLOT %d NODE %s", slot, first));
+    long before = all_errors("MOVED");
+    int64_t since = now_ms();
+    hf_status status = hf_lock_acquire(lock, 0, &hold);
+    int64_t took = now_ms() - since;
+    long moved = all_errors("MOVED") - before;
+    assert_true(hf_client_fd(client) >= 0);
+    hf_status started = hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1);
+    do {
+        sleep_ms(1);
+        hf_client_next(client, &told);
+    } while (told.kind == HF_NOTHING && now_ms() < since + 10000);
+    long again = all_errors("MOVED") - before - moved;
+    assert_ok(nodes[one], text("CLUSTER SETSLOT %d NODE %s", slot, first));
+    assert_ok(nodes[two], text("CLUSTER SETSLOT %d NODE %s", slot, first));
+    free(first);
+    free(second);
+    assert_status(status, HF_ESERVER);
+    assert_message("redirected 16 times");
+    assert_in_range(moved, 16, 18);
+    assert_in_range(again, 16, 18);
+    assert_in_range(took, 100, 2000);
+    assert_status(started, HF_OK);
+    assert_status(told.status, HF_ESERVER);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 /* ---------------------------------------------------- Masters that fall */
 
 static void await_replica(int which) {
@@ -624,6 +665,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),
         cmocka_unit_test_setup(test_a_slot_moves_under_load, begin),
         cmocka_unit_test_setup(test_a_hold_outlives_the_move_of_its_slot, begin),
+        cmocka_unit_test_setup(test_redirections_are_limited, begin),
         cmocka_unit_test_setup(test_a_failover_by_hand_loses_nothing, begin),
         cmocka_unit_test_setup(test_waits_go_on_when_a_master_is_killed, begin),
         cmocka_unit_test_setup(test_waits_go_on_when_a_master_hangs, begin),

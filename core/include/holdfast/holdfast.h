@@ -186,6 +186,7 @@ typedef struct hf_client_options {
  *                 `redis://[[user]:password@]host[:port][/database]`
  *                 `unix://[[user]:password@]/path/to/socket`
  *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
+ *                 `redis+cluster://[[user]:password@]host[:port],...`
  *                 With `rediss` for `redis`, over TLS 1.2 or newer; the server's
  *                 certificate and name are checked. Options, after a `?`:
  *                 `db`; `password_file` or `password_env`, where the password is

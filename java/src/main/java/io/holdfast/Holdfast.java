@@ -15,6 +15,7 @@ public final class Holdfast {
      *       <li>{@code redis://[[user]:password@]host[:port][/database]}
      *       <li>{@code unix://[[user]:password@]/path/to/socket}
      *       <li>{@code redis+sentinel://[[user]:password@]host[:port],.../service[/database]}
+     *       <li>{@code redis+cluster://[[user]:password@]host[:port],...}
      *     </ul>
      *     With {@code rediss} for {@code redis}, over TLS; the server's certificate and name are
      *     checked. After a {@code ?} there may be options: {@code db}; {@code password_file} or
