@@ -75,7 +75,7 @@ struct hf_hold {
     int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
     int32_t replicas; /* so many must have it before its acquire is answered */
     int64_t replica_ms;
-    int64_t reached; /* so many had it when it was acquired; -1: not known */
+    int64_t reached; /* so many had it when it was acquired; -1: not asked yet */
     bool asked;      /* the keeper has a request for it under way */
     int64_t renew_at;
     /* A replacement (exactly so long) may overtake renewals, or a late copy of it

@@ -53,9 +53,13 @@ hf_status hf_hold_confirm(hf_hold *hold) {
     int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
+    bool lost = hf_hold_state(hold) != HF_HELD;
     hf_hold_give_up(hold);
     if (status != HF_OK)
         return hf_fail(status, "%s", why);
+    if (lost)
+        return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
+                       hf_quote(hold->names->data, hold->names->length));
     hf_set_replicas(reached);
     return hf_fail(HF_EREPLICAS,
                    "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "

@@ -714,12 +714,11 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection,
     /* Where nothing was written there is nothing to wait for. */
     bool waits = answer->reply->type == REDIS_REPLY_ERROR || hf_reply_holds(answer->reply);
     int64_t ms = waits ? request->replica_ms + transport->command_ms : 2;
-    answer->replicas = -1;
+    answer->replicas = 0;
     if (hf_connection_exchange(connection, hf_after(hf_now(), ms), &reply) != HF_OK)
         return false;
-    if (reply->type == REDIS_REPLY_INTEGER)
-        answer->replicas = reply->integer;
-    else if (reply->type == REDIS_REPLY_ERROR)
+    answer->replicas = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    if (reply->type == REDIS_REPLY_ERROR)
         hf_fail(HF_ESERVER, "%s answered: %.200s", connection->shown, reply->str);
     freeReplyObject(reply);
     return true;

@@ -18,8 +18,9 @@ typedef struct hf_answer {
     int64_t sent_at;   /* when the request that was answered was sent */
     int node;          /* that answered */
     bool doubtful;     /* some copy of the request was sent and has no answer */
-    int64_t
-        replicas; /* that have what it wrote, if it asked; -1: not known, for the last message */
+    /* So many replicas are known to have what it wrote, if it asked; -1: WAIT was refused,
+     * and the last message says why. */
+    int64_t replicas;
 } hf_answer;
 
 /* Takes the address over, also if it fails; its options are complete. Connects once. */
