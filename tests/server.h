@@ -54,8 +54,8 @@ static inline redisContext *raw(void) {
 
 /* Replies live until a good many more have come. */
 static inline redisReply *kept(redisReply *reply) {
-    static redisReply *replies[256];
-    static unsigned next;
+    static _Thread_local redisReply *replies[256];
+    static _Thread_local unsigned next;
     redisReply **at = &replies[next++ % COUNT(replies)];
     freeReplyObject(*at);
     return *at = reply;

@@ -353,7 +353,8 @@ static hf_status find(hf_transport *transport, int which, int64_t deadline,
         hf_address_unmake(&address);
         return status;
     }
-    size_t count = transport->address.place_count, first = transport->asked;
+    size_t count = transport->address.place_count;
+    size_t first = __atomic_load_n(&transport->asked, __ATOMIC_RELAXED);
     for (size_t left = count; left > 0 && hf_now() < by; left--) {
         /* Each gets its share of the time, so that one that hangs leaves some for the rest. */
         int64_t now = hf_now(), share = now + (by - now) / (int64_t)left;
@@ -363,7 +364,7 @@ static hf_status find(hf_transport *transport, int which, int64_t deadline,
             return status; /* none of the others is to blame */
         if (status != HF_OK)
             continue;
-        transport->asked = sentinel;
+        __atomic_store_n(&transport->asked, sentinel, __ATOMIC_RELAXED);
         status = find_at(transport, which, &address, HF_NEEDS_MASTER, by, connection_out);
         hf_address_unmake(&address);
         if (status == HF_OK || status == HF_ENOMEM)

@@ -22,7 +22,7 @@ static atomic_long left; /* so many until one fails; 0: none does */
 static atomic_bool failed, go_on;
 static atomic_bool openssl; /* what OpenSSL asks for is counted, instead of what the library does */
 static void *trace[24];     /* who asked for what was not given */
-static int traced;
+static _Atomic int traced;
 static _Thread_local bool outside; /* the test's own */
 
 /* What the library has and has not given back; written so that LeakSanitizer does

@@ -1,0 +1,141 @@
+import io.holdfast.Hold;
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastException;
+import io.holdfast.LockOptions;
+import io.holdfast.RedisLock;
+import java.io.BufferedInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** A worker in Java of run.py: as worker.py, which says how it is called. */
+public final class Worker {
+    private static final String TAKE =
+            "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
+                    + "redis.call('SET', KEYS[1], ARGV[1]) "
+                    + "redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
+    private static final AtomicInteger NUMBERS = new AtomicInteger();
+    private static volatile boolean stop;
+    private static OutputStream history;
+    private static int resourcePort;
+    private static int locks;
+
+    public static void main(String[] args) throws Exception {
+        resourcePort = Integer.parseInt(args[1]);
+        history = new FileOutputStream(args[2], true); // each write is one system call
+        locks = Integer.parseInt(args[3]);
+        HoldfastClient client = null;
+        while (client == null) {
+            try {
+                client = Holdfast.connect(args[0]);
+            } catch (HoldfastException notJustNow) {
+                Thread.sleep(50);
+            }
+        }
+        HoldfastClient shared = client;
+        var threads = new ArrayList<Thread>();
+        for (int i = 0; i < 4; i++) {
+            Thread thread = new Thread(() -> work(shared));
+            thread.start();
+            threads.add(thread);
+        }
+        while (System.in.read() >= 0) {
+            // until it ends
+        }
+        stop = true;
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        client.close();
+    }
+
+    private static void tell(String event, int op, String more) throws IOException {
+        String line = "{\"e\": \"" + event + "\", \"op\": " + op + ", \"at\": " + System.nanoTime();
+        history.write((line + more + "}\n").getBytes(StandardCharsets.UTF_8));
+    }
+
+    private static <T> T any(T[] choices) {
+        return choices[ThreadLocalRandom.current().nextInt(choices.length)];
+    }
+
+    private static void work(HoldfastClient client) {
+        try (Socket resource = new Socket("127.0.0.1", resourcePort)) {
+            resource.setTcpNoDelay(true);
+            InputStream answers = new BufferedInputStream(resource.getInputStream());
+            while (!stop) {
+                String key = "job:" + ThreadLocalRandom.current().nextInt(locks);
+                int op = NUMBERS.incrementAndGet();
+                int wait = any(new Integer[] {0, 200, 5000, 5000});
+                LockOptions options =
+                        ThreadLocalRandom.current().nextBoolean()
+                                ? LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true)
+                                : LockOptions.defaults().lease(Duration.ofMillis(400));
+                RedisLock lock = client.lock(key, options);
+                tell("try", op, ", \"k\": \"" + key + "\", \"wait\": " + wait / 1000.0);
+                Hold hold;
+                try {
+                    hold = lock.acquire(Duration.ofMillis(wait));
+                } catch (HoldfastException | IllegalMonitorStateException why) {
+                    tell("not", op, ", \"why\": \"" + why.getClass().getSimpleName() + "\"");
+                    continue;
+                }
+                tell("got", op, ", \"fence\": " + hold.fence());
+                long until = System.nanoTime() + any(new Integer[] {0, 5, 20, 50, 300, 700}) * 1_000_000L;
+                do {
+                    long before = System.nanoTime();
+                    long left = hold.remaining().toNanos();
+                    if (left > 0) {
+                        history.write(
+                                ("{\"e\": \"sure\", \"op\": " + op + ", \"at\": " + before
+                                        + ", \"until\": " + (before + left) + "}\n")
+                                        .getBytes(StandardCharsets.UTF_8));
+                    } else if (ThreadLocalRandom.current().nextBoolean()) {
+                        break; // the others are careless, and the resource has to notice
+                    }
+                    long taken = write(resource, answers, key, hold.fence());
+                    tell("write", op, ", \"taken\": " + taken);
+                    Thread.sleep(ThreadLocalRandom.current().nextInt(20));
+                } while (System.nanoTime() < until);
+                tell("end", op, "");
+                String how = "OK";
+                try {
+                    hold.close();
+                } catch (HoldfastException | IllegalMonitorStateException why) {
+                    how = why.getClass().getSimpleName();
+                }
+                tell("gone", op, ", \"how\": \"" + how + "\"");
+            }
+        } catch (Throwable problem) {
+            problem.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static long write(Socket resource, InputStream answers, String key, long fence)
+            throws IOException {
+        var command = new StringBuilder("*6\r\n");
+        for (String word : new String[] {"EVAL", TAKE, "2", key, "log:" + key, "" + fence}) {
+            command.append('$').append(word.length()).append("\r\n").append(word).append("\r\n");
+        }
+        resource.getOutputStream().write(command.toString().getBytes(StandardCharsets.UTF_8));
+        var line = new StringBuilder();
+        for (int c; (c = answers.read()) != '\n'; ) {
+            if (c < 0) {
+                throw new IOException("the resource has closed the connection");
+            }
+            line.append((char) c);
+        }
+        if (line.charAt(0) != ':') {
+            throw new IOException("the resource: " + line);
+        }
+        return Long.parseLong(line.substring(1).strip());
+    }
+}

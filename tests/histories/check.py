@@ -1,0 +1,182 @@
+"""What must be true of the histories of run.py. README.md has their form.
+
+check.py --self-test    see that it would notice
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+SECOND = 1_000_000_000
+PATIENCE = 6 * SECOND  # besides its timeout: to connect, to ask, and a busy machine
+
+
+@dataclass
+class Turn:
+    """One acquire, and what came of it."""
+
+    who: str
+    key: str
+    began: int
+    wait: float
+    ended: int | None = None  # when there was an answer
+    fence: int | None = None
+    until: int = 0  # for so long it was certain to hold
+    released: int | None = None
+    how: str = ""
+    why: str = ""
+
+    @property
+    def over(self) -> int:
+        """Give the end of the time in which it held by its own clock."""
+        return self.until if self.released is None else min(self.until, self.released)
+
+
+@dataclass
+class Verdict:
+    """What was found."""
+
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    wrong: list[str] = field(default_factory=list)
+
+    def say(self, kind: str, text: str) -> None:
+        """Note something wrong."""
+        self.counts[kind] += 1
+        self.wrong.append(f"{kind}: {text}")
+
+
+def turns(histories: dict[str, list[dict]]) -> list[Turn]:
+    """Put together what each process wrote."""
+    found = []
+    for who, events in histories.items():
+        open_ones: dict[int, Turn] = {}
+        for event in events:
+            op = event["op"]
+            match event["e"]:
+                case "try":
+                    open_ones[op] = Turn(who, event["k"], event["at"], event["wait"])
+                    found.append(open_ones[op])
+                case "got":
+                    open_ones[op].ended, open_ones[op].fence = event["at"], event["fence"]
+                case "not":
+                    open_ones[op].ended, open_ones[op].why = event["at"], event["why"]
+                case "sure":
+                    open_ones[op].until = max(open_ones[op].until, event["until"])
+                case "end":
+                    open_ones[op].released = event["at"]
+                case "gone":
+                    open_ones[op].how = event["how"]
+    return found
+
+
+def check(
+    histories: dict[str, list[dict]],
+    taken: dict[str, list[int]],
+    pauses: list[tuple[str, int, int]],
+    left_behind: list[str],
+    killed: set[str],
+    ended: int,
+    exclusive: bool = True,
+) -> Verdict:
+    """See that all was well.
+
+    histories    what each process wrote
+    taken        the fences of the writes that the resource took, in order, for each key
+    pauses       (process, or "" for all; from; to): while it was stopped, or had no server
+    left_behind  what the server held at the end
+    killed       the processes that were killed, which may have been in the middle of anything
+    ended        when the last of them was to end
+    exclusive    False: the server may have lost what it had confirmed, so only fences count
+    """
+    verdict = Verdict()
+    all_turns = turns(histories)
+    by_key: dict[str, list[Turn]] = defaultdict(list)
+    for turn in all_turns:
+        if turn.fence is not None:
+            by_key[turn.key].append(turn)
+            verdict.counts["acquisitions"] += 1
+        verdict.counts["losses"] += turn.how == "LockLost" or turn.how in ("HF_ELOST",)
+        verdict.counts["unknown"] += "nknown" in turn.why or "UNKNOWN" in turn.why
+        end = turn.ended if turn.ended is not None else ended
+        paused = sum(
+            max(0, min(end, to) - max(turn.began, since))
+            for who, since, to in pauses
+            if who in ("", turn.who)
+        )
+        late = end - turn.began - int(turn.wait * SECOND) - paused
+        if turn.who not in killed and (turn.ended is None or late > PATIENCE):
+            verdict.say("hangs", f"{turn} was {late / SECOND:.1f} s late")
+
+    for key, held in by_key.items():
+        held.sort(key=lambda turn: turn.ended)
+        last = None  # of those before, the one that is certain for longest
+        for turn in held:
+            if last and turn.over > turn.ended and last.over > turn.ended:
+                verdict.counts["overlaps"] += 1
+                if exclusive:
+                    verdict.wrong.append(f"overlaps: {last} and {turn}")
+            if last is None or turn.over > last.over:
+                last = turn
+        # Whoever began when another had it already has a greater fence.
+        highest = 0
+        by_end = iter(held)
+        before = next(by_end, None)
+        for turn in sorted(held, key=lambda turn: turn.began):
+            while before and before.ended < turn.began:
+                highest = max(highest, before.fence)
+                before = next(by_end, None)
+            if turn.fence <= highest:
+                verdict.counts["fences repeated"] += 1
+                if exclusive:
+                    verdict.wrong.append(f"fences: after {highest} came {turn}")
+        fences = taken.get(key, [])
+        for earlier, later in pairwise(fences):
+            if later < earlier:
+                verdict.say("stale writes accepted", f"{key}: {later} after {earlier}")
+    for what in left_behind:
+        verdict.say("orphans", what)
+    verdict.counts["stale writes refused"] = sum(
+        event["e"] == "write" and not event["taken"]
+        for events in histories.values()
+        for event in events
+    )
+    return verdict
+
+
+def self_test() -> None:
+    """Made-up histories, each with one thing wrong."""
+
+    def one(op: int, at: int, fence: int, until: int, end: int | None, key: str = "k") -> list:
+        events = [
+            {"e": "try", "op": op, "k": key, "at": at, "wait": 1},
+            {"e": "got", "op": op, "at": at + 1, "fence": fence},
+            {"e": "sure", "op": op, "at": at + 2, "until": until},
+        ]
+        return events + ([{"e": "end", "op": op, "at": end}] if end else [])
+
+    def found(histories: dict, taken: dict | None = None, left: tuple = (), **more) -> set[str]:
+        settings = {"pauses": [], "killed": set(), "ended": 100 * SECOND, **more}
+        verdict = check(histories, taken or {}, left_behind=list(left), **settings)
+        return {text.split(":")[0] for text in verdict.wrong}
+
+    fine = {"a": one(1, 0, 5, 100, 50), "b": one(1, 60, 6, 160, None)}
+    assert found(fine, {"k": [5, 5, 6]}) == set()
+    assert found({"a": one(1, 0, 5, 100, 50), "b": one(1, 40, 6, 160, None)}) == {"overlaps"}
+    assert found({"a": one(1, 0, 5, 100, None), "b": one(1, 60, 6, 160, None)}) == {"overlaps"}
+    assert found({"a": one(1, 0, 5, 100, 50), "b": one(1, 60, 5, 160, None)}) == {"fences"}
+    assert found(fine, {"k": [5, 6, 5]}) == {"stale writes accepted"}
+    assert found(fine, left=("the lock k",)) == {"orphans"}
+    waiting = {"a": [{"e": "try", "op": 1, "k": "k", "at": 0, "wait": 1}]}
+    assert found(waiting) == {"hangs"}
+    assert found(waiting, killed={"a"}) == set()
+    late = {"a": [*waiting["a"], {"e": "not", "op": 1, "at": 9 * SECOND, "why": "LockTimeout"}]}
+    assert found(late) == {"hangs"}
+    assert found(late, pauses=[("a", SECOND, 4 * SECOND)]) == set()
+    print("the checker notices what it must")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--self-test"]:
+    self_test()

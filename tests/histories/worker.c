@@ -1,0 +1,142 @@
+/* A worker in C of run.py: as worker.py, which says how it is called. */
+#include <err.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <holdfast/holdfast.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 4
+
+static const char take[] =
+    "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
+    "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
+
+static hf_client *client;
+static int history, resource_port, locks;
+static atomic_bool stop;
+static atomic_int numbers;
+
+static int64_t now_ns(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void nap(int64_t ns) {
+    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+}
+
+static void tell(const char *event, int op, const char *format, ...) {
+    char line[300];
+    va_list arguments;
+    int length = snprintf(line, sizeof line, "{\"e\": \"%s\", \"op\": %d", event, op);
+
+    va_start(arguments, format);
+    length += vsnprintf(line + length, sizeof line - (size_t)length, format, arguments);
+    va_end(arguments);
+    length += snprintf(line + length, sizeof line - (size_t)length, "}\n");
+    if (write(history, line, (size_t)length) != length)
+        err(1, "the history");
+}
+
+static long write_to(redisContext *resource, const char *key, int64_t fence) {
+    redisReply *reply =
+        redisCommand(resource, "EVAL %s 2 %s log:%s %" PRId64, take, key, key, fence);
+    long taken;
+
+    if (!reply || reply->type != REDIS_REPLY_INTEGER)
+        errx(1, "the resource: %s", reply ? reply->str : resource->errstr);
+    taken = (long)reply->integer;
+    freeReplyObject(reply);
+    return taken;
+}
+
+static void *work(void *argument) {
+    static const int waits[] = {0, 200, 5000, 5000}, longs[] = {0, 5, 20, 50, 300, 700};
+    unsigned seed = (unsigned)now_ns() ^ (unsigned)(uintptr_t)&argument;
+    redisContext *resource = redisConnect("127.0.0.1", resource_port);
+
+    if (!resource || resource->err)
+        errx(1, "the resource cannot be reached");
+    while (!stop) {
+        char key[32];
+        int op = ++numbers, wait = waits[rand_r(&seed) % 4];
+        hf_lock_options options = {.size = sizeof options, .lease_ms = 400};
+        hf_lock *lock;
+        hf_hold *hold;
+
+        if (rand_r(&seed) % 2) {
+            options.lease_ms = 1000;
+            options.renew = HF_ON;
+        }
+        snprintf(key, sizeof key, "job:%d", (int)(rand_r(&seed) % (unsigned)locks));
+        if (hf_lock_open(client, key, strlen(key), NULL, 0, &options, &lock) != HF_OK)
+            errx(1, "%s", hf_error_message());
+        tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": %g", key, now_ns(),
+             wait / 1000.0);
+        hf_status status = hf_lock_acquire(lock, wait, &hold);
+        hf_lock_close(lock);
+        if (status != HF_OK) {
+            tell("not", op, ", \"at\": %" PRId64 ", \"why\": \"%s\"", now_ns(),
+                 hf_status_name(status));
+            continue;
+        }
+        int64_t fence = hf_hold_fence(hold);
+        tell("got", op, ", \"at\": %" PRId64 ", \"fence\": %" PRId64, now_ns(), fence);
+        int64_t until = now_ns() + longs[rand_r(&seed) % 6] * INT64_C(1000000);
+        do {
+            int64_t before = now_ns(); /* first: who is stopped in between is sure of less */
+            int64_t left = hf_hold_remaining_ms(hold);
+            if (left > 0)
+                tell("sure", op, ", \"at\": %" PRId64 ", \"until\": %" PRId64, before,
+                     before + left * 1000000);
+            else if (rand_r(&seed) % 2)
+                break; /* others are careless, and the resource has to notice */
+            tell("write", op, ", \"taken\": %ld, \"at\": %" PRId64, write_to(resource, key, fence),
+                 now_ns());
+            nap(rand_r(&seed) % 20000000);
+        } while (now_ns() < until);
+        tell("end", op, ", \"at\": %" PRId64, now_ns());
+        status = hf_hold_release(hold);
+        tell("gone", op, ", \"at\": %" PRId64 ", \"how\": \"%s\"", now_ns(),
+             hf_status_name(status));
+        hf_hold_close(hold);
+    }
+    redisFree(resource);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t threads[THREADS];
+    char byte;
+
+    if (argc != 5)
+        errx(2, "usage: worker URL RESOURCE-PORT HISTORY LOCKS");
+    resource_port = atoi(argv[2]);
+    locks = atoi(argv[4]);
+    history = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (history < 0)
+        err(1, "%s", argv[3]);
+    while (hf_client_open(argv[1], NULL, &client) != HF_OK)
+        nap(50000000); /* not just now */
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, work, NULL) != 0)
+            errx(1, "no thread");
+    while (read(0, &byte, 1) > 0)
+        ;
+    stop = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    hf_client_close(client);
+    return 0;
+}

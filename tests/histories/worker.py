@@ -1,0 +1,163 @@
+"""A worker in Python of run.py: threads and tasks that want locks, and write down what they get.
+
+    worker.py URL RESOURCE-PORT HISTORY LOCKS
+
+ends when standard input does. README.md has the form of a history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import sys
+import threading
+import time
+
+import redis
+import redis.asyncio
+
+import holdfast
+
+URL, RESOURCE, HISTORY, LOCKS = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+TAKE = """
+if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('RPUSH', KEYS[2], ARGV[1])
+return 1
+"""
+stop = threading.Event()
+history = os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+numbers = itertools.count(1)
+
+
+def now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def tell(**event) -> None:
+    os.write(history, (json.dumps(event) + "\n").encode())
+
+
+def plan() -> tuple[str, float, dict, float]:
+    """The key, how long to wait for it, the lease, and how long to hold it."""
+    key = f"job:{random.randrange(LOCKS)}"
+    wait = random.choice((0, 0.2, 5, 5))
+    lease = random.choice(({"lease": 1.0, "renew": True}, {"lease": 0.4}))
+    hold = random.choice((0, 0.005, 0.02, 0.05, 0.3, 0.7)) * random.random()
+    return key, wait, lease, hold
+
+
+def sure(hold, op: int) -> bool:
+    before = now()  # the clock first: who is stopped in between is sure of less
+    left = hold.remaining
+    if left <= 0:
+        return False
+    tell(e="sure", op=op, at=before, until=before + int(left * 1e9))
+    return True
+
+
+def work(client: holdfast.Client) -> None:
+    resource = redis.Redis("127.0.0.1", RESOURCE)
+    while not stop.is_set():
+        key, wait, lease, long = plan()
+        op = next(numbers)
+        tell(e="try", op=op, k=key, at=now(), wait=wait)
+        try:
+            hold = client.lock(key, **lease).hold(timeout=wait)
+        except holdfast.LockError as why:
+            tell(e="not", op=op, at=now(), why=type(why).__name__)
+            continue
+        tell(e="got", op=op, at=now(), fence=hold.fence)
+        until = time.monotonic() + long
+        while True:
+            if not sure(hold, op) and random.random() < 0.5:
+                break  # the others are careless, and the resource has to notice
+            taken = resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
+            tell(e="write", op=op, at=now(), taken=taken)
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.02 * random.random())
+        tell(e="end", op=op, at=now())
+        how = "OK"
+        try:
+            hold.release()
+        except holdfast.LockError as why:
+            how = type(why).__name__
+        tell(e="gone", op=op, at=now(), how=how)
+
+
+async def work_aio(client: holdfast.Client) -> None:
+    resource = redis.asyncio.Redis(host="127.0.0.1", port=RESOURCE)
+    while not stop.is_set():
+        key, wait, lease, long = plan()
+        op = next(numbers)
+        tell(e="try", op=op, k=key, at=now(), wait=wait)
+        cancel = random.random() < 0.1
+        try:
+            wanted = client.aio.lock(key, **lease).hold(timeout=wait)
+            hold = await asyncio.wait_for(wanted, 0.1 * random.random() if cancel else None)
+        except (holdfast.LockError, TimeoutError, asyncio.TimeoutError) as why:
+            tell(e="not", op=op, at=now(), why=type(why).__name__)
+            continue
+        tell(e="got", op=op, at=now(), fence=hold.fence)
+        until = time.monotonic() + long
+        while sure(hold, op):
+            taken = await resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
+            tell(e="write", op=op, at=now(), taken=taken)
+            if time.monotonic() >= until:
+                break
+            await asyncio.sleep(0.02 * random.random())
+        tell(e="end", op=op, at=now())
+        how = "OK"
+        try:
+            await hold.release()
+        except holdfast.LockError as why:
+            how = type(why).__name__
+        tell(e="gone", op=op, at=now(), how=how)
+    await resource.aclose()
+
+
+async def work_in_tasks(client: holdfast.Client) -> None:
+    await asyncio.gather(*(work_aio(client) for _ in range(3)))
+
+
+def connect() -> holdfast.Client:
+    while True:
+        try:
+            return holdfast.connect(URL)
+        except holdfast.LockError:  # not just now
+            if stop.wait(0.05):
+                sys.exit()
+
+
+def until_told() -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def main() -> None:
+    failed = []
+
+    def guarded(what, *arguments) -> None:
+        try:
+            what(*arguments)
+        except BaseException as why:
+            failed.append(why)
+            raise
+
+    threading.Thread(target=until_told, daemon=True).start()
+    with connect() as client:
+        workers = [threading.Thread(target=guarded, args=(work, client)) for _ in range(2)]
+        tasks = threading.Thread(target=guarded, args=(lambda: asyncio.run(work_in_tasks(client)),))
+        for thread in (*workers, tasks):
+            thread.start()
+        for thread in (*workers, tasks):
+            thread.join()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
