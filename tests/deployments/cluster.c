@@ -550,7 +550,7 @@ static int64_t hand_over(const char *at, int queue_port, bool queues) {
 static void test_without_sharded_channels_they_poll(void **state) {
     int port = lone_ports[WITHOUT_SHARDED_CHANNELS];
     (void)state;
-    assert_in_range(hand_over(text("redis+cluster://localhost:%d", port), 0, false), 0, 500);
+    assert_in_range(hand_over(text("redis+cluster://127.0.0.1:%d", port), 0, false), 0, 500);
     assert_int_equal(tell(port, "EXISTS {lone}lone:hf1:q")->integer, 0);
     redisReply *stats = tell(port, "INFO commandstats");
     assert_non_null(strstr(stats->str, "cmdstat_evalsha"));
