@@ -832,8 +832,10 @@ void hf_links_free(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
     hf_links_close(client);
     for (size_t i = 0; i < sizeof keeper->channels / sizeof *keeper->channels; i++)
-        while (keeper->channels[i] != NULL)
-            free_channel(client, keeper->channels[i]);
+        for (hf_channel *channel = keeper->channels[i], *next; channel != NULL; channel = next) {
+            next = channel->same_hash;
+            free(channel);
+        }
     while (keeper->first.next != NULL) {
         hf_link *link = keeper->first.next;
         keeper->first.next = link->next;

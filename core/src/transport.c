@@ -479,25 +479,29 @@ static void learn_targets(hf_transport *transport) {
     }
 }
 
+static bool is_number(const char *host) {
+    unsigned char bytes[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
 bool hf_transport_target(hf_transport *transport, int which, hf_address *address) {
-    const node *at = &transport->nodes[which];
-    bool known = transport->address.path != NULL;
-    unsigned char number[sizeof(struct in6_addr)];
+    const hf_address *target = NULL;
+    hf_place place = {0};
+    bool known = false;
     pthread_mutex_lock(&transport->mutex);
-    const hf_place *place = transport->map != NULL ? &transport->map->nodes[which] : NULL;
-    if (known) {
+    if (transport->address.path != NULL) {
         *address = transport->address;
         address->shown = strdup(transport->address.shown);
         address->host = address->name = NULL;
         known = address->shown != NULL;
-    } else if (at->target != NULL) {
-        known = hf_address_make(&transport->address, at->target->host, at->target->port,
-                                at->target->name, address) == HF_OK;
-    } else if (place != NULL && (inet_pton(AF_INET, place->host, number) == 1 ||
-                                 inet_pton(AF_INET6, place->host, number) == 1)) {
-        known =
-            hf_address_make(&transport->address, place->host, place->port, NULL, address) == HF_OK;
+    } else if ((target = transport->nodes[which].target) != NULL) {
+        place = (hf_place){target->host, target->port};
+    } else if (transport->map != NULL && is_number(transport->map->nodes[which].host)) {
+        place = transport->map->nodes[which];
     }
+    if (place.host != NULL)
+        known = hf_address_make(&transport->address, place.host, place.port,
+                                target != NULL ? target->name : NULL, address) == HF_OK;
     pthread_mutex_unlock(&transport->mutex);
     return known;
 }
@@ -574,8 +578,8 @@ void hf_transport_look(hf_transport *transport) {
     if (!hf_detach(look, transport)) {
         pthread_mutex_lock(&transport->mutex);
         transport->looking = false;
+        transport->references--; /* the caller has one too */
         pthread_mutex_unlock(&transport->mutex);
-        drop(transport);
     }
 }
 

@@ -251,6 +251,61 @@ static void test_grants_come_in_on_all_shards(void **state) {
     assert_true(commands <= handoffs * 21 / 10 + 2 * SHARES * TAKERS);
 }
 
+static long channels(void) {
+    long sum = 0;
+    for (int i = 0; i < NODES; i++) {
+        redisReply *reply = tell(nodes[i], "PUBSUB SHARDCHANNELS");
+        sum += reply != NULL ? (long)reply->elements : 0;
+    }
+    return sum;
+}
+
+/* A channel for each, and none is kept for good. */
+static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
+    enum { LOCKS = 1000 };
+    static hf_lock *theirs[LOCKS];
+    static hf_hold *holds[LOCKS];
+    hf_client *other;
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    assert_soon(channels() == 0); /* of the tests before */
+    for (int i = 0; i < LOCKS; i++) {
+        hf_lock *lock = open_lock(client, text("many-%d", i), NULL);
+        theirs[i] = open_lock(other, text("many-%d", i), NULL);
+        assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
+        hf_lock_close(lock);
+    }
+    int64_t since = now_ms();
+    for (int i = 0; i < LOCKS; i++)
+        assert_status(hf_lock_acquire_start(theirs[i], NULL, 0, 30000, NULL, i + 1), HF_OK);
+    assert_soon(channels() == LOCKS);
+    print_message("%d waits after %lld ms\n", LOCKS, (long long)(now_ms() - since));
+    for (int i = 0; i < LOCKS; i++) {
+        assert_status(hf_hold_release(holds[i]), HF_OK);
+        hf_hold_close(holds[i]);
+        hf_lock_close(theirs[i]);
+    }
+    int won = 0;
+    while (won < LOCKS && now_ms() < since + 10000) {
+        hf_completion told = {.size = sizeof told};
+        assert_status(hf_client_next(other, &told), HF_OK);
+        if (told.kind == HF_NOTHING) {
+            sleep_ms(1);
+            continue;
+        }
+        assert_status(told.status, HF_OK);
+        assert_status(hf_hold_release(told.hold), HF_OK);
+        hf_hold_close(told.hold);
+        won++;
+    }
+    assert_int_equal(won, LOCKS);
+    print_message("and all were granted after %lld ms\n", (long long)(now_ms() - since));
+    assert_soon(channels() == 0);
+    hf_client_close(other);
+    hf_client_close(client);
+}
+
 /* ------------------------------------------------------ Slots that move */
 
 static void all_masters(const char *command) {
@@ -659,6 +714,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_thousand_locks_on_all_shards_from_one_client, begin),
         cmocka_unit_test_setup(test_all_are_renewed_whatever_their_slot, begin),
         cmocka_unit_test_setup(test_grants_come_in_on_all_shards, begin),
+        cmocka_unit_test_setup(test_a_thousand_waits_at_once_on_all_shards, begin),
         cmocka_unit_test_setup(test_a_close_releases_on_all_shards, begin),
         cmocka_unit_test_setup(test_max_connections_count_for_all_nodes, begin),
         cmocka_unit_test_setup(test_without_sharded_channels_they_poll, begin),
