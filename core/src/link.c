@@ -575,6 +575,7 @@ static void ask_again(hf_client *client, hf_channel *channel) {
         link->mode = HF_UNTESTED;
     if (channel->lists == NULL)
         free_channel(client, channel);
+    hf_keeper_wake(client);
 }
 
 static void ended(hf_client *client, hf_channel *channel) {

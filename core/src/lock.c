@@ -329,6 +329,8 @@ static hf_status join(hf_client *client, hf_op *op) {
     pthread_mutex_lock(&client->mutex);
     op->asking--;
     op->busy = false;
+    if (hf_transport_change(client->transport) != client->keeper.change)
+        hf_keeper_wake(client); /* slots have moved: so do channels */
     hold->bury = hold->bury || answer.doubtful;
     if (op->done)
         return HF_OK; /* a grant was faster */

@@ -254,7 +254,7 @@ static void test_grants_come_in_on_all_shards(void **state) {
 static long channels(void) {
     long sum = 0;
     for (int i = 0; i < NODES; i++) {
-        redisReply *reply = tell(nodes[i], "PUBSUB SHARDCHANNELS");
+        redisReply *reply = tell(nodes[i], "PUBSUB SHARDCHANNELS hf:{many-*");
         sum += reply != NULL ? (long)reply->elements : 0;
     }
     return sum;
@@ -269,7 +269,6 @@ static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_client_open(url, NULL, &other), HF_OK);
-    assert_soon(channels() == 0); /* of the tests before */
     for (int i = 0; i < LOCKS; i++) {
         hf_lock *lock = open_lock(client, text("many-%d", i), NULL);
         theirs[i] = open_lock(other, text("many-%d", i), NULL);
@@ -409,6 +408,48 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     assert_status(hf_hold_release(next), HF_OK);
     hf_hold_close(hold);
     hf_hold_close(next);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+    hf_client_close(client);
+}
+
+static void *wait_for_it(void *lock) {
+    hf_hold *hold = NULL;
+    if (hf_lock_acquire(lock, 10000, &hold) != HF_OK)
+        print_error("%s\n", hf_error_message());
+    return hold;
+}
+
+/* H3: whoever only waits hears of the move by the end of its subscription alone. */
+static void test_a_waiter_goes_with_its_slot(void **state) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 60000};
+    hf_client *other;
+    hf_hold *hold;
+    void *won;
+    pthread_t thread;
+    int slot = slot_of("followed"), from = owner_of(slot), to = (from + 1) % MASTERS;
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    hf_lock *lock = open_lock(client, "followed", &options);
+    hf_lock *theirs = open_lock(other, "followed", &options);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, theirs), 0);
+    assert_soon(tell(nodes[from], "ZCARD {followed}followed:hf1:q")->integer == 1);
+    begin_moving(slot, from, to);
+    end_moving(slot, from, to);
+    int64_t moved = now_ms();
+    assert_soon(tell(nodes[to], "PUBSUB SHARDCHANNELS hf:{followed}:*")->elements == 1);
+    assert_in_range(now_ms() - moved, 0, 500);
+    int64_t before = now_ms();
+    assert_status(hf_hold_release(hold), HF_OK);
+    pthread_join(thread, &won);
+    assert_in_range(now_ms() - before, 0, 500);
+    assert_non_null(won);
+    assert_status(hf_hold_release(won), HF_OK);
+    hf_hold_close(won);
+    hf_hold_close(hold);
     hf_lock_close(lock);
     hf_lock_close(theirs);
     hf_client_close(other);
@@ -560,13 +601,6 @@ static void start_lone(void) {
         } while (!came_up(&lone_pids[i], lone_ports[i]));
         serve(lone_ports[i], 0, SLOTS - 1);
     }
-}
-
-static void *wait_for_it(void *lock) {
-    hf_hold *hold = NULL;
-    if (hf_lock_acquire(lock, 10000, &hold) != HF_OK)
-        print_error("%s\n", hf_error_message());
-    return hold;
 }
 
 /* One holds, another client waits for it; answers so many ms after the release. */
@@ -721,6 +755,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),
         cmocka_unit_test_setup(test_a_slot_moves_under_load, begin),
         cmocka_unit_test_setup(test_a_hold_outlives_the_move_of_its_slot, begin),
+        cmocka_unit_test_setup(test_a_waiter_goes_with_its_slot, begin),
         cmocka_unit_test_setup(test_redirections_are_limited, begin),
         cmocka_unit_test_setup(test_a_failover_by_hand_loses_nothing, begin),
         cmocka_unit_test_setup(test_waits_go_on_when_a_master_is_killed, begin),
