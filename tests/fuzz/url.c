@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         promise(!well_placed(url) || times(hf_error_message(), PASSWORD) == 0);
     } else {
         promise(!well_placed(url) || times(address.shown, PASSWORD) == 0);
-        promise((address.kind == HF_SENTINEL) == (address.place_count > 0));
+        promise((address.kind == HF_SERVER) == (address.place_count == 0));
         promise((address.host != NULL) + (address.path != NULL) + (address.place_count > 0) == 1);
         promise(address.host == NULL || (address.port > 0 && address.port < 65536));
         promise(address.database >= 0);
