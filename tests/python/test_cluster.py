@@ -50,7 +50,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
         nodes: list[Any] = []
         for index in range(MASTERS):
             port = node_port()
-            options = f"--port {port} --cluster-enabled yes --cluster-config-file {index}"
+            options = f"--bind 127.0.0.1 --port {port} --cluster-enabled yes --cluster-config-file {index}"
             process = subprocess.Popen(
                 ["redis-server", *options.split(), "--save", ""],
                 cwd=folder,
@@ -58,7 +58,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
-            node: Any = redis.Redis(port=port)
+            node: Any = redis.Redis("127.0.0.1", port)
             stack.callback(node.close)
             nodes.append(node)
             until(partial(says, node, "PING", "True"))
