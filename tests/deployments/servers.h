@@ -30,7 +30,8 @@ static inline int free_port(void) {
 /* What else the servers find in their environment: "NAME=value", up to a NULL. */
 static char *server_environment[4];
 
-/* redis-server with these arguments, in the folder; it dies with this program. */
+/* redis-server with these arguments, in the folder and on loopback; it dies with this
+ * program. */
 static inline pid_t start_server(const char *const *arguments) {
     const char *words[64] = {"redis-server"};
     size_t count = 1;
@@ -38,6 +39,10 @@ static inline pid_t start_server(const char *const *arguments) {
         words[count] = arguments[count - 1];
         count++;
     }
+    words[count++] = "--bind";
+    words[count++] = "127.0.0.1";
+    words[count++] = "127.0.0.2"; /* which is in no certificate */
+    words[count++] = "-::1";
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);

@@ -50,9 +50,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
         nodes: list[Any] = []
         for index in range(MASTERS):
             port = node_port()
-            options = f"--bind 127.0.0.1 --port {port} --cluster-enabled yes --cluster-config-file {index}"
+            options = f"--port {port} --cluster-enabled yes --cluster-config-file {index}"
             process = subprocess.Popen(
-                ["redis-server", *options.split(), "--save", ""],
+                ["redis-server", *options.split(), "--bind", "127.0.0.1", "--save", ""],
                 cwd=folder,
                 stdout=subprocess.DEVNULL,
             )

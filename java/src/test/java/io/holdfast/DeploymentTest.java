@@ -48,6 +48,7 @@ final class DeploymentTest {
         String script = "redis-server \"$@\" >>log 2>&1 & server=$!; cat; kill -KILL $server; wait";
         List<String> command = new ArrayList<>(List.of("sh", "-c", script, "sh"));
         command.addAll(List.of(arguments));
+        command.addAll(List.of("--bind", "127.0.0.1"));
         servers.add(
                 new ProcessBuilder(command)
                         .directory(folder.toFile())
