@@ -225,9 +225,12 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
         serial < 1)
         return hf_fail(HF_EINVAL,
                        "an owner needs a client, a kind (t, a or o) and a serial above 0");
-    int length = snprintf(buffer, capacity, "%s%c%lld", client->prefix, kind, (long long)serial);
-    if (length < 0 || (size_t)length >= capacity)
+    char rest[24] = {kind}; /* by hand: every acquire and release asks for it */
+    size_t length = 1 + hf_digits(rest + 1, serial);
+    if (capacity <= client->prefix_length + length)
         return hf_fail(HF_EINVAL, "the buffer for the owner is too small");
+    memcpy(buffer, client->prefix, client->prefix_length);
+    memcpy(buffer + client->prefix_length, rest, length + 1);
     return HF_OK;
 }
 

@@ -86,34 +86,32 @@ void hf_names_drop(hf_names *names) {
 
 /* -------------------------------------------------------------- Requests */
 
-static size_t print_number(char *to, int64_t number) {
-    char digits[24];
-    size_t count = 0, length = 0;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    do
-        digits[count++] = (char)('0' + rest % 10);
-    while ((rest /= 10) > 0);
-    if (number < 0)
-        to[length++] = '-';
-    while (count > 0)
-        to[length++] = digits[--count];
-    return length;
+#define HEADER_MAX 24 /* "$<length>\r\n" or "*<count>\r\n" */
+
+static char *add_header(char *to, char kind, size_t value) {
+    *to++ = kind;
+    to += hf_digits(to, (int64_t)value);
+    *to++ = '\r';
+    *to++ = '\n';
+    return to;
 }
 
-/* "$<length>\r\n" or "*<count>\r\n" */
-static void add_header(hf_bytes *bytes, char kind, size_t value) {
-    char header[32];
-    header[0] = kind;
-    size_t length = 1 + print_number(header + 1, (int64_t)value);
-    header[length++] = '\r';
-    header[length++] = '\n';
-    hf_bytes_add(bytes, header, length);
+/* One string of two parts. */
+static void add_parts(hf_bytes *bytes, const void *data, size_t length, const void *more,
+                      size_t more_length) {
+    char header[HEADER_MAX];
+    size_t header_length = (size_t)(add_header(header, '$', length + more_length) - header);
+    char *to = hf_bytes_room(bytes, header_length + length + more_length + 2);
+    if (to == NULL)
+        return;
+    memcpy(to, header, header_length);
+    memcpy(to += header_length, data, length);
+    memcpy(to += length, more, more_length);
+    memcpy(to + more_length, "\r\n", 2);
 }
 
 static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
-    add_header(bytes, '$', length);
-    hf_bytes_add(bytes, data, length);
-    hf_bytes_add(bytes, "\r\n", 2);
+    add_parts(bytes, data, length, "", 0);
 }
 
 void hf_request_begin(hf_request *request, const hf_script *script) {
@@ -134,8 +132,9 @@ void hf_request_move(hf_request *to, hf_request *from) {
 void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
 
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
-    char digits[24];
-    add_header(head, '*', (size_t)(3 + request->keys + request->arguments));
+    char digits[HEADER_MAX];
+    size_t count = (size_t)(3 + request->keys + request->arguments);
+    hf_bytes_add(head, digits, (size_t)(add_header(digits, '*', count) - digits));
     if (whole) {
         add_bulk(head, "EVAL", 4);
         add_bulk(head, request->script->text, request->script->length);
@@ -143,7 +142,7 @@ void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
         add_bulk(head, "EVALSHA", 7);
         add_bulk(head, request->script->sha1, 40);
     }
-    add_bulk(head, digits, print_number(digits, request->keys));
+    add_bulk(head, digits, hf_digits(digits, request->keys));
 }
 
 void hf_request_lock(hf_request *request, const hf_names *names) {
@@ -156,10 +155,7 @@ void hf_request_lock(hf_request *request, const hf_names *names) {
 static void add_companion(hf_request *request, const hf_names *names, const char *suffix,
                           size_t length) {
     request->keys++;
-    add_header(&request->encoded, '$', names->tagged + length);
-    hf_bytes_add(&request->encoded, names->data + names->length, names->tagged);
-    hf_bytes_add(&request->encoded, suffix, length);
-    hf_bytes_add(&request->encoded, "\r\n", 2);
+    add_parts(&request->encoded, names->data + names->length, names->tagged, suffix, length);
     request->keys_end = request->encoded.length;
 }
 
@@ -181,7 +177,7 @@ void hf_request_bytes(hf_request *request, const void *bytes, size_t length) {
 
 void hf_request_number(hf_request *request, int64_t number) {
     char digits[24];
-    hf_request_bytes(request, digits, print_number(digits, number));
+    hf_request_bytes(request, digits, hf_digits(digits, number));
 }
 
 void hf_request_permissions(hf_request *request, const hf_request *refused) {

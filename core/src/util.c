@@ -152,6 +152,20 @@ int64_t hf_jitter(int64_t low, int64_t high) {
 }
 
 /* FNV-1a. Source: draft-eastlake-fnv. */
+size_t hf_digits(char *to, int64_t number) {
+    char digits[20];
+    size_t count = 0, length = 0;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (number < 0)
+        to[length++] = '-';
+    while (count > 0)
+        to[length++] = digits[--count];
+    return length;
+}
+
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ UINT64_C(14695981039346656037);
@@ -185,9 +199,9 @@ void hf_bytes_free(hf_bytes *bytes) {
     hf_bytes_init(bytes);
 }
 
-void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length) {
+char *hf_bytes_room(hf_bytes *bytes, size_t length) {
     if (bytes->failed)
-        return;
+        return NULL;
     if (length > bytes->capacity - bytes->length) {
         size_t capacity = 2 * bytes->capacity + length;
         bool small = bytes->data == bytes->small;
@@ -195,13 +209,19 @@ void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length) {
         if (grown == NULL) {
             hf_bytes_free(bytes);
             bytes->failed = true;
-            return;
+            return NULL;
         }
         if (small)
             memcpy(grown, bytes->small, bytes->length);
         bytes->data = grown;
         bytes->capacity = capacity;
     }
-    memcpy(bytes->data + bytes->length, data, length);
     bytes->length += length;
+    return bytes->data + bytes->length - length;
+}
+
+void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length) {
+    char *to = hf_bytes_room(bytes, length);
+    if (to != NULL)
+        memcpy(to, data, length);
 }

@@ -52,6 +52,9 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count);
 /* A number in [low, high), for jitter only. */
 int64_t hf_jitter(int64_t low, int64_t high);
 
+/* Write a number in decimal, without a NUL: 20 bytes at most. Answers how many. */
+size_t hf_digits(char *to, int64_t number);
+
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length);
 
 /* Goes up by one in every forked child. */
@@ -69,5 +72,7 @@ typedef struct hf_bytes {
 void hf_bytes_init(hf_bytes *bytes);
 void hf_bytes_free(hf_bytes *bytes);
 void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length);
+/* Where the caller writes so many bytes at once, which count as added; NULL: it failed. */
+char *hf_bytes_room(hf_bytes *bytes, size_t length);
 
 #endif

@@ -171,6 +171,22 @@ static void test_the_clock_goes_forward(void **state) {
     assert_true(hf_now() >= before);
 }
 
+/* ---------------------------------------------------------------- Digits */
+
+static void test_digits_are_those_of_printf(void **state) {
+    static const int64_t numbers[] = {
+        0, 1, -1, 9, 10, 99, 100, -100, 1795235904676885, INT64_MAX, INT64_MIN,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char digits[24] = "", wanted[24];
+        size_t length = hf_digits(digits, numbers[i]);
+        snprintf(wanted, sizeof wanted, "%lld", (long long)numbers[i]);
+        assert_string_equal(digits, wanted);
+        assert_int_equal(length, strlen(wanted));
+    }
+}
+
 /* ------------------------------------------------------------------ Bytes */
 
 static void test_bytes_grow_and_keep_what_they_have(void **state) {
@@ -277,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_no_deadline_is_never_reached_and_never_overflows),
         cmocka_unit_test(test_a_hold_ends_a_margin_before_its_lease),
         cmocka_unit_test(test_the_clock_goes_forward),
+        cmocka_unit_test(test_digits_are_those_of_printf),
         cmocka_unit_test(test_bytes_grow_and_keep_what_they_have),
         cmocka_unit_test(test_bytes_fill_their_small_buffer_to_the_last),
         cmocka_unit_test(test_bytes_stay_failed_after_a_failed_allocation),
