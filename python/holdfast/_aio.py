@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, final
 
-from . import _holdfast, _native
+from . import _holdfast
 from ._arguments import duration, encoded, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, excuse
@@ -141,14 +141,14 @@ class AsyncLock:
         self,
         milliseconds: int,
         owner: str | bytes | None,
-        options: _native.hf_acquire_options,
+        options: _holdfast.AcquireOptions,
         on_lost: Callable[[AsyncHold], object] | None = None,
         quiet: bool | None = None,
     ) -> AsyncHold:
         lock, who, notices = self._lock, self._who(owner), self._notices()
         number, call = notices.start(
             lambda number: lock._call(
-                _holdfast.hf_lock_acquire_start, who, milliseconds, options.this, number
+                _holdfast.hf_lock_acquire_start, who, milliseconds, options, number
             )
         )
         try:

@@ -5,6 +5,7 @@ from typing import Final, NewType
 Client = NewType("Client", object)
 Lock = NewType("Lock", object)
 Hold = NewType("Hold", object)
+AcquireOptions = NewType("AcquireOptions", object)
 
 HF_EINVAL: Final[int]
 HF_ENOMEM: Final[int]

@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def _flags(flags: int) -> _native.hf_acquire_options:
+def _flags(flags: int) -> _holdfast.AcquireOptions:
     options = _native.hf_acquire_options()
     options.flags = flags
-    return options
+    return options.this
 
 
-# The core only reads them, so all acquires share them; the proxies keep them alive.
+# The core only reads them, so all acquires share them.
 loose = _flags(0)
 kept = _flags(_holdfast.HF_KEEP)
+
+
+def _give_back(got: list[_holdfast.Hold]) -> None:
+    """Release what was won, if it was: a signal's handler may raise just after that."""
+    for handle in got:
+        with contextlib.suppress(LockError):
+            _holdfast.hf_hold_release(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,38 +128,35 @@ class Lock:
         self,
         milliseconds: int,
         owner: str | bytes | None,
-        options: _native.hf_acquire_options,
+        options: _holdfast.AcquireOptions,
         on_lost: Callable[[Hold], object] | None = None,
         quiet: bool | None = None,
     ) -> Hold:
-        def take(handle: _holdfast.Hold) -> Hold:
-            return self._take(handle, options, on_lost, quiet)
-
-        return self._win(milliseconds, owner, options, take)
+        got: list[_holdfast.Hold] = []
+        try:
+            self._win(milliseconds, owner, options, got)
+            return self._take(got[0], options, on_lost, quiet)
+        except BaseException:
+            _give_back(got)
+            raise
 
     def _win(
         self,
         milliseconds: int,
         owner: str | bytes | None,
-        options: _native.hf_acquire_options,
-        take: Callable[[_holdfast.Hold], Result],
-    ) -> Result:
+        options: _holdfast.AcquireOptions,
+        got: list[_holdfast.Hold],
+    ) -> None:
         who = None if owner is None else encoded("owner", owner)
-        got: list[_holdfast.Hold] = []
         try:
-            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options.this, got)
-            return take(got[0])
-        except BaseException:
-            # A signal's handler may also raise just after it was acquired.
-            for handle in got:
-                with contextlib.suppress(LockError):
-                    _holdfast.hf_hold_release(handle)
-            raise
+            _holdfast.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
+        except ForkedError:
+            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options, got)
 
     def _take(
         self,
         handle: _holdfast.Hold,
-        options: _native.hf_acquire_options,
+        options: _holdfast.AcquireOptions,
         on_lost: Callable[[Hold], object] | None,
         quiet: bool | None,
     ) -> Hold:
@@ -178,17 +182,18 @@ class Lock:
         arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost (do
         not enter), ConnectError and its like, and ClosedError. Ctrl-C ends the wait.
         """
-
-        # No Hold is made if nobody is to be given it: a Ctrl-C that came while one is collected
-        # would be swallowed.
-        def take(handle: _holdfast.Hold) -> None:
-            if self._on_lost is not None:
-                self._take(handle, kept, None, None)
-
+        got: list[_holdfast.Hold] = []
         try:
-            self._win(patience(blocking, timeout), owner, kept, take)
+            self._win(patience(blocking, timeout), owner, kept, got)
+            # No Hold is made if nobody is to be given it: a Ctrl-C that came while one is
+            # collected would be swallowed.
+            if self._on_lost is not None:
+                self._take(got[0], kept, None, None)
         except LockTimeout:
             return False
+        except BaseException:
+            _give_back(got)
+            raise
         return True
 
     def release(self, *, owner: str | bytes | None = None) -> None:
@@ -202,9 +207,12 @@ class Lock:
         """
         who = None if owner is None else encoded("owner", owner)
         try:
+            _holdfast.hf_lock_release_as(self._handle, who)
+        except ForkedError:
             self._call(_holdfast.hf_lock_release_as, who)
         finally:
-            self._client._look()
+            if self._client._notices:
+                self._client._look()
 
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""

@@ -1,6 +1,8 @@
 # What of SWIG's own module the package uses: the structs of holdfast.h. Importing it also tells
 # the extension how to give locks and holds back.
 
+from . import _holdfast
+
 class hf_client_options:  # noqa: N801
     this: object
     idle_connections: int
@@ -21,7 +23,7 @@ class hf_lock_options:  # noqa: N801
     replica_timeout_ms: int
 
 class hf_acquire_options:  # noqa: N801
-    this: object
+    this: _holdfast.AcquireOptions
     flags: int
     lease_ms: int
     renew: int
