@@ -142,6 +142,7 @@ static void sort_again(hf_client *client, hf_link *link) {
     while (all != NULL) {
         hf_task *task = all;
         all = task->next;
+        task->asking = false;
         put_last(client, task);
     }
 }
@@ -276,7 +277,10 @@ static bool take_answer(hf_client *client, hf_link *link, redisReply *reply, int
         delay(client, task, hf_after(now, INSIST_MS));
         return true;
     }
-    if (after == HF_AFTER_FAIL || now >= task->give_up_at) {
+    bool clustered = hf_transport_clustered(client->transport);
+    bool stays =
+        task->pinned && clustered && after != HF_AFTER_LOAD; /* and is of no use elsewhere */
+    if (after == HF_AFTER_FAIL || now >= task->give_up_at || stays) {
         finish(client, task, status, NULL);
         return true;
     }
@@ -293,7 +297,7 @@ static bool take_answer(hf_client *client, hf_link *link, redisReply *reply, int
             finish(client, task, HF_ESERVER, NULL);
         break;
     default:
-        if (hf_transport_clustered(client->transport)) {
+        if (clustered) {
             hf_transport_look(client->transport); /* another may serve it by now */
             delay(client, task, hf_after(now, AGAIN_MS));
         } else {
@@ -527,16 +531,20 @@ static void set_mode(hf_client *client, hf_link *link, int mode) {
         hf_channel_notify(client, channel);
 }
 
-/* Its test failed: try it again, or, for good or after a second time, poll. */
+/* Its test failed: try it again, or, for good or after a second time, poll. In a Cluster the
+ * channel may just have gone with its slot, which says nothing of the server. */
 static void untested(hf_client *client, hf_link *link, bool for_good) {
-    set_mode(client, link, for_good || ++link->tests_failed > 1 ? HF_POLLING : HF_UNTESTED);
+    int most = hf_transport_clustered(client->transport) ? 4 : 1;
+    set_mode(client, link, for_good || ++link->tests_failed > most ? HF_POLLING : HF_UNTESTED);
 }
 
 static void tested(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
     hf_link *link = task->link;
     if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
         return; /* the message decides */
-    untested(client, link, status == HF_OK || strstr(hf_error_message(), "NOPERM") != NULL);
+    bool deaf = status == HF_OK && !hf_transport_clustered(client->transport);
+    bool refused = status != HF_OK && strstr(hf_error_message(), "NOPERM") != NULL;
+    untested(client, link, deaf || refused);
 }
 
 static void subscribed(hf_client *client, hf_channel *channel) {

@@ -532,7 +532,8 @@ static void fall(bool killed) {
     int master = owner_of(slot_of("share-0")), replica = (master + MASTERS) % NODES;
     hf_hold *hold;
     start_taking(false);
-    hf_lock *kept = open_lock(clients[0], "{share-0}:kept", NULL);
+    hf_lock_options options = {.size = sizeof options, .replicas = 1, .replica_timeout_ms = 3000};
+    hf_lock *kept = open_lock(clients[0], "{share-0}:kept", &options);
     assert_status(hf_lock_acquire(kept, 0, &hold), HF_OK);
     assert_all_go_on(5000);
     reset_counts();
@@ -555,7 +556,7 @@ static void fall(bool killed) {
     hung = -1;
     assert_all_go_on(4000);
     assert_in_range(asked, 1, 2 * (took / 80 + 20)); /* two clients ask, and none in a hurry */
-    assert_status(hf_hold_renew(hold), HF_OK);       /* what was replicated in time is still held */
+    assert_status(hf_hold_renew(hold), HF_OK);       /* it was replicated, and is still held */
     assert_status(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
     hf_lock_close(kept);
