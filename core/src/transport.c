@@ -807,7 +807,7 @@ static hf_status attempt(hf_transport *transport, course *call, hf_connection *c
     return status;
 }
 
-/* What is to be done before the next attempt; false: at once, for now. */
+/* See where the next attempt goes, and whether it is to wait a little. */
 static bool needs_pause(hf_transport *transport, course *call) {
     switch (call->after) {
     case HF_AFTER_FAIL:
@@ -856,7 +856,7 @@ static hf_status run(hf_transport *transport, course *call, int64_t deadline, hf
         /* At once on a new connection; then slower and slower, so that a server
          * in trouble is not also stormed. */
         int64_t pause = 0;
-        bool redirected = call->after == HF_AFTER_MOVED || call->after == HF_AFTER_ASK;
+        bool redirected = call->after >= HF_AFTER_MOVED; /* it goes on, also in a hurry */
         bool again = call->after == HF_AFTER_RECONNECT;
         if (needs_pause(transport, call) || (again && pause_ms > 0)) {
             pause_ms = pause_ms < 5 ? 5 : pause_ms < 100 ? 2 * pause_ms : 100;

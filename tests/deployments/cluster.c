@@ -694,6 +694,7 @@ static void test_max_connections_count_for_all_nodes(void **state) {
 static void test_a_close_releases_on_all_shards(void **state) {
     enum { LOCKS = 120 };
     (void)state;
+    int slot = slot_of("left-7"), from = owner_of(slot), to = (from + 1) % MASTERS;
     for (int round = 0; round < 2; round++) {
         assert_status(hf_client_open(url, NULL, &client), HF_OK);
         for (int i = 0; i < LOCKS; i++) {
@@ -701,7 +702,13 @@ static void test_a_close_releases_on_all_shards(void **state) {
             assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
             hf_lock_close(lock);
         }
+        if (round == 0) { /* also while a slot is being moved */
+            begin_moving(slot, from, to);
+            assert_int_equal(move_keys(slot, from, to, "left-7"), 1);
+        }
         hf_client_close(client);
+        if (round == 0)
+            end_moving(slot, from, to);
     }
 }
 
