@@ -31,6 +31,10 @@
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
 %ignore hf_lock_current_as;
+%ignore hf_hold_renew_start;
+%ignore hf_hold_extend_start;
+%ignore hf_hold_check_start;
+%ignore HF_RENEWAL;
 %ignore HF_TOKEN_MAX;
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;

@@ -195,9 +195,9 @@ static void close_client(hf_client *client, bool release) {
     pthread_mutex_lock(&client->mutex);
     while (tasks != NULL) {
         hf_task *next = tasks->next;
-        if (tasks->number > 0) { /* a release that was started */
-            hf_completion completion = {
-                .kind = HF_RELEASE, .status = HF_ECLOSED, .op = tasks->number};
+        if (tasks->news != NULL) { /* it was started */
+            hf_completion completion = tasks->news->completion;
+            completion.status = HF_ECLOSED;
             hf_tell(client, &tasks->news, &completion);
         }
         hf_task_free(tasks);

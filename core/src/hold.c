@@ -362,98 +362,113 @@ hf_status hf_hold_release(hf_hold *hold) {
 
 void hf_hold_give_up(hf_hold *hold) { release(hold, false); }
 
-static void release_done(hf_client *client, hf_task *task, hf_status status,
-                         const redisReply *reply) {
-    hf_hold *hold = task->holds[0];
-    int64_t outcome = status == HF_OK ? hf_reply_number(reply) : -1;
-    hf_completion completion = {
-        .kind = HF_RELEASE, .op = task->number, .hold_number = hold->number};
-    if (status != HF_OK)
-        hf_keeper_undo(client, hold, NULL);
-    else if (outcome == 2)
-        hf_keeper_kick(client, hold->names);
-    completion.status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
-    count_release(client, task->state, completion.status);
-    hf_tell(client, &task->news, &completion);
-}
-
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
-    if (hold == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
+/* A task that ends with a completion of this kind, with what is sure to be needed for it. */
+static hf_status start(hf_hold *hold, int32_t kind, int64_t op,
+                       void (*done)(hf_client *, hf_task *, hf_status, const redisReply *),
+                       hf_task **task_out) {
     if (op < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_client *client = hold->client;
-    hf_status status = hf_client_check(client);
-    if (status == HF_OK && hf_client_fd(client) < 0)
-        status = HF_ENOMEM;
-    if (status != HF_OK)
-        return status;
-    hf_task *task = hf_task_new(release_done);
-    hf_hold **holds = task != NULL ? malloc(sizeof(hf_hold *)) : NULL;
+    if (hf_client_fd(hold->client) < 0)
+        return HF_ENOMEM;
+    hf_task *task = hf_task_new(done);
+    hf_hold **holds = task != NULL ? malloc(sizeof *holds) : NULL;
     if (holds == NULL || (task->news = malloc(sizeof *task->news)) == NULL) {
         free(holds);
         free(task);
         return hf_fail(HF_ENOMEM, "no memory");
     }
+    task->news->completion = (hf_completion){.kind = kind, .op = op, .hold_number = hold->number};
+    task->holds = holds;
+    task->holds[0] = hold;
+    *task_out = task;
+    return HF_OK;
+}
+
+/* With the mutex held. */
+static void submit(hf_hold *hold, hf_task *task) {
+    hold->references++;
+    task->count = 1;
+    hf_task_submit(hold->client, task,
+                   hf_after(hf_now(), hf_transport_patience_ms(hold->client->transport)));
+}
+
+static void end(hf_client *client, hf_task *task, hf_status status) {
+    hf_completion completion = task->news->completion;
+    completion.status = status;
+    hf_tell(client, &task->news, &completion);
+}
+
+static void release_done(hf_client *client, hf_task *task, hf_status status,
+                         const redisReply *reply) {
+    hf_hold *hold = task->holds[0];
+    int64_t outcome = status == HF_OK ? hf_reply_number(reply) : -1;
+    if (status != HF_OK)
+        hf_keeper_undo(client, hold, NULL);
+    else if (outcome == 2)
+        hf_keeper_kick(client, hold->names);
+    status = hf_release_status(hold, task->state, status, outcome, task->doubtful);
+    count_release(client, task->state, status);
+    end(client, task, status);
+}
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    hf_task *task;
     bool listed;
+    if (hold == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_client *client = hold->client;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = start(hold, HF_RELEASE, op, release_done, &task);
+    if (status != HF_OK)
+        return status;
     bool asleep = hf_keeper_lock(client);
     task->state = hf_hold_end(hold, hf_now(), &listed);
     if (task->state == HF_RELEASED) {
         hf_keeper_unlock(client, asleep);
-        free(holds);
         hf_task_free(task);
         return not_held(hold);
     }
-    if (!listed)
-        hold->references++;
-    holds[0] = hold;
-    task->holds = holds;
-    task->count = 1;
-    task->number = op;
     hf_release_request(&task->request, hold, NULL);
-    hf_task_submit(client, task, hf_after(hf_now(), hf_transport_patience_ms(client->transport)));
+    submit(hold, task);
+    hold->references -= listed; /* the list's */
     hf_keeper_unlock(client, asleep);
     return HF_OK;
 }
 
 /* ----------------------------------------------------------------- Renew */
 
-static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
+static void renewal_request(hf_request *request, const hf_hold *hold, int64_t lease_ms, int mode) {
+    hf_request_begin(request, &hf_script_renew);
+    hf_request_lock(request, hold->names);
+    add_renewal(request, hold, lease_ms, mode);
+}
+
+/* What one came to, with the answer if status is HF_OK; *refused: the server would not.
+ * With the mutex held. */
+static hf_status renewal_end(hf_hold *hold, int64_t lease_ms, int mode, hf_status status,
+                             const redisReply *reply, int64_t sent_at, bool doubtful,
+                             bool *refused) {
     hf_client *client = hold->client;
-    hf_request request;
-    hf_answer answer;
     int64_t numbers[2];
-    int64_t deadline = hf_after(hf_now(), hf_transport_patience_ms(client->transport));
-    hf_request_begin(&request, &hf_script_renew);
-    hf_request_lock(&request, hold->names);
-    add_renewal(&request, hold, lease_ms, mode);
-    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
-    bool good = status == HF_OK && hf_reply_numbers(answer.reply, numbers, 2) && numbers[1] >= -3;
-    freeReplyObject(answer.reply);
-    if (good && numbers[1] == -3) {
-        status = hf_fail(HF_ESERVER,
-                         "the server refused to renew lock %s: it lacks a permission or "
-                         "cannot write",
-                         hf_quote(hold->names->data, hold->names->length));
-        hf_transport_explain(client->transport, &request, deadline);
-    }
-    hf_request_free(&request);
+    bool good = status == HF_OK && hf_reply_numbers(reply, numbers, 2) && numbers[1] >= -3;
+    *refused = good && numbers[1] == -3;
     if (mode == RENEW_EXACTLY) {
-        pthread_mutex_lock(&client->mutex);
         hold->replacing--;
         hold->replaced_at = hf_now();
-        if (answer.doubtful && lease_ms != HF_NEVER &&
-            (hold->cap_ms == 0 || lease_ms < hold->cap_ms))
+        if (doubtful && lease_ms != HF_NEVER && (hold->cap_ms == 0 || lease_ms < hold->cap_ms))
             hold->cap_ms = lease_ms;
-        pthread_mutex_unlock(&client->mutex);
     }
     if (status != HF_OK)
         return status;
     if (!good)
         return hf_fail(HF_EPROTOCOL, "an answer that the renew script does not give");
-
-    pthread_mutex_lock(&client->mutex);
-    int64_t until = hf_deadline(answer.sent_at, numbers[1]);
+    if (*refused)
+        return hf_fail(HF_ESERVER,
+                       "the server refused to renew lock %s: it lacks a permission or "
+                       "cannot write",
+                       hf_quote(hold->names->data, hold->names->length));
+    int64_t until = hf_deadline(sent_at, numbers[1]);
     if (numbers[1] == -2) {
         if (hold->state == HF_HELD && hold->listed)
             hf_keeper_lose(client, hold, HF_CAUSE_GONE);
@@ -463,21 +478,43 @@ static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
         /* If two crossed, the shorter counts. */
         if (hf_now() < hold->deadline && (hold->replacing == 0 || until < hold->deadline) &&
             (hold->cap_ms == 0 || until < hold->deadline ||
-             until <= hf_deadline(answer.sent_at, hold->cap_ms)))
+             until <= hf_deadline(sent_at, hold->cap_ms)))
             hold->deadline = until;
         hf_keeper_plan(client, hold, hf_now());
     } else if (hold->state == HF_HELD) {
-        hf_hold_renewed(hold, answer.sent_at, numbers[1]);
+        hf_hold_renewed(hold, sent_at, numbers[1]);
         hf_keeper_plan(client, hold, hf_now());
     }
-    int state = hf_hold_state_now(hold, hf_now());
-    pthread_mutex_unlock(&client->mutex);
-    if (state == HF_RELEASED)
+    switch (hf_hold_state_now(hold, hf_now())) {
+    case HF_HELD:
+        return HF_OK;
+    case HF_RELEASED:
         return not_held(hold);
-    return state == HF_HELD ? HF_OK : lost(hold, "the server does not know it any more");
+    default:
+        return lost(hold, "the server does not know it any more");
+    }
 }
 
-/* Is it held, so that it can be renewed? Its lease, remaining time and mode of `change`. */
+static hf_status renew(hf_hold *hold, int64_t lease_ms, int mode) {
+    hf_client *client = hold->client;
+    hf_request request;
+    hf_answer answer;
+    bool refused;
+    int64_t deadline = hf_after(hf_now(), hf_transport_patience_ms(client->transport));
+    renewal_request(&request, hold, lease_ms, mode);
+    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
+    pthread_mutex_lock(&client->mutex);
+    status = renewal_end(hold, lease_ms, mode, status, answer.reply, answer.sent_at,
+                         answer.doubtful, &refused);
+    pthread_mutex_unlock(&client->mutex);
+    freeReplyObject(answer.reply);
+    if (refused)
+        hf_transport_explain(client->transport, &request, deadline);
+    hf_request_free(&request);
+    return status;
+}
+
+/* Is it held, so that it can be renewed? */
 static hf_status check_held(hf_hold *hold) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
@@ -504,40 +541,103 @@ hf_status hf_hold_check(hf_hold *hold) {
     return status == HF_OK ? renew(hold, hold->lease_ms, RENEW_LOOK) : status;
 }
 
-hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
+static hf_status check_extension(hf_hold *hold, int64_t duration_ms, int replace) {
     if (!(replace && duration_ms == HF_NEVER) &&
         (duration_ms < HF_LEASE_MIN || duration_ms > HF_LEASE_MAX))
         return hf_fail(HF_EINVAL, "extend by %lld ms: it takes 10 ms to 10 years",
                        (long long)duration_ms);
     hf_status status = check_held(hold);
+    if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->max_hold_ms > 0)
+        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    return status;
+}
+
+/* The lease to send for it, and its mode. What is to be shorter is so here first. With
+ * the mutex held. */
+static int64_t extend(hf_hold *hold, int64_t duration_ms, int replace, int *mode) {
+    int64_t now = hf_now();
+    bool never = hold->deadline == HF_NO_DEADLINE;
+    *mode = replace ? RENEW_EXACTLY : never ? RENEW_LOOK : RENEW_LONGER;
+    if (never && !replace)
+        return HF_NEVER;
+    if (!replace) {
+        /* Added once, to what is left now: sent again it adds nothing twice. */
+        int64_t lease_ms = duration_ms + hf_until(hold->deadline, now);
+        return lease_ms < HF_LEASE_MAX ? lease_ms : HF_LEASE_MAX;
+    }
+    int64_t until = hf_deadline(now, duration_ms);
+    hold->replacing++;
+    hold->lease_ms = duration_ms;
+    if (until < hold->deadline)
+        hold->deadline = until;
+    /* Later renewals keep it, and are due by it. */
+    int64_t third = duration_ms == HF_NEVER ? 10000 : duration_ms / 3;
+    hold->renew_at = now + third * HF_MS;
+    hf_keeper_plan(hold->client, hold, now);
+    return duration_ms;
+}
+
+hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
+    int mode;
+    hf_status status = check_extension(hold, duration_ms, replace);
     if (status != HF_OK)
         return status;
-    if (replace && duration_ms == HF_NEVER && hold->max_hold_ms > 0)
-        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
-    int64_t now = hf_now(), lease_ms = duration_ms;
     pthread_mutex_lock(&hold->client->mutex);
-    bool never = hold->deadline == HF_NO_DEADLINE;
-    if (replace) {
-        /* What is going to be shorter is so here first. */
-        int64_t until = hf_deadline(now, duration_ms);
-        hold->replacing++;
-        hold->lease_ms = duration_ms;
-        if (until < hold->deadline)
-            hold->deadline = until;
-        /* Later renewals keep it, and are due by it. */
-        int64_t third = duration_ms == HF_NEVER ? 10000 : duration_ms / 3;
-        hold->renew_at = now + third * HF_MS;
-        hf_keeper_plan(hold->client, hold, now);
-    } else if (!never) {
-        /* Added once, to what is left now: sent again it adds nothing twice. */
-        lease_ms += hf_until(hold->deadline, now);
-        if (lease_ms > HF_LEASE_MAX)
-            lease_ms = HF_LEASE_MAX;
-    }
+    int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
     pthread_mutex_unlock(&hold->client->mutex);
-    if (never && !replace)
-        return renew(hold, HF_NEVER, RENEW_LOOK);
-    return renew(hold, lease_ms, replace ? RENEW_EXACTLY : RENEW_LONGER);
+    return renew(hold, lease_ms, mode);
+}
+
+static void renewal_done(hf_client *client, hf_task *task, hf_status status,
+                         const redisReply *reply) {
+    bool refused;
+    end(client, task,
+        renewal_end(task->holds[0], task->lease_ms, task->state, status, reply, task->sent_at,
+                    task->doubtful, &refused));
+}
+
+/* With the mutex held. */
+static void submit_renewal(hf_hold *hold, hf_task *task, int64_t lease_ms, int mode) {
+    task->lease_ms = lease_ms;
+    task->state = mode;
+    renewal_request(&task->request, hold, lease_ms, mode);
+    submit(hold, task);
+}
+
+static hf_status renew_start(hf_hold *hold, int mode, int64_t op) {
+    hf_task *task;
+    hf_status status = check_held(hold);
+    if (status == HF_OK)
+        status = start(hold, HF_RENEWAL, op, renewal_done, &task);
+    if (status != HF_OK)
+        return status;
+    bool asleep = hf_keeper_lock(hold->client);
+    submit_renewal(hold, task, hold->lease_ms, mode);
+    hf_keeper_unlock(hold->client, asleep);
+    return HF_OK;
+}
+
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
+    return renew_start(hold, RENEW_LONGER, op);
+}
+
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
+    return renew_start(hold, RENEW_LOOK, op);
+}
+
+hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op) {
+    hf_task *task;
+    int mode;
+    hf_status status = check_extension(hold, duration_ms, replace);
+    if (status == HF_OK)
+        status = start(hold, HF_RENEWAL, op, renewal_done, &task);
+    if (status != HF_OK)
+        return status;
+    bool asleep = hf_keeper_lock(hold->client);
+    int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
+    submit_renewal(hold, task, lease_ms, mode);
+    hf_keeper_unlock(hold->client, asleep);
+    return HF_OK;
 }
 
 /* -------------------------------------------------------------- Handing over */

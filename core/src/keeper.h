@@ -102,8 +102,8 @@ typedef struct hf_task {
     struct hf_hold **holds; /* with a reference of each */
     char (*ids)[HF_ID_LENGTH + 1];
     size_t count;
-    int64_t number;
     int state;
+    int64_t lease_ms; /* of a renewal that was started */
     struct hf_news *news; /* what will tell its end, if somebody is to be told */
 } hf_task;
 

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from ._notices import Call, Notices
 
 _TOLD = {
+    _holdfast.HF_ENOTHELD: "it was released before",
     _holdfast.HF_ELOST: "the hold was lost before",
     _holdfast.HF_EUNKNOWN: "the answer was lost",
     _holdfast.HF_ECANCELED: "the client was closed",
     _holdfast.HF_ECLOSED: "the client was closed",
     _holdfast.HF_ECONNECT: "the server cannot be reached",
+    _holdfast.HF_ESERVER: "the server refused it",
     _holdfast.HF_EREPLICAS: "too few replicas had it in time",
 }
 
@@ -291,24 +293,20 @@ class AsyncLock:
     ) -> None:
         """Make what the task acquired last hold longer, as Hold.extend().
 
-        In a thread of the event loop's.
-
         owner  As given to acquire().
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _, handle = self._current(self._who(owner), self._by_task(owner))
-        await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lasting, bool(replace))
+        await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lasting, bool(replace))
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make what the task acquired last hold for this lock's lease, from now.
-
-        In a thread of the event loop's.
 
         owner  As given to acquire().
         """
         lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
         _, handle = self._current(self._who(owner), self._by_task(owner))
-        await asyncio.to_thread(_holdfast.hf_hold_extend, handle, lease, True)
+        await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
         """Ask the server whether anybody holds it; in a thread of the event loop's."""
@@ -339,6 +337,16 @@ async def _released(lock: Lock, call: Call) -> None:
     lock._client._look()
     if status != _holdfast.HF_OK:
         raise _failure(lock, "released", status)
+
+
+async def _renewed(
+    lock: Lock, begin: Callable[..., None], handle: _holdfast.Hold, *how: int
+) -> None:
+    notices = lock._client._notices_here()
+    _, call = notices.start(lambda number: begin(handle, *how, number))
+    status, _ = await call.wait()
+    if status != _holdfast.HF_OK:
+        raise _failure(lock, "renewed", status)
 
 
 @final
@@ -392,17 +400,19 @@ class AsyncHold(BaseHold):
         await _released(self._lock, _release(self._notices(), self._handle))
 
     async def renew(self) -> None:
-        """Make the hold last its lease again, as Hold.renew(); in a thread of the loop's."""
-        await asyncio.to_thread(_holdfast.hf_hold_renew, self._handle)
+        """Make the hold last its lease again, as Hold.renew()."""
+        await _renewed(self._lock, _holdfast.hf_hold_renew_start, self._handle)
 
     async def extend(self, seconds: float | None, replace: bool = False) -> None:
-        """Make the hold last longer, as Hold.extend(); in a thread of the loop's."""
+        """Make the hold last longer, as Hold.extend()."""
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        await asyncio.to_thread(_holdfast.hf_hold_extend, self._handle, lasting, bool(replace))
+        await _renewed(
+            self._lock, _holdfast.hf_hold_extend_start, self._handle, lasting, bool(replace)
+        )
 
     async def check(self) -> None:
-        """Ask the server whether the hold still stands; in a thread of the loop's."""
-        await asyncio.to_thread(_holdfast.hf_hold_check, self._handle)
+        """Ask the server whether the hold still stands, as Hold.check()."""
+        await _renewed(self._lock, _holdfast.hf_hold_check_start, self._handle)
 
     async def __aenter__(self) -> AsyncHold:
         """Give the hold itself."""

@@ -350,6 +350,102 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     hf_hold_close(hold);
 }
 
+/* ----------------------------------------------------------------- Renew */
+
+static void told_renewed(int64_t op, hf_status status, int64_t within_ms) {
+    hf_completion completion = told(within_ms);
+    assert_int_equal(completion.kind, HF_RENEWAL);
+    assert_int_equal(completion.op, op);
+    if (completion.status != status)
+        fail_msg("renewal %lld came to %s, not %s", (long long)op,
+                 hf_status_name(completion.status), hf_status_name(status));
+    assert_null(completion.hold);
+}
+
+static void test_a_started_renewal_does_what_one_that_is_waited_for_does(void **state) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1000};
+    hf_lock *brief = must_lock(client, "k", &options);
+    hf_hold *hold = held(brief);
+    (void)state;
+    sleep_ms(300);
+    assert_status(hf_hold_renew_start(hold, 1), HF_OK);
+    told_renewed(1, HF_OK, 2000);
+    assert_in_range(hf_hold_remaining_ms(hold), 900, 1000);
+    assert_status(hf_hold_extend_start(hold, 5000, 0, 2), HF_OK);
+    told_renewed(2, HF_OK, 2000);
+    assert_in_range(hf_hold_remaining_ms(hold), 5800, 6000);
+    assert_in_range(NUMBER("PTTL k"), 5800, 6000);
+    /* What becomes shorter is so before anybody has answered. */
+    assert_status(hf_hold_extend_start(hold, 2000, 1, 3), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 2000);
+    told_renewed(3, HF_OK, 2000);
+    assert_in_range(NUMBER("PTTL k"), 1800, 2000);
+    assert_status(hf_hold_extend_start(hold, HF_NEVER, 1, 4), HF_OK);
+    told_renewed(4, HF_OK, 2000);
+    assert_int_equal(hf_hold_remaining_ms(hold), HF_NEVER);
+    assert_int_equal(NUMBER("PTTL k"), -1);
+    assert_status(hf_hold_check_start(hold, 5), HF_OK);
+    told_renewed(5, HF_OK, 2000);
+    give_back(hold, HF_OK);
+    told_nothing();
+    hf_lock_close(brief);
+}
+
+static void test_a_started_renewal_finds_a_loss_and_a_release(void **state) {
+    hf_hold *hold = held(lock);
+    (void)state;
+    TELL("DEL k");
+    assert_status(hf_hold_check_start(hold, 1), HF_OK);
+    hf_completion loss = told(2000);
+    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.cause, HF_CAUSE_GONE);
+    told_renewed(1, HF_ELOST, 2000);
+    assert_status(hf_hold_renew_start(hold, 2), HF_ELOST);
+    give_back(hold, HF_ELOST);
+
+    hold = held(lock);
+    kill(the_server, SIGSTOP);
+    assert_status(hf_hold_extend_start(hold, 5000, 1, 3), HF_OK);
+    assert_status(hf_hold_release_start(hold, 4), HF_OK);
+    kill(the_server, SIGCONT);
+    told_renewed(3, HF_ENOTHELD, 2000);
+    told_released(4, HF_OK, 2000);
+    assert_status(hf_hold_renew_start(hold, 5), HF_ENOTHELD);
+    hf_hold_close(hold);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    told_nothing();
+}
+
+/* And a closed handle, and a closed client. */
+static void test_a_started_renewal_ends_whatever_becomes_of_its_hold(void **state) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 60000};
+    hf_lock *lasting = must_lock(client, "k", &options);
+    hf_hold *hold = held(lasting);
+    (void)state;
+    assert_status(hf_hold_renew_start(hold, 1), HF_OK); /* so that all is connected */
+    told_renewed(1, HF_OK, 2000);
+    kill(the_server, SIGSTOP);
+    assert_status(hf_hold_extend_start(hold, 5000, 1, 2), HF_OK);
+    told_renewed(2, HF_EUNKNOWN, 3000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 5000);
+    assert_status(hf_hold_renew_start(hold, 3), HF_OK);
+    hf_hold_close(hold);
+    hf_client *closed = client;
+    hf_client_close(client);
+    kill(the_server, SIGCONT);
+    hf_completion completion = {.size = sizeof completion};
+    assert_status(hf_client_next(closed, &completion), HF_OK);
+    assert_int_equal(completion.kind, HF_RENEWAL);
+    assert_int_equal(completion.op, 3);
+    assert_int_equal(completion.status, HF_ECLOSED);
+    assert_status(hf_client_next(closed, &completion), HF_ECLOSED);
+    hf_lock_close(lasting);
+    hf_lock_close(lock);
+    TELL("DEL k");
+    client = open_client();
+    lock = must_lock(client, "k", NULL);
+}
+
 /* ------------------------------------------------------- Arguments, HF_KEEP */
 
 static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
@@ -364,6 +460,14 @@ static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     assert_status(hf_hold_release_start(hold, 0), HF_EINVAL);
     assert_status(hf_hold_release_start(hold, -1), HF_EINVAL);
     assert_status(hf_hold_release_start(NULL, 1), HF_EINVAL);
+    assert_status(hf_hold_renew_start(hold, 0), HF_EINVAL);
+    assert_status(hf_hold_renew_start(NULL, 1), HF_EINVAL);
+    assert_status(hf_hold_check_start(NULL, 1), HF_EINVAL);
+    assert_status(hf_hold_extend_start(NULL, 1000, 0, 1), HF_EINVAL);
+    assert_status(hf_hold_extend_start(hold, 9, 0, 1), HF_EINVAL);
+    assert_status(hf_hold_extend_start(hold, HF_NEVER, 0, 1), HF_EINVAL);
+    assert_status(hf_hold_extend_start(hold, 1000, 1, 0), HF_EINVAL);
+    assert_true(hf_hold_remaining_ms(hold) > 5000); /* nor was it made shorter */
     assert_status(hf_op_cancel(client, 0), HF_ENOTHELD);
     assert_status(hf_op_cancel(client, 99), HF_ENOTHELD);
     assert_status(hf_op_cancel(NULL, 1), HF_EINVAL);
@@ -528,6 +632,9 @@ int main(int count, char **words) {
         TEST(test_a_cancel_that_races_the_grant_leaves_nothing_behind),
         TEST(test_what_is_cancelled_at_once_was_never_there),
         TEST(test_a_started_release_ends_the_hold_at_once_and_once),
+        TEST(test_a_started_renewal_does_what_one_that_is_waited_for_does),
+        TEST(test_a_started_renewal_finds_a_loss_and_a_release),
+        TEST(test_a_started_renewal_ends_whatever_becomes_of_its_hold),
         TEST(test_a_wrong_number_or_argument_starts_nothing),
         TEST(test_keep_leaves_a_started_hold_with_the_client_too),
         TEST(test_a_started_acquire_renews_loses_and_heals_like_any),

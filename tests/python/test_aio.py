@@ -98,6 +98,49 @@ def test_a_free_lock_is_acquired_and_released(
     run(main())
 
 
+def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
+    run: Run, lock: holdfast.AsyncLock, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        async with lock as hold:
+            threads = threading.active_count()
+            raw.client_pause(200)
+            renewals = [task(work) for _ in range(20) for work in (hold.renew(), hold.check())]
+            renewals.append(task(hold.extend(30, replace=True)))
+            await asyncio.sleep(0.05)  # others run meanwhile
+            assert not any(renewal.done() for renewal in renewals)
+            assert threading.active_count() == threads
+            renewals[0].cancel()
+            for renewal in renewals[1:]:
+                await renewal
+
+    run(main())
+
+
+def test_a_renewal_says_what_became_of_the_hold(
+    run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        hold = await lock.hold()
+        raw.delete(name)
+        with pytest.raises(holdfast.LockLost, match="renewed"):
+            await hold.check()
+        with pytest.raises(holdfast.LockLost):
+            await hold.renew()
+        with pytest.raises(holdfast.LockLost):
+            await hold.release()
+        hold = await lock.hold()
+        await hold.release()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await hold.extend(30)
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await lock.extend(30)
+        with pytest.raises(ValueError, match="0.01"):
+            await hold.extend(0)
+
+    run(main())
+
+
 def test_a_try_answers_at_once(
     run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
 ) -> None:

@@ -740,16 +740,18 @@ enum {
     /** An hf_hold_release_start() ended. */
     HF_RELEASE = 2,
     /** A hold was lost: `hold_number` and `cause` say which and why. */
-    HF_LOSS = 3
+    HF_LOSS = 3,
+    /** An hf_hold_renew_start(), _extend_start() or _check_start() ended. */
+    HF_RENEWAL = 4
 };
 
 /** One completion; set size before hf_client_next(). */
 typedef struct hf_completion {
     /** sizeof(hf_completion) of the caller's header. */
     uint32_t size;
-    /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE or HF_LOSS. */
+    /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE, HF_LOSS or HF_RENEWAL. */
     int32_t kind;
-    /** As hf_lock_acquire() or hf_hold_release() would have answered; HF_ELOST. */
+    /** As the function would have answered that waits for it; HF_ELOST of a loss. */
     int32_t status;
     /** HF_CAUSE_* of a loss. */
     int32_t cause;
@@ -817,6 +819,25 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
+
+/**
+ * Begin what hf_hold_renew() does. An HF_RENEWAL completion follows if, and only
+ * if, this answers HF_OK.
+ *
+ * @param op  The caller's number for it, above 0.
+ * @retval HF_OK        Begun.
+ * @retval HF_ENOTHELD, HF_ELOST   It is not held.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_renew_start(hf_hold *hold, int64_t op);
+
+/** hf_hold_renew_start() for hf_hold_extend(): what becomes shorter is so at once. */
+HF_API hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op);
+
+/** hf_hold_renew_start() for hf_hold_check(). */
+HF_API hf_status hf_hold_check_start(hf_hold *hold, int64_t op);
 
 /**
  * Cancel a started acquire. Its completion follows all the same: HF_ECANCELED,
