@@ -103,7 +103,7 @@ typedef struct hf_task {
     char (*ids)[HF_ID_LENGTH + 1];
     size_t count;
     int state;
-    int64_t lease_ms; /* of a renewal that was started */
+    int64_t lease_ms;     /* of a renewal that was started */
     struct hf_news *news; /* what will tell its end, if somebody is to be told */
 } hf_task;
 
