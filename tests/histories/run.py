@@ -1,6 +1,6 @@
 """Workers in all languages that want the same locks, a nemesis, and a look at what happened.
 
-    run.py [--minutes 0.6] [--seed N] [--build-dir DIR] [--java JAVA]
+    run.py [--minutes 1] [--on DEPLOYMENT]... [--seed N] [--build-dir DIR] [--java JAVA]
 
 Prints a summary; ends with 1 if something was wrong. README.md says what and how.
 """
@@ -8,123 +8,26 @@ Prints a summary; ends with 1 if something was wrong. README.md says what and ho
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
 
-import redis
 from check import SECOND, check, turns
+from deployments import DEPLOYMENTS, PDEATH, Clock, Deployment, Server, now
 
 import holdfast
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LOCKS = 4
-PDEATH = ["setpriv", "--pdeathsig", "KILL"]  # nothing outlives this program
-
-
-def now() -> int:
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """A Redis that keeps what it confirmed, also over a kill -9."""
-
-    def __init__(self, folder: Path, keeps: bool) -> None:
-        self.port = free_port()
-        folder.mkdir()
-        self._command = [*PDEATH, "redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
-        self._command += ["--dir", str(folder), "--save", "", "--logfile", str(folder / "log")]
-        if keeps:
-            self._command += ["--appendonly", "yes", "--appendfsync", "always"]
-        self.redis = redis.Redis("127.0.0.1", self.port, retry=None)
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while True:
-            with contextlib.suppress(redis.RedisError):
-                if self.redis.ping():
-                    return
-            if time.monotonic() > until or self.process.poll() is not None:
-                sys.exit("histories: redis-server does not start")
-            time.sleep(0.01)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-class Proxy:
-    """Stands between some workers and the server, and carries what they say badly."""
-
-    def __init__(self, port: int, chance: random.Random) -> None:
-        self._to, self._chance = port, chance
-        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
-        self._mutex = threading.Lock()
-        self.delay = 0.0  # of the next piece of each connection that is unlucky
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            near, _ = self._listening.accept()
-            try:
-                far = socket.create_connection(("127.0.0.1", self._to))
-            except OSError:
-                near.close()
-                continue
-            for end in (near, far):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with self._mutex:
-                self._pairs.add((near, far))
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=(*ends, (near, far)), daemon=True).start()
-
-    def _carry(self, here: socket.socket, there: socket.socket, pair: tuple) -> None:
-        with contextlib.suppress(OSError):
-            while data := here.recv(65536):
-                if self.delay and self._chance.random() < 0.3:
-                    time.sleep(self.delay)
-                if self._chance.random() < 0.0005:
-                    there.sendall(data[: self._chance.randrange(len(data))])
-                    break  # cut in the middle
-                there.sendall(data)
-        self._end(pair)
-
-    def _end(self, pair: tuple[socket.socket, socket.socket]) -> None:
-        with self._mutex:
-            self._pairs.discard(pair)
-        for end in pair:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-    def cut(self) -> None:
-        """Cut a few of the connections."""
-        with self._mutex:
-            pairs = list(self._pairs)
-        for pair in self._chance.sample(pairs, min(3, len(pairs))):
-            self._end(pair)
 
 
 class Worker:
@@ -156,92 +59,52 @@ class Worker:
 class Nemesis:
     """What goes wrong, in an order that the seed decides."""
 
-    def __init__(self, server: Server, proxy: Proxy, workers: list[Worker], seed: int) -> None:
-        self._server, self._proxy, self._workers = server, proxy, workers
+    def __init__(self, deployment: Deployment, workers: list[Worker], seed: int) -> None:
+        self._deployment, self._workers = deployment, workers
         self._chance = random.Random(seed)
+        self._choices = {
+            "worker killed": (1, self._kill_worker),
+            "worker stopped": (2, self._stop_worker),
+            **deployment.faults,
+        }
         self.faults: list[tuple[int, str]] = []
         self.pauses: list[tuple[str, int, int]] = []
         self.killed: set[str] = set()
 
     def strike(self) -> None:
-        what = self._chance.choice(
-            (
-                *["worker killed", "worker stopped", "worker stopped"],
-                *["connections killed"] * 4,
-                *["connections cut", "bytes delayed"] * 2,
-                *["server stopped", "server paused", "server restarted", "scripts flushed"],
-            )
-        )
+        weights = [weight for weight, _ in self._choices.values()]
+        what = self._chance.choices(list(self._choices), weights)[0]
         self.faults.append((now(), what))
-        with contextlib.suppress(redis.RedisError):
-            getattr(self, "_" + what.replace(" ", "_"))()
+        self._choices[what][1]()
+        self._deployment.look()
 
-    @contextlib.contextmanager
-    def _pause(self, who: str):
-        since = now()
-        yield
-        self.pauses.append((who, since, now() + SECOND // 2))
-
-    def _worker_killed(self) -> None:
+    def _kill_worker(self) -> None:
         self.killed.add(self._chance.choice(self._workers).kill())
 
-    def _worker_stopped(self) -> None:
+    def _stop_worker(self) -> None:
         worker = self._chance.choice(self._workers)
-        with self._pause(worker.who):
-            worker.process.send_signal(signal.SIGSTOP)
-            time.sleep(self._chance.choice((0.05, 0.5, 1.5)))
-            worker.process.send_signal(signal.SIGCONT)
-
-    def _connections_killed(self) -> None:
-        clients = self._server.redis.client_list()
-        for client in self._chance.sample(clients, min(5, len(clients))):
-            self._server.redis.client_kill_filter(_id=client["id"])
-
-    def _connections_cut(self) -> None:
-        self._proxy.cut()
-
-    def _bytes_delayed(self) -> None:
-        self._proxy.delay = self._chance.choice((0.01, 0.1, 0.6))
-        with self._pause(""):
-            time.sleep(0.3)
-            self._proxy.delay = 0
-
-    def _server_stopped(self) -> None:
-        with self._pause(""):
-            self._server.process.send_signal(signal.SIGSTOP)
-            time.sleep(self._chance.choice((0.1, 0.6, 1.5)))
-            self._server.process.send_signal(signal.SIGCONT)
-
-    def _server_paused(self) -> None:
-        with self._pause(""):
-            ms = self._chance.choice((100, 800))
-            self._server.redis.client_pause(ms)
-            time.sleep(ms / 1000)
-
-    def _server_restarted(self) -> None:
-        with self._pause(""):
-            self._server.kill()
-            time.sleep(self._chance.choice((0, 0.3)))
-            self._server.start()
-
-    def _scripts_flushed(self) -> None:
-        self._server.redis.script_flush()
+        since = now()
+        worker.process.send_signal(signal.SIGSTOP)
+        time.sleep(self._chance.choice((0.05, 0.5, 1.5)))
+        worker.process.send_signal(signal.SIGCONT)
+        self.pauses.append((worker.who, since, now() + SECOND // 2))
 
 
 # ------------------------------------------------------------------ Afterwards
 
 
-def left_behind(server: Server) -> list[str]:
+def left_behind(deployment: Deployment) -> list[str]:
     """What of locks and queues nobody owns: all leases are over."""
     found = []
-    with holdfast.connect(f"redis://127.0.0.1:{server.port}") as client:
+    with holdfast.connect(deployment.urls[0]) as client:
         for number in range(LOCKS):
             key = f"job:{number}"
-            if server.redis.exists(key):
-                found.append(f"the lock {key}: {server.redis.hgetall(key)}")
+            server = deployment.serves(key)
+            if server.exists(key):
+                found.append(f"the lock {key}: {server.hgetall(key)}")
             # Whoever is dead in the queue is skipped by the next who wants the lock.
             client.lock(key).hold(timeout=5).release()
-            if waiting := server.redis.zrange(f"{{{key}}}{key}:hf1:q", 0, -1):
+            if waiting := server.zrange(f"{{{key}}}{key}:hf1:q", 0, -1):
                 found.append(f"in the queue of {key}: {waiting}")
     return found
 
@@ -290,11 +153,8 @@ def read(folder: Path) -> dict[str, list[dict]]:
     return histories
 
 
-def run(arguments: argparse.Namespace, folder: Path) -> int:
-    """Let them work, strike, and look."""
-    chance = random.Random(arguments.seed)
-    server, resource = Server(folder / "server", True), Server(folder / "resource", False)
-    proxy = Proxy(server.port, random.Random(chance.random()))
+def commands(arguments: argparse.Namespace, folder: Path) -> dict[str, list[str]]:
+    """Give how each worker is started, its Java compiled."""
     target = ROOT / "java" / "target"
     jar = next(iter(sorted(target.glob("holdfast-[0-9]*[0-9].jar"))), None)
     program = arguments.build_dir / "tests" / "histories" / "histories_worker"
@@ -304,20 +164,28 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
     javac = Path(shutil.which(arguments.java)).resolve().with_name("javac")
     subprocess.run([javac, "-cp", jar, "-d", classes, HERE / "Worker.java"], check=True)
     java = [arguments.java, "--enable-native-access=ALL-UNNAMED", "-XX:TieredStopAtLevel=1"]
-    commands = {
+    return {
         "c": [str(program.resolve())],
         "python": [sys.executable, str(HERE / "worker.py")],
         "java": [*java, "-cp", f"{jar}:{classes}", "Worker"],
     }
-    workers = []
+
+
+def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) -> bool:
+    """Let them work, strike, and look. True: all was well."""
+    began = time.monotonic()
+    chance = random.Random(arguments.seed)
+    resource = Server(folder / "resource")
+    deployment, workers = None, []
     try:
-        for name, command in commands.items():
-            for number, port in enumerate((server.port, proxy.port)):
-                where = [f"redis://127.0.0.1:{port}", str(resource.port), str(LOCKS)]
+        deployment = DEPLOYMENTS[on](folder, random.Random(chance.random()))
+        for name, command in commands(arguments, folder).items():
+            for number, url in enumerate(deployment.urls):
+                where = [url, str(resource.port), str(LOCKS)]
                 workers.append(Worker(f"{name}-{number}", command, where, folder))
-        nemesis = Nemesis(server, proxy, workers, chance.randrange(2**32))
+        nemesis = Nemesis(deployment, workers, chance.randrange(2**32))
         time.sleep(1)
-        until = time.monotonic() + 60 * arguments.minutes
+        until = time.monotonic() + 60 * minutes
         while time.monotonic() < until:
             nemesis.strike()
             time.sleep(chance.random() * 0.5)
@@ -336,51 +204,65 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
                 wrong.append(f"{worker.who} does not end")
         ended = now()
         time.sleep(4)  # the longest lease, and the claim lease of a grant to the dead
+        deployment.look()
         histories = read(folder)
         keys = [f"job:{number}" for number in range(LOCKS)]
         taken = {key: [int(f) for f in resource.redis.lrange("log:" + key, 0, -1)] for key in keys}
         verdict = check(
-            histories, taken, nemesis.pauses, left_behind(server), nemesis.killed, ended
+            histories,
+            taken,
+            nemesis.pauses + deployment.pauses,
+            deployment.losses,
+            left_behind(deployment),
+            nemesis.killed,
+            ended,
         )
         wrong += verdict.wrong
     finally:
         for worker in workers:
             worker.process.kill()
-        server.kill()
+        if deployment:
+            deployment.close()
         resource.kill()
-    draw(histories, nemesis.faults, arguments.picture)
+    picture = arguments.pictures / f"histories-{on}.svg"
+    draw(histories, nemesis.faults, picture)
     faults = Counter(what for _, what in nemesis.faults)
-    print(f"seed {arguments.seed}; {arguments.picture} shows it all")
-    print("faults:", ", ".join(f"{what} {count}" for what, count in sorted(faults.items())))
-    for what in ("acquisitions", "losses", "unknown", "stale writes refused"):
-        print(f"{what}: {verdict.counts[what]}")
+    print(f"{on}: {time.monotonic() - began:.0f} s, seed {arguments.seed}; {picture} shows it all")
+    print("  faults:", ", ".join(f"{what} {count}" for what, count in sorted(faults.items())))
+    for what in ("acquisitions", "losses", "unknown", "stale writes refused", "overlaps excused"):
+        print(f"  {what}: {verdict.counts[what]}")
     for what in ("overlaps", "fences repeated", "stale writes accepted", "hangs", "orphans"):
-        print(f"{what}: {verdict.counts[what]} (0)")
-    print(*wrong[:20], sep="\n")
-    return 1 if wrong or verdict.counts["acquisitions"] < 100 else 0
+        print(f"  {what}: {verdict.counts[what]} (0)")
+    print(*wrong[:20], sep="\n", end="\n" if wrong else "")
+    return not wrong and verdict.counts["acquisitions"] >= 100
 
 
 def main() -> None:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=0.6)
+    parser.add_argument("--minutes", type=float, default=1, help="for all of them together")
+    parser.add_argument("--on", choices=DEPLOYMENTS, action="append", help="not on each")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "dev", help="of CMake")
     parser.add_argument("--java", default="java", help="of a JDK")
-    parser.add_argument("--picture", type=Path, default=ROOT / "build" / "histories.svg")
+    parser.add_argument("--pictures", type=Path, default=ROOT / "build", help="where they go")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="holdfast.histories."))
-    status = 1
-    try:
-        status = run(arguments, folder)
-    finally:
-        if status:
-            kept = arguments.picture.with_suffix("")
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(folder, kept)
-            print(f"the histories are in {kept}")
-        shutil.rmtree(folder)
-    sys.exit(status)
+    Clock.library = arguments.build_dir.resolve() / "tests" / "libtest_step.so"
+    good = True
+    for on in arguments.on or DEPLOYMENTS:
+        folder = Path(tempfile.mkdtemp(prefix="holdfast.histories."))
+        well = False
+        try:
+            well = run(arguments, on, arguments.minutes / len(arguments.on or DEPLOYMENTS), folder)
+        finally:
+            if not well:
+                kept = arguments.pictures / f"histories-{on}"
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.copytree(folder, kept)
+                print(f"the histories are in {kept}")
+            shutil.rmtree(folder)
+        good = good and well
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":
