@@ -27,16 +27,22 @@ def now() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
-def until(what: Callable[[], object], is_what: str) -> None:
-    """Wait for it, but not for ever."""
-    end = time.monotonic() + 30
+def soon(what: Callable[[], object], seconds: float) -> bool:
+    """Wait for it, so long at most, and say whether it came."""
+    end = time.monotonic() + seconds
     while True:
         with contextlib.suppress(redis.RedisError):
             if what():
-                return
+                return True
         if time.monotonic() > end:
-            sys.exit(f"histories: waited in vain: {is_what}")
+            return False
         time.sleep(0.02)
+
+
+def until(what: Callable[[], object], is_what: str) -> None:
+    """Wait for it, but not for ever."""
+    if not soon(what, 60):
+        sys.exit(f"histories: waited in vain: {is_what}")
 
 
 def free_port(first: int = 10000, last: int = 22000) -> int:
@@ -481,7 +487,7 @@ class Cluster(Replicated):
         replica = self.chance.choice(replicas)
         with self.pause():
             self._say(replica, "FAILOVER")
-            until(replica.leads, "a new master")
+            soon(replica.leads, 10)  # or never: it gives up after 5 s, and leaves all as it was
         self._settle()
 
     def _rejoin(self, server: Server, new: set[int]) -> None:
