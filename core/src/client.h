@@ -70,6 +70,7 @@ struct hf_hold {
     int64_t deadline;    /* it is valid before this, on hf_now()'s clock */
     int64_t granted_at;  /* of the outermost hold of this owner */
     int64_t lease_ms;    /* HF_NEVER or what a renewal gives */
+    int64_t extended_ms; /* the longest that it was extended to, or 0 */
     int64_t max_hold_ms; /* 0: none */
     bool renew, reentrant;
     int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
@@ -140,6 +141,8 @@ void hf_hold_drop_locked(hf_hold *hold);
 
 /* When a hold ends that a request sent then was told remaining_ms of. */
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
+/* The same for this hold: never later than if it had just got all that was asked for. */
+int64_t hf_hold_deadline(const hf_hold *hold, int64_t sent_at, int64_t remaining_ms);
 /* A renewal sent then was told remaining_ms: the hold lasts longer, if that is
  * certain. With the mutex held. */
 void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms);

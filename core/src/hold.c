@@ -63,8 +63,18 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
 }
 
+int64_t hf_hold_deadline(const hf_hold *hold, int64_t sent_at, int64_t remaining_ms) {
+    int64_t until = hf_deadline(sent_at, remaining_ms), most = until;
+    /* A server whose clock went back says more is left than was ever asked for. It may
+     * find its way again, and then that was not so. */
+    if (hold->lease_ms != HF_NEVER)
+        most = hf_deadline(sent_at,
+                           hold->lease_ms > hold->extended_ms ? hold->lease_ms : hold->extended_ms);
+    return until < most ? until : most;
+}
+
 void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms) {
-    int64_t until = hf_deadline(sent_at, remaining_ms);
+    int64_t until = hf_hold_deadline(hold, sent_at, remaining_ms);
     if (hold->replacing > 0 || sent_at < hold->replaced_at)
         return;
     if (hold->listed && hf_now() >= hold->deadline)
@@ -362,14 +372,16 @@ hf_status hf_hold_release(hf_hold *hold) {
 
 void hf_hold_give_up(hf_hold *hold) { release(hold, false); }
 
-/* A task that ends with a completion of this kind, with what is sure to be needed for it. */
+/* A task that ends with a completion of this kind, with what is sure to be needed for it.
+ * If HF_OK, with the mutex held, until submit(). */
 static hf_status start(hf_hold *hold, int32_t kind, int64_t op,
                        void (*done)(hf_client *, hf_task *, hf_status, const redisReply *),
-                       hf_task **task_out) {
+                       hf_task **task_out, bool *asleep) {
     if (op < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    if (hf_client_fd(hold->client) < 0)
-        return HF_ENOMEM;
+    hf_status status = hf_keeper_tells(hold->client);
+    if (status != HF_OK)
+        return status;
     hf_task *task = hf_task_new(done);
     hf_hold **holds = task != NULL ? malloc(sizeof *holds) : NULL;
     if (holds == NULL || (task->news = malloc(sizeof *task->news)) == NULL) {
@@ -381,15 +393,21 @@ static hf_status start(hf_hold *hold, int32_t kind, int64_t op,
     task->holds = holds;
     task->holds[0] = hold;
     *task_out = task;
+    *asleep = hf_keeper_lock(hold->client);
+    if (hold->client->closed) { /* just now: nobody would end it */
+        hf_keeper_unlock(hold->client, *asleep);
+        hf_task_free(task);
+        return hf_fail(HF_ECLOSED, "the client is closed");
+    }
     return HF_OK;
 }
 
-/* With the mutex held. */
-static void submit(hf_hold *hold, hf_task *task) {
+static void submit(hf_hold *hold, hf_task *task, bool asleep) {
     hold->references++;
     task->count = 1;
     hf_task_submit(hold->client, task,
                    hf_after(hf_now(), hf_transport_patience_ms(hold->client->transport)));
+    hf_keeper_unlock(hold->client, asleep);
 }
 
 static void end(hf_client *client, hf_task *task, hf_status status) {
@@ -413,26 +431,23 @@ static void release_done(hf_client *client, hf_task *task, hf_status status,
 
 hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     hf_task *task;
-    bool listed;
+    bool listed, asleep;
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_client *client = hold->client;
-    hf_status status = hf_client_check(client);
+    hf_status status = hf_client_check(hold->client);
     if (status == HF_OK)
-        status = start(hold, HF_RELEASE, op, release_done, &task);
+        status = start(hold, HF_RELEASE, op, release_done, &task, &asleep);
     if (status != HF_OK)
         return status;
-    bool asleep = hf_keeper_lock(client);
     task->state = hf_hold_end(hold, hf_now(), &listed);
     if (task->state == HF_RELEASED) {
-        hf_keeper_unlock(client, asleep);
+        hf_keeper_unlock(hold->client, asleep);
         hf_task_free(task);
         return not_held(hold);
     }
     hf_release_request(&task->request, hold, NULL);
-    submit(hold, task);
-    hold->references -= listed; /* the list's */
-    hf_keeper_unlock(client, asleep);
+    hold->references -= listed; /* the list's is the task's now */
+    submit(hold, task, asleep);
     return HF_OK;
 }
 
@@ -563,7 +578,11 @@ static int64_t extend(hf_hold *hold, int64_t duration_ms, int replace, int *mode
     if (!replace) {
         /* Added once, to what is left now: sent again it adds nothing twice. */
         int64_t lease_ms = duration_ms + hf_until(hold->deadline, now);
-        return lease_ms < HF_LEASE_MAX ? lease_ms : HF_LEASE_MAX;
+        if (lease_ms > HF_LEASE_MAX)
+            lease_ms = HF_LEASE_MAX;
+        if (lease_ms > hold->extended_ms)
+            hold->extended_ms = lease_ms;
+        return lease_ms;
     }
     int64_t until = hf_deadline(now, duration_ms);
     hold->replacing++;
@@ -596,25 +615,22 @@ static void renewal_done(hf_client *client, hf_task *task, hf_status status,
                     task->doubtful, &refused));
 }
 
-/* With the mutex held. */
-static void submit_renewal(hf_hold *hold, hf_task *task, int64_t lease_ms, int mode) {
+static void submit_renewal(hf_hold *hold, hf_task *task, int64_t lease_ms, int mode, bool asleep) {
     task->lease_ms = lease_ms;
     task->state = mode;
     renewal_request(&task->request, hold, lease_ms, mode);
-    submit(hold, task);
+    submit(hold, task, asleep);
 }
 
 static hf_status renew_start(hf_hold *hold, int mode, int64_t op) {
     hf_task *task;
+    bool asleep;
     hf_status status = check_held(hold);
     if (status == HF_OK)
-        status = start(hold, HF_RENEWAL, op, renewal_done, &task);
-    if (status != HF_OK)
-        return status;
-    bool asleep = hf_keeper_lock(hold->client);
-    submit_renewal(hold, task, hold->lease_ms, mode);
-    hf_keeper_unlock(hold->client, asleep);
-    return HF_OK;
+        status = start(hold, HF_RENEWAL, op, renewal_done, &task, &asleep);
+    if (status == HF_OK)
+        submit_renewal(hold, task, hold->lease_ms, mode, asleep);
+    return status;
 }
 
 hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
@@ -628,16 +644,15 @@ hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op) {
     hf_task *task;
     int mode;
+    bool asleep;
     hf_status status = check_extension(hold, duration_ms, replace);
     if (status == HF_OK)
-        status = start(hold, HF_RENEWAL, op, renewal_done, &task);
-    if (status != HF_OK)
-        return status;
-    bool asleep = hf_keeper_lock(hold->client);
-    int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
-    submit_renewal(hold, task, lease_ms, mode);
-    hf_keeper_unlock(hold->client, asleep);
-    return HF_OK;
+        status = start(hold, HF_RENEWAL, op, renewal_done, &task, &asleep);
+    if (status == HF_OK) {
+        int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
+        submit_renewal(hold, task, lease_ms, mode, asleep);
+    }
+    return status;
 }
 
 /* -------------------------------------------------------------- Handing over */
@@ -696,6 +711,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold
     hold->renew = lock->renew;
     hold->reentrant = lock->reentrant;
     hold->bury = true; /* what the other process sent is not known here */
+    hold->extended_ms = HF_LEASE_MAX;
     hold->state = HF_HELD;
     hold->granted_at = hf_now();
     hold->renew_at =

@@ -43,22 +43,28 @@ void hf_tell(hf_client *client, hf_news **kept, const hf_completion *completion)
     eventfd_write(keeper->news_fd, 1);
 }
 
-int hf_client_fd(hf_client *client) {
-    if (hf_client_check(client) != HF_OK)
-        return -1;
-    pthread_mutex_lock(&client->mutex);
+hf_status hf_keeper_tells(hf_client *client) {
     hf_keeper *keeper = &client->keeper;
-    if (keeper->news_fd < 0 && hf_keeper_start(client) == HF_OK) {
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    pthread_mutex_lock(&client->mutex);
+    if (keeper->news_fd < 0)
+        status = hf_keeper_start(client);
+    if (keeper->news_fd < 0 && status == HF_OK) {
         keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (keeper->news_fd < 0)
-            hf_fail(HF_ENOMEM, "no descriptor: %s", strerror(errno));
+            status = hf_fail(HF_ENOMEM, "no descriptor: %s", strerror(errno));
         /* From now on somebody is to be told when a lease ends. */
         for (hf_hold *hold = client->holds; hold != NULL; hold = hold->next)
             hf_keeper_plan(client, hold, hf_now());
     }
-    int fd = keeper->news_fd;
     pthread_mutex_unlock(&client->mutex);
-    return fd;
+    return status;
+}
+
+int hf_client_fd(hf_client *client) {
+    return hf_keeper_tells(client) == HF_OK ? client->keeper.news_fd : -1;
 }
 
 hf_status hf_client_next(hf_client *client, hf_completion *completion) {

@@ -184,6 +184,8 @@ void hf_keeper_free(struct hf_client *client);
 void hf_keeper_join(struct hf_client *client);
 /* HF_ENOMEM if there is no thread to be had. */
 hf_status hf_keeper_start(struct hf_client *client);
+/* Start it, with a descriptor for the completions. Without the mutex. */
+hf_status hf_keeper_tells(struct hf_client *client);
 void hf_keeper_wake(struct hf_client *client);
 /* Unlock the mutex that was locked by hf_keeper_lock(), and only then wake the
  * keeper, which would else wake to wait for it. */

@@ -194,7 +194,7 @@ static hf_status try_once(hf_lock *lock, hf_hold *hold, int64_t deadline, int64_
         return HF_EBUSY;
     case HF_REPLY_HELD:
         hold->fence = numbers[3];
-        hold->deadline = hf_deadline(answer.sent_at, numbers[4]);
+        hold->deadline = hf_hold_deadline(hold, answer.sent_at, numbers[4]);
         hold->state = HF_HELD;
         hold->granted_at = answer.sent_at;
         /* What an earlier copy wrote, on another connection, was not waited for on this one. */
@@ -596,7 +596,8 @@ static void expired(hf_client *client, hf_task *task, hf_status status, const re
     if (status != HF_OK || !hf_reply_states(reply, numbers, 1)) {
         hf_keeper_undo(client, op->hold, op);
         hf_op_finish(client, op, HF_EUNKNOWN);
-    } else if (numbers[2] == HF_REPLY_HELD && hf_now() < hf_deadline(task->sent_at, numbers[4])) {
+    } else if (numbers[2] == HF_REPLY_HELD &&
+               hf_now() < hf_hold_deadline(op->hold, task->sent_at, numbers[4])) {
         hf_op_answer(client, task->link, op, numbers, numbers + 2, task->sent_at);
     } else {
         if (numbers[2] == HF_REPLY_HELD)
@@ -659,7 +660,7 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
         return status;
     hf_client *client = lock->client;
     hold->kept = (flags & HF_KEEP) != 0;
-    status = hf_client_fd(client) >= 0 ? HF_OK : HF_ENOMEM;
+    status = hf_keeper_tells(client);
     hf_op *op = NULL;
     bool asleep = hf_keeper_lock(client);
     if (status == HF_OK && client->closed) /* just now: nobody would end it */

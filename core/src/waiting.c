@@ -436,7 +436,8 @@ void hf_op_answer(hf_client *client, hf_link *from, hf_op *op, const int64_t *nu
     switch (mine[0]) {
     case HF_REPLY_HELD:
         /* Less than was asked for: a grant whose message is not here yet. */
-        hf_op_deliver(client, op, mine[1], hf_deadline(sent_at, mine[2]), mine[2] != lease_ms);
+        hf_op_deliver(client, op, mine[1], hf_hold_deadline(op->hold, sent_at, mine[2]),
+                      mine[2] != lease_ms);
         return;
     case HF_REPLY_DEAD:
         if (op->tries)

@@ -102,7 +102,11 @@ static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **st
     step_clock(-3600);
     assert_status(hf_hold_check(hold), HF_OK);
     assert_status(hf_lock_acquire(theirs, 0, NULL), HF_EBUSY);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 1500);
     sleep_ms(1000); /* renewed: the server's end of it is far away, ours is not */
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 1500);
+    assert_status(hf_hold_extend(hold, 5000, 0), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(hold), 1500, 6500);
     assert_int_equal(hf_hold_state(hold), HF_HELD);
     int64_t fence = hf_hold_fence(hold);
     assert_status(hf_hold_release(hold), HF_OK);

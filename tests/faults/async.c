@@ -586,6 +586,42 @@ static void test_a_close_that_races_what_was_started_leaves_nothing_behind(void 
     }
 }
 
+static atomic_long begun;
+
+static void *begin_checks(void *hold) {
+    hf_status status;
+    while ((status = hf_hold_check_start(hold, 1)) == HF_OK)
+        begun++;
+    return (void *)(intptr_t)status;
+}
+
+/* What is begun ends, also if the client is closed by another thread just then. */
+static void test_what_is_started_while_the_client_is_closed_ends_too(void **state) {
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        hf_hold *hold = held(lock);
+        hf_completion completion = {.size = sizeof completion};
+        hf_client *closed = client;
+        pthread_t thread;
+        void *status;
+        begun = 0;
+        assert_int_equal(pthread_create(&thread, NULL, begin_checks, hold), 0);
+        assert_soon(begun > i % 8);
+        hf_client_close(client);
+        pthread_join(thread, &status);
+        assert_true((intptr_t)status == HF_ECLOSED || (intptr_t)status == HF_ENOTHELD);
+        for (long left = begun; left > 0; left--) {
+            assert_status(hf_client_next(closed, &completion), HF_OK);
+            assert_int_equal(completion.kind, HF_RENEWAL);
+        }
+        assert_status(hf_client_next(closed, &completion), HF_ECLOSED);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        client = open_client();
+        lock = must_lock(client, "k", NULL);
+    }
+}
+
 static void test_every_operation_ends_when_the_server_does_not_answer(void **state) {
     (void)state;
     hf_hold *hold = held(lock);
@@ -640,6 +676,7 @@ int main(int count, char **words) {
         TEST(test_a_started_acquire_renews_loses_and_heals_like_any),
         TEST(test_closing_ends_every_operation_with_its_completion),
         TEST(test_a_close_that_races_what_was_started_leaves_nothing_behind),
+        TEST(test_what_is_started_while_the_client_is_closed_ends_too),
         TEST(test_every_operation_ends_when_the_server_does_not_answer),
     };
     return RUN_TESTS(tests, count, words);
