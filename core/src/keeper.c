@@ -44,11 +44,11 @@ void hf_tell(hf_client *client, hf_news **kept, const hf_completion *completion)
 }
 
 hf_status hf_keeper_tells(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
     hf_status status = hf_client_check(client);
     if (status != HF_OK)
         return status;
     pthread_mutex_lock(&client->mutex);
+    hf_keeper *keeper = &client->keeper;
     if (keeper->news_fd < 0)
         status = hf_keeper_start(client);
     if (keeper->news_fd < 0 && status == HF_OK) {
