@@ -462,9 +462,10 @@ static void test_a_renewal_late_in_a_batch_never_shortens_another_hold(void **st
 
 static void test_the_keys_expiry_is_the_latest_of_its_holds(void **state) { /* C7 */
     (void)state;
-    hold_by(id(1), "ann", 60000);
     hold_by(id(2), "ann", 5000);
-    hold_by(id(3), "ann", 20000);
+    hold_by(id(1), "ann", 60000); /* a longer one comes */
+    assert_expires(K, expiry(id(1)));
+    hold_by(id(3), "ann", 20000); /* a shorter one */
     assert_expires(K, expiry(id(1)));
     assert_int_equal(release(id(1)), 1); /* the longest goes */
     assert_expires(K, expiry(id(3)));
