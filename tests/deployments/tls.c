@@ -14,8 +14,8 @@ static const char *local_host(void) {
     return known ? "localhost" : "127.0.0.1";
 }
 
-enum { GOOD, EXPIRED, SELF_SIGNED, WANTS_CLIENT, SERVERS };
-static const char *const names[] = {"good", "expired", "self", "good"};
+enum { GOOD, EXPIRED, SELF_SIGNED, WANTS_CLIENT, OTHER_NAME, SERVERS };
+static const char *const names[] = {"good", "expired", "self", "good", "other"};
 static int ports[SERVERS];
 static pid_t servers[SERVERS];
 
@@ -27,16 +27,19 @@ static int start_all(void **state) {
     identity good = make_identity("server", here, &authority, 10);
     identity expired = make_identity("server", here, &authority, 1);
     identity self = make_identity("server", here, NULL, 10);
+    identity other = make_identity("localhost", "DNS:other.test,IP:127.0.0.1", &authority, 10);
     identity user = make_identity("user", NULL, &authority, 10);
     save(&authority, "ca");
     save(&good, "good");
     save(&expired, "expired");
     save(&self, "self");
+    save(&other, "other");
     save(&user, "user");
     drop(&authority);
     drop(&good);
     drop(&expired);
     drop(&self);
+    drop(&other);
     drop(&user);
     for (int i = 0; i < SERVERS; i++) {
         ports[i] = free_port();
@@ -133,6 +136,17 @@ static void test_another_host_s_certificate_is_refused(void **state) {
     assert_message("127.0.0.2");
 }
 
+/* Nor is it enough that it knows the address which the name led to, or the name as its subject. */
+static void test_a_certificate_of_another_name_is_refused(void **state) {
+    (void)state;
+    if (strcmp(local_host(), "localhost") != 0)
+        skip();
+    assert_status(open_with(OTHER_NAME, "127.0.0.1", ""), HF_OK);
+    hf_client_close(client);
+    assert_status(open_with(OTHER_NAME, "localhost", ""), HF_ECONNECT);
+    assert_message("ostname mismatch");
+}
+
 static void test_an_expired_certificate_is_refused(void **state) {
     (void)state;
     assert_status(open_with(EXPIRED, local_host(), ""), HF_ECONNECT);
@@ -201,6 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_every_kind_of_connection_is_encrypted, afresh),
         cmocka_unit_test_setup(test_another_host_s_certificate_is_refused, afresh),
+        cmocka_unit_test_setup(test_a_certificate_of_another_name_is_refused, afresh),
         cmocka_unit_test_setup(test_an_expired_certificate_is_refused, afresh),
         cmocka_unit_test_setup(test_a_self_signed_certificate_is_refused, afresh),
         cmocka_unit_test_setup(test_an_authority_that_is_not_trusted_is_refused, afresh),
