@@ -478,6 +478,24 @@ test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void *
     hf_lock_close(lock);
 }
 
+/* DESIGN 8g: a grant is given for 3 s and claimed for all of its lease, also without renewal. */
+static void test_a_pushed_grant_is_claimed(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    waiter *next = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(next, HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 1, 3000);
+    assert_soon(NUMBER("PTTL k") > 50000);
+    assert_in_range(now_ms() - next->done_at, 0, 3000);
+    assert_soon(hf_hold_remaining_ms(next->hold) > 50000);
+    give_back(next->hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* --------------------------------------------------------------- Nesting */
 
 /* DESIGN 8i: a grant admits one acquire; the owner's others come in after it. */
@@ -823,6 +841,7 @@ int main(int count, char **words) {
         TEST(test_a_grant_read_late_lasts_no_longer_than_on_the_server),
         TEST(test_a_stopped_client_with_many_waiters_costs_one_claim_lease),
         TEST(test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease),
+        TEST(test_a_pushed_grant_is_claimed),
         TEST(test_another_acquire_of_the_owner_that_queues_nests_in_its_first),
         TEST(test_a_wait_that_times_out_leaves_nothing_behind),
         TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
