@@ -123,6 +123,30 @@ static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **st
     hf_lock_close(theirs);
 }
 
+static void *check_it(void *hold) { return (void *)(intptr_t)hf_hold_check(hold); }
+
+static void test_what_was_seen_to_be_lost_stays_lost_whatever_the_server_says(void **state) {
+    (void)state;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 600};
+    hf_lock *lock;
+    hf_hold *hold;
+    pthread_t thread;
+    void *status;
+    assert_status(hf_lock_open(ann, "stock", 5, NULL, 0, &options, &lock), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    step_clock(-3600); /* so that it will say: held */
+    sleep_ms(300);     /* and for longer than was known */
+    kill(pid, SIGSTOP);
+    assert_int_equal(pthread_create(&thread, NULL, check_it, hold), 0);
+    assert_soon(hf_hold_state(hold) == HF_LOST);
+    kill(pid, SIGCONT);
+    pthread_join(thread, &status);
+    assert_status((hf_status)(intptr_t)status, HF_ELOST);
+    assert_int_equal(hf_hold_state(hold), HF_LOST);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
 typedef struct waiting {
     hf_lock *lock;
     hf_hold *hold;
@@ -178,6 +202,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_step_forward_ends_leases_and_the_holder_is_told),
         TEST(test_a_step_back_leaves_holds_and_fences_grow_all_the_same),
+        TEST(test_what_was_seen_to_be_lost_stays_lost_whatever_the_server_says),
         TEST(test_a_step_forward_under_a_wait_ends_in_a_hold),
         TEST(test_a_step_back_under_a_wait_ends_in_a_hold),
     };
