@@ -546,14 +546,21 @@ static hf_status check_held(hf_hold *hold) {
     }
 }
 
+static int64_t lease_of(hf_hold *hold) {
+    pthread_mutex_lock(&hold->client->mutex);
+    int64_t lease_ms = hold->lease_ms;
+    pthread_mutex_unlock(&hold->client->mutex);
+    return lease_ms;
+}
+
 hf_status hf_hold_renew(hf_hold *hold) {
     hf_status status = check_held(hold);
-    return status == HF_OK ? renew(hold, hold->lease_ms, RENEW_LONGER) : status;
+    return status == HF_OK ? renew(hold, lease_of(hold), RENEW_LONGER) : status;
 }
 
 hf_status hf_hold_check(hf_hold *hold) {
     hf_status status = check_held(hold);
-    return status == HF_OK ? renew(hold, hold->lease_ms, RENEW_LOOK) : status;
+    return status == HF_OK ? renew(hold, lease_of(hold), RENEW_LOOK) : status;
 }
 
 static hf_status check_extension(hf_hold *hold, int64_t duration_ms, int replace) {
@@ -567,9 +574,12 @@ static hf_status check_extension(hf_hold *hold, int64_t duration_ms, int replace
     return status;
 }
 
-/* The lease to send for it, and its mode. What is to be shorter is so here first. With
- * the mutex held. */
+/* The lease to send for it, and its mode; 0 if it was just released, or handed over:
+ * then it is not ours to shorten. What is to be shorter is so here first. With the
+ * mutex held. */
 static int64_t extend(hf_hold *hold, int64_t duration_ms, int replace, int *mode) {
+    if (hold->state == HF_RELEASED)
+        return 0;
     int64_t now = hf_now();
     bool never = hold->deadline == HF_NO_DEADLINE;
     *mode = replace ? RENEW_EXACTLY : never ? RENEW_LOOK : RENEW_LONGER;
@@ -604,7 +614,7 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
     pthread_mutex_lock(&hold->client->mutex);
     int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
     pthread_mutex_unlock(&hold->client->mutex);
-    return renew(hold, lease_ms, mode);
+    return lease_ms != 0 ? renew(hold, lease_ms, mode) : not_held(hold);
 }
 
 static void renewal_done(hf_client *client, hf_task *task, hf_status status,
@@ -650,6 +660,11 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, 
         status = start(hold, HF_RENEWAL, op, renewal_done, &task, &asleep);
     if (status == HF_OK) {
         int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
+        if (lease_ms == 0) {
+            hf_keeper_unlock(hold->client, asleep);
+            hf_task_free(task);
+            return not_held(hold);
+        }
         submit_renewal(hold, task, lease_ms, mode, asleep);
     }
     return status;
@@ -673,6 +688,11 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     memcpy((char *)token + length, hold->owner, hold->owner_length);
     bool listed;
     pthread_mutex_lock(&hold->client->mutex);
+    if (hold->replacing > 0 || hold->cap_ms > 0) { /* the other side cannot know of it */
+        pthread_mutex_unlock(&hold->client->mutex);
+        return hf_fail(HF_EUNKNOWN, "lock %s may still be cut short by hf_hold_extend()",
+                       hf_quote(hold->names->data, hold->names->length));
+    }
     int state = hf_hold_end(hold, hf_now(), &listed);
     hold->references -= listed; /* the handle's is left */
     pthread_mutex_unlock(&hold->client->mutex);

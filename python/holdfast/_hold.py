@@ -239,10 +239,12 @@ class Hold(BaseHold):
 
         It ends here, without being released: from now on its lease runs, and the other has to
         adopt it before that ends. Whoever has the token can release the lock. Raises
-        LockNotOwnedError or LockLost if it is not held.
+        LockNotOwnedError or LockLost if it is not held; LockUnknown, and it is as before, if it is
+        just being made shorter, or the answer to that was lost once.
         """
+        token = _holdfast.hf_hold_hand_over(self._handle)
         self._unwatch()
-        return _holdfast.hf_hold_hand_over(self._handle)
+        return token
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""

@@ -193,6 +193,76 @@ static hf_completion next_of(hf_client *client) {
     return next;
 }
 
+/* The next holder would count on more than a late copy leaves on the server. */
+static void test_what_a_replacement_may_still_shorten_is_not_handed_over(void **state) {
+    proxy *way = proxy_start();
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    hf_client *cid;
+    hf_hold *hold, *theirs = NULL;
+    (void)state;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    hf_lock *other = lock_for(ben, "stock", NULL, 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_renew(hold), HF_OK); /* the server knows the script now */
+    atomic_store(&way->next, LATE_REQUEST);
+    assert_status(hf_hold_extend(hold, 2000, 1), HF_OK);
+    hf_status status = hf_hold_hand_over(hold, token, sizeof token, &length);
+    if (status == HF_OK)
+        assert_status(hf_lock_adopt(other, token, length, &theirs), HF_OK);
+    proxy_deliver(way);
+    assert_true(hf_hold_remaining_ms(theirs != NULL ? theirs : hold) <= NUMBER("PTTL stock"));
+    assert_status(status, HF_EUNKNOWN);
+    give_back(hold, HF_OK); /* it is as before */
+    hf_lock_close(lock);
+    hf_lock_close(other);
+    hf_client_close(cid);
+    proxy_stop(way);
+}
+
+static void test_a_hold_whose_lease_is_being_replaced_is_not_handed_over(void **state) {
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    hf_hold *hold;
+    (void)state;
+    hf_lock *lock = lock_for(ann, "stock", "ann", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_true(hf_client_fd(ann) >= 0);
+    TELL("CLIENT PAUSE 200 ALL");
+    assert_status(hf_hold_extend_start(hold, 2000, 1, 9), HF_OK);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_EUNKNOWN);
+    hf_completion next = next_of(ann);
+    assert_int_equal(next.op, 9);
+    assert_status(next.status, HF_OK);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
+    assert_status(hf_hold_extend(hold, 1000, 1), HF_ENOTHELD);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    TELL("DEL stock");
+}
+
+/* For a thread sanitizer: a replacement gives the lease that renewals ask for. */
+static void *renew_often(void *hold) {
+    for (int i = 0; i < 50; i++)
+        must_be(hf_hold_renew(hold), HF_OK);
+    return NULL;
+}
+
+static void test_renewals_and_replacements_may_be_made_at_once(void **state) {
+    hf_hold *hold;
+    pthread_t thread;
+    (void)state;
+    hf_lock *lock = lock_for(ann, "stock", "ann", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, renew_often, hold), 0);
+    for (int i = 0; i < 50; i++)
+        assert_status(hf_hold_extend(hold, 50000 + i, 1), HF_OK);
+    pthread_join(thread, NULL);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 /* Its lease is over before its answer is here: it ends all the same. */
 static void test_a_started_try_that_is_answered_too_late_is_busy(void **state) {
     hf_lock *lock = lock_for(ann, "stock", "ann", 10);
@@ -248,6 +318,9 @@ int main(int count, char **words) {
         TEST(test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind),
         TEST(test_releases_at_once_end_a_hold_each),
         TEST(test_a_replacement_that_may_come_late_bounds_what_is_certain),
+        TEST(test_what_a_replacement_may_still_shorten_is_not_handed_over),
+        TEST(test_a_hold_whose_lease_is_being_replaced_is_not_handed_over),
+        TEST(test_renewals_and_replacements_may_be_made_at_once),
         TEST(test_a_missing_permission_leaves_no_half_lock),
         TEST(test_a_releaser_who_may_not_ask_who_listens_leaves_the_queue_alone),
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),

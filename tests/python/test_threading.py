@@ -254,3 +254,17 @@ def test_a_hold_is_handed_over_to_another_process(
         assert not raw.exists(name)
         with pytest.raises(holdfast.LockLost):
             other.lock(name).adopt(token)
+
+
+def test_a_hold_that_is_being_made_shorter_is_not_handed_over(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    hold = client.lock(name, lease=60).hold()
+    raw.client_pause(300)
+    shorter = Thread(lambda: hold.extend(20, replace=True))
+    until(lambda: hold.remaining <= 20)
+    with pytest.raises(holdfast.LockUnknown, match="cut short"):
+        hold.hand_over()
+    shorter.finish()
+    assert hold.valid
+    hold.hand_over()

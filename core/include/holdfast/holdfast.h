@@ -688,6 +688,9 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  * @param[out] length_out The token's length.
  * @retval HF_OK
  * @retval HF_EINVAL    The buffer is too small. The hold is as before.
+ * @retval HF_EUNKNOWN  An hf_hold_extend() with `replace` is under way, or its answer
+ *                      was lost once: it may still cut the lease short. The hold is
+ *                      as before.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
  * @retval HF_ECLOSED, HF_EFORKED
  *
