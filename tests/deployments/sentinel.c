@@ -189,6 +189,26 @@ static void test_one_sentinel_that_answers_is_enough(void **state) {
     hf_client_close(client);
 }
 
+/* As for a while after a failover: what a sentinel names is a replica. */
+static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **state) {
+    (void)state;
+    int port = free_port();
+    const char *file = text("%s/stale.conf", folder);
+    FILE *conf = fopen(file, "w");
+    fprintf(conf, "port %d\nsentinel monitor stale 127.0.0.1 %d 1\n", port,
+            nodes[0] == master_port() ? nodes[1] : nodes[0]);
+    fclose(conf);
+    pid_t stale = START(file, "--sentinel");
+    assert_soon(answers(port));
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = 500, .command_timeout_ms = 500};
+    hf_status status =
+        hf_client_open(text("redis+sentinel://127.0.0.1:%d/stale", port), &options, &client);
+    stop_server(&stale);
+    assert_status(status, HF_ECONNECT);
+    assert_message("is not a master now");
+}
+
 static void test_what_the_sentinels_do_not_know_is_said(void **state) {
     (void)state;
     assert_status(
@@ -204,6 +224,7 @@ static void test_what_the_sentinels_do_not_know_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_what_the_sentinels_do_not_know_is_said, afresh),
+        cmocka_unit_test_setup(test_a_replica_that_is_named_is_not_taken_for_the_master, afresh),
         cmocka_unit_test_setup(test_one_sentinel_that_answers_is_enough, afresh),
         cmocka_unit_test_setup(test_waits_go_on_over_a_failover, afresh),
         cmocka_unit_test_setup(test_a_demoted_master_is_left, afresh),
