@@ -68,6 +68,7 @@ typedef enum {
     LOSE_REPLY,   /* the server carries it out, and the connection ends */
     LOSE_REQUEST, /* the connection ends, and the server has seen nothing */
     LATE_REQUEST, /* the connection ends, and the server sees it later */
+    LATE_REPLY,   /* what the server answers is on its way for a while */
     LOSE_ALL,     /* LOSE_REPLY for all that follow, too */
 } mishap;
 
@@ -114,12 +115,14 @@ static inline bool pass_request(proxy *p, int *server, const char *bytes, ssize_
     } else if (next != LOSE_REQUEST) {
         if (!say(*server, bytes, (size_t)length))
             return false;
-        if (next != PASS && recv(*server, reply, sizeof reply, 0) <= 0)
+        if (next == LATE_REPLY)
+            sleep_ms(300);
+        else if (next != PASS && recv(*server, reply, sizeof reply, 0) <= 0)
             return false;
     }
     if (next != PASS)
         atomic_fetch_add(&p->mishaps, 1);
-    return next == PASS;
+    return next == PASS || next == LATE_REPLY;
 }
 
 static inline void *proxy_talk(void *argument) {

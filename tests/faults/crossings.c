@@ -193,6 +193,35 @@ static hf_completion next_of(hf_client *client) {
     return next;
 }
 
+/* C4 d: an answer from before a replacement says nothing of what is left after it. */
+static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(void **state) {
+    proxy *way = proxy_start();
+    hf_client *cid;
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_extend(hold, 1000, 0), HF_OK);
+    assert_status(hf_hold_check_start(hold, 1), HF_OK); /* its connection is there */
+    assert_int_equal(next_of(cid).op, 1);
+    sleep_ms(20);
+    atomic_store(&way->next, LATE_REPLY);
+    assert_status(hf_hold_renew_start(hold, 2), HF_OK);
+    assert_soon(atomic_load(&way->next) == PASS);
+    sleep_ms(20); /* until the server has it */
+    assert_status(hf_hold_extend(hold, 2000, 1), HF_OK);
+    hf_completion late = next_of(cid);
+    assert_int_equal(late.op, 2);
+    assert_status(late.status, HF_OK);
+    assert_in_range(NUMBER("PTTL stock"), 1, 2000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 2000);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(cid);
+    proxy_stop(way);
+}
+
 /* The next holder would count on more than a late copy leaves on the server. */
 static void test_what_a_replacement_may_still_shorten_is_not_handed_over(void **state) {
     proxy *way = proxy_start();
@@ -318,6 +347,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_that_meets_the_end_of_the_lease_leaves_nothing_behind),
         TEST(test_releases_at_once_end_a_hold_each),
         TEST(test_a_replacement_that_may_come_late_bounds_what_is_certain),
+        TEST(test_a_renewal_that_is_answered_after_a_replacement_does_not_count),
         TEST(test_what_a_replacement_may_still_shorten_is_not_handed_over),
         TEST(test_a_hold_whose_lease_is_being_replaced_is_not_handed_over),
         TEST(test_renewals_and_replacements_may_be_made_at_once),
