@@ -64,12 +64,14 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
 }
 
 int64_t hf_hold_deadline(const hf_hold *hold, int64_t sent_at, int64_t remaining_ms) {
-    int64_t until = hf_deadline(sent_at, remaining_ms), most = until;
     /* A server whose clock went back says more is left than was ever asked for. It may
      * find its way again, and then that was not so. */
-    if (hold->lease_ms != HF_NEVER)
-        most = hf_deadline(sent_at,
-                           hold->lease_ms > hold->extended_ms ? hold->lease_ms : hold->extended_ms);
+    int64_t most_ms = hold->lease_ms;
+    if (most_ms != HF_NEVER && most_ms < hold->extended_ms)
+        most_ms = hold->extended_ms;
+    if (hold->cap_ms > 0 && (most_ms == HF_NEVER || most_ms > hold->cap_ms))
+        most_ms = hold->cap_ms;
+    int64_t until = hf_deadline(sent_at, remaining_ms), most = hf_deadline(sent_at, most_ms);
     return until < most ? until : most;
 }
 
@@ -79,8 +81,6 @@ void hf_hold_renewed(hf_hold *hold, int64_t sent_at, int64_t remaining_ms) {
         return;
     if (hold->listed && hf_now() >= hold->deadline)
         return; /* it was lost, and has perhaps been seen to be */
-    if (hold->cap_ms > 0 && hf_deadline(sent_at, hold->cap_ms) < until)
-        until = hf_deadline(sent_at, hold->cap_ms);
     if (until > hold->deadline)
         hold->deadline = until;
 }
@@ -372,6 +372,13 @@ hf_status hf_hold_release(hf_hold *hold) {
 
 void hf_hold_give_up(hf_hold *hold) { release(hold, false); }
 
+/* It is not to be sent: the hold ended, or the client was closed, which not_held() says. */
+static hf_status withdraw(hf_hold *hold, hf_task *task, bool asleep) {
+    hf_keeper_unlock(hold->client, asleep);
+    hf_task_free(task);
+    return not_held(hold);
+}
+
 /* A task that ends with a completion of this kind, with what is sure to be needed for it.
  * If HF_OK, with the mutex held, until submit(). */
 static hf_status start(hf_hold *hold, int32_t kind, int64_t op,
@@ -394,12 +401,8 @@ static hf_status start(hf_hold *hold, int32_t kind, int64_t op,
     task->holds[0] = hold;
     *task_out = task;
     *asleep = hf_keeper_lock(hold->client);
-    if (hold->client->closed) { /* just now: nobody would end it */
-        hf_keeper_unlock(hold->client, *asleep);
-        hf_task_free(task);
-        return hf_fail(HF_ECLOSED, "the client is closed");
-    }
-    return HF_OK;
+    /* Closed just now: nobody would end it. */
+    return hold->client->closed ? withdraw(hold, task, *asleep) : HF_OK;
 }
 
 static void submit(hf_hold *hold, hf_task *task, bool asleep) {
@@ -440,11 +443,8 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     if (status != HF_OK)
         return status;
     task->state = hf_hold_end(hold, hf_now(), &listed);
-    if (task->state == HF_RELEASED) {
-        hf_keeper_unlock(hold->client, asleep);
-        hf_task_free(task);
-        return not_held(hold);
-    }
+    if (task->state == HF_RELEASED)
+        return withdraw(hold, task, asleep);
     hf_release_request(&task->request, hold, NULL);
     hold->references -= listed; /* the list's is the task's now */
     submit(hold, task, asleep);
@@ -483,7 +483,6 @@ static hf_status renewal_end(hf_hold *hold, int64_t lease_ms, int mode, hf_statu
                        "the server refused to renew lock %s: it lacks a permission or "
                        "cannot write",
                        hf_quote(hold->names->data, hold->names->length));
-    int64_t until = hf_deadline(sent_at, numbers[1]);
     if (numbers[1] == -2) {
         if (hold->state == HF_HELD && hold->listed)
             hf_keeper_lose(client, hold, HF_CAUSE_GONE);
@@ -491,6 +490,7 @@ static hf_status renewal_end(hf_hold *hold, int64_t lease_ms, int mode, hf_statu
             hold->state = HF_LOST;
     } else if (hold->state == HF_HELD && mode == RENEW_EXACTLY) {
         /* If two crossed, the shorter counts. */
+        int64_t until = hf_deadline(sent_at, numbers[1]);
         if (hf_now() < hold->deadline && (hold->replacing == 0 || until < hold->deadline) &&
             (hold->cap_ms == 0 || until < hold->deadline ||
              until <= hf_deadline(sent_at, hold->cap_ms)))
@@ -660,11 +660,8 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, 
         status = start(hold, HF_RENEWAL, op, renewal_done, &task, &asleep);
     if (status == HF_OK) {
         int64_t lease_ms = extend(hold, duration_ms, replace, &mode);
-        if (lease_ms == 0) {
-            hf_keeper_unlock(hold->client, asleep);
-            hf_task_free(task);
-            return not_held(hold);
-        }
+        if (lease_ms == 0)
+            return withdraw(hold, task, asleep);
         submit_renewal(hold, task, lease_ms, mode, asleep);
     }
     return status;

@@ -151,7 +151,6 @@ int64_t hf_jitter(int64_t low, int64_t high) {
     return high > low ? low + (int64_t)(random % (uint64_t)(high - low)) : low;
 }
 
-/* FNV-1a. Source: draft-eastlake-fnv. */
 size_t hf_digits(char *to, int64_t number) {
     char digits[20];
     size_t count = 0, length = 0;
@@ -166,6 +165,7 @@ size_t hf_digits(char *to, int64_t number) {
     return length;
 }
 
+/* FNV-1a. Source: draft-eastlake-fnv. */
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ UINT64_C(14695981039346656037);

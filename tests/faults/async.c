@@ -48,13 +48,18 @@ static hf_completion told(int64_t within_ms) {
 }
 
 /* The next completion is of this operation, and says this. */
-static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
+static hf_completion told_of(int32_t kind, int64_t op, hf_status status, int64_t within_ms) {
     hf_completion completion = told(within_ms);
-    assert_int_equal(completion.kind, HF_ACQUIRED);
+    assert_int_equal(completion.kind, kind);
     assert_int_equal(completion.op, op);
     if (completion.status != status)
         fail_msg("operation %lld came to %s, not %s", (long long)op,
                  hf_status_name(completion.status), hf_status_name(status));
+    return completion;
+}
+
+static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
+    hf_completion completion = told_of(HF_ACQUIRED, op, status, within_ms);
     assert_int_equal(completion.hold != NULL, status == HF_OK);
     assert_int_equal(completion.hold_number, hf_hold_number(completion.hold));
     return completion.hold;
@@ -353,13 +358,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
 /* ----------------------------------------------------------------- Renew */
 
 static void told_renewed(int64_t op, hf_status status, int64_t within_ms) {
-    hf_completion completion = told(within_ms);
-    assert_int_equal(completion.kind, HF_RENEWAL);
-    assert_int_equal(completion.op, op);
-    if (completion.status != status)
-        fail_msg("renewal %lld came to %s, not %s", (long long)op,
-                 hf_status_name(completion.status), hf_status_name(status));
-    assert_null(completion.hold);
+    assert_null(told_of(HF_RENEWAL, op, status, within_ms).hold);
 }
 
 static void test_a_started_renewal_does_what_one_that_is_waited_for_does(void **state) {

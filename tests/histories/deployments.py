@@ -45,13 +45,13 @@ def until(what: Callable[[], object], is_what: str) -> None:
         sys.exit(f"histories: waited in vain: {is_what}")
 
 
-def free_port(first: int = 10000, last: int = 22000) -> int:
+def free_port() -> int:
     """Find one that is not given to connections, so that it is still free for a restart.
 
     That of a Cluster's bus, 10,000 above it, is free as well.
     """
     while True:
-        port = random.randrange(first, last)
+        port = random.randrange(10000, 22000)
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", port))
             other.bind(("127.0.0.1", port + 10000))
