@@ -41,7 +41,7 @@ endfunction()
 
 file(GLOB paths "${SOURCE_DIR}/[a-z]*.lua") # in order of name
 set(code "/* Made from protocol/ by embed_lua.cmake. */
-#include \"scripts.h\"
+#include \"protocol/scripts.h\"
 
 /* ISO C promises only 4095 characters; every compiler takes more. */
 #pragma GCC diagnostic ignored \"-Woverlength-strings\"

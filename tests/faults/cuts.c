@@ -2,7 +2,7 @@
  * done once, and nobody is left waiting or holding without knowing it. */
 #include "faults.h"
 
-#include "scripts.h"
+#include "protocol/scripts.h"
 
 /* ------------------------------------------------------------------- Tap */
 

@@ -1,7 +1,7 @@
 /* The keeper: what is held stays held, and who lost it is told. */
 #include "faults.h"
 
-#include "scripts.h"
+#include "protocol/scripts.h"
 
 static hf_client *client;
 

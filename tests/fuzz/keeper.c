@@ -9,9 +9,9 @@
 #include "fuzz.h"
 
 /* Their functions that are not for others are called here too. */
-#include "../../core/src/keeper.c"
-#include "../../core/src/link.c"
-#include "../../core/src/waiting.c"
+#include "../../core/src/lock/keeper.c"
+#include "../../core/src/lock/link.c"
+#include "../../core/src/lock/waiting.c"
 
 /* ---------------------------------------------------- Clock and randomness */
 

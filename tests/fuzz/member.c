@@ -9,7 +9,7 @@
 #include <lua5.1/lua.h>
 #include <lua5.1/lualib.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 /* parse(member), with its results on the stack. */
 static lua_State *parse(const void *member, size_t length) {

@@ -1,7 +1,7 @@
 /* Names and their companion keys; option structs of other sizes than ours. */
 #include "fuzz.h"
 
-#include "protocol.h"
+#include "protocol/protocol.h"
 
 /* Cluster's slot is by what stands between the first { and the next }, or all. */
 static const uint8_t *tag_of(const void *key, size_t length, size_t *tag_length) {

@@ -1,7 +1,7 @@
 /* URLs: none crashes, and none gives its password away. */
 #include "fuzz.h"
 
-#include "address.h"
+#include "net/address.h"
 
 #define PASSWORD "hunter2"
 

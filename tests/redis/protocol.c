@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "scripts.h"
+#include "protocol/scripts.h"
 
 #define K "stock"
 #define F "{stock}stock:hf1:f"

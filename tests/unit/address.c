@@ -1,7 +1,7 @@
 /* URLs: what they mean, which are refused, and that none gives its password away. */
 #include "../check.h"
 
-#include "address.h"
+#include "net/address.h"
 
 /* What a good URL means; NULL and 0 for what it does not say. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* The map of a Cluster: what nodes say of who serves what. */
 #include "../check.h"
 
-#include "map.h"
+#include "net/map.h"
 
 #include <hiredis/hiredis.h>
 

@@ -1,7 +1,7 @@
 /* Names and their companion keys, requests as they are sent, replies, errors. */
 #include "../check.h"
 
-#include "protocol.h"
+#include "protocol/protocol.h"
 
 /* ------------------------------------------------------------------ Names */
 

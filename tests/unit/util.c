@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
-#include "client.h"
-#include "util.h"
+#include "base/util.h"
+#include "lock/client.h"
 
 /* An allocation that is too large is to fail here, not to end the program. */
 const char *__asan_default_options(void);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 static int64_t next_serial(void) {
     static int64_t last;

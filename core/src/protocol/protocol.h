@@ -8,8 +8,8 @@
 
 #include <hiredis/hiredis.h>
 
-#include "scripts.h"
-#include "util.h"
+#include "base/util.h"
+#include "protocol/scripts.h"
 
 #define HF_ID_LENGTH 32
 #define HF_SLOTS 16384 /* of a Cluster */

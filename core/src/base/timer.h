@@ -2,7 +2,7 @@
 #ifndef HF_TIMER_H
 #define HF_TIMER_H
 
-#include "util.h"
+#include "base/util.h"
 
 struct hf_client;
 

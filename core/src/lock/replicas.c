@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
 #define CONFIRMERS 16

@@ -1,4 +1,4 @@
-#include "map.h"
+#include "net/map.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "client.h"
+#include "lock/client.h"
 
 #include <errno.h>
 #include <poll.h>

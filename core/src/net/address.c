@@ -1,4 +1,4 @@
-#include "address.h"
+#include "net/address.h"
 
 #include <ctype.h>
 #include <errno.h>

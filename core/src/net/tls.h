@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "address.h"
+#include "net/address.h"
 
 typedef struct hf_tls hf_tls;                 /* what all connections to an address share */
 typedef struct hf_tls_session hf_tls_session; /* one connection */

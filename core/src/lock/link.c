@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 /* How often a quiet subscription is looked at. */
 #define PING_MS 3000

@@ -7,9 +7,9 @@
 #ifndef HF_TRANSPORT_H
 #define HF_TRANSPORT_H
 
-#include "address.h"
-#include "connection.h"
-#include "protocol.h"
+#include "net/address.h"
+#include "net/connection.h"
+#include "protocol/protocol.h"
 
 typedef struct hf_transport hf_transport;
 

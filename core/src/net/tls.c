@@ -1,4 +1,4 @@
-#include "tls.h"
+#include "net/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

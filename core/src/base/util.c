@@ -1,4 +1,4 @@
-#include "util.h"
+#include "base/util.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "connection.h"
+#include "net/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "protocol.h"
+#include "protocol/protocol.h"
 
 /* No answer to anything we ask is longer than this, or nested deeper: hiredis makes
  * room for all the parts of each array that is announced. */

@@ -1,4 +1,4 @@
-#include "transport.h"
+#include "net/transport.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "map.h"
+#include "net/map.h"
 
 /* A connection that was idle for longer is looked at before it is used. */
 #define STALE_AFTER (100 * HF_MS)

@@ -2,7 +2,7 @@
 #ifndef HF_ADDRESS_H
 #define HF_ADDRESS_H
 
-#include "util.h"
+#include "base/util.h"
 
 typedef struct hf_place {
     char *host;

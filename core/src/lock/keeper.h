@@ -14,9 +14,9 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "connection.h"
-#include "protocol.h"
-#include "timer.h"
+#include "base/timer.h"
+#include "net/connection.h"
+#include "protocol/protocol.h"
 
 struct hf_client;
 struct hf_hold;

@@ -4,8 +4,8 @@
 
 #include <hiredis/hiredis.h>
 
-#include "address.h"
-#include "tls.h"
+#include "net/address.h"
+#include "net/tls.h"
 
 typedef struct hf_connection {
     redisContext *redis;

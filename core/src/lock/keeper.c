@@ -1,4 +1,4 @@
-#include "keeper.h"
+#include "lock/keeper.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 /* How often a hold that never ends is looked at. */
 #define LOOK_MS 10000

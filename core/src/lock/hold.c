@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length) {
     hf_hold *hold = calloc(1, sizeof *hold + owner_length);

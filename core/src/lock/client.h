@@ -8,9 +8,9 @@
 
 #include <pthread.h>
 
-#include "keeper.h"
-#include "protocol.h"
-#include "transport.h"
+#include "lock/keeper.h"
+#include "net/transport.h"
+#include "protocol/protocol.h"
 
 #define BUCKETS 1024
 

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "lock/client.h"
 
 /* Nobody waits longer than this without asking again: a lost message or a lock
  * that never expires would else hang it. */
