@@ -9,9 +9,11 @@
 #include "fuzz.h"
 
 /* Their functions that are not for others are called here too. */
-#include "../../core/src/lock/keeper.c"
-#include "../../core/src/lock/link.c"
-#include "../../core/src/lock/waiting.c"
+#include "../../core/src/net/channel.c"
+#include "../../core/src/net/link.c"
+#include "../../core/src/net/links.c"
+#include "lock/client.h"
+#include "lock/renewal.h"
 
 /* ---------------------------------------------------- Clock and randomness */
 
@@ -218,55 +220,48 @@ static void read_completions(void) {
 
 /* One of the links that there are. */
 static hf_link *some_link(input *from) {
-    hf_link *link = &client->keeper.first;
-    for (unsigned n = clustered ? take_byte(from) % 4 : 0; n > 0 && link->next != NULL; n--)
-        link = link->next;
-    return link;
+    hf_item *at = client->links.all.first;
+    for (unsigned n = clustered ? take_byte(from) % 4 : 0; n > 0 && at->next != NULL; n--)
+        at = at->next;
+    return HF_OF(hf_link, item, at);
 }
 
-static void hear(input *from) {
+static void hear_something(input *from) {
     hf_link *link = some_link(from);
     redisReply *reply = read_reply(from);
     /* As far as can be without a connection. */
-    for (hf_channel *channel = link->unasked, *next; channel != NULL; channel = next) {
-        next = channel->next;
-        if (clustered && channel->wanted)
-            set_asked(channel, true);
-    }
+    HF_EACH(at, &link->unasked)
+    if (clustered && CHANNEL_OF(at)->wanted)
+        set_asked(CHANNEL_OF(at), true);
     if (reply != NULL)
-        heard(client, link, reply);
+        hear(&client->links, link, reply);
     freeReplyObject(reply);
 }
 
 /* The keeper's oldest request is answered, or its connection ends. */
 static void answer(input *from) {
     hf_link *link = some_link(from);
-    if (link->sent_first == NULL && link->waiting_first != NULL) {
-        hf_task *task = take_first(&link->waiting_first, &link->waiting_last);
-        task->sent_at = hf_now();
-        append_last(&link->sent_first, &link->sent_last, task);
+    if (link->sent.first == NULL && link->waiting.first != NULL) {
+        hf_item *at = hf_list_take_first(&link->waiting);
+        TASK_OF(at)->sent_at = hf_now();
+        hf_list_add_last(&link->sent, at);
     }
     redisReply *reply = read_reply(from);
-    if (reply == NULL || !take_answer(client, link, reply, hf_now()))
-        lose_commands(client, link, hf_now());
+    if (reply == NULL || !take_answer(&client->links, link, reply, hf_now()))
+        lose_connection(&client->links, link, hf_now());
     freeReplyObject(reply);
 }
 
 static void pass_time(input *from) {
     clock_now += (int64_t)take_byte(from) * take_byte(from) * HF_MS;
     int64_t now = hf_now();
-    hf_timer *timer;
-    for (int i = 0; i < 100; i++) {
-        timer = hf_timer_first(&client->keeper.timers);
-        if (timer == NULL || !due_now(timer, now))
-            break;
-        hf_timer_clear(&client->keeper.timers, timer);
-        timer->fire(client, timer, now);
-    }
-    send_batch(client);
-    hf_links_follow(client, now);
-    for (hf_link *link = &client->keeper.first; link != NULL; link = link->next)
-        give_up_old(client, link, now);
+    for (int i = 0; i < 100 && hf_timers_due(&client->timers) <= now; i++)
+        hf_timers_fire(&client->timers, now);
+    hf_renewal_flush_locked(client);
+    hf_link_send_delayed(&client->links, now);
+    follow_slots(&client->links);
+    HF_EACH(at, &client->links.all)
+    give_up_old(&client->links, LINK_OF(at), now);
 }
 
 static void call(unsigned what, input *from) {
@@ -313,7 +308,7 @@ static void step(input *from) {
     unsigned what = take_byte(from) % 16;
     switch (what) {
     case 0:
-        hear(from);
+        hear_something(from);
         break;
     case 1:
         answer(from);
@@ -336,7 +331,7 @@ static void step(input *from) {
         hf_hold_release_start(hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, ++ops);
         break;
     case 8:
-        hf_link_deaf(client, some_link(from));
+        hf_link_deaf(&client->links, some_link(from));
         break;
     default:
         call(what - 9, from);
@@ -352,7 +347,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ops = 0;
     hold_count = 0;
     promise(hf_client_open(address(), NULL, &client) == HF_OK);
-    client->keeper.started = client->keeper.stop = true; /* there is no thread */
+    client->started = client->stop = true; /* there is no thread */
     promise(hf_client_fd(client) >= 0);
     hf_lock_options options[3] = {
         {.size = sizeof *options, .lease_ms = 1000, .renew = HF_ON, .heal = HF_ON},

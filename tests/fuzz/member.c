@@ -9,7 +9,7 @@
 #include <lua5.1/lua.h>
 #include <lua5.1/lualib.h>
 
-#include "lock/client.h"
+#include "protocol/requests.h"
 
 /* parse(member), with its results on the stack. */
 static lua_State *parse(const void *member, size_t length) {
@@ -45,47 +45,38 @@ static int64_t take_number(input *from, int64_t most) {
     return (int64_t)(value % (uint64_t)most) + 1;
 }
 
-/* There is no transport. */
-bool __wrap_hf_transport_clustered(const hf_transport *transport);
-
-bool __wrap_hf_transport_clustered(const hf_transport *transport) {
-    (void)transport;
-    return false;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     parse(data, size); /* as it is: no error */
 
     input from = {data, size};
-    static hf_client client;
     unsigned flags = take_byte(&from);
     int64_t lease = take_number(&from, HF_LEASE_MAX), timeout = take_number(&from, INT64_MAX);
     size_t owner_length = from.left < HF_OWNER_MAX ? from.left : HF_OWNER_MAX;
     if (owner_length == 0)
         return 0;
-    hf_hold *hold = calloc(1, sizeof *hold + owner_length);
-    strcpy(client.channel, "hf:0123456789abcdef0123456789abcdef");
-    hold->client = &client;
-    strcpy(hold->id, "fedcba98765432100123456789abcdef");
-    hold->lease_ms = flags & 1 ? HF_NEVER : lease;
-    hold->reentrant = flags & 2;
-    hold->owner_length = owner_length;
-    memcpy(hold->owner, from.at, owner_length);
-    hf_op op = {.hold = hold, .timeout_ms = flags & 4 ? HF_FOREVER : timeout};
+    static const char id[] = "fedcba98765432100123456789abcdef";
+    static const char channel[] = "hf:0123456789abcdef0123456789abcdef";
+    hf_ask ask = {.id = id,
+                  .owner = (const char *)from.at,
+                  .owner_length = owner_length,
+                  .lease_ms = flags & 1 ? HF_NEVER : lease,
+                  .reentrant = flags & 2,
+                  .channel = channel,
+                  .channel_length = strlen(channel),
+                  .timeout_ms = flags & 4 ? HF_FOREVER : timeout};
     hf_bytes member;
     hf_bytes_init(&member);
-    hf_op_member(&op, &member);
+    hf_ask_member(&ask, &member);
     promise(!member.failed);
 
     lua_State *lua = parse(member.data, member.length);
-    promise(is(lua, 2, hold->id, HF_ID_LENGTH));
-    promise(is(lua, 3, client.channel, strlen(client.channel)));
-    promise(is(lua, 4, hold->owner, owner_length));
+    promise(is(lua, 2, id, HF_ID_LENGTH));
+    promise(is(lua, 3, channel, strlen(channel)));
+    promise(is(lua, 4, ask.owner, owner_length));
     char digits[24];
     snprintf(digits, sizeof digits, "%lld", (long long)(flags & 1 ? 0 : lease));
     promise(is(lua, 5, digits, strlen(digits)));
     promise(lua_tonumber(lua, 6) == (double)(flags & 4 ? 0 : timeout));
     hf_bytes_free(&member);
-    free(hold);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Names and their companion keys; option structs of other sizes than ours. */
 #include "fuzz.h"
 
-#include "protocol/protocol.h"
+#include "protocol/requests.h"
 
 /* Cluster's slot is by what stands between the first { and the next }, or all. */
 static const uint8_t *tag_of(const void *key, size_t length, size_t *tag_length) {
@@ -30,12 +30,12 @@ static void check_names(const uint8_t *data, size_t size) {
     const uint8_t *companion =
         tag_of(names->data + names->length, names->tagged, &companion_length);
     promise(length == companion_length && memcmp(tag, companion, length) == 0);
-    hf_request_begin(&request, &hf_script_acquire);
-    hf_request_lock(&request, names);
-    hf_request_companion(&request, names, "hf1:q");
-    hf_request_dead(&request, names, "0123456789abcdef0123456789abcdef");
-    hf_request_bytes(&request, data, size);
-    promise(!request.encoded.failed && request.keys == 3 && request.arguments == 1);
+    hf_ask ask = {.id = "0123456789abcdef0123456789abcdef",
+                  .owner = (const char *)data,
+                  .owner_length = size,
+                  .lease_ms = 1000};
+    hf_request_acquire(&request, names, &ask, 0);
+    promise(!request.encoded.failed && request.keys == 4 && request.arguments == 5);
     hf_request_free(&request);
     hf_names_drop(names);
 }

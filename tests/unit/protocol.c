@@ -1,7 +1,9 @@
 /* Names and their companion keys, requests as they are sent, replies, errors. */
 #include "../check.h"
 
-#include "protocol/protocol.h"
+#include "protocol/answers.h"
+#include "protocol/errors.h"
+#include "protocol/requests.h"
 
 /* ------------------------------------------------------------------ Names */
 
@@ -145,51 +147,74 @@ static void test_names_live_until_the_last_reference(void **state) {
 
 /* --------------------------------------------------------------- Requests */
 
-static const hf_script script = {"0123456789012345678901234567890123456789", "return 1", 8};
+#define ID "0123456789abcdef0123456789abcdef"
 
-static void assert_sent(const hf_request *request, bool whole, const char *expected,
+static hf_ask ask_of(const char *owner, size_t length) {
+    return (hf_ask){.id = ID, .owner = owner, .owner_length = length, .lease_ms = 1000};
+}
+
+/* What is sent: the head, with the digest or the text, and then this. */
+static void assert_sent(const hf_request *request, bool whole, const char *head, const char *body,
                         size_t length) {
     hf_bytes sent;
     hf_bytes_init(&sent);
     hf_request_head(request, whole, &sent);
     hf_bytes_add(&sent, request->encoded.data, request->encoded.length);
     assert_false(sent.failed);
-    assert_int_equal(sent.length, length);
-    assert_memory_equal(sent.data, expected, length);
+    assert_int_equal(sent.length, strlen(head) + length);
+    assert_memory_equal(sent.data, head, strlen(head));
+    assert_memory_equal(sent.data + strlen(head), body, length);
     hf_bytes_free(&sent);
 }
 
 static void test_a_request_is_evalsha_or_eval_of_keys_and_arguments(void **state) {
     static const char body[] = "$1\r\na\r\n"
+                               "$10\r\n{a}a:hf1:f\r\n"
                                "$10\r\n{a}a:hf1:q\r\n"
-                               "$43\r\n{a}a:0123456789abcdef0123456789abcdef:hf1:d\r\n"
+                               "$43\r\n{a}a:" ID ":hf1:d\r\n"
+                               "$32\r\n" ID "\r\n"
                                "$4\r\nx\0\r\n\r\n"
-                               "$0\r\n\r\n"
-                               "$2\r\n-1\r\n";
-    char expected[1024];
+                               "$4\r\n1000\r\n"
+                               "$1\r\n0\r\n"
+                               "$1\r\n7\r\n";
     hf_names *names = names_of("a");
+    hf_ask ask = ask_of("x\0\r\n", 4);
     hf_request request;
     (void)state;
-    hf_request_begin(&request, &script);
-    hf_request_lock(&request, names);
-    hf_request_companion(&request, names, "hf1:q");
-    hf_request_dead(&request, names, "0123456789abcdef0123456789abcdef");
-    hf_request_bytes(&request, "x\0\r\n", 4);
-    hf_request_bytes(&request, "", 0);
-    hf_request_number(&request, -1);
-    assert_int_equal(request.keys, 3);
-    assert_int_equal(request.arguments, 3);
-
-    int head = sprintf(expected, "*9\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n3\r\n", script.sha1);
-    memcpy(expected + head, body, sizeof body - 1);
-    assert_sent(&request, false, expected, (size_t)head + sizeof body - 1);
-
-    head = sprintf(expected, "*9\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n3\r\n");
-    memcpy(expected + head, body, sizeof body - 1);
-    assert_sent(&request, true, expected, (size_t)head + sizeof body - 1);
-
+    hf_request_acquire(&request, names, &ask, 7);
+    assert_int_equal(request.keys, 4);
+    assert_int_equal(request.arguments, 5);
+    assert_int_equal(request.slot, names->slot);
+    assert_sent(&request, false,
+                text("*12\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n", hf_script_acquire.sha1),
+                body, sizeof body - 1);
+    assert_sent(&request, true,
+                text("*12\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n4\r\n", hf_script_acquire.length,
+                     hf_script_acquire.text),
+                body, sizeof body - 1);
     hf_request_free(&request);
     hf_names_drop(names);
+}
+
+static void test_a_waiter_is_a_member_of_netstrings(void **state) {
+    hf_ask ask = ask_of("me", 2);
+    hf_bytes member;
+    (void)state;
+    ask.channel = "hf:client";
+    ask.channel_length = 9;
+    ask.timeout_ms = HF_FOREVER;
+    ask.reentrant = true;
+    for (int forever = 1; forever >= 0; forever--) {
+        const char *expected = text(ID "9:hf:client,2:me,%s,%s,1:1,", forever ? "4:1000" : "1:0",
+                                    forever ? "1:0" : "2:25");
+        hf_bytes_init(&member);
+        hf_ask_member(&ask, &member);
+        assert_int_equal(member.length, strlen(expected));
+        assert_memory_equal(member.data, expected, member.length);
+        hf_bytes_free(&member);
+        ask.lease_ms = HF_NEVER;
+        ask.timeout_ms = 25;
+    }
 }
 
 static void test_numbers_are_sent_with_all_their_digits(void **state) {
@@ -204,28 +229,32 @@ static void test_numbers_are_sent_with_all_their_digits(void **state) {
         {INT64_MAX, "$19\r\n9223372036854775807\r\n"},
         {INT64_MIN, "$20\r\n-9223372036854775808\r\n"},
     };
+    hf_names *names = names_of("a");
     (void)state;
     for (size_t i = 0; i < COUNT(numbers); i++) {
         hf_request request;
-        hf_request_begin(&request, &script);
-        hf_request_number(&request, numbers[i].number);
-        assert_int_equal(request.encoded.length, strlen(numbers[i].sent));
-        assert_memory_equal(request.encoded.data, numbers[i].sent, request.encoded.length);
+        hf_request_heal(&request, names, numbers[i].number);
+        const char *sent = request.encoded.data + request.keys_end;
+        assert_int_equal(request.encoded.length - request.keys_end, strlen(numbers[i].sent));
+        assert_memory_equal(sent, numbers[i].sent, strlen(numbers[i].sent));
         hf_request_free(&request);
     }
+    hf_names_drop(names);
 }
 
 static void test_long_arguments_are_sent_whole(void **state) {
     static char owner[HF_OWNER_MAX];
+    hf_names *names = names_of("a");
     hf_request request;
     (void)state;
     memset(owner, 'o', sizeof owner);
-    hf_request_begin(&request, &script);
-    hf_request_bytes(&request, owner, sizeof owner);
-    assert_int_equal(request.encoded.length, sizeof owner + strlen("$4096\r\n\r\n"));
-    assert_memory_equal(request.encoded.data, "$4096\r\no", 8);
-    assert_memory_equal(request.encoded.data + request.encoded.length - 3, "o\r\n", 3);
+    hf_ask ask = ask_of(owner, sizeof owner);
+    hf_request_acquire(&request, names, &ask, 0);
+    const char *sent = request.encoded.data + request.keys_end + strlen("$32\r\n" ID "\r\n");
+    assert_memory_equal(sent, "$4096\r\no", 8);
+    assert_memory_equal(sent + 7 + sizeof owner - 1, "o\r\n$", 4);
     hf_request_free(&request);
+    hf_names_drop(names);
 }
 
 static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **state) {
@@ -250,23 +279,51 @@ static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **sta
 
 /* ---------------------------------------------------------------- Replies */
 
+/* An array of these integers; it and its parts live as long as the caller's. */
+static redisReply array_of(redisReply *parts, redisReply **elements, const int64_t *numbers,
+                           size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = (redisReply){.type = REDIS_REPLY_INTEGER, .integer = numbers[i]};
+        elements[i] = &parts[i];
+    }
+    return (redisReply){.type = REDIS_REPLY_ARRAY, .elements = count, .element = elements};
+}
+
 static void test_numbers_are_read_from_an_array_of_integers_only(void **state) {
-    redisReply one = {.type = REDIS_REPLY_INTEGER, .integer = 5};
-    redisReply two = {.type = REDIS_REPLY_INTEGER, .integer = -2};
+    static const int64_t numbers[] = {5, -2};
+    redisReply parts[2], *elements[2], reply = array_of(parts, elements, numbers, 2);
     redisReply word = {.type = REDIS_REPLY_STRING, .str = (char[]){"5"}, .len = 1};
-    redisReply reply = {
-        .type = REDIS_REPLY_ARRAY, .elements = 2, .element = (redisReply *[]){&one, &two}};
-    int64_t numbers[3] = {0};
+    int64_t left_ms;
     (void)state;
-    assert_true(hf_reply_numbers(&reply, numbers, 2));
-    assert_int_equal(numbers[0], 5);
-    assert_int_equal(numbers[1], -2);
-    assert_true(hf_reply_numbers(&reply, numbers, 1)); /* a later server may answer more */
-    assert_false(hf_reply_numbers(&reply, numbers, 3));
-    reply.element[1] = &word;
-    assert_false(hf_reply_numbers(&reply, numbers, 2));
-    assert_false(hf_reply_numbers(&one, numbers, 1));
-    assert_false(hf_reply_numbers(&word, numbers, 1));
+    assert_true(hf_reply_renewal(&reply, &left_ms));
+    assert_int_equal(left_ms, HF_RENEWAL_GONE);
+    assert_true(hf_reply_kick_again(&reply));
+    elements[1] = &word;
+    assert_false(hf_reply_renewal(&reply, &left_ms));
+    assert_int_equal(left_ms, HF_RENEWAL_REFUSED);
+    assert_false(hf_reply_renewal(&parts[0], &left_ms));
+    assert_false(hf_reply_renewal(&word, &left_ms));
+    assert_int_equal(hf_reply_release(&word), HF_RELEASE_NONSENSE);
+    assert_int_equal(hf_reply_listeners(&word), -1);
+}
+
+static void test_what_cannot_be_read_of_many_renewals_is_a_refusal(void **state) {
+    static const int64_t numbers[] = {1700000000000000, 250, -1, -2, -3, -4};
+    redisReply parts[6], *elements[6], reply = array_of(parts, elements, numbers, 6);
+    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char[]){"5"}, .len = 1};
+    int64_t left_ms[5];
+    (void)state;
+    elements[2] = &word;
+    hf_reply_renewals(&reply, left_ms, 5);
+    assert_int_equal(left_ms[0], 250);
+    assert_int_equal(left_ms[1], HF_RENEWAL_REFUSED);
+    assert_int_equal(left_ms[2], HF_RENEWAL_GONE);
+    assert_int_equal(left_ms[3], HF_RENEWAL_REFUSED);
+    assert_int_equal(left_ms[4], HF_RENEWAL_REFUSED);
+    hf_reply_renewals(&reply, left_ms, 4); /* not so many were asked for */
+    assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);
+    hf_reply_renewals(NULL, left_ms, 1);
+    assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);
 }
 
 static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
@@ -274,31 +331,64 @@ static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
         int64_t numbers[5];
         bool good;
     } answers[] = {
-        {{1700000000000000, 1000, HF_REPLY_HELD, 7, 1000}, true},
-        {{1700000000000000, -1, HF_REPLY_HELD, 7, -1}, true},
-        {{1700000000000000, INT64_MAX, HF_REPLY_QUEUED, 1700000000000000, 3}, true},
-        {{1700000000000000, -2, HF_REPLY_BUSY, 0, 0}, true},
-        {{0, 1000, HF_REPLY_HELD, 7, 1000}, false},
-        {{INT64_MAX, 1000, HF_REPLY_HELD, 7, 1000}, false},
-        {{1700000000000000, 1000, HF_REPLY_HELD, 0, 1000}, false},
-        {{1700000000000000, 1000, HF_REPLY_HELD, (INT64_C(1) << 53) + 1, 1000}, false},
-        {{1700000000000000, 1000, HF_REPLY_HELD, 7, HF_LEASE_MAX + 1}, false},
-        {{1700000000000000, 1000, HF_REPLY_HELD, 7, -2}, false},
-        {{1700000000000000, 1000, HF_REPLY_QUEUED, -1, 0}, false},
+        {{1700000000000000, 1000, HF_STANDS_HELD, 7, 1000}, true},
+        {{1700000000000000, -1, HF_STANDS_HELD, 7, -1}, true},
+        {{1700000000000000, INT64_MAX, HF_STANDS_QUEUED, 1700000000000000, 3}, true},
+        {{1700000000000000, -2, HF_STANDS_BUSY, 0, 0}, true},
+        {{0, 1000, HF_STANDS_HELD, 7, 1000}, false},
+        {{INT64_MAX, 1000, HF_STANDS_HELD, 7, 1000}, false},
+        {{1700000000000000, 1000, HF_STANDS_HELD, 0, 1000}, false},
+        {{1700000000000000, 1000, HF_STANDS_HELD, (INT64_C(1) << 53) + 1, 1000}, false},
+        {{1700000000000000, 1000, HF_STANDS_HELD, 7, HF_LEASE_MAX + 1}, false},
+        {{1700000000000000, 1000, HF_STANDS_HELD, 7, -2}, false},
+        {{1700000000000000, 1000, HF_STANDS_QUEUED, -1, 0}, false},
         {{1700000000000000, 1000, 5, 0, 0}, false},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(answers); i++) {
         redisReply parts[5], *elements[5];
-        int64_t numbers[5];
-        for (size_t j = 0; j < 5; j++) {
-            parts[j] = (redisReply){.type = REDIS_REPLY_INTEGER, .integer = answers[i].numbers[j]};
-            elements[j] = &parts[j];
-        }
-        redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 5, .element = elements};
-        assert_int_equal(hf_reply_states(&reply, numbers, 1), answers[i].good);
-        assert_false(hf_reply_states(&reply, numbers, 2));
+        redisReply reply = array_of(parts, elements, answers[i].numbers, 5);
+        hf_standing standings[2];
+        hf_look look;
+        assert_int_equal(hf_reply_recheck(&reply, &look, standings, 1), answers[i].good);
+        assert_int_equal(hf_reply_acquire(&reply, 1000, &look, standings), answers[i].good);
+        assert_false(hf_reply_recheck(&reply, &look, standings, 2));
     }
+}
+
+static void test_a_lock_that_was_free_is_answered_with_the_fence_alone(void **state) {
+    redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = 1795197364705600};
+    hf_standing mine;
+    hf_look look;
+    (void)state;
+    assert_true(hf_reply_acquire(&reply, 500, &look, &mine));
+    assert_int_equal(mine.state, HF_STANDS_HELD);
+    assert_int_equal(mine.fence, reply.integer);
+    assert_int_equal(mine.remaining_ms, 500);
+    assert_int_equal(look.server_us, reply.integer);
+    reply.integer = 7; /* no server's clock */
+    assert_false(hf_reply_acquire(&reply, 500, &look, &mine));
+}
+
+static void test_a_grant_is_read_only_if_all_of_it_makes_sense(void **state) {
+    static const char *const nonsense[] = {
+        "g " ID " 7 1700000000000000",       "g " ID " 0 1700000000000000 3000",
+        "g 0123 7 1700000000000000 3000",    "g " ID " 7 0 3000",
+        "g " ID " 7 1700000000000000 -1",    "g " ID " 99999999999999999 1700000000000000 1",
+        "x " ID " 7 1700000000000000 3000",  "t",
+        "g " ID "0 7 1700000000000000 3000", "",
+    };
+    hf_grant grant;
+    (void)state;
+    assert_true(hf_message_grant("g " ID " 7 1700000000000000 3000", &grant));
+    assert_string_equal(grant.id, ID);
+    assert_int_equal(grant.fence, 7);
+    assert_int_equal(grant.server_us, 1700000000000000);
+    assert_int_equal(grant.granted_ms, 3000);
+    for (size_t i = 0; i < COUNT(nonsense); i++)
+        assert_false(hf_message_grant(nonsense[i], &grant));
+    assert_true(hf_message_test("t"));
+    assert_false(hf_message_test("tt"));
 }
 
 static void test_every_server_error_says_what_happened_and_what_to_do(void **state) {
@@ -342,33 +432,29 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
     }
 }
 
-/* A release goes by the lock's key alone if nothing but the hold is to be seen to. */
+/* A release goes by the lock's key alone if there is only the hold to be seen to. */
 static void test_a_release_has_a_form_with_one_key(void **state) {
-    static const char id[] = "0123456789abcdef0123456789abcdef";
     hf_names *names = names_of("x{b}");
     hf_request whole, alone;
     (void)state;
     for (int form = 0; form < 5; form++) {
-        hf_request_begin(&whole, form == 4 ? &hf_script_cancel : &hf_script_release);
-        hf_request_lock(&whole, names);
-        hf_request_companion(&whole, names, "hf1:f");
-        hf_request_companion(&whole, names, "hf1:q");
-        if (form == 2) /* and refuse late copies */
-            hf_request_dead(&whole, names, id);
-        hf_request_bytes(&whole, id, HF_ID_LENGTH);
-        if (form > 0 && form < 4) {
-            hf_request_number(&whole, form == 2);
-            hf_request_number(&whole, 1);
-            hf_request_bytes(&whole, "member", form == 3 ? 6 : 0); /* and leave the queue */
+        hf_ask ask = ask_of("me", 2);
+        if (form == 3) { /* and leave the queue */
+            ask.channel = "hf:client";
+            ask.channel_length = 9;
         }
+        if (form == 4)
+            hf_request_cancel(&whole, names, &ask, false);
+        else
+            hf_request_release(&whole, names, &ask, form == 2, form == 1);
         bool good = hf_request_alone(&alone, &whole);
         assert_int_equal(good, form < 2);
         if (good) {
+            static const char expected[] = "$4\r\nx{b}\r\n$32\r\n" ID "\r\n";
             assert_ptr_equal(alone.script, &hf_script_leave);
             assert_int_equal(alone.slot, names->slot);
             assert_int_equal(alone.keys, 1);
             assert_int_equal(alone.arguments, 1);
-            const char *expected = text("$4\r\nx{b}\r\n$32\r\n%s\r\n", id);
             assert_int_equal(alone.encoded.length, strlen(expected));
             assert_memory_equal(alone.encoded.data, expected, strlen(expected));
             hf_request_free(&alone);
@@ -391,6 +477,10 @@ int main(void) {
         cmocka_unit_test(test_names_live_until_the_last_reference),
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
         cmocka_unit_test(test_a_release_has_a_form_with_one_key),
+        cmocka_unit_test(test_a_waiter_is_a_member_of_netstrings),
+        cmocka_unit_test(test_what_cannot_be_read_of_many_renewals_is_a_refusal),
+        cmocka_unit_test(test_a_lock_that_was_free_is_answered_with_the_fence_alone),
+        cmocka_unit_test(test_a_grant_is_read_only_if_all_of_it_makes_sense),
         cmocka_unit_test(test_numbers_are_sent_with_all_their_digits),
         cmocka_unit_test(test_long_arguments_are_sent_whole),
         cmocka_unit_test(test_scripts_are_known_by_their_digest_and_are_no_comment),

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "base/util.h"
-#include "lock/client.h"
+#include "lock/validity.h"
 
 /* An allocation that is too large is to fail here, not to end the program. */
 const char *__asan_default_options(void);

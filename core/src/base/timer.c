@@ -63,6 +63,14 @@ void hf_timer_clear(hf_timers *timers, hf_timer *timer) {
     timer->place = 0;
 }
 
-hf_timer *hf_timer_first(const hf_timers *timers) {
-    return timers->count > 0 ? timers->heap[0] : NULL;
+int64_t hf_timers_due(const hf_timers *timers) {
+    return timers->count > 0 ? timers->heap[0]->due : HF_NO_DEADLINE;
+}
+
+void hf_timers_fire(hf_timers *timers, int64_t now) {
+    while (timers->count > 0 && timers->heap[0]->due - timers->heap[0]->slack <= now) {
+        hf_timer *timer = timers->heap[0];
+        hf_timer_clear(timers, timer);
+        timer->fire(timer, now);
+    }
 }

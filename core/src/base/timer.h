@@ -4,12 +4,11 @@
 
 #include "base/util.h"
 
-struct hf_client;
-
 typedef struct hf_timer {
     int64_t due;
-    size_t place; /* in the heap, from 1; 0: not set */
-    void (*fire)(struct hf_client *client, struct hf_timer *timer, int64_t now);
+    int64_t slack; /* it may be fired so much earlier, when others are */
+    size_t place;  /* in the heap, from 1; 0: not set */
+    void (*fire)(struct hf_timer *timer, int64_t now);
 } hf_timer;
 
 typedef struct hf_timers {
@@ -26,7 +25,9 @@ void hf_timer_unreserve(hf_timers *timers);
 /* Set or move. */
 void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due);
 void hf_timer_clear(hf_timers *timers, hf_timer *timer);
-/* The one due first, or NULL. */
-hf_timer *hf_timer_first(const hf_timers *timers);
+/* When the first is due; HF_NO_DEADLINE: none is set. */
+int64_t hf_timers_due(const hf_timers *timers);
+/* Fire all that are due, and behind them those whose slack allows it. */
+void hf_timers_fire(hf_timers *timers, int64_t now);
 
 #endif

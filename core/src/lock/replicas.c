@@ -1,24 +1,47 @@
-/* Replicas that must have a lock before its acquire is answered. */
+#include "lock/replicas.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "lock/client.h"
+#include "lock/hold.h"
+#include "lock/renewal.h"
+#include "lock/undo.h"
 
 /* Started acquires that wait for replicas at once, each on a thread and a connection. */
 #define CONFIRMERS 16
 
+typedef struct confirm {
+    hf_item item;
+    hf_op *op;
+    void (*told)(hf_op *op, hf_status status, int64_t replicas);
+    bool busy;     /* a thread sees to it */
+    bool canceled; /* the close has told */
+} confirm;
+
+struct hf_confirming {
+    hf_list waiting; /* confirms */
+    int threads;
+};
+
+struct hf_confirming *hf_confirming_begin(void) {
+    return calloc(1, sizeof(struct hf_confirming));
+}
+
+void hf_confirming_end(struct hf_confirming *confirming) { free(confirming); }
+
 /*
- * WAIT counts for what its own connection wrote. A grant was written by who released,
+ * WAIT counts for what its own connection wrote. A grant was written by the releaser,
  * and a retried acquire perhaps by a copy on another connection: so this hold writes
- * something of its own, its claim, and waits for that. What came before it a replica
+ * something itself, its claim, and waits for that. What came before it a replica
  * that has it has too.
  */
-static hf_status ask(hf_hold *hold) {
+static hf_status ask_replicas(hf_hold *hold) {
     hf_client *client = hold->client;
-    int64_t ms = hf_transport_patience_ms(client->transport) + hold->replica_ms, numbers[2];
+    int64_t left_ms, ms = hf_transport_patience_ms(client->transport) + hold->replica_ms;
     hf_request request;
     hf_answer answer;
-    hf_claim_request(&request, hold);
+    hf_hold_claim_request(&request, hold);
     request.replicas = hold->replicas;
     request.replica_ms = hold->replica_ms;
     hf_status status =
@@ -26,26 +49,21 @@ static hf_status ask(hf_hold *hold) {
     hf_request_free(&request);
     if (status != HF_OK)
         return status;
-    bool good = hf_reply_numbers(answer.reply, numbers, 2) && numbers[1] >= -3;
+    bool good = hf_reply_renewal(answer.reply, &left_ms);
     freeReplyObject(answer.reply);
     if (!good)
         return hf_fail(HF_EPROTOCOL, "an answer that the claim script does not give");
-    pthread_mutex_lock(&client->mutex);
-    if (numbers[1] == -2 && hold->state == HF_HELD && hold->listed)
-        hf_keeper_lose(client, hold, HF_CAUSE_GONE);
-    if (numbers[1] >= -1 && hold->state == HF_HELD) {
-        hf_hold_renewed(hold, answer.sent_at, numbers[1]);
-        hold->pushed = false;
-        hf_keeper_plan(client, hold, hf_now());
-    }
-    hold->reached = numbers[1] >= -1 ? answer.replicas : 0;
-    pthread_mutex_unlock(&client->mutex);
+    hf_client_lock(client);
+    hf_hold_claimed_locked(hold, answer.sent_at, left_ms);
+    hold->pushed = hold->pushed && left_ms < HF_TTL_NONE;
+    hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
+    hf_client_unlock(client);
     return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
 }
 
 hf_status hf_hold_confirm(hf_hold *hold) {
     hf_client *client = hold->client;
-    hf_status status = hold->reached < 0 ? ask(hold) : HF_OK;
+    hf_status status = hold->reached < 0 ? ask_replicas(hold) : HF_OK;
     if (status == HF_OK && hold->reached >= hold->replicas && hf_hold_state(hold) == HF_HELD)
         return HF_OK;
     char why[300];
@@ -70,79 +88,94 @@ hf_status hf_hold_confirm(hf_hold *hold) {
 
 /* --------------------------------------------------------------- Started */
 
-static void unlink_op(hf_client *client, hf_op *op) {
-    hf_op **at = &client->confirming;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+static confirm *next_confirm(const struct hf_confirming *confirming) {
+    HF_EACH(at, &confirming->waiting)
+    if (!HF_OF(confirm, item, at)->busy)
+        return HF_OF(confirm, item, at);
+    return NULL;
 }
 
-static void *run(void *argument) {
+static void *confirm_all(void *argument) {
     hf_client *client = argument;
-    pthread_mutex_lock(&client->mutex);
-    for (;;) {
-        hf_op *op = client->confirming;
-        while (op != NULL && op->busy)
-            op = op->next;
-        if (op == NULL)
-            break;
-        op->busy = true;
-        pthread_mutex_unlock(&client->mutex);
+    confirm *mine;
+    hf_client_lock(client);
+    while ((mine = next_confirm(client->confirming)) != NULL) {
+        hf_op *op = mine->op;
+        mine->busy = true;
+        hf_client_unlock(client);
         hf_status status = hf_hold_confirm(op->hold);
-        pthread_mutex_lock(&client->mutex);
-        if (op->canceled) { /* the close has told */
-            hf_hold_drop_locked(op->hold);
-            hf_op_free(client, op);
-            continue;
+        hf_client_lock(client);
+        hf_list_remove(&mine->item);
+        if (mine->canceled) {
+            hf_hold *hold = op->hold;
+            hf_op_free_locked(op);
+            hf_hold_drop_locked(hold);
+        } else {
+            if (status == HF_OK)
+                op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
+            mine->told(op, status, status == HF_EREPLICAS ? hf_error_replicas() : 0);
         }
-        unlink_op(client, op);
-        if (status == HF_OK)
-            op->hold->kept = op->keeps && op->hold->listed;
-        hf_op_tell(client, op, status, status == HF_EREPLICAS ? hf_error_replicas() : 0);
+        free(mine);
     }
-    client->confirmers--;
-    pthread_mutex_unlock(&client->mutex);
+    client->confirming->threads--;
+    hf_client_unlock(client);
     hf_client_drop(client);
     return NULL;
 }
 
-void hf_op_confirm(hf_client *client, hf_op *op) {
-    hf_op **last = &client->confirming;
-    while (*last != NULL)
-        last = &(*last)->next;
-    *last = op;
-    op->next = NULL;
-    op->busy = op->canceled = false;
-    if (client->confirmers == CONFIRMERS)
-        return;
-    client->confirmers++;
-    if (hf_detach(run, hf_client_keep(client)))
-        return;
-    client->confirmers--;
+/* False: there is no thread, and none to be had. */
+static bool start_confirmer(hf_client *client) {
+    struct hf_confirming *confirming = client->confirming;
+    if (confirming->threads == CONFIRMERS)
+        return true;
+    confirming->threads++;
+    if (hf_detach(confirm_all, hf_client_keep(client)))
+        return true;
+    confirming->threads--;
     hf_client_drop(client);
-    if (client->confirmers > 0)
-        return;
-    /* No thread to be had: then nobody has it. */
-    bool listed;
-    unlink_op(client, op);
-    hf_hold_end(op->hold, hf_now(), &listed);
-    hf_keeper_undo(client, op->hold, NULL);
-    if (listed)
-        hf_hold_drop_locked(op->hold);
-    hf_op_tell(client, op, HF_ENOMEM, 0);
+    return confirming->threads > 0;
 }
 
-void hf_confirms_end(hf_client *client) {
-    while (client->confirming != NULL) {
-        hf_op *op = client->confirming;
-        client->confirming = op->next;
-        if (!op->busy) {
-            hf_op_tell(client, op, HF_ECANCELED, 0);
+static void give_up(hf_op *op) {
+    bool listed;
+    hf_hold *hold = op->hold;
+    hf_hold_end_locked(hold, hf_now(), &listed);
+    hf_undo_locked(hold->client, hold, NULL);
+    if (listed)
+        hf_hold_drop_locked(hold);
+}
+
+void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status, int64_t replicas)) {
+    hf_client *client = op->hold->client;
+    confirm *mine = calloc(1, sizeof *mine);
+    if (mine != NULL) {
+        mine->op = op;
+        mine->told = told;
+        hf_list_add_last(&client->confirming->waiting, &mine->item);
+        if (start_confirmer(client))
+            return;
+        hf_list_remove(&mine->item);
+        free(mine);
+    }
+    give_up(op); /* no memory or thread to be had: then nobody has it */
+    told(op, HF_ENOMEM, 0);
+}
+
+void hf_confirming_cancel_locked(hf_client *client) {
+    HF_EACH(at, &client->confirming->waiting) {
+        confirm *mine = HF_OF(confirm, item, at);
+        if (mine->canceled)
+            continue;
+        if (mine->busy) { /* its thread is in the middle of a request, and frees it */
+            hf_completion completion = {
+                .kind = HF_ACQUIRED, .status = HF_ECANCELED, .op = mine->op->number};
+            mine->canceled = true;
+            client->stats.refused++;
+            hf_tell_locked(client, &mine->op->news, &completion);
             continue;
         }
-        op->canceled = true; /* its thread is in the middle of a request, and frees it */
-        hf_client_count(client, HF_ECANCELED, 0);
-        hf_completion completion = {.kind = HF_ACQUIRED, .status = HF_ECANCELED, .op = op->number};
-        hf_tell(client, &op->news, &completion);
+        hf_list_remove(at);
+        mine->told(mine->op, HF_ECANCELED, 0);
+        free(mine);
     }
 }

@@ -1,4 +1,5 @@
-/* Those who wait: their places, the grants that come in, and when to ask again. */
+#include "lock/waiting.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,411 +8,415 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/client.h"
+#include "lock/thread.h"
+#include "lock/undo.h"
+#include "protocol/errors.h"
 
 /* Nobody waits longer than this without asking again: a lost message or a lock
- * that never expires would else hang it. */
+ * that never expires would otherwise hang it. */
 #define RECHECK_MS 3000
 /* And not longer than its own lease, or this. */
 #define RECHECK_MIN_MS 100
 #define RECHECK_OPS 100
 /* How soon a signal is noticed that came just before a wait began to sleep. */
 #define SIGNAL_MS 50
+/* For how long nobody reads before the client's thread does. */
+#define UNREAD_MS 500
 
-#define LIST_OF(t) ((hf_list *)((char *)(t)-offsetof(hf_list, timer)))
-#define OP_OF(t) ((hf_op *)((char *)(t)-offsetof(hf_op, timer)))
+#define IDS 1024
+#define QUEUES 256
+#define OWNERS 1024
+
+/* All of this client that wait for one lock, in the order in which they came. */
+typedef struct hf_queue {
+    hf_client *client;
+    hf_names *names;
+    hf_list ops;
+    hf_timer timer;
+    bool asking;           /* a re-check is under way */
+    struct hf_queue *next; /* in its bucket */
+    hf_channel *channel;
+    hf_item user; /* in channel->users */
+} hf_queue;
+
+struct hf_waiting {
+    hf_queue *queues[QUEUES];
+    hf_op *ids[IDS];
+    unsigned owners[OWNERS]; /* how many wait, by a hash of lock and owner */
+    hf_list spare;           /* ops with their descriptors, to be used again */
+    const hf_op *self;       /* the one on whose thread a subscription is being read just now */
+    char refusal[200];
+};
+
+#define OP_AT(at) HF_OF(hf_op, place, at)
+#define SEATED(at) HF_OF(hf_op, seat, at)
+#define QUEUE_AT(at) HF_OF(hf_queue, user, at)
+
+static hf_client *client_of(const hf_op *op) { return op->hold->client; }
 
 /* ---------------------------------------------------------------- Tables */
 
-static hf_op **by_id(hf_keeper *keeper, const char *id) {
-    size_t count = sizeof keeper->ids / sizeof *keeper->ids;
-    return &keeper->ids[hf_hash(0, id, HF_ID_LENGTH) % count];
+static hf_op **by_id(const hf_client *client, const char *id) {
+    return &client->waiting->ids[hf_hash(0, id, HF_ID_LENGTH) % IDS];
 }
 
-hf_op *hf_op_find(hf_client *client, const char *id) {
-    hf_op *op = *by_id(&client->keeper, id);
+hf_op *hf_op_find_locked(const hf_client *client, const char *id) {
+    hf_op *op = *by_id(client, id);
     while (op != NULL && memcmp(op->hold->id, id, HF_ID_LENGTH) != 0)
         op = op->same_id;
     return op;
 }
 
-static void put_id(hf_client *client, hf_op *op) {
-    hf_op **bucket = by_id(&client->keeper, op->hold->id);
+hf_op *hf_op_find_number_locked(const hf_client *client, int64_t number) {
+    for (size_t i = 0; i < IDS; i++)
+        for (hf_op *op = client->waiting->ids[i]; op != NULL; op = op->same_id)
+            if (op->ended != NULL && op->number == number)
+                return op;
+    return NULL;
+}
+
+static void put_id(hf_op *op) {
+    hf_op **bucket = by_id(client_of(op), op->hold->id);
     op->same_id = *bucket;
     *bucket = op;
 }
 
-static void take_id(hf_client *client, hf_op *op) {
-    hf_op **at = by_id(&client->keeper, op->hold->id);
+static void take_id(hf_op *op) {
+    hf_op **at = by_id(client_of(op), op->hold->id);
     while (*at != op)
         at = &(*at)->same_id;
     *at = op->same_id;
 }
 
-static hf_list **by_names(hf_keeper *keeper, const hf_names *names) {
-    return &keeper->lists[names->hash % (sizeof keeper->lists / sizeof *keeper->lists)];
+static hf_queue **by_names(const hf_client *client, const hf_names *names) {
+    return &client->waiting->queues[names->hash % QUEUES];
 }
 
-static void list_due(hf_client *client, hf_timer *timer, int64_t now);
-
-static hf_list *find_list(hf_client *client, const hf_names *names) {
-    hf_list *list = *by_names(&client->keeper, names);
-    while (list != NULL && (list->names->length != names->length ||
-                            memcmp(list->names->data, names->data, names->length) != 0))
-        list = list->next;
-    return list;
+static hf_queue *find_queue(const hf_client *client, const hf_names *names) {
+    hf_queue *queue = *by_names(client, names);
+    while (queue != NULL && !hf_names_equal(queue->names, names))
+        queue = queue->next;
+    return queue;
 }
 
-static hf_list *make_list(hf_client *client, hf_names *names) {
-    hf_list **bucket = by_names(&client->keeper, names), *list = find_list(client, names);
-    if (list != NULL || (list = calloc(1, sizeof *list)) == NULL)
-        return list;
-    bool reserved = hf_timer_reserve(&client->keeper.timers);
-    list->channel = reserved ? hf_channel_get(client, names) : NULL;
-    if (list->channel == NULL) {
+static void queue_due(hf_timer *timer, int64_t now);
+
+static hf_queue *make_queue(hf_client *client, hf_names *names) {
+    hf_queue **bucket = by_names(client, names), *queue = find_queue(client, names);
+    if (queue != NULL || (queue = calloc(1, sizeof *queue)) == NULL)
+        return queue;
+    bool reserved = hf_timer_reserve(&client->timers);
+    queue->channel = reserved ? hf_channel_get(&client->links, names) : NULL;
+    if (queue->channel == NULL) {
         if (reserved)
-            hf_timer_unreserve(&client->keeper.timers);
-        free(list);
+            hf_timer_unreserve(&client->timers);
+        free(queue);
         return NULL;
     }
-    list->names = hf_names_keep(names);
-    list->timer.fire = list_due;
-    list->after = list->channel->lists;
-    if (list->after != NULL)
-        list->after->before = list;
-    list->channel->lists = list;
-    list->next = *bucket;
-    *bucket = list;
-    return list;
+    queue->client = client;
+    queue->names = hf_names_keep(names);
+    queue->timer.fire = queue_due;
+    hf_list_add_first(&queue->channel->users, &queue->user);
+    queue->next = *bucket;
+    *bucket = queue;
+    return queue;
 }
 
-static void drop_list(hf_client *client, hf_list *list) {
-    hf_list **at = by_names(&client->keeper, list->names);
-    while (*at != list)
+static void drop_queue(hf_queue *queue) {
+    hf_client *client = queue->client;
+    hf_queue **at = by_names(client, queue->names);
+    while (*at != queue)
         at = &(*at)->next;
-    *at = list->next;
-    if (list->before != NULL)
-        list->before->after = list->after;
-    else
-        list->channel->lists = list->after;
-    if (list->after != NULL)
-        list->after->before = list->before;
-    if (list->channel->lists == NULL)
-        hf_channel_leave(client, list->channel);
-    hf_timer_clear(&client->keeper.timers, &list->timer);
-    hf_timer_unreserve(&client->keeper.timers);
-    hf_names_drop(list->names);
-    free(list);
+    *at = queue->next;
+    hf_list_remove(&queue->user);
+    if (queue->channel->users.first == NULL)
+        hf_channel_leave(&client->links, queue->channel);
+    hf_timer_clear(&client->timers, &queue->timer);
+    hf_timer_unreserve(&client->timers);
+    hf_names_drop(queue->names);
+    free(queue);
+}
+
+struct hf_waiting *hf_waiting_begin(hf_client *client) {
+    (void)client;
+    return calloc(1, sizeof(struct hf_waiting));
+}
+
+void hf_waiting_end(hf_client *client) {
+    struct hf_waiting *waiting = client->waiting;
+    if (waiting == NULL)
+        return;
+    for (size_t i = 0; i < QUEUES; i++)
+        while (waiting->queues[i] != NULL)
+            drop_queue(waiting->queues[i]);
+    for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
+        close(SEATED(at)->event_fd);
+        free(SEATED(at));
+    }
+    free(waiting);
 }
 
 /* ------------------------------------------------------------------- Ops */
 
-hf_op *hf_op_new(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until, bool thread) {
-    hf_keeper *keeper = &client->keeper;
-    hf_op *op = thread ? keeper->spare : NULL;
-    hf_news *news = NULL;
-    int event_fd = -1;
-    if (op != NULL) {
-        keeper->spare = op->after;
-        event_fd = op->event_fd;
-    } else {
-        op = malloc(sizeof *op);
-        bool good = op != NULL;
-        if (good && thread)
-            good = (event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0;
-        else if (good)
-            good = (news = malloc(sizeof *news)) != NULL && hf_timer_reserve(&keeper->timers);
-        if (!good) {
-            free(news);
-            free(op);
-            hf_fail(HF_ENOMEM, "no memory or descriptor to wait with");
-            return NULL;
-        }
+static hf_op *new_started(hf_client *client) {
+    hf_op *op = calloc(1, sizeof *op);
+    hf_news *news = op != NULL ? hf_news_new(&(hf_completion){0}) : NULL;
+    if (news == NULL || !hf_timer_reserve(&client->timers)) {
+        free(news);
+        free(op);
+        return NULL;
+    }
+    op->event_fd = -1;
+    op->news = news;
+    return op;
+}
+
+static hf_op *new_waiter(hf_client *client) {
+    hf_item *spare = hf_list_take_first(&client->waiting->spare);
+    hf_op *op = spare != NULL ? SEATED(spare) : malloc(sizeof *op);
+    if (op == NULL)
+        return NULL;
+    int fd = spare != NULL ? op->event_fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) {
+        free(op);
+        return NULL;
     }
     memset(op, 0, sizeof *op);
-    op->event_fd = event_fd;
-    op->news = news;
+    op->event_fd = fd;
+    return op;
+}
+
+hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until,
+                        void (*ended)(hf_op *op, hf_status status)) {
+    hf_op *op = ended != NULL ? new_started(client) : new_waiter(client);
+    if (op == NULL) {
+        hf_fail(HF_ENOMEM, "no memory or descriptor to wait with");
+        return NULL;
+    }
     op->hold = hold;
-    op->started = !thread;
+    op->ended = ended;
     op->timeout_ms = timeout_ms;
     op->until = until;
     op->since = hf_now();
     return op;
 }
 
-void hf_op_free(hf_client *client, hf_op *op) {
-    if (op->event_fd < 0) {
-        hf_timer_unreserve(&client->keeper.timers);
+void hf_op_free_locked(hf_op *op) {
+    hf_client *client = client_of(op);
+    if (op->ended != NULL) {
+        hf_timer_clear(&client->timers, &op->timer);
+        hf_timer_unreserve(&client->timers);
         free(op->news);
         free(op);
         return;
     }
     eventfd_t count;
     if (op->told)
-        eventfd_read(op->event_fd, &count);
-    op->after = client->keeper.spare;
-    client->keeper.spare = op;
+        eventfd_read(op->event_fd, &count); /* a wake-up that comes later does no harm */
+    hf_list_add_first(&client->waiting->spare, &op->seat);
+}
+
+hf_ask hf_op_ask(const hf_op *op) {
+    hf_ask ask = hf_hold_ask(op->hold);
+    ask.channel = op->queue->channel->name;
+    ask.channel_length = op->queue->channel->length;
+    ask.timeout_ms = op->timeout_ms;
+    ask.score = op->score;
+    return ask;
+}
+
+void hf_op_undo_locked(hf_op *op) {
+    hf_ask ask = hf_op_ask(op);
+    op->hold->bury = op->hold->bury || op->asking > 0;
+    hf_undo_locked(client_of(op), op->hold, &ask);
 }
 
 static void join_link(hf_op *op, hf_link *link) {
     op->link = link;
-    if (op->started) {
-        link->started_ops++;
-        return;
-    }
-    op->before = NULL;
-    op->after = link->threads;
-    if (op->after != NULL)
-        op->after->before = op;
-    link->threads = op;
+    if (op->ended != NULL)
+        link->others++;
+    else
+        hf_list_add_first(&link->threads, &op->seat);
 }
 
-bool hf_op_enter(hf_client *client, hf_op *op) {
-    hf_keeper *keeper = &client->keeper;
-    hf_list *list = make_list(client, op->hold->names);
-    if (list == NULL)
+static size_t owner_bucket(const hf_hold *hold) {
+    return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
+}
+
+bool hf_op_enter_locked(hf_op *op) {
+    hf_client *client = client_of(op);
+    op->queue = make_queue(client, op->hold->names);
+    if (op->queue == NULL)
         return false;
-    op->list = list;
-    op->previous = list->last;
-    op->next = NULL;
-    if (list->last != NULL)
-        list->last->next = op;
-    else
-        list->first = op;
-    list->last = op;
-    put_id(client, op);
-    op->owner = hf_stack_hash(op->hold->names, 0, op->hold->owner, op->hold->owner_length) %
-                (sizeof keeper->owners / sizeof *keeper->owners);
-    keeper->owners[op->owner]++;
-    join_link(op, list->channel->link);
+    hf_list_add_last(&op->queue->ops, &op->place);
+    put_id(op);
+    op->owner = owner_bucket(op->hold);
+    client->waiting->owners[op->owner]++;
+    join_link(op, op->queue->channel->link);
     return true;
 }
 
-static void watch_again(hf_client *client, hf_timer *timer, int64_t now) {
-    /* The keeper is awake now, and sees for itself that nobody reads. */
-    (void)client, (void)timer, (void)now;
-}
-
-/* Wake a waiting thread. One that would at once wait for the mutex, because the
- * caller is a reader with more to do, is woken when that lets the mutex go. */
-static void notify(hf_client *client, hf_op *op) {
-    hf_keeper *keeper = &client->keeper;
-    if (op->event_fd < 0 || op == keeper->self)
+/* Wake a waiting thread, but for the one that this is. */
+static void notify(hf_op *op) {
+    if (op->event_fd < 0 || op == client_of(op)->waiting->self)
         return;
     op->told = true;
-    if (keeper->self != NULL && keeper->told_count < sizeof keeper->told / sizeof *keeper->told)
-        keeper->told[keeper->told_count++] = op->event_fd;
-    else
-        eventfd_write(op->event_fd, 1);
+    hf_client_tell_locked(client_of(op), op->event_fd);
 }
 
-/* The thread that reads the subscription leaves it: to another one, or the keeper. */
-static void hand_over_reading(hf_client *client, const hf_op *op, const hf_list *list) {
+/* --------------------------------------------------- Reading subscriptions */
+
+static void watch_again(hf_timer *timer, int64_t now) {
+    /* The client's thread is awake now, and sees for itself that nobody reads. */
+    (void)timer, (void)now;
+}
+
+/* Another thread for the reading: one that would notice, since others are in the middle
+ * of a request. Best the next in the queue: the next grant is mostly its own, and needs
+ * no second thread to be woken. */
+static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
+    const hf_item *first = queue != NULL ? queue->ops.first : NULL;
+    if (first != NULL && OP_AT(first) != op && OP_AT(first)->polling &&
+        OP_AT(first)->link == op->link)
+        return OP_AT(first);
+    HF_EACH(at, &op->link->threads)
+    if (SEATED(at) != op && SEATED(at)->polling)
+        return SEATED(at);
+    return NULL;
+}
+
+/* The thread that reads the subscription leaves it: to another one, or the client's. */
+static void hand_over_reading(hf_op *op, const hf_queue *queue) {
+    hf_client *client = client_of(op);
     hf_link *link = op->link;
-    hf_op *next = list != NULL ? list->first : NULL;
-    if (link == NULL || link->reader != op)
+    if (link == NULL || link->reader != &op->seat)
         return;
-    /* Only to one that would notice: others are in the middle of a request. Best
-     * to the next in line: the next grant is mostly its own, and needs no second
-     * thread to be woken. */
-    if (next == NULL || next == op || !next->polling)
-        for (next = link->threads; next != NULL && (next == op || !next->polling);)
-            next = next->after;
-    link->reader = next;
+    hf_op *next = next_reader(op, queue);
+    link->reader = next != NULL ? &next->seat : NULL;
+    bool alone = link->threads.count == (op->seat.list == &link->threads ? 1 : 0);
     if (next != NULL) {
-        notify(client, next);
-    } else if (link->started_ops > 0 || link->threads != NULL) {
-        hf_keeper_wake(client);
+        notify(next);
+    } else if (link->others > 0 || !alone) {
+        hf_thread_wake_locked(client);
     } else if (link->unread.place == 0) {
-        /* Mostly the next waiter comes at once: do not wake the keeper for it. */
+        /* Mostly the next waiter comes at once: do not wake the thread for it. */
         link->unread.fire = watch_again;
-        hf_keeper_timer(client, &link->unread, hf_after(hf_now(), 500));
+        hf_thread_timer_locked(client, &link->unread, hf_after(hf_now(), UNREAD_MS));
     }
 }
 
 /* It waits no more, or not there. */
-static void leave_link(hf_client *client, hf_op *op, const hf_list *list) {
-    hf_link *link = op->link;
-    if (op->started) {
-        link->started_ops--;
+static void leave_link(hf_op *op, const hf_queue *queue) {
+    if (op->ended != NULL) {
+        op->link->others--;
     } else {
-        if (op->before != NULL)
-            op->before->after = op->after;
-        else
-            link->threads = op->after;
-        if (op->after != NULL)
-            op->after->before = op->before;
-        hand_over_reading(client, op, list);
+        hf_list_remove(&op->seat);
+        hand_over_reading(op, queue);
     }
     op->link = NULL;
 }
 
-void hf_op_leave(hf_client *client, hf_op *op) {
-    hf_keeper *keeper = &client->keeper;
-    hf_list *list = op->list;
-    if (list == NULL)
+void hf_op_leave_locked(hf_op *op) {
+    hf_client *client = client_of(op);
+    hf_queue *queue = op->queue;
+    if (queue == NULL)
         return;
-    op->list = NULL;
-    take_id(client, op);
-    if (op->previous != NULL)
-        op->previous->next = op->next;
-    else
-        list->first = op->next;
-    if (op->next != NULL)
-        op->next->previous = op->previous;
-    else
-        list->last = op->previous;
-    hf_timer_clear(&keeper->timers, &op->timer);
-    keeper->owners[op->owner]--;
-    leave_link(client, op, list);
-    if (list->first == NULL && !list->asking)
-        drop_list(client, list);
+    op->queue = NULL;
+    take_id(op);
+    hf_list_remove(&op->place);
+    hf_timer_clear(&client->timers, &op->timer);
+    client->waiting->owners[op->owner]--;
+    leave_link(op, queue);
+    if (queue->ops.first == NULL && !queue->asking)
+        drop_queue(queue);
 }
 
-void hf_ops_notify(hf_client *client, const hf_link *link) {
-    for (hf_op *op = link->threads; op != NULL; op = op->after)
-        notify(client, op);
+/* ------------------------------------------------------------ How ops end */
+
+void hf_op_finish_locked(hf_op *op, hf_status status) {
+    hf_op_leave_locked(op);
+    op->done = true;
+    op->status = status;
+    if (op->ended != NULL)
+        op->ended(op, status);
+    else
+        notify(op);
 }
 
-hf_status hf_op_renew_id(hf_client *client, hf_op *op) {
+hf_status hf_op_renew_id_locked(hf_op *op) {
     char id[HF_ID_LENGTH + 1];
-    hf_status status = hf_client_new_id(client, id);
+    hf_status status = hf_client_new_id_locked(client_of(op), id);
     if (status != HF_OK)
         return status;
-    if (op->list != NULL)
-        take_id(client, op);
+    if (op->queue != NULL)
+        take_id(op);
     memcpy(op->hold->id, id, sizeof id);
-    if (op->list != NULL)
-        put_id(client, op);
+    if (op->queue != NULL)
+        put_id(op);
     op->hold->bury = false;
     op->epoch = 0;
     op->asking = 0;
     return HF_OK;
 }
 
-void hf_op_member(const hf_op *op, hf_bytes *member) {
-    char text[64];
+/* Others of this owner may nest in what it holds now: they find out when they ask. */
+static void tell_nesting(const hf_op *op) {
     const hf_hold *hold = op->hold;
-    int64_t timeout = op->timeout_ms == HF_FOREVER ? 0 : op->timeout_ms;
-    int64_t lease = hold->lease_ms == HF_NEVER ? 0 : hold->lease_ms;
-    hf_bytes channel;
-    hf_bytes_init(&channel);
-    hf_channel_name(hold->client, hold->names, &channel);
-    hf_bytes_add(member, hold->id, HF_ID_LENGTH);
-    int length = snprintf(text, sizeof text, "%zu:", channel.length);
-    hf_bytes_add(member, text, (size_t)length);
-    hf_bytes_add(member, channel.data, channel.length);
-    member->failed = member->failed || channel.failed;
-    hf_bytes_free(&channel);
-    length = snprintf(text, sizeof text, ",%zu:", hold->owner_length);
-    hf_bytes_add(member, text, (size_t)length);
-    hf_bytes_add(member, hold->owner, hold->owner_length);
-    int64_t numbers[] = {lease, timeout, hold->reentrant};
-    for (size_t i = 0; i < 3; i++) {
-        char digits[24];
-        int count = snprintf(digits, sizeof digits, "%lld", (long long)numbers[i]);
-        length = snprintf(text, sizeof text, ",%d:%s", count, digits);
-        hf_bytes_add(member, text, (size_t)length);
+    if (client_of(op)->waiting->owners[op->owner] < 2)
+        return;
+    HF_EACH(at, &op->queue->ops) {
+        hf_op *other = OP_AT(at);
+        if (other == op || !other->hold->reentrant ||
+            other->hold->owner_length != hold->owner_length ||
+            memcmp(other->hold->owner, hold->owner, hold->owner_length) != 0)
+            continue;
+        other->epoch = 0;
+        hf_op_ask_soon_locked(other);
     }
-    hf_bytes_add(member, ",", 1);
 }
 
-void hf_op_finish(hf_client *client, hf_op *op, hf_status status) {
-    hf_op_leave(client, op);
-    op->done = true;
-    op->status = status;
-    if (!op->started) {
-        notify(client, op);
-        return;
-    }
+bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     hf_hold *hold = op->hold;
-    if (status == HF_OK) {
-        op->keeps = hold->kept;
-        status = hf_client_add(client, hold, op->keeps && hold->replicas == 0);
-        if (status != HF_OK) /* it is just being closed, and is to release this too */
-            hf_keeper_undo(client, hold, NULL);
-    }
-    if (status == HF_OK)
-        hf_keeper_plan(client, hold, hf_now());
-    if (status == HF_OK && hold->replicas > 0)
-        hf_op_confirm(client, op);
-    else
-        hf_op_tell(client, op, status, 0);
-}
-
-void hf_op_tell(hf_client *client, hf_op *op, hf_status status, int64_t replicas) {
-    hf_hold *hold = op->hold;
-    hf_client_count(client, status, op->score > 0 ? op->since : 0);
-    hf_completion completion = {
-        .kind = HF_ACQUIRED, .status = status, .op = op->number, .replicas = replicas};
-    if (status == HF_OK) {
-        completion.hold = hold;
-        completion.hold_number = hold->number;
-    }
-    hf_tell(client, &op->news, &completion);
-    if (status != HF_OK)
-        hf_hold_drop_locked(hold);
-    hf_op_free(client, op);
-}
-
-void hf_op_deliver(hf_client *client, hf_op *op, int64_t fence, int64_t deadline, bool pushed) {
-    hf_hold *hold = op->hold;
-    if (op->canceled)
-        return; /* its release is under way */
-    if (hf_now() >= deadline && op->busy) {
-        op->epoch = 0; /* the answer that its thread waits for tells what is left */
-        return;
-    }
-    if (hf_now() >= deadline && op->tries) {
-        hf_keeper_undo(client, hold, op);
-        hf_op_finish(client, op, HF_EBUSY);
-        return;
-    }
-    if (hf_now() >= deadline) {
-        /* Told too late: it is over already. Back to its place under a new id. */
-        hf_keeper_undo(client, hold, op);
-        hf_op_renew_id(client, op);
-        hf_list_recheck(client, hold->names);
-        notify(client, op);
-        return;
-    }
-    int64_t claimed = hold->lease_ms == HF_NEVER || hold->lease_ms > 3000 ? 3000 : hold->lease_ms;
-    int64_t lease = hold->lease_ms == HF_NEVER ? 30000 : hold->lease_ms;
-    hold->fence = fence;
-    hold->deadline = deadline;
-    hold->state = HF_HELD;
+    if (hf_now() >= deadline)
+        return false;
+    hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;
-    hold->granted_at = hf_now();
-    hold->renew_at = hold->granted_at + (pushed ? claimed : lease) * HF_MS / 3;
+    hold->waited = op->score > 0;
     hold->bury = hold->bury || op->asking > 0;
-    /* Others of this owner may nest in it: they find out when they ask. */
-    hf_op *other = client->keeper.owners[op->owner] > 1 ? op->list->first : NULL;
-    for (; other != NULL; other = other->next)
-        if (other != op && other->hold->reentrant &&
-            other->hold->owner_length == hold->owner_length &&
-            memcmp(other->hold->owner, hold->owner, hold->owner_length) == 0) {
-            other->epoch = 0;
-            hf_keeper_timer(client, &op->list->timer, 0);
-        }
-    hf_op_finish(client, op, HF_OK);
+    tell_nesting(op);
+    hf_op_finish_locked(op, HF_OK);
+    return true;
+}
+
+/* It is granted. If it is told too late, and over already, it goes back to its place under
+ * a new id. */
+static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
+    if (op->canceled) /* its release is under way */
+        return;
+    if (hf_op_take_locked(op, fence, began_at, deadline, pushed))
+        return;
+    op->epoch = 0;
+    if (op->busy) /* the answer that it waits for tells what is left */
+        return;
+    hf_op_undo_locked(op);
+    if (op->tries) {
+        hf_op_finish_locked(op, HF_EBUSY);
+        return;
+    }
+    hf_op_renew_id_locked(op);
+    hf_queue_recheck_locked(client_of(op), op->hold->names);
+    notify(op);
 }
 
 /* ----------------------------------------------------------- Asking again */
 
-static void pair(hf_link *link, int64_t sent_at, int64_t server_us) {
-    if (sent_at > link->pair_sent) {
-        link->pair_sent = sent_at;
-        link->pair_server = server_us;
-    }
-}
-
 /* When to look after a lock next: its holder's TTL, spread by rank, within bounds.
- * The bound is a lease like its own, if that is short: who was granted the lock
- * since, and died, has mostly asked for the same. */
-static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank, int64_t lease_ms) {
-    if (ttl_ms == -2)
-        return 0; /* free, with more dead waiters to skip */
-    if (state == HF_REPLY_BUSY || (state == HF_REPLY_FOREIGN && rank == 0)) {
+ * The bound is a lease like its own, if that is short: the holder of a grant that was
+ * made since, and died, has mostly asked for the same. */
+static int64_t pause_after(int64_t ttl_ms, const hf_standing *mine, int64_t lease_ms) {
+    if (ttl_ms == HF_TTL_MORE)
+        return 0;
+    if (mine->state == HF_STANDS_BUSY || (mine->state == HF_STANDS_FOREIGN && mine->rank == 0)) {
         /* No grant will come: poll. */
         int64_t ms = hf_jitter(8, 24);
         return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
@@ -420,310 +425,414 @@ static int64_t pause_after(int64_t ttl_ms, int64_t state, int64_t rank, int64_t 
                       : lease_ms < RECHECK_MIN_MS                   ? RECHECK_MIN_MS
                                                                     : lease_ms;
     int64_t ms = ttl_ms < 0 || ttl_ms > longest ? longest : ttl_ms + 1;
-    ms += hf_jitter(0, 2 * (rank < 200 ? rank : 200) + 2);
+    ms += hf_jitter(0, 2 * (mine->rank < 200 ? mine->rank : 200) + 2);
     return ms < longest ? ms : longest - hf_jitter(0, longest / 8);
 }
 
-void hf_op_answer(hf_client *client, hf_link *from, hf_op *op, const int64_t *numbers,
-                  const int64_t *mine, int64_t sent_at) {
-    hf_list *list = op->list;
-    int64_t lease_ms = op->hold->lease_ms;
+int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at) {
+    return hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms);
+}
+
+/* It is in the queue, or where nothing queues: ask again when it is time. */
+static void wait_on(hf_op *op, const hf_look *look, const hf_standing *mine) {
+    hf_queue *queue = op->queue;
+    bool again = op->epoch != queue->channel->epoch;
+    int64_t ms = again ? 0 : pause_after(look->ttl_ms, mine, op->hold->validity.lease_ms);
+    if (again || &op->place == queue->ops.first || queue->timer.place == 0)
+        hf_thread_timer_locked(queue->client, &queue->timer, again ? 0 : hf_after(hf_now(), ms));
+}
+
+void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
+                         int64_t sent_at) {
+    hf_client *client = client_of(op);
+    hf_hold *hold = op->hold;
+    bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
     if (from != NULL)
-        pair(from, sent_at, numbers[0]);
-    if (numbers[1] == -1 && op->hold->heal_ms > 0 &&
-        (mine[0] == HF_REPLY_FOREIGN || mine[0] == HF_REPLY_BUSY))
-        hf_keeper_heal(client, op->hold);
-    switch (mine[0]) {
-    case HF_REPLY_HELD:
+        hf_link_pair(from, sent_at, look->server_us);
+    if (busy && look->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
+        hf_heal_locked(client, hold);
+    switch (mine->state) {
+    case HF_STANDS_HELD:
         /* Less than was asked for: a grant whose message is not here yet. */
-        hf_op_deliver(client, op, mine[1], hf_hold_deadline(op->hold, sent_at, mine[2]),
-                      mine[2] != lease_ms);
+        deliver(op, mine->fence, sent_at, hf_standing_deadline(hold, mine, sent_at),
+                mine->remaining_ms != hold->validity.lease_ms);
         return;
-    case HF_REPLY_DEAD:
+    case HF_STANDS_DEAD:
         if (op->tries)
-            hf_op_finish(client, op, HF_EBUSY);
-        else if (!op->canceled && !op->busy && hf_op_renew_id(client, op) == HF_OK)
-            hf_list_recheck(client, list->names);
+            hf_op_finish_locked(op, HF_EBUSY);
+        else if (!op->canceled && !op->busy && hf_op_renew_id_locked(op) == HF_OK)
+            hf_queue_recheck_locked(client, hold->names);
         return;
-    case HF_REPLY_QUEUED:
-    case HF_REPLY_FOREIGN:
-        op->score = mine[1];
-        break;
-    default:
+    case HF_STANDS_BUSY:
         if (op->tries) {
-            hf_op_finish(client, op, HF_EBUSY);
+            hf_op_finish_locked(op, HF_EBUSY);
             return;
         }
         break;
+    default:
+        op->score = mine->score;
     }
-    bool again = op->epoch != list->channel->epoch;
-    int64_t pause_ms = again ? 0 : pause_after(numbers[1], mine[0], mine[2], lease_ms);
-    int64_t due = again ? 0 : hf_after(hf_now(), pause_ms);
-    if (again || op == list->first || list->timer.place == 0)
-        hf_keeper_timer(client, &list->timer, due);
+    wait_on(op, look, mine);
 }
 
-/* Is it to ask anew? A thread's own first request is the thread's to send. */
-static bool stale(const hf_op *op) {
-    return op->epoch != op->list->channel->epoch && !op->canceled && !op->busy && !op->tries &&
-           (op->started || op->score > 0);
+/* Must it ask anew? A thread's own first request is the thread's to send. */
+static bool is_stale(const hf_op *op) {
+    return op->epoch != op->queue->channel->epoch && !op->canceled && !op->busy && !op->tries &&
+           (op->ended != NULL || op->score > 0);
 }
 
-static void rechecked(hf_client *client, hf_task *task, hf_status status, const redisReply *reply) {
-    hf_list *list = find_list(client, task->names);
-    int64_t numbers[2 + 3 * RECHECK_OPS];
-    if (status == HF_OK && !hf_reply_states(reply, numbers, task->count))
+typedef struct recheck_task {
+    hf_task task;
+    hf_client *client;
+    hf_names *names;
+    bool tries; /* not the queue's own question */
+    size_t count;
+    char ids[][HF_ID_LENGTH + 1];
+} recheck_task;
+
+static void drop_recheck(hf_task *task) { hf_names_drop(HF_OF(recheck_task, task, task)->names); }
+
+/* The server did not answer it: it asks again; or its caller learns why it cannot. */
+static void recheck_failed(hf_op *op, hf_status status, bool refused) {
+    bool never = op->score == 0 && op->ended != NULL; /* it never got a place */
+    if (op->canceled || !(never || (refused && !op->busy))) {
+        op->epoch = 0;
+        return;
+    }
+    if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
+        hf_op_undo_locked(op);
+    hf_op_finish_locked(op, status);
+}
+
+/* When the queue asks next, if nothing of what it heard has said so. */
+static void plan_queue(hf_queue *queue, hf_status status) {
+    HF_EACH(at, &queue->ops)
+    if (is_stale(OP_AT(at))) {
+        int64_t ms = status == HF_OK ? 0 : hf_jitter(100, 200);
+        hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
+        return;
+    }
+    if (queue->timer.place != 0)
+        return;
+    /* The one that asked is done; where no grants come, the next asks soon. */
+    int64_t ms = queue->channel->link->mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
+    hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
+}
+
+static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {
+    recheck_task *mine = HF_OF(recheck_task, task, task);
+    hf_client *client = mine->client;
+    hf_standing standings[RECHECK_OPS];
+    hf_look look;
+    if (status == HF_OK && !hf_reply_recheck(reply, &look, standings, mine->count))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
-    if (list != NULL && !task->state)
-        list->asking = false;
+    hf_queue *queue = find_queue(client, mine->names);
+    if (queue != NULL && !mine->tries)
+        queue->asking = false;
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
     if (refused)
-        snprintf(client->keeper.refusal, sizeof client->keeper.refusal, "%s", hf_error_message());
-    for (size_t i = 0; i < task->count; i++) {
-        hf_op *op = hf_op_find(client, task->ids[i]);
+        snprintf(client->waiting->refusal, sizeof client->waiting->refusal, "%s",
+                 hf_error_message());
+    for (size_t i = 0; i < mine->count; i++) {
+        hf_op *op = hf_op_find_locked(client, mine->ids[i]);
         if (op == NULL)
             continue;
         op->asking--;
-        if (task->doubtful)
-            op->hold->bury = true;
-        if (status == HF_OK) {
-            hf_op_answer(client, task->link, op, numbers, numbers + 2 + 3 * i, task->sent_at);
-        } else if (((op->score == 0 && op->started) || (refused && !op->busy)) && !op->canceled) {
-            /* It never got a place, or could get no further: its caller is to know why. */
-            if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
-                hf_keeper_undo(client, op->hold, op);
-            hf_op_finish(client, op, status);
-        } else {
-            op->epoch = 0;
-        }
+        op->hold->bury = op->hold->bury || task->doubtful;
+        if (status == HF_OK)
+            hf_op_answer_locked(op, task->link, &look, &standings[i], task->sent_at);
+        else
+            recheck_failed(op, status, refused);
     }
-    list = find_list(client, task->names);
-    if (list == NULL)
-        return;
-    if (list->first == NULL) {
-        drop_list(client, list);
-        return;
-    }
-    bool left = false;
-    for (hf_op *op = list->first; op != NULL && !left; op = op->next)
-        left = stale(op);
-    if (left) {
-        hf_keeper_timer(client, &list->timer,
-                        status == HF_OK ? 0 : hf_after(hf_now(), hf_jitter(100, 200)));
-    } else if (list->timer.place == 0) {
-        /* The one that asked is done; where no grants come, the next asks soon. */
-        int64_t ms = list->channel->link->mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
-        hf_keeper_timer(client, &list->timer, hf_after(hf_now(), ms));
-    }
+    queue = find_queue(client, mine->names);
+    if (queue != NULL && queue->ops.first == NULL)
+        drop_queue(queue);
+    else if (queue != NULL)
+        plan_queue(queue, status);
 }
 
-static bool ask(hf_client *client, hf_list *list, hf_op *const *ops, size_t count, bool wait) {
-    hf_task *task = hf_task_new(rechecked);
-    char(*ids)[HF_ID_LENGTH + 1] = task != NULL ? malloc(count * sizeof *ids) : NULL;
-    const char *listed[RECHECK_OPS];
-    if (ids == NULL) {
-        free(task);
+/* False: no memory. */
+static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait) {
+    hf_client *client = queue->client;
+    recheck_task *mine;
+    hf_ask asks[RECHECK_OPS];
+    hf_task *task = hf_task_new(sizeof *mine + count * sizeof *mine->ids, rechecked, drop_recheck);
+    if (task == NULL)
         return false;
-    }
-    for (size_t i = 0; i < count; i++)
-        listed[i] = memcpy(ids[i], ops[i]->hold->id, sizeof *ids);
-    task->ids = ids;
-    task->count = count;
-    task->state = ops[0]->tries; /* not the list's own question */
-    task->names = hf_names_keep(list->names);
-    hf_recheck_begin(&task->request, list->names, listed, count,
-                     hf_client_floor(client, list->names), wait);
+    mine = HF_OF(recheck_task, task, task);
+    mine->client = client;
+    mine->names = hf_names_keep(queue->names);
+    mine->tries = ops[0]->tries;
+    mine->count = count;
     for (size_t i = 0; i < count; i++) {
-        hf_recheck_add(&task->request, ops[i]->hold, ops[i]);
-        ops[i]->epoch = list->channel->epoch;
+        memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
+        asks[i] = hf_op_ask(ops[i]);
+        ops[i]->epoch = queue->channel->epoch;
         ops[i]->asking++;
     }
-    int64_t ms = hf_transport_patience_ms(client->transport) + (ops[0]->tries ? 0 : RECHECK_MS);
-    hf_task_submit(client, task, hf_after(hf_now(), ms));
+    hf_request_recheck(&task->request, queue->names, asks, count,
+                       hf_table_floor_locked(client, queue->names), wait);
+    int64_t ms = hf_transport_patience_ms(client->transport) + (mine->tries ? 0 : RECHECK_MS);
+    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
     return true;
 }
 
-bool hf_op_try(hf_client *client, hf_op *op) {
+bool hf_op_try_locked(hf_op *op) {
     op->tries = true;
-    return ask(client, op->list, &op, 1, false);
+    return recheck(op->queue, &op, 1, false);
 }
 
-/* Ask for all that have not asked under this subscription, a hundred at a time;
- * if all have, for the oldest, which stands for the rest. */
-static void list_due(hf_client *client, hf_timer *timer, int64_t now) {
-    hf_list *list = LIST_OF(timer);
-    hf_op *ops[RECHECK_OPS];
+/* Those that have not asked under this subscription, a hundred at a time; if all have, the
+ * oldest, which stands for the rest. */
+static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     size_t count = 0;
-    bool polling = list->channel->link->mode == HF_POLLING;
-    if (list->asking)
-        return;
-    if (!polling && !hf_channel_works(list->channel))
-        return; /* when it does, all its lists are looked at */
-    for (hf_op *op = list->first; op != NULL && count < RECHECK_OPS; op = op->next)
-        if (stale(op))
-            ops[count++] = op;
-    for (hf_op *op = list->first; op != NULL && count == 0; op = op->next)
-        if (!op->tries && !op->canceled && !op->busy && (op->started || op->score > 0))
-            ops[count++] = op;
+    HF_EACH(at, &queue->ops)
+    if (count < RECHECK_OPS && is_stale(OP_AT(at)))
+        ops[count++] = OP_AT(at);
+    if (count > 0)
+        return count;
+    HF_EACH(at, &queue->ops) {
+        hf_op *op = OP_AT(at);
+        if (op->tries || op->canceled || op->busy || !(op->ended != NULL || op->score > 0))
+            continue;
+        ops[0] = op;
+        return 1;
+    }
+    return 0;
+}
+
+static void queue_due(hf_timer *timer, int64_t now) {
+    hf_queue *queue = HF_OF(hf_queue, timer, timer);
+    hf_op *ops[RECHECK_OPS];
+    bool polling = queue->channel->link->mode == HF_POLLING;
+    if (queue->asking || (!polling && !hf_channel_works(queue->channel)))
+        return; /* when its channel works, all its queues are looked at */
+    size_t count = choose_askers(queue, ops);
     if (count == 0)
         return;
-    list->asking = ask(client, list, ops, count, !polling);
-    if (!list->asking)
-        hf_keeper_timer(client, timer, hf_after(now, RECHECK_MS));
+    queue->asking = recheck(queue, ops, count, !polling);
+    if (!queue->asking)
+        hf_thread_timer_locked(queue->client, timer, hf_after(now, RECHECK_MS));
 }
 
-void hf_list_recheck(hf_client *client, const hf_names *names) {
-    hf_list *list = find_list(client, names);
-    if (list == NULL)
+void hf_op_want_grants_locked(hf_op *op) {
+    hf_channel_want(&client_of(op)->links, op->queue->channel);
+}
+
+unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
+
+void hf_op_ask_soon_locked(hf_op *op) {
+    hf_thread_timer_locked(client_of(op), &op->queue->timer, 0);
+}
+
+void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
+    hf_queue *queue = find_queue(client, names);
+    if (queue == NULL)
         return;
-    for (hf_op *op = list->first; op != NULL; op = op->next)
-        op->epoch = 0;
-    hf_keeper_timer(client, &list->timer, 0);
+    HF_EACH(at, &queue->ops)
+    OP_AT(at)->epoch = 0;
+    hf_thread_timer_locked(client, &queue->timer, 0);
 }
 
-void hf_channel_ops_move(hf_client *client, const hf_channel *channel, hf_link *from) {
-    for (hf_list *list = channel->lists; list != NULL; list = list->after)
-        for (hf_op *op = list->first; op != NULL; op = op->next) {
-            if (op->link != from)
-                continue;
-            leave_link(client, op, NULL);
-            join_link(op, channel->link);
-            notify(client, op); /* to read there */
-        }
-}
+const char *hf_waiting_refusal_locked(const hf_client *client) { return client->waiting->refusal; }
 
-void hf_channel_notify(hf_client *client, const hf_channel *channel) {
-    for (hf_list *list = channel->lists; list != NULL; list = list->after) {
-        hf_keeper_timer(client, &list->timer, 0);
-        for (hf_op *op = list->first; op != NULL; op = op->next)
-            notify(client, op);
-    }
-}
+/* --------------------------------------------------- What the links tell */
 
-/* --------------------------------------------------------------- Grants */
+static void wake(hf_links *links) { hf_thread_wake_locked(HF_OF(hf_client, links, links)); }
 
-/* `g <hold id> <fence> <server us> <granted ms>` */
-void hf_grant(hf_client *client, const hf_link *link, const char *text) {
-    char id[HF_ID_LENGTH + 1];
-    long long fence, server_us, granted_ms;
-    if (sscanf(text, "g %32s %lld %lld %lld", id, &fence, &server_us, &granted_ms) != 4 ||
-        strlen(id) != HF_ID_LENGTH || fence < 1 || fence > HF_NUMBER_MAX || server_us < 1 ||
-        server_us > HF_NUMBER_MAX || granted_ms < 0 || granted_ms > HF_LEASE_MAX)
-        return;
-    hf_op *op = hf_op_find(client, id);
+static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
+    hf_op *op = hf_op_find_locked(HF_OF(hf_client, links, links), grant->id);
     if (op == NULL)
-        return; /* who gave it up has seen to its release */
+        return; /* whoever gave it up has seen to its release */
     if (link->pair_sent == 0) {
         /* Nothing to tell its age by: ask. */
         op->epoch = 0;
-        hf_keeper_timer(client, &op->list->timer, 0);
+        hf_op_ask_soon_locked(op);
         return;
     }
     /* Not requested just now, and perhaps long in a buffer: it began at the
      * receipt or, by the server's own clock since some request of ours was
      * sent, before; whichever is earlier. */
-    int64_t start = hf_now(), gap_us = server_us - link->pair_server;
+    int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
     if (gap_us > INT64_C(1000000000000) || gap_us < -INT64_C(1000000000000))
         return;
     if (link->pair_sent + gap_us * 1000 < start)
         start = link->pair_sent + gap_us * 1000;
-    int64_t drift = (gap_us < 0 ? -gap_us : gap_us); /* 1/1000 of it, in ns */
-    hf_op_deliver(client, op, fence, hf_deadline(start, granted_ms) - drift, true);
+    int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of it, in ns */
+    deliver(op, grant->fence, start, hf_deadline(start, grant->granted_ms) - drift, true);
 }
 
-void hf_channel_give_up(hf_client *client, const hf_channel *channel, int64_t now) {
-    int64_t patience_ms = hf_transport_patience_ms(client->transport);
-    for (hf_list *list = channel->lists, *after; list != NULL; list = after) {
-        after = list->after;
-        for (hf_op *op = list->first, *next; op != NULL; op = next) {
-            next = op->next;
-            if (op->score == 0 && op->asking == 0 && now >= hf_after(op->since, patience_ms))
-                hf_op_finish(client, op, HF_ECONNECT);
-        }
+static void changed(hf_links *links, hf_channel *channel) {
+    hf_client *client = HF_OF(hf_client, links, links);
+    HF_EACH(at, &channel->users) {
+        hf_thread_timer_locked(client, &QUEUE_AT(at)->timer, 0);
+        HF_EACH(op, &QUEUE_AT(at)->ops)
+        notify(OP_AT(op));
     }
+}
+
+/* What has no place in the queue yet does not wait for a server for ever. */
+static void silent(hf_links *links, hf_channel *channel, int64_t now) {
+    int64_t patience_ms = hf_transport_patience_ms(links->transport);
+    HF_EACH(at, &channel->users)
+    HF_EACH(place, &QUEUE_AT(at)->ops) {
+        hf_op *op = OP_AT(place);
+        if (op->score == 0 && op->asking == 0 && now >= hf_after(op->since, patience_ms))
+            hf_op_finish_locked(op, HF_ECONNECT);
+    }
+}
+
+static void deaf(hf_links *links, hf_link *link) {
+    (void)links;
+    HF_EACH(at, &link->threads)
+    notify(SEATED(at));
+}
+
+static void moved(hf_links *links, hf_channel *channel, hf_link *from) {
+    (void)links;
+    HF_EACH(at, &channel->users)
+    HF_EACH(place, &QUEUE_AT(at)->ops) {
+        hf_op *op = OP_AT(place);
+        if (op->link != from)
+            continue;
+        leave_link(op, NULL);
+        join_link(op, channel->link);
+        notify(op); /* to read there */
+    }
+}
+
+const hf_listener hf_waiting_listener = {.wake = wake,
+                                         .granted = granted,
+                                         .changed = changed,
+                                         .silent = silent,
+                                         .deaf = deaf,
+                                         .moved = moved};
+
+void hf_waiting_notify_locked(hf_client *client) {
+    HF_EACH(at, &client->links.all)
+    deaf(&client->links, HF_OF(hf_link, item, at));
+}
+
+int64_t hf_waiting_count_locked(const hf_client *client) {
+    size_t count = 0;
+    HF_EACH(at, &client->links.all) {
+        const hf_link *link = HF_OF(hf_link, item, at);
+        count += link->others + link->threads.count;
+    }
+    return (int64_t)count;
+}
+
+void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
+    for (size_t i = 0; i < IDS; i++)
+        for (hf_op *op = client->waiting->ids[i], *next; op != NULL; op = next) {
+            next = op->same_id;
+            op->hold->bury = true;
+            hf_ask ask = hf_op_ask(op);
+            /* Without memory the place is skipped, because nobody listens. */
+            hf_task *task = hf_task_new(sizeof *task, NULL, NULL);
+            if (task != NULL) {
+                hf_request_release(&task->request, op->hold->names, &ask, true, op->hold->pushed);
+                hf_list_add_last(tasks, &task->item);
+            }
+            if (op->ended != NULL)
+                hf_op_finish_locked(op, HF_ECANCELED);
+        }
 }
 
 /* ------------------------------------------------------ A waiting thread */
 
-void hf_unlock_and_tell(hf_client *client) {
-    hf_keeper *keeper = &client->keeper;
-    int told[sizeof keeper->told / sizeof *keeper->told];
-    size_t count = keeper->told_count;
-    memcpy(told, keeper->told, count * sizeof *told);
-    keeper->told_count = 0;
-    pthread_mutex_unlock(&client->mutex);
-    for (size_t i = 0; i < count; i++)
-        eventfd_write(told[i], 1);
+/* Nobody reads: this thread will. */
+static void take_reading(hf_op *op) {
+    hf_link *link = op->link;
+    if (link->reader != NULL)
+        return;
+    link->reader = &op->seat;
+    if (!link->watching)
+        return;
+    link->watching = false;
+    hf_thread_wake_locked(client_of(op)); /* two that poll one socket wake in vain */
 }
 
-hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible) {
-    hf_keeper *keeper = &client->keeper;
-    hf_status status = HF_OK;
+/* Sleep until something happens, without the mutex. Answers what poll(2) does. */
+static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
+                    bool *interrupted) {
+    struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
+                            {.fd = heard != NULL ? heard->redis->fd : -1, .events = POLLIN}};
+    eventfd_t count;
+    op->polling = true;
+    hf_client_unlock(client_of(op));
+    int ready = poll(fds, 2, (int)ms);
+    *interrupted = ready < 0 && errno == EINTR;
+    if (ready > 0 && fds[0].revents != 0)
+        eventfd_read(op->event_fd, &count);
+    hf_client_lock(client_of(op));
+    op->polling = false;
+    op->told = op->told && !(ready > 0 && fds[0].revents != 0);
+    *readable = ready > 0 && fds[1].revents != 0;
+    return ready;
+}
+
+/* Read what came in, as the reader of this link. */
+static void read_channels(hf_op *op, hf_link *link) {
+    hf_client *client = client_of(op);
+    client->waiting->self = op;
+    if (hf_link_listen(&client->links, link) != HF_OK)
+        hf_link_deaf(&client->links, link);
+    client->waiting->self = NULL;
+}
+
+/* Let the language run its handlers. They may take their time: another reads meanwhile. */
+static hf_status run_handlers(hf_op *op, bool *listens) {
+    hf_client *client = client_of(op);
+    hand_over_reading(op, op->queue);
+    hf_client_unlock(client);
+    hf_status status = hf_client_listen(client, listens);
+    hf_client_lock(client);
+    return status;
+}
+
+/* How long it may sleep: 0 if its time is up. */
+static int64_t sleep_ms(const hf_op *op, bool listens) {
+    int64_t ms = op->until == HF_NO_DEADLINE ? -1 : hf_until(op->until, hf_now());
+    if (ms > 3600000)
+        ms = 3600000;
+    return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
+}
+
+static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
+    hf_client *client = client_of(op);
     bool listens = client->interrupt != NULL; /* for signals that came before the poll */
-    for (;;) {
-        if (op->done)
-            break;
-        if (client->swept) {
-            status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
-            break;
-        }
-        hf_link *link = op->link;
-        if (ask && (link->mode == HF_POLLING || hf_channel_works(op->list->channel)))
-            break;
-        int64_t now = hf_now(), left = -1;
-        if (op->until != HF_NO_DEADLINE) {
-            left = hf_until(op->until, now);
-            if (left == 0) {
-                status = HF_ETIMEOUT;
-                break;
-            }
-            if (left > 3600000)
-                left = 3600000;
-        }
-        if (listens && (left < 0 || left > SIGNAL_MS))
-            left = SIGNAL_MS;
-        if (link->reader == NULL) {
-            link->reader = op;
-            if (link->watching) {
-                link->watching = false;
-                hf_keeper_wake(client); /* two that poll one socket wake in vain */
-            }
-        }
-        const hf_connection *heard =
-            link->reader == op && link->subscribed > 0 ? link->subscription : NULL;
-        struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
-                                {.fd = heard != NULL ? heard->redis->fd : -1, .events = POLLIN}};
-        op->polling = true;
-        hf_unlock_and_tell(client);
-        int ready = poll(fds, 2, (int)left);
-        bool interrupted = ready < 0 && errno == EINTR;
-        eventfd_t count;
-        if (ready > 0 && fds[0].revents != 0)
-            eventfd_read(op->event_fd, &count);
-        pthread_mutex_lock(&client->mutex);
-        op->polling = false;
+    while (!op->done) {
+        if (client->swept)
+            return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        if (ask && (op->link->mode == HF_POLLING || hf_channel_works(op->queue->channel)))
+            return HF_OK;
+        int64_t ms = sleep_ms(op, listens);
+        if (ms == 0)
+            return HF_ETIMEOUT;
+        take_reading(op);
+        const hf_connection *heard = op->link->reader == &op->seat && op->link->subscribed > 0
+                                         ? op->link->subscription
+                                         : NULL;
+        bool readable, interrupted;
+        int ready = sleep_on(op, heard, ms, &readable, &interrupted);
+        hf_status status = HF_OK;
         if (interrupted && interruptible)
-            status = hf_fail(HF_EINTR, "a signal ended the wait");
-        if (ready <= 0 && listens && status == HF_OK) {
-            /* The handlers may take their time: let another read meanwhile. */
-            hand_over_reading(client, op, op->list);
-            hf_unlock_and_tell(client);
-            status = hf_client_listen(client, &listens);
-            pthread_mutex_lock(&client->mutex);
-        }
+            return hf_fail(HF_EINTR, "a signal ended the wait");
+        if (ready <= 0 && listens)
+            status = run_handlers(op, &listens);
         if (status != HF_OK)
-            break;
-        if (ready > 0 && fds[0].revents != 0)
-            op->told = false;
-        link = op->link; /* NULL: it is done, and another reads */
-        if (ready > 0 && fds[1].revents != 0 && link != NULL && heard == link->subscription) {
-            keeper->self = op;
-            if (hf_link_listen(client, link) != HF_OK)
-                hf_link_deaf(client, link);
-            keeper->self = NULL;
-        }
+            return status;
+        hf_link *link = op->link; /* NULL: it is done, and another reads */
+        if (readable && link != NULL && heard == link->subscription)
+            read_channels(op, link);
     }
+    return HF_OK;
+}
+
+hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible) {
+    hf_status status = wait_for_events(op, ask, interruptible);
     if (!op->done)
-        hand_over_reading(client, op, op->list);
+        hand_over_reading(op, op->queue);
     return status;
 }

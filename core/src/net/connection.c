@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "protocol/protocol.h"
+#include "protocol/errors.h"
 
 /* No answer to anything we ask is longer than this, or nested deeper: hiredis makes
  * room for all the parts of each array that is announced. */

@@ -8,7 +8,7 @@
 #include <hiredis/hiredis.h>
 
 #include "net/address.h"
-#include "protocol/protocol.h"
+#include "protocol/names.h"
 
 /* More nodes with slots than Redis recommends; what has none any more makes room. */
 #define HF_NODES_MAX 1024

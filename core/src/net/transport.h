@@ -9,7 +9,9 @@
 
 #include "net/address.h"
 #include "net/connection.h"
-#include "protocol/protocol.h"
+#include "protocol/answers.h"
+#include "protocol/errors.h"
+#include "protocol/requests.h"
 
 typedef struct hf_transport hf_transport;
 

@@ -1,0 +1,727 @@
+/* Acquire: try, wait in the queue or poll, on the calling thread or without one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/hold.h"
+#include "lock/lock.h"
+#include "lock/renewal.h"
+#include "lock/replicas.h"
+#include "lock/thread.h"
+#include "lock/undo.h"
+#include "lock/waiting.h"
+
+/* Between two tries where no grants come. */
+#define POLL_MIN_MS 2
+#define POLL_MAX_MS 16
+
+/* One acquire, from its start: all that it does ends by its deadline, and what is not
+ * undone by then is undone in the background. */
+typedef struct acquiring {
+    hf_lock *lock;
+    hf_client *client;
+    hf_hold *hold;
+    int64_t timeout_ms;
+    int64_t until; /* it waits until then */
+    bool interruptible;
+    int64_t ttl_ms;       /* of the lock, when it was busy last */
+    int64_t waited_since; /* 0: it did not wait in the queue */
+} acquiring;
+
+/* By when a request of it must be answered. */
+static int64_t deadline_of(const acquiring *call) {
+    int64_t patience_ms = hf_transport_patience_ms(call->client->transport);
+    return hf_after(call->until == HF_NO_DEADLINE ? hf_now() : call->until, patience_ms);
+}
+
+static hf_status nonsense(void) {
+    return hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+}
+
+static const char *quoted(const hf_lock *lock) {
+    return hf_quote(lock->names->data, lock->names->length);
+}
+
+static hf_status explain_timeout(const acquiring *call) {
+    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms", quoted(call->lock),
+                   (long long)call->timeout_ms);
+}
+
+/* ------------------------------------------------------------------- Try */
+
+/* The request of a try, with all that a hold needs that is won by it. */
+static hf_status prepare_try(const acquiring *call, hf_request *request) {
+    hf_hold *hold = call->hold;
+    hf_status status = HF_OK;
+    hf_client_lock(call->client);
+    if (hold->id[0] == '\0')
+        status = hf_client_new_id_locked(call->client, hold->id);
+    if (status == HF_OK && hold->renew)
+        status = hf_thread_start_locked(call->client); /* or it could not be renewed */
+    int64_t floor = hf_table_floor_locked(call->client, hold->names);
+    hf_client_unlock(call->client);
+    hf_ask ask = hf_hold_ask(hold);
+    hf_request_acquire(request, hold->names, &ask, floor);
+    request->replicas = hold->replicas; /* in the same write */
+    request->replica_ms = hold->replica_ms;
+    return status;
+}
+
+/* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure.
+ * The hold is still this thread's alone. */
+static hf_status try_once(acquiring *call) {
+    hf_hold *hold = call->hold;
+    hf_request request;
+    hf_answer answer = {0};
+    hf_standing mine;
+    hf_look look;
+    hf_status status = prepare_try(call, &request);
+    if (status == HF_OK)
+        status = hf_transport_call(call->client->transport, &request, deadline_of(call), &answer);
+    hf_request_free(&request);
+    hold->bury = hold->bury || answer.doubtful;
+    if (status != HF_OK)
+        return status;
+    bool good = hf_reply_acquire(answer.reply, hold->validity.lease_ms, &look, &mine);
+    freeReplyObject(answer.reply);
+    if (!good)
+        return nonsense();
+    call->ttl_ms = look.ttl_ms;
+    switch (mine.state) {
+    case HF_STANDS_BUSY:
+        return HF_EBUSY;
+    case HF_STANDS_DEAD:
+        return HF_ELOST;
+    case HF_STANDS_HELD:
+        break;
+    default:
+        return nonsense();
+    }
+    hf_hold_begin(hold, mine.fence, answer.sent_at,
+                  hf_standing_deadline(hold, &mine, answer.sent_at));
+    /* What an earlier copy wrote, on another connection, was not waited for on this one. */
+    hold->reached = hold->bury ? -1 : answer.replicas;
+    return hf_now() < hold->validity.deadline ? HF_OK : HF_ELOST;
+}
+
+/* Another library's lock without an end is given one, if the user wants that. */
+static void heal(const acquiring *call) {
+    hf_request request;
+    hf_answer answer;
+    hf_request_heal(&request, call->hold->names, call->hold->heal_ms);
+    hf_transport_call(call->client->transport, &request, deadline_of(call), &answer);
+    freeReplyObject(answer.reply);
+    hf_request_free(&request);
+}
+
+/* One try, with all that a failed one has to see to. */
+static hf_status try_lock(acquiring *call) {
+    hf_hold *hold = call->hold;
+    hf_status status = hf_client_check(call->client);
+    call->ttl_ms = 0;
+    do /* again at once if it is free, with more of the dead in its queue to skip */
+        if (status == HF_OK || status == HF_EBUSY)
+            status = try_once(call);
+    while (status == HF_EBUSY && call->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
+    if (status == HF_EBUSY && call->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
+        heal(call);
+    if (status == HF_ELOST ||
+        (status != HF_OK && status != HF_EBUSY && (hold->bury || status == HF_EPROTOCOL)))
+        hf_undo(hold);
+    if (status == HF_EBUSY)
+        return hf_fail(HF_EBUSY, "lock %s is held by somebody else", quoted(call->lock));
+    if (status != HF_ELOST)
+        return status;
+    /* The answer was so late that the lease is over. That id is spent. */
+    hold->id[0] = '\0';
+    hold->bury = false;
+    hold->state = 0;
+    return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
+                   quoted(call->lock));
+}
+
+/* ------------------------------------------------------------------ Poll */
+
+/* Until the next try, with jitter so that no two keep step. */
+static int64_t poll_pause(const acquiring *call, int64_t *pause_ms) {
+    int64_t ms = hf_jitter(*pause_ms, 2 * *pause_ms + 1), left_ms = hf_until(call->until, hf_now());
+    if (*pause_ms < POLL_MAX_MS)
+        *pause_ms *= 2;
+    if (call->ttl_ms >= 0 && ms > call->ttl_ms)
+        ms = call->ttl_ms + 1;
+    return ms < left_ms ? ms : left_ms;
+}
+
+/* Where no grants come in: try until it is held or the time is up. *again: grants do come
+ * now. */
+static hf_status poll_lock(acquiring *call, bool *again) {
+    for (int64_t pause_ms = POLL_MIN_MS;;) {
+        hf_status status = try_lock(call);
+        if (status != HF_EBUSY)
+            return status;
+        if (hf_now() >= call->until)
+            return explain_timeout(call);
+        if (call->ttl_ms != HF_TTL_MORE)
+            status =
+                hf_client_sleep(call->client, poll_pause(call, &pause_ms), call->interruptible);
+        else
+            status = HF_OK;
+        if (status != HF_OK)
+            return status;
+        hf_client_lock(call->client);
+        *again = hf_grants_come(&call->client->links, call->hold->names);
+        hf_client_unlock(call->client);
+        if (*again)
+            return HF_EBUSY;
+    }
+}
+
+/* ----------------------------------------------------------------- Queue */
+
+/* Ask for a place in the queue, on this thread. */
+static hf_status join_queue_locked(acquiring *call, hf_op *op) {
+    hf_client *client = call->client;
+    hf_hold *hold = call->hold;
+    hf_request request;
+    hf_answer answer;
+    hf_standing mine;
+    hf_look look;
+    hf_ask ask = hf_op_ask(op);
+    hf_request_acquire(&request, hold->names, &ask, hf_table_floor_locked(client, hold->names));
+    op->epoch = hf_op_epoch(op);
+    op->asking++;
+    op->busy = true;
+    hf_client_unlock(client);
+    hf_status status = hf_transport_call(client->transport, &request, deadline_of(call), &answer);
+    hf_request_free(&request);
+    bool good =
+        status == HF_OK && hf_reply_acquire(answer.reply, hold->validity.lease_ms, &look, &mine);
+    freeReplyObject(answer.reply);
+    if (status == HF_OK && !good)
+        status = nonsense();
+    hf_client_lock(client);
+    op->asking--;
+    op->busy = false;
+    if (hf_transport_change(client->transport) != client->links.change)
+        hf_thread_wake_locked(client); /* slots have moved: so do channels */
+    hold->bury = hold->bury || answer.doubtful;
+    if (op->done)
+        return HF_OK; /* a grant was faster */
+    if (good)
+        hf_op_answer_locked(op, hf_link_find(&client->links, answer.node), &look, &mine,
+                            answer.sent_at);
+    else if (hold->bury || status == HF_EPROTOCOL)
+        hf_op_undo_locked(op);
+    return status;
+}
+
+/* What the server said of an op that is leaving: take what it was granted just before. */
+static void take_granted_locked(acquiring *call, hf_op *op, const hf_answer *answer,
+                                const hf_look *look, const hf_standing *mine) {
+    hf_link *link = hf_link_find(&call->client->links, answer->node);
+    int64_t deadline = hf_standing_deadline(op->hold, mine, answer->sent_at);
+    if (link != NULL)
+        hf_link_pair(link, answer->sent_at, look->server_us);
+    if (mine->state != HF_STANDS_HELD || op->done)
+        return;
+    if (!hf_op_take_locked(op, mine->fence, answer->sent_at, deadline,
+                           mine->remaining_ms != op->hold->validity.lease_ms))
+        hf_op_undo_locked(op); /* held, but not long enough to be told */
+}
+
+/* Leave the queue, without the lock or, with `keep`, with it if it was granted just
+ * before: HF_OK. */
+static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
+    hf_client *client = call->client;
+    hf_request request;
+    hf_answer answer;
+    hf_standing mine;
+    hf_look look;
+    hf_ask ask = hf_op_ask(op);
+    bool bury = op->hold->bury || op->asking > 0;
+    if (keep)
+        hf_request_cancel(&request, op->hold->names, &ask, bury);
+    else
+        hf_request_release(&request, op->hold->names, &ask, bury, op->hold->pushed);
+    op->canceled = !keep;
+    op->busy = true; /* from now on nobody else asks for it */
+    hf_client_unlock(client);
+    hf_status status = hf_transport_call(client->transport, &request, deadline_of(call), &answer);
+    hf_request_free(&request);
+    bool good = status == HF_OK && keep && hf_reply_cancel(answer.reply, &look, &mine);
+    bool more = status == HF_OK && !keep && hf_reply_release(answer.reply) == HF_RELEASE_MORE;
+    freeReplyObject(answer.reply);
+    hf_client_lock(client);
+    op->busy = false;
+    if (more)
+        hf_kick_locked(client, op->hold->names);
+    if (good)
+        take_granted_locked(call, op, &answer, &look, &mine);
+    /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
+    if (keep && op->done && op->status == HF_OK)
+        return HF_OK;
+    if (status != HF_OK && !op->done)
+        hf_op_undo_locked(op);
+    return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
+}
+
+/* The wait is over, for want of time or by a signal. HF_OK: it is held after all. */
+static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
+    char why[300];
+    hf_status left = HF_ETIMEOUT;
+    if (op->score > 0 || op->asking > 0)
+        left = leave_queue_locked(call, op, status == HF_ETIMEOUT);
+    if (left == HF_OK)
+        return HF_OK;
+    if (left != HF_EUNKNOWN)
+        return status == HF_EINTR ? hf_fail(HF_EINTR, "a signal ended the wait")
+                                  : explain_timeout(call);
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    return hf_fail(HF_EUNKNOWN,
+                   "the wait for lock %s was given up, and the server could not be told, which "
+                   "goes on in the background: %s",
+                   quoted(call->lock), why);
+}
+
+/* The background was refused what the wait needs: say why. */
+static hf_status explain_refusal_locked(acquiring *call) {
+    hf_request request;
+    hf_ask ask = hf_hold_ask(call->hold);
+    hf_request_acquire(&request, call->hold->names, &ask, 0);
+    hf_fail(HF_ESERVER, "%s", hf_waiting_refusal_locked(call->client));
+    hf_client_unlock(call->client);
+    hf_transport_explain(call->client->transport, &request, deadline_of(call));
+    hf_request_free(&request);
+    hf_client_lock(call->client);
+    return HF_ESERVER;
+}
+
+/* Once through the queue: HF_OK if the op is done or must go on, HF_EBUSY where nothing
+ * queues. */
+static hf_status queue_once_locked(acquiring *call, hf_op *op) {
+    if (op->queue == NULL && !hf_op_enter_locked(op))
+        return hf_fail(HF_ENOMEM, "no memory");
+    hf_op_want_grants_locked(op);
+    hf_status status = hf_op_wait_locked(op, true, call->interruptible);
+    if (status == HF_OK && !op->done && op->link->mode == HF_POLLING)
+        return HF_EBUSY;
+    if (status == HF_OK && !op->done)
+        status = join_queue_locked(call, op);
+    if (status == HF_OK && !op->done && op->score > 0)
+        status = hf_op_wait_locked(op, false, call->interruptible);
+    if (status == HF_ETIMEOUT || status == HF_EINTR)
+        status = end_wait_locked(call, op, status);
+    return status;
+}
+
+/* Back to its place under a new id: this thread slept past the grant. */
+static hf_status queue_again_locked(acquiring *call, hf_op *op) {
+    hf_hold *hold = call->hold;
+    hf_undo_locked(call->client, hold, NULL);
+    hf_status status = hf_op_renew_id_locked(op);
+    hf_queue_recheck_locked(call->client, hold->names);
+    op->done = false;
+    hold->state = 0;
+    hold->pushed = false;
+    return status;
+}
+
+static hf_status queue_locked(acquiring *call, hf_op *op) {
+    for (;;) {
+        hf_status status = queue_once_locked(call, op);
+        if (status != HF_OK)
+            return status;
+        if (!op->done)
+            continue;
+        if (op->status == HF_ESERVER)
+            return explain_refusal_locked(call);
+        if (op->status != HF_OK)
+            return hf_fail(op->status, "%s cannot be reached",
+                           hf_transport_shown(call->client->transport));
+        if (hf_now() < call->hold->validity.deadline)
+            return HF_OK;
+        status = queue_again_locked(call, op);
+        if (status != HF_OK)
+            return status;
+    }
+}
+
+/* ------------------------------------------------------- On this thread */
+
+static hf_status wait_in_queue_locked(acquiring *call) {
+    hf_client *client = call->client;
+    hf_hold *hold = call->hold;
+    hf_status status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id_locked(client, hold->id);
+    if (status == HF_OK)
+        status = hf_thread_start_locked(client);
+    if (status != HF_OK)
+        return status;
+    hf_op *op = hf_op_new_locked(client, hold, call->timeout_ms, call->until, NULL);
+    if (op == NULL)
+        return HF_ENOMEM;
+    status = queue_locked(call, op);
+    call->waited_since = op->score > 0 ? op->since : 0;
+    hf_op_leave_locked(op);
+    hf_op_free_locked(op);
+    return status;
+}
+
+/* Wait, one way or another. Answers with the mutex held. */
+static hf_status wait_for_lock(acquiring *call) {
+    hf_client *client = call->client;
+    hf_client_lock(client);
+    bool grants = hf_grants_come(&client->links, call->lock->names), again = true;
+    hf_status status = HF_EBUSY;
+    if (!grants) {
+        /* It may well be free; only an acquire that has to wait is worth a subscription. */
+        hf_client_unlock(client);
+        status = try_lock(call);
+        hf_client_lock(client);
+    }
+    while (status == HF_EBUSY && again) {
+        again = false;
+        status = wait_in_queue_locked(call);
+        if (status != HF_EBUSY)
+            break;
+        hf_client_unlock(client);
+        status = poll_lock(call, &again);
+        hf_client_lock(client);
+    }
+    return status;
+}
+
+/* Count how an acquire ended, which waited since then (0: it did not). */
+static void count_acquire(hf_client *client, hf_status status, int64_t waited_since) {
+    hf_stats *stats = &client->stats;
+    switch (status) {
+    case HF_OK:
+        stats->acquired++;
+        if (waited_since > 0) {
+            stats->waited++;
+            stats->waited_us += (hf_now() - waited_since) / 1000;
+        }
+        break;
+    case HF_EUNKNOWN:
+        stats->unknown++;
+        break;
+    case HF_EBUSY:
+    case HF_ETIMEOUT:
+    case HF_ECANCELED:
+    case HF_EINTR:
+    case HF_EREPLICAS:
+        stats->refused++;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ----------------------------------------------------------------- Options */
+
+static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t *replica_ms,
+                               const hf_acquire_options *options) {
+    if (timeout_ms < HF_FOREVER)
+        return hf_fail(HF_EINVAL, "a timeout of %lld ms: it takes 0 or more, or HF_FOREVER",
+                       (long long)timeout_ms);
+    hf_status status = options->lease_ms != 0 ? hf_check_lease(options->lease_ms) : HF_OK;
+    if (status == HF_OK)
+        status = hf_check_switch(options->renew, "renew");
+    if (status != HF_OK)
+        return status;
+    if (options->lease_ms == HF_NEVER && lock->max_hold_ms > 0)
+        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    if ((options->flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
+        return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
+    if (options->reserved != 0)
+        return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
+    if (lock->replicas > 0 && options->lease_ms != 0)
+        return hf_check_replicas(options->lease_ms, replica_ms);
+    return HF_OK;
+}
+
+/* The options of an acquire, checked, and a hold made of them. */
+static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_len,
+                                 int64_t timeout_ms, const hf_acquire_options *options, bool thread,
+                                 uint32_t *flags, hf_hold **hold_out) {
+    hf_acquire_options chosen;
+    hf_owner who;
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    int64_t replica_ms = lock->replica_ms;
+    hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK)
+        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
+    if (status == HF_OK)
+        status = check_acquire(lock, timeout_ms, &replica_ms, &chosen);
+    if (status == HF_OK)
+        status = hf_lock_choose_owner(lock, owner, owner_len, thread, &who);
+    if (status != HF_OK)
+        return status;
+    hf_hold *hold = hf_hold_new(lock->client, lock->names, who.holder.bytes, who.holder.length);
+    if (hold == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    bool renew =
+        chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
+    hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms, renew);
+    hold->lock_serial = who.holder.lock_serial;
+    hold->replicas = lock->replicas;
+    hold->replica_ms = replica_ms;
+    *flags = chosen.flags;
+    *hold_out = hold;
+    return HF_OK;
+}
+
+/* What was won is the client's from now on. HF_ECANCELED: that is closed. */
+static hf_status keep_won_locked(acquiring *call, bool keep) {
+    hf_hold *hold = call->hold;
+    hf_status status = hf_table_add_locked(call->client, hold, keep && hold->replicas == 0);
+    if (status != HF_OK)
+        return status;
+    hf_renewal_first_locked(hold);
+    if (hold->replicas == 0)
+        return HF_OK;
+    hf_client_unlock(call->client);
+    status = hf_hold_confirm(hold);
+    hf_client_lock(call->client);
+    hold->kept = keep && hf_hold_is_listed(hold);
+    return status;
+}
+
+hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
+                             const hf_acquire_options *options, hf_hold **hold_out) {
+    hf_hold *hold;
+    uint32_t flags;
+    if (hold_out != NULL)
+        *hold_out = NULL;
+    hf_status status =
+        prepare_acquire(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
+    if (status != HF_OK)
+        return status;
+    acquiring call = {.lock = lock,
+                      .client = lock->client,
+                      .hold = hold,
+                      .timeout_ms = timeout_ms,
+                      .until = hf_after(hf_now(), timeout_ms),
+                      .interruptible = (flags & HF_INTERRUPTIBLE) != 0};
+    if (timeout_ms == 0) {
+        status = try_lock(&call);
+        hf_client_lock(call.client);
+    } else {
+        status = wait_for_lock(&call);
+    }
+    bool won = status == HF_OK;
+    if (won)
+        status = keep_won_locked(&call, hold_out == NULL || (flags & HF_KEEP) != 0);
+    bool closed = won && hold->number == 0; /* it is in no table, and nobody else's */
+    count_acquire(call.client, status, call.waited_since);
+    hf_client_unlock(call.client);
+    if (closed)
+        hf_undo(hold);
+    if (status == HF_OK && hold_out != NULL)
+        *hold_out = hold;
+    else
+        hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out) {
+    return hf_lock_acquire_as(lock, NULL, 0, timeout_ms, NULL, hold_out);
+}
+
+/* --------------------------------------------------------------- Started */
+
+/* Its completion; the op is freed. */
+static void tell_acquired(hf_op *op, hf_status status, int64_t replicas) {
+    hf_hold *hold = op->hold;
+    hf_client *client = hold->client;
+    hf_completion completion = {
+        .kind = HF_ACQUIRED, .status = status, .op = op->number, .replicas = replicas};
+    count_acquire(client, status, op->score > 0 ? op->since : 0);
+    if (status == HF_OK) {
+        completion.hold = hold;
+        completion.hold_number = hold->number;
+    }
+    hf_tell_locked(client, &op->news, &completion);
+    hf_op_free_locked(op);
+    if (status != HF_OK)
+        hf_hold_drop_locked(hold);
+}
+
+static void started_ended(hf_op *op, hf_status status) {
+    hf_hold *hold = op->hold;
+    hf_client *client = hold->client;
+    if (status == HF_OK) {
+        status = hf_table_add_locked(client, hold, op->keeps && hold->replicas == 0);
+        if (status != HF_OK) /* it is just being closed, and must release this too */
+            hf_undo_locked(client, hold, NULL);
+    }
+    if (status == HF_OK)
+        hf_renewal_first_locked(hold);
+    if (status == HF_OK && hold->replicas > 0)
+        hf_op_confirm_locked(op, tell_acquired);
+    else
+        tell_acquired(op, status, 0);
+}
+
+/* Takes an op without a thread out of the queue. */
+typedef struct leave_task {
+    hf_task task;
+    hf_client *client;
+    hf_names *names;
+    char id[HF_ID_LENGTH + 1];
+} leave_task;
+
+static void drop_leave(hf_task *task) { hf_names_drop(HF_OF(leave_task, task, task)->names); }
+
+static void canceled(hf_task *task, hf_status status, const redisReply *reply) {
+    leave_task *mine = HF_OF(leave_task, task, task);
+    hf_op *op = hf_op_find_locked(mine->client, mine->id);
+    if (status == HF_OK && hf_reply_release(reply) == HF_RELEASE_MORE)
+        hf_kick_locked(mine->client, mine->names);
+    if (op == NULL)
+        return;
+    if (status != HF_OK)
+        hf_op_undo_locked(op);
+    hf_op_finish_locked(op, HF_ECANCELED);
+}
+
+static void expired(hf_task *task, hf_status status, const redisReply *reply) {
+    leave_task *mine = HF_OF(leave_task, task, task);
+    hf_op *op = hf_op_find_locked(mine->client, mine->id);
+    hf_standing standing;
+    hf_look look;
+    if (op == NULL || op->canceled)
+        return; /* the grant was faster, or a cancel */
+    op->busy = false;
+    if (status != HF_OK || !hf_reply_cancel(reply, &look, &standing)) {
+        hf_op_undo_locked(op);
+        hf_op_finish_locked(op, HF_EUNKNOWN);
+        return;
+    }
+    hf_link_pair(task->link, task->sent_at, look.server_us);
+    bool held = standing.state == HF_STANDS_HELD;
+    int64_t deadline = hf_standing_deadline(op->hold, &standing, task->sent_at);
+    if (held && hf_op_take_locked(op, standing.fence, task->sent_at, deadline,
+                                  standing.remaining_ms != op->hold->validity.lease_ms))
+        return;
+    if (held)
+        hf_op_undo_locked(op); /* but not long enough to be told */
+    hf_op_finish_locked(op, HF_ETIMEOUT);
+}
+
+static hf_task *new_leave(const hf_op *op, bool cancel) {
+    hf_task *task = hf_task_new(sizeof(leave_task), cancel ? canceled : expired, drop_leave);
+    if (task == NULL)
+        return NULL;
+    leave_task *mine = HF_OF(leave_task, task, task);
+    hf_hold *hold = op->hold;
+    hf_ask ask = hf_op_ask(op);
+    bool bury = hold->bury || op->asking > 0;
+    mine->client = hold->client;
+    mine->names = hf_names_keep(hold->names);
+    memcpy(mine->id, hold->id, sizeof mine->id);
+    if (cancel)
+        hf_request_release(&task->request, hold->names, &ask, bury, hold->pushed);
+    else
+        hf_request_cancel(&task->request, hold->names, &ask, bury);
+    return task;
+}
+
+/* Take an op that waits without a thread out of the queue, by cancel or release. */
+static void withdraw_op(hf_op *op, bool cancel) {
+    hf_client *client = op->hold->client;
+    bool sent = op->score > 0 || op->asking > 0 || op->hold->bury;
+    hf_task *task = sent ? new_leave(op, cancel) : NULL;
+    op->canceled = cancel;
+    if (task == NULL) {
+        if (sent) /* and no memory to ask what came of it */
+            hf_op_undo_locked(op);
+        hf_op_finish_locked(op, cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT);
+        return;
+    }
+    op->busy = true; /* from now on nobody else asks for it */
+    hf_task_submit(&client->links, task, hf_client_patience(client));
+}
+
+static void op_due(hf_timer *timer, int64_t now) {
+    hf_op *op = HF_OF(hf_op, timer, timer);
+    (void)now;
+    if (!op->canceled)
+        withdraw_op(op, false);
+}
+
+/* An op in its queue, or NULL with the thread's message. */
+static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t number,
+                              bool keeps) {
+    hf_op *op =
+        hf_op_new_locked(client, hold, timeout_ms, hf_after(hf_now(), timeout_ms), started_ended);
+    if (op == NULL)
+        return NULL;
+    op->number = number;
+    op->keeps = keeps;
+    op->timer.fire = op_due;
+    bool good = hf_op_enter_locked(op);
+    if (good && timeout_ms == 0)
+        good = hf_op_try_locked(op);
+    if (good)
+        return op;
+    hf_op_leave_locked(op);
+    hf_op_free_locked(op);
+    hf_fail(HF_ENOMEM, "no memory");
+    return NULL;
+}
+
+static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
+                                      int64_t number, bool keeps) {
+    hf_status status = hf_client_check(client); /* closed just now: nobody would end it */
+    if (status == HF_OK)
+        status = hf_losses_tell_locked(client);
+    if (status == HF_OK)
+        status = hf_client_new_id_locked(client, hold->id);
+    if (status != HF_OK)
+        return status;
+    hf_op *op = begin_op_locked(client, hold, timeout_ms, number, keeps);
+    if (op == NULL)
+        return HF_ENOMEM;
+    if (timeout_ms == 0)
+        return HF_OK;
+    hf_op_want_grants_locked(op);
+    if (timeout_ms > 0)
+        hf_thread_timer_locked(client, &op->timer, op->until);
+    hf_op_ask_soon_locked(op);
+    return HF_OK;
+}
+
+hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
+                                int64_t timeout_ms, const hf_acquire_options *options,
+                                int64_t op_number) {
+    hf_hold *hold;
+    uint32_t flags;
+    if (op_number < 1)
+        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
+    hf_status status =
+        prepare_acquire(lock, owner, owner_len, timeout_ms, options, false, &flags, &hold);
+    if (status != HF_OK)
+        return status;
+    hf_client_lock(lock->client);
+    status =
+        start_acquire_locked(lock->client, hold, timeout_ms, op_number, (flags & HF_KEEP) != 0);
+    hf_client_unlock(lock->client);
+    if (status != HF_OK)
+        hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    hf_client_lock(client);
+    hf_op *op = hf_op_find_number_locked(client, op_number);
+    if (op == NULL)
+        status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
+    else if (!op->canceled)
+        withdraw_op(op, true);
+    hf_client_unlock(client);
+    return status;
+}

@@ -1,0 +1,115 @@
+#include "lock/completions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lock/thread.h"
+
+struct hf_completions {
+    hf_list news;
+    int fd;      /* -1 until somebody asks for it */
+    bool closed; /* and the last one is in the list */
+};
+
+struct hf_completions *hf_completions_begin(void) {
+    struct hf_completions *completions = calloc(1, sizeof *completions);
+    if (completions != NULL)
+        completions->fd = -1;
+    return completions;
+}
+
+void hf_completions_end(struct hf_completions *completions) {
+    if (completions == NULL)
+        return;
+    for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
+        free(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
+    if (completions->fd >= 0)
+        close(completions->fd);
+    free(completions);
+}
+
+bool hf_completions_wanted_locked(const hf_client *client) { return client->completions->fd >= 0; }
+
+int hf_completions_fd(const hf_client *client) { return client->completions->fd; }
+
+hf_status hf_completions_want_locked(hf_client *client) {
+    struct hf_completions *completions = client->completions;
+    if (completions->fd >= 0)
+        return HF_OK;
+    hf_status status = hf_thread_start_locked(client);
+    if (status != HF_OK)
+        return status;
+    completions->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return completions->fd >= 0 ? HF_OK : hf_fail(HF_ENOMEM, "no descriptor: %s", strerror(errno));
+}
+
+hf_news *hf_news_new(const hf_completion *completion) {
+    hf_news *news = calloc(1, sizeof *news);
+    if (news != NULL)
+        news->completion = *completion;
+    return news;
+}
+
+void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion) {
+    struct hf_completions *completions = client->completions;
+    if (completions->fd < 0)
+        return;
+    /* Only a hold that is older than the descriptor has none. */
+    hf_news *news = *kept != NULL ? *kept : hf_news_new(completion);
+    *kept = NULL;
+    if (news == NULL)
+        return;
+    news->completion = *completion;
+    hf_list_add_last(&completions->news, &news->item);
+    eventfd_write(completions->fd, 1);
+}
+
+void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)) {
+    HF_EACH(at, &client->completions->news) {
+        hf_completion *completion = &HF_OF(hf_news, item, at)->completion;
+        if (completion->hold == NULL)
+            continue;
+        drop(completion->hold);
+        completion->hold = NULL;
+        completion->status = HF_ECANCELED;
+    }
+}
+
+void hf_completions_close_locked(hf_client *client) {
+    struct hf_completions *completions = client->completions;
+    completions->closed = true;
+    if (completions->fd >= 0) /* for good: whoever polls it sees the end */
+        eventfd_write(completions->fd, 1);
+}
+
+/* The first, or NULL. The descriptor is readable while there is another. */
+static hf_news *take_news(struct hf_completions *completions) {
+    eventfd_t count;
+    hf_item *at = hf_list_take_first(&completions->news);
+    if (completions->news.first == NULL && completions->fd >= 0 && !completions->closed)
+        eventfd_read(completions->fd, &count);
+    return at != NULL ? HF_OF(hf_news, item, at) : NULL;
+}
+
+hf_status hf_client_next(hf_client *client, hf_completion *completion) {
+    if (client == NULL || completion == NULL || completion->size < sizeof completion->size)
+        return hf_fail(HF_EINVAL, "the handle is NULL, or hf_completion.size is not set");
+    if (hf_client_inherited(client))
+        return hf_client_check(client);
+    uint32_t size = completion->size;
+    hf_completion found = {0};
+    hf_client_lock(client);
+    hf_news *news = take_news(client->completions);
+    bool closed = client->completions->closed;
+    hf_client_unlock(client);
+    if (news != NULL)
+        found = news->completion;
+    free(news);
+    memset(completion, 0, size);
+    memcpy(completion, &found, size < sizeof found ? size : sizeof found);
+    completion->size = size;
+    return news == NULL && closed ? hf_fail(HF_ECLOSED, "the client is closed") : HF_OK;
+}

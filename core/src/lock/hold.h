@@ -1,0 +1,15 @@
+/* What is done with a hold: release, renew, extend, check, hand over and adopt. */
+#ifndef HF_HOLD_H
+#define HF_HOLD_H
+
+#include "lock/holds.h"
+
+/* End it here, before the server is told. Answers the state that it had. If it was in the
+ * table its reference is the caller's: *listed. */
+int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed);
+/* Release it for an acquire that came to nothing. Without the mutex. */
+void hf_hold_give_up(hf_hold *hold);
+/* A claim or a renewal for the whole lease was answered so. */
+void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms);
+
+#endif

@@ -1,0 +1,239 @@
+#include "lock/holds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024
+
+struct hf_table {
+    hf_list holds;            /* all that may still be on the server */
+    hf_hold *stacks[BUCKETS]; /* the same by name and owner, newest first */
+    struct {
+        uint64_t hash;
+        int64_t fence;
+    } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
+    int64_t numbers;
+};
+
+/* ------------------------------------------------------------ The object */
+
+hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length) {
+    hf_hold *hold = calloc(1, sizeof *hold + owner_length);
+    if (hold == NULL)
+        return NULL;
+    hf_client_lock(client);
+    bool told = hf_completions_wanted_locked(client);
+    bool good = hf_timer_reserve(&client->timers);
+    hf_client_unlock(client);
+    if (good && told && (hold->news = hf_news_new(&(hf_completion){0})) == NULL) {
+        hf_timer_unreserve(&client->timers);
+        good = false;
+    }
+    if (!good) {
+        free(hold);
+        return NULL;
+    }
+    hold->references = 1;
+    hold->client = hf_client_keep(client);
+    hold->names = hf_names_keep(names);
+    hold->owner_length = owner_length;
+    memcpy(hold->owner, owner, owner_length);
+    return hold;
+}
+
+static void free_hold(hf_hold *hold) {
+    hf_client *client = hold->client;
+    hf_timer_unreserve(&client->timers);
+    hf_names_drop(hold->names);
+    free(hold->news);
+    free(hold);
+    hf_client_drop(client);
+}
+
+void hf_hold_drop(hf_hold *hold) {
+    hf_client *client = hold->client;
+    hf_client_lock(client);
+    bool last = --hold->references == 0;
+    hf_client_unlock(client);
+    if (last)
+        free_hold(hold);
+}
+
+void hf_hold_drop_locked(hf_hold *hold) {
+    if (--hold->references == 0)
+        free_hold(hold);
+}
+
+void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline) {
+    hold->fence = fence;
+    hold->began_at = hold->granted_at = began_at;
+    hold->validity.deadline = deadline;
+    hold->state = HF_HELD;
+}
+
+int hf_hold_state_now(const hf_hold *hold, int64_t now) {
+    return hold->state == HF_HELD && now >= hold->validity.deadline ? HF_LOST : hold->state;
+}
+
+hf_ask hf_hold_ask(const hf_hold *hold) {
+    return (hf_ask){.id = hold->id,
+                    .owner = hold->owner,
+                    .owner_length = hold->owner_length,
+                    .lease_ms = hold->validity.lease_ms,
+                    .reentrant = hold->reentrant};
+}
+
+void hf_hold_release_request(hf_request *request, const hf_hold *hold) {
+    hf_ask ask = hf_hold_ask(hold);
+    hf_request_release(request, hold->names, &ask, hold->bury, hold->pushed);
+    request->hands_on = hold->waited;
+}
+
+hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
+    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s",
+                   hf_quote(hold->names->data, hold->names->length), how);
+}
+
+hf_status hf_hold_explain_not_held(const hf_hold *hold) {
+    hf_status status = hf_client_check(hold->client); /* was it the close that released it? */
+    if (status != HF_OK)
+        return status;
+    return hf_fail(HF_ENOTHELD, "this hold of lock %s was released before",
+                   hf_quote(hold->names->data, hold->names->length));
+}
+
+int64_t hf_hold_fence(const hf_hold *hold) { return hold != NULL ? hold->fence : 0; }
+
+int64_t hf_hold_number(const hf_hold *hold) { return hold != NULL ? hold->number : 0; }
+
+int hf_hold_state(const hf_hold *hold) {
+    if (hold == NULL)
+        return HF_RELEASED;
+    if (hf_client_inherited(hold->client))
+        return HF_LOST;
+    int64_t now = hf_now();
+    hf_client_lock(hold->client);
+    int state = hf_hold_state_now(hold, now);
+    hf_client_unlock(hold->client);
+    return state;
+}
+
+int64_t hf_hold_remaining_ms(const hf_hold *hold) {
+    if (hold == NULL || hf_client_inherited(hold->client))
+        return 0;
+    int64_t now = hf_now(), remaining = 0;
+    hf_client_lock(hold->client);
+    if (hf_hold_state_now(hold, now) == HF_HELD)
+        remaining = hold->validity.deadline == HF_NO_DEADLINE
+                        ? HF_NEVER
+                        : (hold->validity.deadline - now) / HF_MS;
+    hf_client_unlock(hold->client);
+    return remaining;
+}
+
+/* ----------------------------------------------------------------- Table */
+
+struct hf_table *hf_table_begin(void) {
+    return calloc(1, sizeof(struct hf_table));
+}
+
+void hf_table_end(struct hf_table *table) { free(table); }
+
+int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
+    size_t at = names->hash % BUCKETS;
+    return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
+}
+
+static void raise_floor(struct hf_table *table, const hf_hold *hold) {
+    size_t at = hold->names->hash % BUCKETS;
+    if (table->floors[at].hash == hold->names->hash && table->floors[at].fence >= hold->fence)
+        return;
+    table->floors[at].hash = hold->names->hash;
+    table->floors[at].fence = hold->fence;
+}
+
+static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
+    if (holder->lock_serial != 0)
+        return hf_hash(names->hash, &holder->lock_serial, sizeof holder->lock_serial);
+    return hf_hash(names->hash, holder->bytes, holder->length);
+}
+
+hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
+    struct hf_table *table = client->table;
+    raise_floor(table, hold);
+    if (client->closed)
+        return hf_fail(HF_ECANCELED, "the client was closed during the call");
+    hold->references++;
+    hold->kept = keep;
+    hold->number = ++table->numbers;
+    hf_list_add_first(&table->holds, &hold->item);
+    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
+    hold->stack = stack_hash(hold->names, &holder);
+    hf_hold **stack = &table->stacks[hold->stack % BUCKETS];
+    hold->older = *stack;
+    /* Nested in one that is held: one and the same section, as to max_hold. */
+    for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
+        if (outer->stack == hold->stack && outer->fence == hold->fence) {
+            hold->granted_at = outer->granted_at;
+            break;
+        }
+    *stack = hold;
+    return HF_OK;
+}
+
+void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
+    hf_hold **at = &client->table->stacks[hold->stack % BUCKETS];
+    while (*at != hold)
+        at = &(*at)->older;
+    *at = hold->older;
+    hold->kept = false;
+    hf_timer_clear(&client->timers, &hold->timer);
+    hf_list_remove(&hold->item);
+}
+
+const hf_list *hf_table_holds_locked(const hf_client *client) { return &client->table->holds; }
+
+static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *holder,
+                  uint64_t stack) {
+    if (!hold->kept || hold->stack != stack || hold->lock_serial != holder->lock_serial ||
+        !hf_names_equal(hold->names, names))
+        return false;
+    return holder->lock_serial != 0 || (hold->owner_length == holder->length &&
+                                        memcmp(hold->owner, holder->bytes, holder->length) == 0);
+}
+
+hf_hold *hf_table_next_locked(const hf_client *client, const hf_names *names,
+                              const hf_holder *holder, const hf_hold *hold) {
+    uint64_t stack = stack_hash(names, holder);
+    hf_hold *next = hold != NULL ? hold->older : client->table->stacks[stack % BUCKETS];
+    while (next != NULL && !is_of(next, names, holder, stack))
+        next = next->older;
+    return next;
+}
+
+hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
+                         size_t capacity, size_t *name_len_out) {
+    if (owner == NULL || name == NULL || name_len_out == NULL)
+        return hf_fail(HF_EINVAL, "owner, name or name_len_out is NULL");
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    int64_t now = hf_now();
+    status = HF_ENOTHELD;
+    hf_client_lock(client);
+    HF_EACH(at, &client->table->holds) {
+        const hf_hold *hold = HF_OF(hf_hold, item, at);
+        if (!hold->kept || hold->owner_length != owner_len ||
+            memcmp(hold->owner, owner, owner_len) != 0 || hf_hold_state_now(hold, now) != HF_HELD)
+            continue;
+        *name_len_out = hold->names->length;
+        status = hold->names->length <= capacity ? HF_OK : HF_EINVAL;
+        if (status == HF_OK)
+            memcpy(name, hold->names->data, hold->names->length);
+        break;
+    }
+    hf_client_unlock(client);
+    if (status == HF_ENOTHELD)
+        return hf_fail(status, "this owner has nothing to release");
+    return status == HF_OK ? HF_OK : hf_fail(status, "the buffer is too small for the name");
+}

@@ -1,0 +1,103 @@
+/* Holds: the object behind each handle, and the client's table of those that may still
+ * be on the server. */
+#ifndef HF_HOLDS_H
+#define HF_HOLDS_H
+
+#include "lock/completions.h"
+#include "lock/validity.h"
+#include "protocol/requests.h"
+
+struct hf_hold {
+    int references; /* the caller's handle, the table's, and one of each task */
+    hf_client *client;
+    hf_names *names;
+    int64_t number; /* for completions; never reused by this client */
+    char id[HF_ID_LENGTH + 1];
+    int64_t fence;
+
+    /* What the lock and the call asked for. */
+    int64_t max_hold_ms; /* 0: no limit */
+    bool renew, reentrant;
+    int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
+    int32_t replicas; /* so many must have it before its acquire is answered */
+    int64_t replica_ms;
+    int64_t lock_serial; /* not 0: only this lock finds it on the stack */
+
+    /* Until it is in the table it belongs to the thread that acquires it; then all below is
+     * under the client's mutex. */
+    int state, cause;
+    hf_validity validity;
+    bool bury;          /* some copy of its acquire may still be under way */
+    bool pushed;        /* granted by a message, and not claimed yet */
+    bool waited;        /* others were there when it was acquired: others may wait now */
+    int64_t granted_at; /* of the outermost hold of this owner */
+    int64_t began_at;   /* not later than its own lease did */
+    int64_t reached;    /* so many replicas had it when it was acquired; -1: not asked yet */
+
+    /* The renewal's. */
+    bool asked; /* a renewal or claim is under way */
+    int64_t renew_at;
+    hf_timer timer;
+    /* The undoing's. */
+    hf_item undo;
+    /* The completions'. */
+    hf_news *news; /* tells of its loss; or NULL */
+
+    /* The table's. */
+    hf_item item;
+    bool kept;             /* for hf_lock_release() */
+    struct hf_hold *older; /* in its bucket of the stacks */
+    uint64_t stack;        /* the hash that chose the bucket */
+
+    size_t owner_length;
+    char owner[];
+};
+
+/* With all the memory that it will ever need: what is acquired can be kept. */
+hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
+void hf_hold_drop(hf_hold *hold);
+/* The hold must not be the last to know its client. */
+void hf_hold_drop_locked(hf_hold *hold);
+
+/* It is held from now on, by an answer to what was sent then or a grant that began then. */
+void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline);
+/* The state as of now: a hold past its deadline is lost. */
+int hf_hold_state_now(const hf_hold *hold, int64_t now);
+static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.list != NULL; }
+
+/* What it asks a server for, or gives up; not in any queue. */
+hf_ask hf_hold_ask(const hf_hold *hold);
+/* What releases it on the server. */
+void hf_hold_release_request(hf_request *request, const hf_hold *hold);
+
+/* Set this thread's message and answer the status. */
+hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
+hf_status hf_hold_explain_not_held(const hf_hold *hold);
+
+/* ----------------------------------------------------------------- Table */
+
+/* NULL: no memory. */
+struct hf_table *hf_table_begin(void);
+void hf_table_end(struct hf_table *table);
+
+/* The highest fence of this name that was seen, or 0. */
+int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
+/* Put a new hold in, and on its owner's stack if keep. HF_ECANCELED if the client is closed. */
+hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);
+/* Take it out. The caller gets the table's reference. */
+void hf_table_remove_locked(hf_client *client, hf_hold *hold);
+/* All of them, newest first: holds by `item`. */
+const hf_list *hf_table_holds_locked(const hf_client *client);
+
+/* An owner, as it finds its holds again. */
+typedef struct hf_holder {
+    const char *bytes;
+    size_t length;
+    int64_t lock_serial; /* not 0: its holds are found by the lock alone */
+} hf_holder;
+
+/* The next hold on the owner's stack of that name: the newest, or the one below `hold`. */
+hf_hold *hf_table_next_locked(const hf_client *client, const hf_names *names,
+                              const hf_holder *holder, const hf_hold *hold);
+
+#endif

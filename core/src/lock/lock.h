@@ -1,0 +1,38 @@
+/* A lock: a name and its options; and the owners that acquire through it. */
+#ifndef HF_LOCK_H
+#define HF_LOCK_H
+
+#include "lock/holds.h"
+
+struct hf_lock {
+    hf_client *client;
+    hf_names *names;
+    int64_t serial; /* never reused */
+    int64_t lease_ms, max_hold_ms;
+    int32_t replicas;
+    int64_t replica_ms;
+    bool renew, reentrant, heal;
+    size_t owner_length; /* 0: the default owner */
+    char owner[];
+};
+
+typedef struct hf_owner {
+    hf_holder holder;
+    char buffer[384];
+} hf_owner;
+
+/* The owner that acquires or releases: the call's, the lock's, or the default: the calling
+ * thread, or the acquire itself. HF_EINVAL. */
+hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t length, bool thread,
+                               hf_owner *chosen);
+
+hf_status hf_check_lease(int64_t lease_ms);
+/* HF_DEFAULT, HF_ON or HF_OFF? */
+hf_status hf_check_switch(int32_t value, const char *what);
+/* A lease must outlast the wait for replicas; 0: the default. */
+hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
+
+/* What a new hold of this lock is like. */
+void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, bool renew);
+
+#endif

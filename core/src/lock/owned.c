@@ -1,0 +1,67 @@
+/* The holds that callers left with the client: found again by their owner. */
+#include <string.h>
+
+#include "lock/hold.h"
+#include "lock/lock.h"
+
+/* The newest hold on the owner's stack, with a reference; `take`: it is off the stack
+ * then, so that no two calls release the same one. */
+static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len, bool take,
+                              hf_hold **hold_out) {
+    hf_owner chosen;
+    if (hold_out == NULL || lock == NULL)
+        return hf_fail(HF_EINVAL, "a handle is NULL");
+    *hold_out = NULL;
+    hf_client *client = lock->client;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = hf_lock_choose_owner(lock, owner, owner_len, true, &chosen);
+    if (status != HF_OK)
+        return status;
+    hf_client_lock(client);
+    hf_hold *hold = hf_table_next_locked(client, lock->names, &chosen.holder, NULL);
+    if (hold != NULL) {
+        hold->references++;
+        hold->kept = hold->kept && !take;
+    }
+    hf_client_unlock(client);
+    *hold_out = hold;
+    if (hold != NULL)
+        return HF_OK;
+    status = hf_client_check(client); /* was it the close that released it? */
+    if (status != HF_OK)
+        return status;
+    return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
+                   hf_quote(lock->names->data, lock->names->length));
+}
+
+hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                             hf_hold **hold_out) {
+    return find_current(lock, owner, owner_len, false, hold_out);
+}
+
+hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len) {
+    hf_hold *hold;
+    hf_status status = find_current(lock, owner, owner_len, true, &hold);
+    if (status != HF_OK)
+        return status;
+    status = hf_hold_release(hold);
+    hf_hold_drop(hold);
+    return status;
+}
+
+hf_status hf_lock_release(hf_lock *lock) { return hf_lock_release_as(lock, NULL, 0); }
+
+int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len) {
+    hf_owner chosen;
+    if (lock == NULL || hf_client_check(lock->client) != HF_OK ||
+        hf_lock_choose_owner(lock, owner, owner_len, true, &chosen) != HF_OK)
+        return 0;
+    int64_t count = 0, now = hf_now();
+    hf_client_lock(lock->client);
+    for (const hf_hold *hold = NULL;
+         (hold = hf_table_next_locked(lock->client, lock->names, &chosen.holder, hold)) != NULL;)
+        count += hf_hold_state_now(hold, now) == HF_HELD;
+    hf_client_unlock(lock->client);
+    return count;
+}

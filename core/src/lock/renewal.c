@@ -1,0 +1,275 @@
+#include "lock/renewal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/thread.h"
+#include "lock/undo.h"
+#include "lock/waiting.h"
+
+/* A hold that never ends is looked at so often. */
+#define LOOK_MS 10000
+/* A grant by a message lasts so long until it is claimed, or its lease if that is shorter:
+ * docs/protocol.md. */
+#define CLAIM_MS 3000
+/* What failed is tried again after this part of the interval; and what is due within it
+ * goes with what is due now: few, full batches. */
+#define PART 8
+/* With a shorter lease there is no time to connect when the first renewal is due. */
+#define WARM_MS 3000
+#define BATCH 100
+
+struct hf_renewing {
+    hf_hold *batch[BATCH]; /* due in this round, with a reference of each */
+    size_t count;
+};
+
+struct hf_renewing *hf_renewal_begin(void) {
+    return calloc(1, sizeof(struct hf_renewing));
+}
+
+void hf_renewal_end(struct hf_renewing *renewing) { free(renewing); }
+
+/* --------------------------------------------------------------- Cadence */
+
+int64_t hf_renewal_interval(const hf_hold *hold) {
+    int64_t ms = hold->validity.lease_ms == HF_NEVER ? 3 * LOOK_MS : hold->validity.lease_ms;
+    if (hold->pushed && ms > CLAIM_MS)
+        ms = CLAIM_MS;
+    if (hold->validity.cap_ms > 0 && ms > hold->validity.cap_ms)
+        ms = hold->validity.cap_ms;
+    return ms * HF_MS / 3;
+}
+
+static bool renews(const hf_hold *hold) {
+    if (hold->validity.lease_ms == HF_NEVER || hold->pushed)
+        return true;
+    return hold->renew && (hold->max_hold_ms == 0 ||
+                           hold->renew_at < hf_after(hold->granted_at, hold->max_hold_ms));
+}
+
+static void hold_due(hf_timer *timer, int64_t now);
+
+void hf_renewal_plan_locked(hf_hold *hold) {
+    hf_client *client = hold->client;
+    int64_t due = HF_NO_DEADLINE;
+    hold->timer.slack = 0;
+    if (hold->state == HF_HELD && hf_hold_is_listed(hold)) {
+        bool renewing = renews(hold);
+        if (renewing || hold->renew || hf_completions_wanted_locked(client))
+            due = hold->validity.deadline;
+        if (renewing && !hold->asked && hold->renew_at < due) {
+            due = hold->renew_at;
+            hold->timer.slack = hold->pushed ? 0 : hf_renewal_interval(hold) / PART;
+        }
+    }
+    hold->timer.fire = hold_due;
+    if (due == HF_NO_DEADLINE)
+        hf_timer_clear(&client->timers, &hold->timer);
+    else
+        hf_thread_timer_locked(client, &hold->timer, due);
+}
+
+void hf_renewal_first_locked(hf_hold *hold) {
+    const hf_validity *validity = &hold->validity;
+    int64_t interval = hf_renewal_interval(hold);
+    hold->renew_at = hold->began_at + interval;
+    /* What was learnt late is due by what is left of it. */
+    if (validity->deadline != HF_NO_DEADLINE && validity->deadline - 2 * interval < hold->renew_at)
+        hold->renew_at = validity->deadline - 2 * interval;
+    if (validity->lease_ms != HF_NEVER && validity->lease_ms < WARM_MS && renews(hold))
+        hf_link_warm(&hold->client->links, hold->names->slot);
+    hf_renewal_plan_locked(hold);
+}
+
+void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
+    hold->renew_at = sent_at + hf_renewal_interval(hold);
+    hf_renewal_plan_locked(hold);
+}
+
+static void retry_soon(hf_hold *hold) {
+    hold->asked = false;
+    hold->renew_at = hf_now() + hf_renewal_interval(hold) / PART;
+    hf_renewal_plan_locked(hold);
+}
+
+void hf_renewal_all_locked(hf_client *client) {
+    HF_EACH(at, hf_table_holds_locked(client)) {
+        hf_hold *hold = HF_OF(hf_hold, item, at);
+        hold->renew_at = hf_now();
+        hf_renewal_plan_locked(hold);
+    }
+}
+
+/* ------------------------------------------------------------------ Losses */
+
+int hf_loss_cause(const hf_hold *hold) {
+    bool capped = hold->max_hold_ms > 0 && !renews(hold);
+    bool tried = !capped && (hold->renew || hold->pushed);
+    return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
+}
+
+void hf_hold_lose_locked(hf_hold *hold, int cause) {
+    hf_client *client = hold->client;
+    hold->state = HF_LOST;
+    hold->cause = cause;
+    client->stats.lost++;
+    hf_timer_clear(&client->timers, &hold->timer);
+    hf_completion completion = {
+        .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
+    hf_tell_locked(client, &hold->news, &completion);
+    /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
+    if (cause != HF_CAUSE_GONE)
+        hf_undo_locked(client, hold, NULL);
+    if (hold->pushed)
+        hf_queue_recheck_locked(client, hold->names);
+}
+
+hf_status hf_losses_tell_locked(hf_client *client) {
+    bool before = hf_completions_wanted_locked(client);
+    hf_status status = hf_completions_want_locked(client);
+    if (status != HF_OK || before)
+        return status;
+    HF_EACH(at, hf_table_holds_locked(client))
+    hf_renewal_plan_locked(HF_OF(hf_hold, item, at));
+    return HF_OK;
+}
+
+/* --------------------------------------------------------------- Batches */
+
+typedef struct renewal_task {
+    hf_task task;
+    hf_client *client;
+    size_t count;
+    hf_hold *holds[]; /* with a reference of each */
+} renewal_task;
+
+static void drop_renewal(hf_task *task) {
+    renewal_task *mine = HF_OF(renewal_task, task, task);
+    for (size_t i = 0; i < mine->count; i++)
+        hf_hold_drop_locked(mine->holds[i]);
+}
+
+static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
+    hold->asked = false;
+    if (hold->state != HF_HELD || !hf_hold_is_listed(hold))
+        return;
+    if (left_ms == HF_RENEWAL_GONE) {
+        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
+        return;
+    }
+    if (left_ms == HF_RENEWAL_REFUSED) {
+        retry_soon(hold);
+        return;
+    }
+    if (hf_now() < hold->validity.deadline) /* or it was lost, and perhaps seen to be */
+        hf_validity_renewed(&hold->validity, sent_at, left_ms);
+    hold->pushed = false;
+    hold->client->stats.renewed++;
+    hf_renewal_next_locked(hold, sent_at);
+}
+
+static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
+    renewal_task *mine = HF_OF(renewal_task, task, task);
+    int64_t left_ms[BATCH];
+    hf_reply_renewals(status == HF_OK ? reply : NULL, left_ms, mine->count);
+    for (size_t i = 0; i < mine->count; i++)
+        renewed_one(mine->holds[i], task->sent_at, left_ms[i]);
+}
+
+/* Its answer may take half of what is left, so that a failed try leaves time for another. */
+static void submit_renewal(renewal_task *mine, int64_t now) {
+    int64_t until = HF_NO_DEADLINE;
+    for (size_t i = 0; i < mine->count; i++)
+        if (mine->holds[i]->validity.deadline < until)
+            until = mine->holds[i]->validity.deadline;
+    if (until != HF_NO_DEADLINE)
+        mine->task.answer_ms = hf_until(until, now) / 2 + 1;
+    hf_task_submit(&mine->client->links, &mine->task, until);
+}
+
+static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_t count) {
+    renewal_task *mine;
+    hf_task *task = hf_task_new(sizeof *mine + count * sizeof *holds, renewed, drop_renewal);
+    if (task == NULL)
+        return NULL;
+    mine = HF_OF(renewal_task, task, task);
+    mine->client = client;
+    mine->count = count;
+    memcpy(mine->holds, holds, count * sizeof *holds);
+    return mine;
+}
+
+void hf_renewal_flush_locked(hf_client *client) {
+    struct hf_renewing *renewing = client->renewing;
+    hf_renewal renewals[BATCH];
+    size_t count = renewing->count;
+    renewing->count = 0;
+    renewal_task *mine = count > 0 ? new_renewal(client, renewing->batch, count) : NULL;
+    if (mine == NULL) {
+        for (size_t i = 0; i < count; i++) {
+            retry_soon(renewing->batch[i]);
+            hf_hold_drop_locked(renewing->batch[i]);
+        }
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const hf_hold *hold = mine->holds[i];
+        int64_t lease_ms = hold->validity.lease_ms;
+        renewals[i] = (hf_renewal){.names = hold->names,
+                                   .id = hold->id,
+                                   .lease_ms = lease_ms,
+                                   .mode = lease_ms == HF_NEVER ? HF_RENEW_LOOK : HF_RENEW_LONGER};
+    }
+    hf_request_renew(&mine->task.request, renewals, count);
+    submit_renewal(mine, hf_now());
+}
+
+static void add_to_batch(hf_hold *hold) {
+    struct hf_renewing *renewing = hold->client->renewing;
+    hold->asked = true;
+    hold->references++;
+    renewing->batch[renewing->count++] = hold;
+    /* Where slots can be moved, a script of several keys is refused meanwhile. */
+    if (renewing->count == BATCH || hf_transport_clustered(hold->client->transport))
+        hf_renewal_flush_locked(hold->client);
+}
+
+void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
+    int64_t lease_ms = hold->validity.lease_ms;
+    /* One that is not renewed keeps the end that it was granted with. */
+    if (lease_ms != HF_NEVER && !hold->renew)
+        lease_ms -= (hf_now() - hold->began_at) / HF_MS;
+    if (lease_ms != HF_NEVER && lease_ms < HF_LEASE_MIN)
+        lease_ms = HF_LEASE_MIN; /* which shortens nothing */
+    hf_request_claim(request, hold->names, hold->id, lease_ms, hold->replicas > 0);
+}
+
+static void claim(hf_hold *hold, int64_t now) {
+    renewal_task *mine = new_renewal(hold->client, &hold, 1);
+    if (mine == NULL) {
+        retry_soon(hold);
+        return;
+    }
+    hold->references++;
+    hold->asked = true;
+    hf_hold_claim_request(&mine->task.request, hold);
+    submit_renewal(mine, now);
+}
+
+static void hold_due(hf_timer *timer, int64_t now) {
+    hf_hold *hold = HF_OF(hf_hold, timer, timer);
+    if (hold->state != HF_HELD)
+        return;
+    if (now >= hold->validity.deadline) {
+        hf_hold_lose_locked(hold, hf_loss_cause(hold));
+        return;
+    }
+    if (!hold->asked && renews(hold)) {
+        if (hold->pushed)
+            claim(hold, now);
+        else
+            add_to_batch(hold);
+    }
+    hf_renewal_plan_locked(hold);
+}

@@ -1,0 +1,39 @@
+/*
+ * Renewal: holds are renewed in batches, grants are claimed, and a loss is noticed and
+ * told. When is decided in one place, hf_renewal_interval(). Everything here needs the
+ * client's mutex.
+ */
+#ifndef HF_RENEWAL_H
+#define HF_RENEWAL_H
+
+#include "lock/holds.h"
+
+/* NULL: no memory. */
+struct hf_renewing *hf_renewal_begin(void);
+void hf_renewal_end(struct hf_renewing *renewing);
+
+/* All of the cadence, in ns: a hold is renewed a third of its lease after it was given, so
+ * that two more tries fit in. A grant is claimed a third of its claim lease after it. */
+int64_t hf_renewal_interval(const hf_hold *hold);
+
+/* It is held, and in the table: plan its first renewal or its claim. */
+void hf_renewal_first_locked(hf_hold *hold);
+/* It was renewed by what was sent then: plan the next. */
+void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
+/* It was changed: see again when it must be looked at. */
+void hf_renewal_plan_locked(hf_hold *hold);
+/* Another server than before: all that is held is renewed there at once. */
+void hf_renewal_all_locked(hf_client *client);
+/* What claims a grant. Where replicas must have it, it writes something in any case. */
+void hf_hold_claim_request(hf_request *request, const hf_hold *hold);
+/* Send what is due. */
+void hf_renewal_flush_locked(hf_client *client);
+
+/* From now on losses are told, too. */
+hf_status hf_losses_tell_locked(hf_client *client);
+/* Why its lease ended, if it did. */
+int hf_loss_cause(const hf_hold *hold);
+/* It is lost: tell, and see that nothing of it stays behind. */
+void hf_hold_lose_locked(hf_hold *hold, int cause);
+
+#endif

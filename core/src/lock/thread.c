@@ -1,0 +1,57 @@
+#include "lock/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+hf_status hf_thread_start_locked(hf_client *client) {
+    if (client->swept || (client->stop && !client->started))
+        return hf_fail(HF_ECLOSED, "the client is closed");
+    if (client->started) /* or just ended: what it left, the closer carries out */
+        return HF_OK;
+    if (client->wake_fd < 0)
+        client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (client->clock_fd < 0)
+        client->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (client->wake_fd < 0 || client->clock_fd < 0)
+        return hf_fail(HF_ENOMEM, "no descriptor for the background thread: %s", strerror(errno));
+    /* The program's signals are for the program's threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&client->thread, NULL, client->run, client);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return hf_fail(HF_ENOMEM, "no background thread: %s", strerror(error));
+    pthread_setname_np(client->thread, "holdfast");
+    client->started = true;
+    return HF_OK;
+}
+
+void hf_thread_wake_locked(hf_client *client) {
+    if (client->sleeps_until == INT64_MIN)
+        return;
+    client->sleeps_until = INT64_MIN; /* once is enough */
+    hf_client_tell_locked(client, client->wake_fd);
+}
+
+bool hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
+    if (hf_thread_start_locked(client) != HF_OK)
+        return false;
+    hf_timer_set(&client->timers, timer, due);
+    if (due < client->sleeps_until)
+        hf_thread_wake_locked(client);
+    return true;
+}
+
+void hf_thread_end(hf_client *client) {
+    hf_client_lock(client);
+    bool running = client->started && !client->stop;
+    client->stop = true;
+    hf_thread_wake_locked(client);
+    hf_client_unlock(client);
+    if (running)
+        pthread_join(client->thread, NULL);
+}

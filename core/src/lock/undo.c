@@ -1,0 +1,160 @@
+#include "lock/undo.h"
+
+#include <stdlib.h>
+
+#include "lock/thread.h"
+
+/* For how long what was given up is undone after it ended by itself, and a free lock
+ * handed on. */
+#define AFTERWARDS_MS 3000
+/* What could not be undone, for want of memory, is tried again. */
+#define AGAIN_MS 50
+
+struct hf_undoing {
+    hf_client *client;
+    hf_list holds; /* given up when there was no memory to undo it; each with a reference */
+    hf_timer timer;
+};
+
+typedef struct names_task {
+    hf_task task;
+    hf_client *client;
+    hf_names *names;
+} names_task;
+
+static void drop_names(hf_task *task) { hf_names_drop(HF_OF(names_task, task, task)->names); }
+
+static hf_task *new_task(hf_client *client, hf_names *names,
+                         void (*done)(hf_task *, hf_status, const redisReply *)) {
+    hf_task *task = hf_task_new(sizeof(names_task), done, drop_names);
+    if (task == NULL)
+        return NULL;
+    HF_OF(names_task, task, task)->client = client;
+    HF_OF(names_task, task, task)->names = hf_names_keep(names);
+    return task;
+}
+
+/* ------------------------------------------------------------------ Kicks */
+
+static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
+    const names_task *mine = HF_OF(names_task, task, task);
+    if (status == HF_OK && hf_reply_kick_again(reply))
+        hf_kick_locked(mine->client, mine->names);
+}
+
+void hf_kick_locked(hf_client *client, hf_names *names) {
+    hf_task *task = new_task(client, names, kicked);
+    if (task == NULL)
+        return;
+    hf_request_kick(&task->request, names);
+    hf_task_submit(&client->links, task, hf_after(hf_now(), AFTERWARDS_MS));
+}
+
+void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
+    hf_request request;
+    hf_answer answer;
+    bool again = true;
+    hf_request_kick(&request, names);
+    while (again && hf_now() < deadline) {
+        again = hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK &&
+                hf_reply_kick_again(answer.reply);
+        freeReplyObject(answer.reply);
+    }
+    hf_request_free(&request);
+}
+
+/* ------------------------------------------------------------------- Heal */
+
+void hf_heal_locked(hf_client *client, const hf_hold *hold) {
+    hf_task *task = new_task(client, hold->names, NULL);
+    if (task == NULL)
+        return;
+    hf_request_heal(&task->request, hold->names, hold->heal_ms);
+    hf_task_submit(&client->links, task, hf_client_patience(client));
+}
+
+/* ------------------------------------------------------------------- Undo */
+
+static void undone(hf_task *task, hf_status status, const redisReply *reply) {
+    const names_task *mine = HF_OF(names_task, task, task);
+    if (status == HF_OK && hf_reply_release(reply) == HF_RELEASE_MORE)
+        hf_kick_locked(mine->client, mine->names);
+}
+
+static void undo_later(hf_client *client, hf_hold *hold) {
+    if (hold->undo.list == NULL) {
+        hold->references++;
+        hf_list_add_last(&client->undoing->holds, &hold->undo);
+    }
+    hf_thread_timer_locked(client, &client->undoing->timer, hf_after(hf_now(), AGAIN_MS));
+}
+
+static void undo_again(hf_timer *timer, int64_t now) {
+    struct hf_undoing *undoing = HF_OF(struct hf_undoing, timer, timer);
+    hf_list holds = {0};
+    (void)now;
+    hf_list_move(&undoing->holds, &holds);
+    for (hf_item *at; (at = hf_list_take_first(&holds)) != NULL;) {
+        hf_undo_locked(undoing->client, HF_OF(hf_hold, undo, at), NULL);
+        hf_hold_drop_locked(HF_OF(hf_hold, undo, at));
+    }
+}
+
+void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask) {
+    if (client->swept)
+        return;
+    bool thread = hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
+    if (task == NULL) {
+        undo_later(client, hold);
+        return;
+    }
+    hf_ask alone = hf_hold_ask(hold);
+    hf_request_release(&task->request, hold->names, ask != NULL ? ask : &alone, hold->bury,
+                       hold->pushed);
+    if (task->request.encoded.failed) {
+        hf_task_free(task);
+        undo_later(client, hold);
+        return;
+    }
+    task->insists = true;
+    int64_t lease_ms = hold->validity.lease_ms;
+    int64_t ms = lease_ms == HF_NEVER ? HF_FOREVER : lease_ms + AFTERWARDS_MS;
+    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
+}
+
+void hf_undo(hf_hold *hold) {
+    hf_request request;
+    const hf_request *requests[] = {&request};
+    hf_client *client = hold->client;
+    hf_client_lock(client);
+    bool swept = client->swept;
+    hf_undo_locked(client, hold, NULL);
+    hf_client_unlock(client);
+    if (!swept)
+        return;
+    hf_hold_release_request(&request, hold);
+    hf_transport_flush(client->transport, requests, 1, hf_client_patience(client));
+    hf_request_free(&request);
+}
+
+hf_list *hf_undo_left_locked(hf_client *client) { return &client->undoing->holds; }
+
+struct hf_undoing *hf_undo_begin(hf_client *client) {
+    struct hf_undoing *undoing = calloc(1, sizeof *undoing);
+    if (undoing == NULL || !hf_timer_reserve(&client->timers)) {
+        free(undoing);
+        return NULL;
+    }
+    undoing->client = client;
+    undoing->timer.fire = undo_again;
+    return undoing;
+}
+
+void hf_undo_end(hf_client *client) {
+    if (client->undoing == NULL)
+        return;
+    hf_timer_clear(&client->timers, &client->undoing->timer);
+    hf_timer_unreserve(&client->timers);
+    free(client->undoing);
+}

@@ -1,0 +1,28 @@
+/* Undoing in the background what was given up, until it could not matter any more; and
+ * two more things that nobody waits for. */
+#ifndef HF_UNDO_H
+#define HF_UNDO_H
+
+#include "lock/holds.h"
+
+/* NULL: no memory. */
+struct hf_undoing *hf_undo_begin(hf_client *client);
+void hf_undo_end(hf_client *client);
+
+/* Release it, whatever became of it; and if ask is not NULL, its place in the queue too. */
+void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask);
+/* Release it in the background; or, where the client is closed and there is none, on this
+ * thread. Without the mutex. */
+void hf_undo(hf_hold *hold);
+/* Hand on a lock that was left free with more of its queue to skip. */
+void hf_kick_locked(hf_client *client, hf_names *names);
+/* The same on this thread, best effort, until the deadline. Without the mutex. */
+void hf_kick(hf_client *client, const hf_names *names, int64_t deadline);
+/* Give another library's lock without an end one, as the waiter's lock asks for. */
+void hf_heal_locked(hf_client *client, const hf_hold *hold);
+
+/* The client is being closed: what could not be undone yet, for want of memory. Holds by
+ * `undo`, each with a reference. */
+hf_list *hf_undo_left_locked(hf_client *client);
+
+#endif

@@ -1,0 +1,75 @@
+#include "lock/validity.h"
+
+int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
+    if (remaining_ms < 0)
+        return HF_NO_DEADLINE;
+    if (remaining_ms > HF_LEASE_MAX)
+        remaining_ms = HF_LEASE_MAX; /* no lease is longer, whatever is answered */
+    /* The two clocks may drift apart by 1 in 1000 and round to 1 ms each. */
+    return hf_after(sent_at, remaining_ms) - 2 * HF_MS - remaining_ms * (HF_MS / 1000);
+}
+
+void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
+    *validity = (hf_validity){.lease_ms = lease_ms, .replaced_at = INT64_MIN};
+}
+
+int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
+    /* A server whose clock went back says more is left than was ever asked for. Its clock
+     * may be corrected later, and the extra time is gone. */
+    int64_t most_ms = validity->lease_ms;
+    if (most_ms != HF_NEVER && most_ms < validity->extended_ms)
+        most_ms = validity->extended_ms;
+    if (validity->cap_ms > 0 && (most_ms == HF_NEVER || most_ms > validity->cap_ms))
+        most_ms = validity->cap_ms;
+    int64_t until = hf_deadline(sent_at, remaining_ms), most = hf_deadline(sent_at, most_ms);
+    return until < most ? until : most;
+}
+
+bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
+    int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
+    if (validity->replacing > 0 || sent_at < validity->replaced_at)
+        return false;
+    if (until > validity->deadline)
+        validity->deadline = until;
+    return true;
+}
+
+void hf_validity_extends(hf_validity *validity, int64_t duration_ms) {
+    if (duration_ms > validity->extended_ms)
+        validity->extended_ms = duration_ms;
+}
+
+static void shorten(hf_validity *validity, int64_t until) {
+    if (until < validity->deadline)
+        validity->deadline = until;
+}
+
+void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {
+    validity->replacing++;
+    validity->lease_ms = duration_ms; /* later renewals keep it */
+    shorten(validity, hf_deadline(now, duration_ms));
+}
+
+void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
+                          int64_t remaining_ms) {
+    /* Two that were under way together may have been carried out in either order: each can
+     * only shorten. */
+    bool crossed = --validity->replacing > 0 || sent_at < validity->replaced_at;
+    validity->replaced_at = now;
+    if (remaining_ms < HF_NEVER)
+        return;
+    bool over = now >= validity->deadline; /* it was lost, and has perhaps been seen to be */
+    int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
+    shorten(validity, hf_deadline(sent_at, remaining_ms));
+    if (!crossed && !over && until > validity->deadline)
+        validity->deadline = until;
+}
+
+void hf_validity_doubts(hf_validity *validity, int64_t duration_ms) {
+    if (duration_ms != HF_NEVER && (validity->cap_ms == 0 || duration_ms < validity->cap_ms))
+        validity->cap_ms = duration_ms;
+}
+
+bool hf_validity_is_doubtful(const hf_validity *validity) {
+    return validity->replacing > 0 || validity->cap_ms > 0;
+}

@@ -1,0 +1,49 @@
+/*
+ * Until when a hold is certain to stand. Plain data and pure functions: nothing here
+ * waits, sends or looks at a clock.
+ *
+ * The rule: the client never counts on more than the server keeps. What makes a hold
+ * shorter counts here before it is sent; what makes it longer counts when it is
+ * answered, from when it was sent, and only if nothing that is still under way, or
+ * crossed it, can have made the hold shorter since.
+ */
+#ifndef HF_VALIDITY_H
+#define HF_VALIDITY_H
+
+#include "base/util.h"
+
+typedef struct hf_validity {
+    int64_t deadline;    /* it stands before this, on hf_now()'s clock */
+    int64_t lease_ms;    /* what a renewal gives, or HF_NEVER */
+    int64_t extended_ms; /* the longest that it was extended to, or 0 */
+    /* Replacements ("exactly so long") shorten, and the server may carry them out in
+     * another order than they were sent or are answered. */
+    int replacing;       /* so many are under way */
+    int64_t replaced_at; /* the last answer to one came then; INT64_MIN: none did */
+    int64_t cap_ms;      /* one has no answer: nothing counts for longer than this; 0: none */
+} hf_validity;
+
+/* When something ends that a request sent then was told remaining_ms of. */
+int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
+
+void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
+/* The same for this hold: never later than if it had just got all that was asked for. */
+int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
+
+/* Something that never shortens was answered. False: that is too old to count. */
+bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
+
+/* A longer end was asked for, so many ms from now. */
+void hf_validity_extends(hf_validity *validity, int64_t duration_ms);
+
+/* A replacement is sent now; hf_validity_replaced() follows in any case. */
+void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms);
+/* It was answered now: so much is left. Below HF_NEVER: there is no answer that says so. */
+void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
+                          int64_t remaining_ms);
+/* It has no answer, and may be carried out at any time. */
+void hf_validity_doubts(hf_validity *validity, int64_t duration_ms);
+/* May a replacement still shorten it? */
+bool hf_validity_is_doubtful(const hf_validity *validity);
+
+#endif

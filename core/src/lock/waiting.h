@@ -1,0 +1,99 @@
+/*
+ * Waiting: acquires in the server's queue, the grants that come in for them, and when to
+ * ask again. Everything here needs the client's mutex.
+ */
+#ifndef HF_WAITING_H
+#define HF_WAITING_H
+
+#include "lock/holds.h"
+
+struct hf_queue;
+
+/* An acquire that waits. Its name on the server is its hold's id. */
+typedef struct hf_op {
+    hf_hold *hold;
+    int64_t timeout_ms; /* HF_FOREVER or more */
+    int64_t since, until;
+    int64_t score;  /* its first place in the queue; 0: none yet */
+    unsigned epoch; /* of its channel, when it last asked */
+    int asking;     /* requests for it under way */
+    bool busy;      /* its own thread, or its cancel, has a request for it under way */
+    bool tries;     /* asks once, and does not queue */
+    bool canceled;
+    bool done; /* status says how it ended; if HF_OK, hold is held */
+    hf_status status;
+    struct hf_queue *queue; /* NULL: it is in none */
+    hf_link *link;          /* that of the queue's channel */
+    hf_item place;          /* in the queue */
+    size_t owner;           /* its bucket of owners */
+    struct hf_op *same_id;
+
+    /* Of one with a thread. */
+    int event_fd; /* tells it to look again; or -1 */
+    bool told;    /* that has been, or will be, written to */
+    bool polling; /* it is in poll(2), and would notice */
+    hf_item seat; /* in link->threads, or among the spare ones */
+
+    /* Of one that was started: */
+    void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
+    int64_t number;                                    /* the caller's */
+    bool keeps;                                        /* the hold stays with the client */
+    hf_news *news;                                     /* will tell how it ended */
+    hf_timer timer;
+} hf_op;
+
+/* NULL: no memory. */
+struct hf_waiting *hf_waiting_begin(hf_client *client);
+void hf_waiting_end(hf_client *client);
+extern const hf_listener hf_waiting_listener;
+/* The client is being closed: tasks that take those that wait out of their queues, and
+ * the end of those that have no thread. */
+void hf_waiting_close_locked(hf_client *client, hf_list *tasks);
+/* Threads look again. */
+void hf_waiting_notify_locked(hf_client *client);
+/* How many acquires wait. */
+int64_t hf_waiting_count_locked(const hf_client *client);
+
+/* ended: of one that is started; NULL: a thread waits. NULL: no memory. */
+hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until,
+                        void (*ended)(hf_op *op, hf_status status));
+void hf_op_free_locked(hf_op *op);
+/* Into the local queue, where its grant finds it. False: no memory. */
+bool hf_op_enter_locked(hf_op *op);
+void hf_op_leave_locked(hf_op *op);
+hf_op *hf_op_find_locked(const hf_client *client, const char *id);
+/* A started one. */
+hf_op *hf_op_find_number_locked(const hf_client *client, int64_t number);
+
+/* What it asks the server for. */
+hf_ask hf_op_ask(const hf_op *op);
+/* Give it up on the server, in the background. */
+void hf_op_undo_locked(hf_op *op);
+/* Its id is spent: give it a new one, with its old place. */
+hf_status hf_op_renew_id_locked(hf_op *op);
+/* It is granted since began_at: end it with HF_OK. False: the deadline is past. */
+bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed);
+void hf_op_finish_locked(hf_op *op, hf_status status);
+/* What acquire answered for it, from a server with that link or NULL. */
+void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
+                         int64_t sent_at);
+/* When a hold ends that stands so, by an answer to what was sent then. */
+int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at);
+
+/* See that its channel is subscribed to; and how often it has been. */
+void hf_op_want_grants_locked(hf_op *op);
+unsigned hf_op_epoch(const hf_op *op);
+/* Have its queue asked for, soon. */
+void hf_op_ask_soon_locked(hf_op *op);
+/* Ask once, without queueing. False: no memory. */
+bool hf_op_try_locked(hf_op *op);
+/* The client's places in that queue may be gone: all that wait ask again. */
+void hf_queue_recheck_locked(hf_client *client, const hf_names *names);
+/* Why the server refused what a wait needs. */
+const char *hf_waiting_refusal_locked(const hf_client *client);
+
+/* A thread waits for its op, reading the subscription itself if nobody else does, until it
+ * is done or, with `ask`, can ask for a place. */
+hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible);
+
+#endif

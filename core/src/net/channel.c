@@ -1,0 +1,466 @@
+#include "net/channel.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often a quiet subscription is looked at. */
+#define PING_MS 3000
+/* How long the test of a subscription may take. */
+#define TEST_MS 1000
+/* Where grants do not work that is tried again: soon, and then less and less often. */
+#define RETEST_MIN_MS 1000
+#define RETEST_MAX_MS 30000
+/* A channel that nobody waits on, in a cluster, is kept for so long. */
+#define LINGER_MS 3000
+/* What is refused is asked for again: after so long, twice as long, and so on. */
+#define RETRY_MIN_MS 5
+#define RETRY_MAX_MS 200
+
+#define CHANNEL_OF(at) HF_OF(hf_channel, item, at)
+
+static int64_t next_retry(int64_t ms) {
+    return ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms < RETRY_MAX_MS ? 2 * ms : RETRY_MAX_MS;
+}
+
+/* ------------------------------------------------------- A link's channels */
+
+static bool is_asked(const hf_channel *channel) {
+    return channel->item.list == &channel->link->asked;
+}
+
+static void take_channel(hf_channel *channel) {
+    channel->link->subscribed -= channel->subscribed;
+    channel->link->wanted -= channel->wanted;
+    hf_list_remove(&channel->item);
+}
+
+static void put_channel(hf_channel *channel, hf_link *link, hf_list *list) {
+    channel->link = link;
+    channel->subscribed = false;
+    hf_list_add_first(list, &channel->item);
+    link->wanted += channel->wanted;
+}
+
+static void set_asked(hf_channel *channel, bool asked) {
+    hf_link *link = channel->link;
+    take_channel(channel);
+    put_channel(channel, link, asked ? &link->asked : &link->unasked);
+}
+
+/* ----------------------------------------------------------------- By name */
+
+static hf_channel **same_hash(hf_links *links, const char *name, size_t length) {
+    size_t count = sizeof links->channels / sizeof *links->channels;
+    return &links->channels[hf_hash(0, name, length) % count];
+}
+
+static hf_channel *find_channel(hf_links *links, const char *name, size_t length) {
+    hf_channel *channel =
+        hf_transport_clustered(links->transport) ? *same_hash(links, name, length) : links->own;
+    while (channel != NULL &&
+           (channel->length != length || memcmp(channel->name, name, length) != 0))
+        channel = channel->same_hash;
+    return channel;
+}
+
+static hf_channel *make_channel(const hf_bytes *name) {
+    hf_channel *channel = name->failed ? NULL : calloc(1, sizeof *channel + name->length + 1);
+    if (channel != NULL) {
+        channel->length = name->length;
+        memcpy(channel->name, name->data, name->length);
+    }
+    return channel;
+}
+
+hf_channel *hf_channel_get(hf_links *links, const hf_names *names) {
+    hf_bytes name;
+    if (!hf_transport_clustered(links->transport))
+        return links->own;
+    hf_bytes_init(&name);
+    hf_names_channel(names, true, links->client_id, &name);
+    hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
+    if (channel == NULL && (channel = make_channel(&name)) != NULL) {
+        hf_channel **bucket = same_hash(links, name.data, name.length);
+        channel->slot = names->slot;
+        channel->same_hash = *bucket;
+        *bucket = channel;
+        hf_link *link = hf_link_of(links, channel->slot);
+        put_channel(channel, link, &link->unasked);
+    }
+    hf_bytes_free(&name);
+    return channel;
+}
+
+static void free_channel(hf_links *links, hf_channel *channel) {
+    hf_channel **at = same_hash(links, channel->name, channel->length);
+    while (*at != channel)
+        at = &(*at)->same_hash;
+    *at = channel->same_hash;
+    take_channel(channel);
+    free(channel);
+}
+
+void hf_channel_leave(hf_links *links, hf_channel *channel) {
+    channel->left_at = hf_now();
+    if (channel != links->own && !is_asked(channel))
+        free_channel(links, channel);
+}
+
+bool hf_channel_works(const hf_channel *channel) {
+    return channel->subscribed && channel->link->mode == HF_GRANTS;
+}
+
+bool hf_grants_come(hf_links *links, const hf_names *names) {
+    hf_bytes name;
+    if (!hf_transport_clustered(links->transport))
+        return hf_channel_works(links->own);
+    hf_bytes_init(&name);
+    hf_names_channel(names, true, links->client_id, &name);
+    const hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
+    hf_bytes_free(&name);
+    return channel != NULL && hf_channel_works(channel);
+}
+
+void hf_channel_want(hf_links *links, hf_channel *channel) {
+    if (channel->wanted)
+        return;
+    channel->wanted = true;
+    channel->link->wanted++;
+    links->listener->wake(links);
+}
+
+bool hf_channels_begin(hf_links *links) {
+    hf_bytes name;
+    if (hf_transport_clustered(links->transport))
+        return true; /* each tag will have its own */
+    hf_bytes_init(&name);
+    hf_names_channel(NULL, false, links->client_id, &name);
+    links->own = make_channel(&name);
+    hf_bytes_free(&name);
+    if (links->own != NULL)
+        put_channel(links->own, &links->first, &links->first.unasked);
+    return links->own != NULL;
+}
+
+void hf_channels_end(hf_links *links) {
+    free(links->own);
+    for (size_t i = 0; i < sizeof links->channels / sizeof *links->channels; i++)
+        for (hf_channel *channel = links->channels[i], *next; channel != NULL; channel = next) {
+            next = channel->same_hash;
+            free(channel);
+        }
+}
+
+/* ---------------------------------------------------------- A subscription */
+
+void hf_link_close_subscription(hf_link *link) {
+    hf_connection_close(link->subscription);
+    link->subscription = NULL;
+    link->pair_sent = 0;
+    while (link->asked.first != NULL)
+        set_asked(CHANNEL_OF(link->asked.first), false);
+    if (link->mode == HF_TESTING)
+        link->mode = HF_UNTESTED;
+}
+
+void hf_link_deaf(hf_links *links, hf_link *link) {
+    int64_t now = hf_now(), ms = link->listen_ms;
+    hf_link_close_subscription(link);
+    hf_transport_look(links->transport);
+    if (link->failing_since == 0)
+        link->failing_since = now;
+    link->listen_ms = next_retry(ms);
+    link->listen_at = hf_after(now, hf_jitter(ms / 2, ms + 1));
+    links->listener->deaf(links, link);
+    links->listener->wake(links);
+    if (now < hf_after(link->failing_since, hf_transport_patience_ms(links->transport)))
+        return;
+    HF_EACH(at, &link->unasked)
+    links->listener->silent(links, CHANNEL_OF(at), now);
+}
+
+/* What came of its test: all that wait on it look again. */
+static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
+    link->mode = mode;
+    if (mode == HF_POLLING) {
+        hf_link_close_subscription(link);
+        link->retest_ms = link->retest_ms < RETEST_MIN_MS       ? RETEST_MIN_MS
+                          : 2 * link->retest_ms < RETEST_MAX_MS ? 2 * link->retest_ms
+                                                                : RETEST_MAX_MS;
+        link->retest_at = hf_after(hf_now(), link->retest_ms);
+    }
+    if (mode == HF_UNTESTED)
+        hf_link_deaf(links, link); /* once more, on a new connection */
+    if (mode == HF_GRANTS) {
+        link->tests_failed = 0;
+        link->retest_ms = 0;
+    }
+    HF_EACH(at, &link->asked)
+    links->listener->changed(links, CHANNEL_OF(at));
+    HF_EACH(at, &link->unasked)
+    links->listener->changed(links, CHANNEL_OF(at));
+}
+
+/* Its test failed: try it again, or, at once or after a second time, poll. In a cluster the
+ * channel may just have gone with its slot, which says nothing of the server. */
+static void fail_test(hf_links *links, hf_link *link, bool poll) {
+    int most = hf_transport_clustered(links->transport) ? 4 : 1;
+    set_mode(links, link, poll || ++link->tests_failed > most ? HF_POLLING : HF_UNTESTED);
+}
+
+typedef struct test_task {
+    hf_task task;
+    hf_links *links;
+} test_task;
+
+static void test_answered(hf_task *task, hf_status status, const redisReply *reply) {
+    hf_links *links = HF_OF(test_task, task, task)->links;
+    hf_link *link = task->link;
+    if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_listeners(reply) > 0))
+        return; /* the message decides */
+    bool deaf = status == HF_OK && !hf_transport_clustered(links->transport);
+    bool refused = status != HF_OK && strstr(hf_error_message(), "NOPERM") != NULL;
+    fail_test(links, link, deaf || refused);
+}
+
+/* False: no memory. */
+static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel) {
+    hf_task *task = hf_task_new(sizeof(test_task), test_answered, NULL);
+    if (task == NULL)
+        return false;
+    HF_OF(test_task, task, task)->links = links;
+    link->mode = HF_TESTING;
+    link->tested_at = hf_now();
+    hf_request_selftest(&task->request, channel->name, channel->length);
+    task->pinned = true;
+    task->link = link;
+    hf_task_submit(links, task, hf_after(link->tested_at, TEST_MS));
+    return true;
+}
+
+static void subscribed(hf_links *links, hf_channel *channel) {
+    hf_link *link = channel->link;
+    link->subscribed += !channel->subscribed;
+    channel->subscribed = true;
+    channel->epoch++;
+    channel->retry_ms = 0;
+    link->listen_ms = link->failing_since = 0;
+    if (link->mode == HF_UNTESTED && !begin_test(links, link, channel)) {
+        hf_link_deaf(links, link); /* and made anew, when there may be memory */
+        return;
+    }
+    links->listener->changed(links, channel);
+}
+
+/* It was refused, or has ended: ask for it again, soon, and slower and slower. */
+static void ask_again(hf_links *links, hf_channel *channel) {
+    int64_t ms = channel->retry_ms;
+    hf_link *link = channel->link;
+    set_asked(channel, false);
+    channel->retry_ms = next_retry(ms);
+    channel->retry_at = hf_after(hf_now(), hf_jitter(ms / 2, ms + 1));
+    if (link->mode == HF_TESTING && link->subscribed == 0)
+        link->mode = HF_UNTESTED;
+    if (channel->users.first == NULL)
+        free_channel(links, channel);
+    links->listener->wake(links);
+}
+
+/* What was asked for is another node's: MOVED, with the slot and the place. */
+static void moved(hf_links *links, hf_link *link, const char *text) {
+    unsigned long slot = strtoul(text + strlen("MOVED "), NULL, 10);
+    hf_transport_redirect(links->transport, link->node, text);
+    HF_EACH(at, &link->asked) {
+        hf_channel *channel = CHANNEL_OF(at);
+        if (channel->slot == slot && !channel->subscribed)
+            ask_again(links, channel);
+    }
+}
+
+static void hear_error(hf_links *links, hf_link *link, const char *text) {
+    bool clustered = hf_transport_clustered(links->transport);
+    bool refused = strncmp(text, "NOPERM", 6) == 0 && (clustered || link->subscribed == 0);
+    bool unknown = clustered && strncmp(text, "ERR unknown command", 19) == 0;
+    if (refused || unknown) /* it works without, by asking often */
+        set_mode(links, link, HF_POLLING);
+    else if (clustered && strncmp(text, "MOVED ", 6) == 0)
+        moved(links, link, text);
+    else /* it passes: BUSY, LOADING and their like */
+        hf_link_deaf(links, link);
+}
+
+static void hear_message(hf_links *links, hf_link *link, const char *text) {
+    hf_grant grant;
+    if (hf_message_test(text) && link->mode == HF_TESTING)
+        set_mode(links, link, HF_GRANTS);
+    else if (hf_message_grant(text, &grant))
+        links->listener->granted(links, link, &grant);
+}
+
+static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
+    bool clustered = hf_transport_clustered(links->transport);
+    link->heard_at = hf_now();
+    if (reply->type == REDIS_REPLY_ERROR) {
+        hear_error(links, link, reply->str);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING)
+        return;
+    const char *kind = reply->element[0]->str;
+    const redisReply *name = reply->element[1];
+    hf_channel *channel =
+        name->type == REDIS_REPLY_STRING ? find_channel(links, name->str, name->len) : NULL;
+    bool ours = channel != NULL && channel->link == link && is_asked(channel);
+    if (clustered && *kind == 's')
+        kind++; /* "ssubscribe", and so on */
+    if (strcmp(kind, "subscribe") == 0 && ours) {
+        subscribed(links, channel);
+    } else if (strcmp(kind, "unsubscribe") == 0) {
+        /* Its slot has moved; or, of a single server, nobody here asked for that. */
+        if (!clustered) {
+            hf_link_deaf(links, link);
+        } else if (ours && channel->subscribed) {
+            hf_transport_look(links->transport);
+            ask_again(links, channel);
+        }
+    } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
+               reply->element[2]->type == REDIS_REPLY_STRING) {
+        hear_message(links, link, reply->element[2]->str);
+    }
+}
+
+hf_status hf_link_listen(hf_links *links, hf_link *link) {
+    hf_connection *connection = link->subscription;
+    hf_status status = hf_connection_drive(connection);
+    while (status == HF_OK && connection == link->subscription) {
+        redisReply *reply;
+        status = hf_connection_next(connection, &reply);
+        if (status != HF_OK || reply == NULL)
+            break;
+        hear(links, link, reply);
+        freeReplyObject(reply);
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------- Driving */
+
+/* False: no memory. */
+static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) {
+    bool clustered = hf_transport_clustered(links->transport);
+    HF_EACH(at, &link->unasked) {
+        hf_channel *channel = CHANNEL_OF(at);
+        if (!channel->wanted || now < channel->retry_at)
+            continue;
+        if (redisAppendCommand(link->subscription->redis,
+                               clustered ? "SSUBSCRIBE %b" : "SUBSCRIBE %b", channel->name,
+                               channel->length) != REDIS_OK)
+            return false;
+        set_asked(channel, true);
+    }
+    return true;
+}
+
+/* Let go of the channels that nobody has waited on for a while. */
+static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
+    HF_EACH(at, &link->asked) {
+        hf_channel *channel = CHANNEL_OF(at);
+        if (channel == links->own || channel->users.first != NULL || !channel->subscribed ||
+            now < hf_after(channel->left_at, LINGER_MS))
+            continue;
+        redisAppendCommand(link->subscription->redis, "SUNSUBSCRIBE %b", channel->name,
+                           channel->length);
+        free_channel(links, channel);
+    }
+}
+
+/* False: there is none, and none can be had just now. */
+static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
+    unsigned version = hf_transport_version(links->transport, link->node);
+    /* A server that is the master no more tells nobody anything. */
+    if (link->subscription != NULL && link->version != version)
+        hf_link_deaf(links, link);
+    if (link->subscription != NULL)
+        return true;
+    if (now < link->listen_at)
+        return false;
+    link->version = version;
+    link->subscription = hf_link_connect(links, link);
+    if (link->subscription == NULL)
+        hf_link_deaf(links, link);
+    link->heard_at = link->pinged_at = now;
+    return link->subscription != NULL;
+}
+
+static void ping(hf_links *links, hf_link *link, int64_t now) {
+    if (link->subscribed == 0 || now < hf_after(link->pinged_at, PING_MS))
+        return;
+    redisAppendCommand(link->subscription->redis, "PING");
+    link->pinged_at = now;
+    drop_channels(links, link, now);
+}
+
+void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
+    if (link->wanted == 0 && link->subscription != NULL) {
+        hf_link_close_subscription(link); /* all its channels have gone */
+        link->failing_since = 0;
+    }
+    if (link->mode == HF_POLLING && now >= link->retest_at)
+        link->mode = HF_UNTESTED;
+    if (link->mode == HF_POLLING || link->wanted == 0 || !have_subscription(links, link, now))
+        return;
+    bool good = ask_for_channels(links, link, now);
+    ping(links, link, now);
+    if (link->mode == HF_TESTING && now >= hf_after(link->tested_at, TEST_MS)) {
+        fail_test(links, link, false); /* no word of the test: no grants either */
+        return;
+    }
+    bool mine = link->reader == NULL || link->subscribed == 0 ||
+                (hf_connection_events(link->subscription) & POLLOUT) != 0;
+    if (good && mine)
+        good = hf_link_listen(links, link) == HF_OK;
+    int64_t silence_ms = PING_MS + hf_transport_command_ms(links->transport);
+    if (!good || (link->subscription != NULL && now >= hf_after(link->heard_at, silence_ms)))
+        hf_link_deaf(links, link);
+}
+
+int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
+    if (link->wanted == 0)
+        return HF_NO_DEADLINE;
+    if (link->mode == HF_POLLING)
+        return link->retest_at;
+    if (link->subscription == NULL)
+        return link->listen_at;
+    int64_t command_ms = hf_transport_command_ms(links->transport);
+    int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
+    HF_EACH(at, &link->unasked)
+    if (CHANNEL_OF(at)->wanted)
+        due = hf_earlier(due, CHANNEL_OF(at)->retry_at);
+    if (link->subscribed > 0)
+        due = hf_earlier(due, hf_after(link->pinged_at, PING_MS));
+    if (link->mode == HF_TESTING)
+        due = hf_earlier(due, hf_after(link->tested_at, TEST_MS));
+    return due;
+}
+
+static void move_channels(hf_links *links, hf_link *link, hf_list *channels) {
+    HF_EACH(at, channels) {
+        hf_channel *channel = CHANNEL_OF(at);
+        hf_link *to = hf_link_of(links, channel->slot);
+        if (to == link || channel == links->own)
+            continue;
+        take_channel(channel);
+        put_channel(channel, to, &to->unasked);
+        channel->retry_at = 0;
+        links->listener->moved(links, channel, link);
+        if (channel->users.first == NULL)
+            free_channel(links, channel);
+    }
+}
+
+void hf_link_move_channels(hf_links *links, hf_link *link) {
+    move_channels(links, link, &link->asked);
+    move_channels(links, link, &link->unasked);
+}

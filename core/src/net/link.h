@@ -1,0 +1,142 @@
+/*
+ * Links: the connections that one thread drives without ever blocking, two to each
+ * server: one for requests, here, and one for channels (channel.h). Everything is
+ * called under the mutex of their owner, who also says when to drive them.
+ *
+ * A link knows requests, answers and a listener; it does not know who waits.
+ */
+#ifndef HF_LINK_H
+#define HF_LINK_H
+
+#include "base/list.h"
+#include "base/timer.h"
+#include "net/connection.h"
+#include "net/transport.h"
+#include "protocol/answers.h"
+#include "protocol/requests.h"
+
+struct hf_channel;
+struct hf_link;
+typedef struct hf_links hf_links;
+
+/* One request, from when it is made until it is answered. Whoever makes one puts it
+ * first in a struct with what its kind needs. */
+typedef struct hf_task {
+    hf_item item;
+    struct hf_link *link; /* that it waits on, or was sent on */
+    hf_request request;
+    bool whole, doubtful;
+    bool pinned; /* to its link, whoever serves the slot */
+    bool asking; /* that link's server is just being given the slot */
+    bool split;  /* the slot was being moved: it is hf_request_alone() now */
+    int redirections;
+    bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    int64_t retry_at; /* while it is delayed */
+    int64_t sent_at, give_up_at;
+    int64_t answer_ms; /* its answer may take so long; 0: as long as that of any command */
+    /* Called once, then the task is freed. The reply stays the link's. HF_OK: it is no
+     * error. NULL: nobody minds. */
+    void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
+    void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
+} hf_task;
+
+/* What is told of a link's events. */
+typedef struct hf_listener {
+    /* There is something to drive. */
+    void (*wake)(hf_links *links);
+    void (*granted)(hf_links *links, struct hf_link *link, const hf_grant *grant);
+    /* Grants come in on it now, or do not any more. */
+    void (*changed)(hf_links *links, struct hf_channel *channel);
+    /* Nothing has come of subscribing for as long as a call may take. */
+    void (*silent)(hf_links *links, struct hf_channel *channel, int64_t now);
+    /* The subscription is gone: nobody can read it. */
+    void (*deaf)(hf_links *links, struct hf_link *link);
+    /* The channel is at another link now. */
+    void (*moved)(hf_links *links, struct hf_channel *channel, struct hf_link *from);
+    /* Another server than before serves this link's keys. */
+    void (*replaced)(hf_links *links, struct hf_link *link);
+} hf_listener;
+
+typedef enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } hf_link_mode;
+
+/* All that is known of one server. */
+typedef struct hf_link {
+    hf_item item; /* in links->all */
+    int node;     /* the transport's number of the server */
+
+    /* Requests: link.c. */
+    hf_connection *commands;
+    hf_list waiting, sent;          /* tasks */
+    int64_t retry_at, retry_ms;     /* when a failed connection is tried again */
+    int64_t overdue_at;             /* no task here is given up before that */
+    int64_t pause_until;            /* the server asked for it */
+    bool asked_first;               /* ASKING is answered, but not yet what it stood before */
+    bool warm;                      /* connect, though nothing waits yet */
+    int64_t trip_ms;                /* the last answer took so long */
+    int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its
+                                     * answer; 0: not known */
+
+    /* Channels: channel.c. */
+    hf_connection *subscription;
+    unsigned version;          /* of the transport's node when it was begun */
+    hf_list asked, unasked;    /* the channels that it has, and those it should have */
+    size_t wanted, subscribed; /* so many of them are */
+    hf_link_mode mode;
+    int64_t retest_at, retest_ms; /* while grants do not work: when that is tried again */
+    int64_t listen_at, listen_ms; /* when a failed subscription is tried again */
+    int64_t failing_since, pinged_at, heard_at, tested_at;
+    int tests_failed; /* one after the other */
+
+    /* Those that wait, and which thread reads: the listener's. */
+    hf_list threads; /* that wait here */
+    hf_item *reader; /* the one of them that reads the subscription; or NULL */
+    size_t others;   /* wait here without a thread */
+    bool watching;   /* the driving thread reads it */
+    hf_timer unread; /* nobody does: the driving thread will */
+} hf_link;
+
+struct hf_links {
+    hf_transport *transport;
+    const hf_listener *listener;
+    hf_timers *timers;
+    const char *client_id;
+    hf_list all;
+    hf_link first;          /* of them; those to other nodes of a cluster come and go */
+    unsigned change;        /* of the transport's map, when they were last told apart by it */
+    hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
+    bool closed;            /* nothing is sent any more */
+    struct hf_channel *own; /* of a single server */
+    struct hf_channel *channels[256]; /* of a cluster, by name */
+};
+
+/* The link to that node, or NULL. */
+hf_link *hf_link_find(const hf_links *links, int node);
+/* The link to the node of that slot, made if there is none. Without memory the first,
+ * whose server will say where to go. */
+hf_link *hf_link_of(hf_links *links, unsigned slot);
+/* Have the connection for requests ready: one will come soon that cannot wait for it. */
+void hf_link_warm(hf_links *links, unsigned slot);
+/* What an answer tells of the server's clock. */
+void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
+
+/* A task of that size, all zeros but for these. NULL: no memory. */
+hf_task *hf_task_new(size_t size, void (*done)(hf_task *, hf_status, const redisReply *),
+                     void (*drop)(hf_task *));
+void hf_task_free(hf_task *task);
+/* Call done, and free it. */
+void hf_task_end(hf_task *task, hf_status status, const redisReply *reply);
+/* Send it soon, and call done with the outcome. Takes the task over. */
+void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at);
+
+/* Send, receive and reconnect as far as that needs no waiting. */
+void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
+/* When it must be driven next. */
+int64_t hf_link_requests_due(const hf_links *links, const hf_link *link);
+/* The server may be another, or serve other slots: all that waits goes where it is served. */
+void hf_link_sort_again(hf_links *links, hf_link *link);
+/* Send what was delayed and is due. */
+void hf_link_send_delayed(hf_links *links, int64_t now);
+/* Begin to connect; NULL: it is not known where to, or it cannot be reached just now. */
+hf_connection *hf_link_connect(hf_links *links, const hf_link *link);
+
+#endif

@@ -1,0 +1,96 @@
+#include "net/links.h"
+
+#include <stdlib.h>
+
+#define LINK_OF(at) HF_OF(hf_link, item, at)
+#define TASK_OF(at) HF_OF(hf_task, item, at)
+
+hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_listener *listener,
+                         hf_timers *timers, const char *client_id) {
+    links->transport = transport;
+    links->listener = listener;
+    links->timers = timers;
+    links->client_id = client_id;
+    links->first.overdue_at = HF_NO_DEADLINE;
+    hf_list_add_last(&links->all, &links->first.item);
+    if (!hf_timer_reserve(timers) || !hf_channels_begin(links))
+        return hf_fail(HF_ENOMEM, "no memory");
+    return HF_OK;
+}
+
+static void close_link(hf_link *link) {
+    hf_connection_close(link->commands);
+    link->commands = NULL;
+    hf_link_close_subscription(link);
+}
+
+static void free_link(hf_links *links, hf_link *link) {
+    close_link(link);
+    hf_timer_clear(links->timers, &link->unread);
+    hf_timer_unreserve(links->timers);
+    hf_list_remove(&link->item);
+    if (link != &links->first)
+        free(link);
+}
+
+void hf_links_end(hf_links *links) {
+    while (links->all.first != NULL)
+        free_link(links, LINK_OF(links->all.first));
+    hf_channels_end(links);
+}
+
+/* Nobody uses the link, and nobody will. */
+static bool is_spent(const hf_links *links, const hf_link *link) {
+    return link != &links->first && link->waiting.count + link->sent.count == 0 &&
+           link->asked.count + link->unasked.count == 0 && link->threads.count == 0 &&
+           link->others == 0 && !hf_transport_serves(links->transport, link->node);
+}
+
+/* Slots may be served by others now: take what waits there. */
+static void follow_slots(hf_links *links) {
+    unsigned change = hf_transport_change(links->transport);
+    if (change == links->change)
+        return;
+    links->change = change;
+    HF_EACH(at, &links->all) {
+        hf_link_sort_again(links, LINK_OF(at));
+        hf_link_move_channels(links, LINK_OF(at));
+    }
+    HF_EACH(at, &links->all)
+    if (is_spent(links, LINK_OF(at)))
+        free_link(links, LINK_OF(at));
+}
+
+void hf_links_drive(hf_links *links, int64_t now) {
+    hf_link_send_delayed(links, now);
+    follow_slots(links);
+    HF_EACH(at, &links->all) {
+        hf_link_drive_channels(links, LINK_OF(at), now);
+        hf_link_drive_requests(links, LINK_OF(at), now);
+    }
+}
+
+int64_t hf_links_due(const hf_links *links) {
+    int64_t due = HF_NO_DEADLINE;
+    HF_EACH(at, &links->delayed)
+    due = hf_earlier(due, TASK_OF(at)->retry_at);
+    HF_EACH(at, &links->all) {
+        due = hf_earlier(due, hf_link_requests_due(links, LINK_OF(at)));
+        due = hf_earlier(due, hf_link_channels_due(links, LINK_OF(at)));
+    }
+    return due;
+}
+
+void hf_links_close(hf_links *links) {
+    HF_EACH(at, &links->all)
+    close_link(LINK_OF(at));
+}
+
+void hf_links_take(hf_links *links, hf_list *tasks) {
+    hf_list_move(&links->delayed, tasks);
+    HF_EACH(at, &links->all) {
+        hf_list_move(&LINK_OF(at)->sent, tasks);
+        hf_list_move(&LINK_OF(at)->waiting, tasks);
+    }
+    links->closed = true;
+}

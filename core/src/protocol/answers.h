@@ -1,0 +1,88 @@
+/*
+ * Answers: what each script's reply says, as plain data that is within bounds, so that
+ * arithmetic on it cannot overflow. Pure functions. docs/protocol.md has the forms.
+ */
+#ifndef HF_ANSWERS_H
+#define HF_ANSWERS_H
+
+#include <hiredis/hiredis.h>
+
+#include "protocol/names.h"
+
+/* Fences and the server's time, in us, are in here, so that a double holds them. */
+#define HF_NUMBER_MAX (INT64_C(1) << 53)
+
+/* A TTL, or what is left of a hold, in ms, or one of these. */
+#define HF_TTL_NONE INT64_C(-1) /* it never ends */
+#define HF_TTL_MORE INT64_C(-2) /* the lock is free, with more of its queue to skip */
+
+/* How one hold id stands. */
+typedef enum {
+    HF_STANDS_BUSY = 0, /* another holds the lock, and it is not queued */
+    HF_STANDS_HELD = 1,
+    HF_STANDS_QUEUED = 2,
+    HF_STANDS_DEAD = 3,   /* released, cancelled, or its lease ran out */
+    HF_STANDS_FOREIGN = 4 /* queued, behind another library's lock */
+} hf_stands;
+
+typedef struct hf_standing {
+    hf_stands state;
+    int64_t fence, remaining_ms; /* if held */
+    int64_t score, rank;         /* if queued */
+} hf_standing;
+
+/* What acquire, recheck and cancel say besides. */
+typedef struct hf_look {
+    int64_t server_us;
+    int64_t ttl_ms; /* of the lock */
+} hf_look;
+
+/* False: the script gives no such answer. That of an acquire with this lease. */
+bool hf_reply_acquire(const redisReply *reply, int64_t lease_ms, hf_look *look, hf_standing *mine);
+bool hf_reply_recheck(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
+bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine);
+/* Did a kick leave more of the queue to skip? */
+bool hf_reply_kick_again(const redisReply *reply);
+
+/* What release, leave and break answer. */
+typedef enum {
+    HF_RELEASE_NONSENSE = -1,
+    HF_RELEASE_NOT_HELD = 0,
+    HF_RELEASE_DONE = 1,
+    HF_RELEASE_MORE = 2 /* done, with more of the queue to skip */
+} hf_release_outcome;
+hf_release_outcome hf_reply_release(const redisReply *reply);
+
+/* What a renewal or a claim answers for a hold: what is left of it, HF_TTL_NONE, or one of
+ * these. */
+#define HF_RENEWAL_GONE INT64_C(-2)
+#define HF_RENEWAL_REFUSED INT64_C(-3) /* or nothing that can be read */
+bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
+/* That of many; what cannot be read, or no reply, is a refusal. */
+void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
+
+typedef struct hf_found {
+    bool held, foreign;
+    const char *owner; /* in the reply */
+    size_t owner_length;
+    int64_t count, fence, waiters;
+    int64_t ttl_ms; /* below HF_TTL_NONE: there is no key */
+} hf_found;
+bool hf_reply_inspect(const redisReply *reply, hf_found *found);
+
+/* How many listen on our channel; the selftest's answer. */
+int64_t hf_reply_listeners(const redisReply *reply);
+
+/* Does it say that a hold stands, as acquire and claim do? */
+bool hf_reply_holds(const redisReply *reply);
+
+/* A message on a client's channel: "g <hold id> <fence> <server us> <granted ms>". */
+typedef struct hf_grant {
+    char id[HF_ID_LENGTH + 1];
+    int64_t fence, server_us, granted_ms;
+} hf_grant;
+bool hf_message_grant(const char *text, hf_grant *grant);
+/* The selftest's message. */
+bool hf_message_test(const char *text);
+
+#endif

@@ -1,0 +1,57 @@
+#include "protocol/errors.h"
+
+#include <string.h>
+
+/* The one table of server errors, by the first word. A script's own error
+ * comes wrapped ("ERR ... script: ..."), but these keep their code. */
+hf_after_error hf_error_class(const char *text, hf_status *status) {
+    static const struct {
+        const char *code;
+        hf_status status;
+        hf_after_error after;
+    } table[] = {
+        {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* SCRIPT FLUSH, a new server */
+        {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* reading its data after a start */
+        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in somebody's endless script */
+        {"MOVED", HF_ESERVER, HF_AFTER_MOVED},          /* another node of the Cluster has it */
+        {"ASK", HF_ESERVER, HF_AFTER_ASK},              /* or will have it, and has it already */
+        {"TRYAGAIN", HF_ESERVER, HF_AFTER_SPLIT},       /* or has some of the keys */
+        {"CLUSTERDOWN", HF_ESERVER, HF_AFTER_WAIT},     /* no majority, for now */
+        {"MASTERDOWN", HF_ESERVER, HF_AFTER_RECONNECT}, /* a replica without its master */
+        {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* became a replica: find the master */
+        {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* became a replica under the call */
+        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* it wants a password */
+        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* it wants another */
+        {"NOPERM", HF_ESERVER, HF_AFTER_FAIL},          /* the user's ACL lacks a permission */
+        {"OOM", HF_ESERVER, HF_AFTER_FAIL},             /* out of memory, noeviction */
+        {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */
+        {"NOREPLICAS", HF_ESERVER, HF_AFTER_FAIL},      /* min-replicas-to-write not met */
+    };
+    /* Before Redis 7 the error of a command in a script is inside one of the script's. */
+    const char *inner =
+        strncmp(text, "ERR Error running script", 24) == 0 ? strstr(text, ": -") : NULL;
+    if (inner != NULL)
+        text = inner + 3;
+    size_t length = strcspn(text, " ");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strlen(table[i].code) == length && memcmp(table[i].code, text, length) == 0) {
+            *status = table[i].status;
+            return table[i].after;
+        }
+    }
+    *status = HF_ESERVER;
+    return HF_AFTER_FAIL;
+}
+
+bool hf_error_permission(const char *text) {
+    /* Alone, and in a script: of Redis 6 and 7.0, and of those after. */
+    return strstr(text, "NOPERM ") != NULL ||
+           strstr(text, "The user executing the script") != NULL ||
+           strstr(text, "ACL failure in script") != NULL;
+}
+
+int hf_error_shown(const char *text) {
+    const char *arguments = strstr(text, ", with args");
+    size_t length = arguments != NULL ? (size_t)(arguments - text) : strlen(text);
+    return length < 300 ? (int)length : 300;
+}

@@ -1,0 +1,96 @@
+#include "protocol/names.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ":hf", digits, ":", one letter: how our own companion keys end. */
+static bool reserved(const char *name, size_t length) {
+    size_t at = length;
+    if (at < 6 || !isalpha((unsigned char)name[at - 1]) || name[at - 2] != ':')
+        return false;
+    at -= 2;
+    size_t digits_end = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < digits_end && at >= 3 && memcmp(name + at - 3, ":hf", 3) == 0;
+}
+
+/* Cluster's slot of a key with that tag: CRC16-XMODEM. */
+static unsigned slot(const char *tag, size_t length) {
+    unsigned crc = 0;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)tag[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc << 1 ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
+    }
+    return crc % HF_SLOTS;
+}
+
+hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
+    *names_out = NULL;
+    if (name == NULL || length == 0)
+        return hf_fail(HF_EINVAL, "the name is empty");
+    if (length > HF_NAME_MAX)
+        return hf_fail(HF_EINVAL, "the name has %zu bytes: at most %d", length, HF_NAME_MAX);
+    if (reserved(name, length))
+        return hf_fail(HF_EINVAL, "the name %s ends like one of a lock's own keys: choose another",
+                       hf_quote(name, length));
+    /* Cluster's rule for the hash tag: between the first { and the next }. */
+    const char *tag = name, *open = memchr(name, '{', length);
+    size_t tag_length = length;
+    if (open != NULL) {
+        const char *from = open + 1;
+        const char *close = memchr(from, '}', length - (size_t)(from - (const char *)name));
+        if (close != NULL && close > from) {
+            tag = from;
+            tag_length = (size_t)(close - from);
+        }
+    }
+    /* Its companions could be those of a lock with that tag. */
+    if (tag == name && memchr(name, '}', length) != NULL)
+        return hf_fail(HF_EINVAL,
+                       "the name %s has a } but no {tag}: leave it out, or put a tag in front",
+                       hf_quote(name, length));
+    hf_names *names = malloc(sizeof *names + 2 * length + tag_length + 3);
+    if (names == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    names->references = 1;
+    names->hash = hf_hash(0, name, length);
+    names->slot = slot(tag, tag_length);
+    names->length = length;
+    names->tagged = tag_length + length + 3;
+    memcpy(names->data, name, length);
+    char *to = names->data + length;
+    *to++ = '{';
+    to = (char *)memcpy(to, tag, tag_length) + tag_length;
+    *to++ = '}';
+    to = (char *)memcpy(to, name, length) + length;
+    *to = ':';
+    *names_out = names;
+    return HF_OK;
+}
+
+hf_names *hf_names_keep(hf_names *names) {
+    __atomic_add_fetch(&names->references, 1, __ATOMIC_RELAXED);
+    return names;
+}
+
+void hf_names_drop(hf_names *names) {
+    if (names != NULL && __atomic_sub_fetch(&names->references, 1, __ATOMIC_ACQ_REL) == 0)
+        free(names);
+}
+
+bool hf_names_equal(const hf_names *one, const hf_names *other) {
+    return one == other ||
+           (one->length == other->length && memcmp(one->data, other->data, one->length) == 0);
+}
+
+void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name) {
+    hf_bytes_add(name, "hf:", 3);
+    if (sharded) {
+        hf_bytes_add(name, names->data + names->length, names->tagged - names->length - 1);
+        hf_bytes_add(name, ":", 1);
+    }
+    hf_bytes_add(name, client_id, HF_ID_LENGTH);
+}

@@ -1,0 +1,31 @@
+/* A lock's name, its companion keys and the channels of its waiters. */
+#ifndef HF_NAMES_H
+#define HF_NAMES_H
+
+#include "base/util.h"
+
+#define HF_ID_LENGTH 32 /* hex digits of a hold id, and of a client's */
+#define HF_SLOTS 16384  /* of a cluster */
+
+/* Shared by everything that speaks of the lock. */
+typedef struct hf_names {
+    int references;
+    uint64_t hash; /* of the name */
+    unsigned slot; /* of it and its companions, in a cluster */
+    size_t length; /* of the name, which is data[0..length) */
+    size_t tagged; /* of "{tag}name:", which follows it */
+    char data[];
+} hf_names;
+
+/* HF_EINVAL if the name cannot be used. One reference, the caller's. */
+hf_status hf_names_new(const void *name, size_t length, hf_names **names_out);
+hf_names *hf_names_keep(hf_names *names);
+/* NULL does nothing. */
+void hf_names_drop(hf_names *names);
+bool hf_names_equal(const hf_names *one, const hf_names *other);
+
+/* The channel on which a client's grants come in: "hf:<client id>", for all its locks; or,
+ * in a cluster, "hf:{tag}:<client id>" for those of a tag. */
+void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * Requests: each is one command that runs a script. All arguments of all scripts
+ * are written here, and the member that stands for a waiter in the queue. Pure
+ * functions, no I/O. docs/protocol.md describes the whole format.
+ */
+#ifndef HF_REQUESTS_H
+#define HF_REQUESTS_H
+
+#include "protocol/names.h"
+#include "protocol/scripts.h"
+
+/* Its keys and arguments are encoded as they come. */
+typedef struct hf_request {
+    const hf_script *script;
+    int keys, arguments;
+    size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
+    unsigned slot;             /* of the keys */
+    int32_t replicas;          /* so many should have it, within replica_ms; 0: none need it */
+    int64_t replica_ms;
+    bool hands_on;  /* a release that probably grants the lock to a waiter */
+    bool separable; /* a release that can do with the lock's key: hf_request_alone() */
+    hf_bytes encoded;
+} hf_request;
+
+/* One hold id that asks for a lock, or gives it up. The bytes are the caller's. */
+typedef struct hf_ask {
+    const char *id;
+    const char *owner;
+    size_t owner_length;
+    int64_t lease_ms; /* or HF_NEVER */
+    bool reentrant;
+    /* Of one that waits in the queue, or did: */
+    const char *channel; /* where its grant comes in; NULL: it does not wait */
+    size_t channel_length;
+    int64_t timeout_ms; /* or HF_FOREVER */
+    int64_t score;      /* its first place; 0: it has none yet */
+} hf_ask;
+
+/* The floor is the highest fence of that lock that the client has seen. */
+void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *ask,
+                        int64_t floor);
+/* For several that wait. wait: they join the queue. */
+void hf_request_recheck(hf_request *request, const hf_names *names, const hf_ask *asks,
+                        size_t count, int64_t floor, bool wait);
+/* Hand on a lock that was left free with more of its queue to skip. */
+void hf_request_kick(hf_request *request, const hf_names *names);
+/* bury: a copy of its acquire may still be under way, and must not count any more.
+ * pushed: it was granted by a message and never claimed. */
+void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury,
+                        bool pushed);
+/* Leave the queue, but for what was granted already. */
+void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
+/* write: something is written in any case, so that there is something to WAIT for. */
+void hf_request_claim(hf_request *request, const hf_names *names, const char *id, int64_t lease_ms,
+                      bool write);
+
+/* How a renewal moves the end of a hold. */
+typedef enum {
+    HF_RENEW_LONGER = 0,  /* never earlier */
+    HF_RENEW_EXACTLY = 1, /* earlier or later */
+    HF_RENEW_LOOK = 2     /* not at all */
+} hf_renew_mode;
+
+typedef struct hf_renewal {
+    const hf_names *names;
+    const char *id;
+    int64_t lease_ms; /* or HF_NEVER */
+    hf_renew_mode mode;
+} hf_renewal;
+
+void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
+
+void hf_request_inspect(hf_request *request, const hf_names *names);
+void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
+/* Give a foreign lock that would never end a TTL. */
+void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
+/* Can the server tell us who listens on our channel, and carry a message to us? */
+void hf_request_selftest(hf_request *request, const char *channel, size_t length);
+/* Which permissions does the user lack for that request? */
+void hf_request_permissions(hf_request *request, const hf_request *refused);
+/* The same release with the lock's key alone, for while its slot is being moved and its
+ * keys are on two servers; the waiters find out later. False: there is no such request. */
+bool hf_request_alone(hf_request *request, const hf_request *split);
+
+void hf_request_free(hf_request *request);
+/* It is there now, and no more where it was. */
+void hf_request_move(hf_request *to, hf_request *from);
+/* The bytes before `encoded`: EVALSHA with the digest, or EVAL with the text. */
+void hf_request_head(const hf_request *request, bool whole, hf_bytes *head);
+
+/* The member of the queue that stands for a waiter. */
+void hf_ask_member(const hf_ask *ask, hf_bytes *member);
+
+#endif
