@@ -367,7 +367,7 @@ static int64_t next_wake(const hf_client *client) {
 static void watch(hf_link *link, struct pollfd fds[2]) {
     fds[0] = fds[1] = (struct pollfd){.fd = -1};
     if (link->commands != NULL) {
-        fds[0].fd = link->commands->redis->fd;
+        fds[0].fd = hf_connection_fd(link->commands);
         fds[0].events = hf_connection_events(link->commands);
     }
     link->watching = link->reader == NULL &&
@@ -377,7 +377,7 @@ static void watch(hf_link *link, struct pollfd fds[2]) {
         if (!link->watching && link->subscribed > 0)
             fds[1].events &= ~POLLIN;
         if (fds[1].events != 0)
-            fds[1].fd = link->subscription->redis->fd;
+            fds[1].fd = hf_connection_fd(link->subscription);
     }
 }
 

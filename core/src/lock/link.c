@@ -666,9 +666,9 @@ static bool ask_for_channels(const hf_client *client, hf_link *link, int64_t now
         next = channel->next;
         if (!channel->wanted || now < channel->retry_at)
             continue;
-        if (redisAppendCommand(link->subscription->redis,
-                               clustered ? "SSUBSCRIBE %b" : "SUBSCRIBE %b", channel->name,
-                               channel->length) != REDIS_OK)
+        const char *words[] = {clustered ? "SSUBSCRIBE" : "SUBSCRIBE", channel->name};
+        size_t lengths[] = {strlen(words[0]), channel->length};
+        if (!hf_connection_append_words(link->subscription, 2, words, lengths))
             return false;
         set_asked(channel, true);
     }
@@ -682,8 +682,8 @@ static void drop_channels(hf_client *client, hf_link *link, int64_t now) {
         if (channel == &client->keeper.own || channel->lists != NULL || !channel->subscribed ||
             now < hf_after(channel->left_at, LINGER_MS))
             continue;
-        redisAppendCommand(link->subscription->redis, "SUNSUBSCRIBE %b", channel->name,
-                           channel->length);
+        const char *words[] = {"SUNSUBSCRIBE", channel->name};
+        hf_connection_append_words(link->subscription, 2, words, (size_t[]){12, channel->length});
         free_channel(client, channel);
     }
 }
@@ -713,7 +713,7 @@ static void drive_subscription(hf_client *client, hf_link *link, int64_t now) {
     }
     bool good = ask_for_channels(client, link, now);
     if (link->subscribed > 0 && now >= hf_after(link->pinged_at, PING_MS)) {
-        redisAppendCommand(link->subscription->redis, "PING");
+        hf_connection_append_words(link->subscription, 1, (const char *[]){"PING"}, NULL);
         link->pinged_at = now;
         drop_channels(client, link, now);
     }

@@ -691,8 +691,9 @@ hf_status hf_op_wait(hf_client *client, hf_op *op, bool ask, bool interruptible)
         }
         const hf_connection *heard =
             link->reader == op && link->subscribed > 0 ? link->subscription : NULL;
-        struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
-                                {.fd = heard != NULL ? heard->redis->fd : -1, .events = POLLIN}};
+        struct pollfd fds[2] = {
+            {.fd = op->event_fd, .events = POLLIN},
+            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
         op->polling = true;
         hf_unlock_and_tell(client);
         int ready = poll(fds, 2, (int)left);

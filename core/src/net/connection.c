@@ -182,6 +182,13 @@ bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
            redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
+int hf_connection_fd(const hf_connection *connection) { return connection->redis->fd; }
+
+bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+                                const size_t *lengths) {
+    return redisAppendCommandArgv(connection->redis, count, words, lengths) == REDIS_OK;
+}
+
 bool hf_connection_append_asking(hf_connection *connection) {
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     return redisAppendFormattedCommand(connection->redis, asking, sizeof asking - 1) == REDIS_OK;
@@ -225,7 +232,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
 hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
                             int count, const char **words) {
     *reply_out = NULL;
-    if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
+    if (!hf_connection_append_words(connection, count, words, NULL))
         return hf_fail(HF_ENOMEM, "no memory");
     return hf_connection_exchange(connection, deadline, reply_out);
 }

@@ -192,7 +192,7 @@ static void remember_target(hf_transport *transport, int which, const hf_address
     char host[NI_MAXHOST], port[NI_MAXSERV];
     hf_address *target;
     if (address->path != NULL ||
-        getpeername(connection->redis->fd, (struct sockaddr *)&peer, &size) != 0 ||
+        getpeername(hf_connection_fd(connection), (struct sockaddr *)&peer, &size) != 0 ||
         getnameinfo((struct sockaddr *)&peer, size, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return;
@@ -698,6 +698,13 @@ const char *hf_transport_warning(const hf_transport *transport) { return transpo
 
 const char *hf_transport_shown(const hf_transport *transport) { return transport->address.shown; }
 
+static bool append_wait(hf_connection *connection, const hf_request *request) {
+    char count[16], ms[24];
+    snprintf(count, sizeof count, "%d", (int)request->replicas);
+    snprintf(ms, sizeof ms, "%lld", (long long)request->replica_ms);
+    return hf_connection_append_words(connection, 3, (const char *[]){"WAIT", count, ms}, NULL);
+}
+
 static bool append(hf_connection *connection, const hf_request *request, bool whole) {
     hf_bytes head;
     hf_bytes_init(&head);
@@ -705,10 +712,7 @@ static bool append(hf_connection *connection, const hf_request *request, bool wh
     bool ok = hf_connection_append(connection, &head) &&
               hf_connection_append(connection, &request->encoded);
     hf_bytes_free(&head);
-    if (ok && request->replicas > 0)
-        ok = redisAppendCommand(connection->redis, "WAIT %d %lld", (int)request->replicas,
-                                (long long)request->replica_ms) == REDIS_OK;
-    return ok;
+    return ok && (request->replicas == 0 || append_wait(connection, request));
 }
 
 /* How many replicas have what the request wrote: WAIT's answer, which comes after its
