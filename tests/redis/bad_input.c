@@ -251,11 +251,11 @@ static void talk_old_redis(int fd) {
                 return;
             dprintf(fd, "$%zu\r\n%s\r\n", strlen(info), info);
             free(info);
-        } else {
-            tell(fd, memmem(bytes, (size_t)length, "AUTH", 4) != NULL
-                         ? "+OK\r\n"
-                         : "-ERR unknown command `HELLO`, with args beginning with: `2`, \r\n");
+            continue;
         }
+        if (memmem(bytes, (size_t)length, "AUTH", 4) != NULL)
+            tell(fd, "+OK\r\n");
+        tell(fd, "-ERR unknown command `HELLO`, with args beginning with: `2`, \r\n");
     }
 }
 

@@ -77,6 +77,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
  */
 hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
                               hf_connection **connection_out);
+/* Or go on so with one that was opened. False: the system refuses. */
+bool hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* What to wait for: POLLIN, and POLLOUT if there is something to send. */
