@@ -437,7 +437,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(command_timeout_ms, 2000);
     CHOOSE(keepalive_ms, 15000);
     CHOOSE(idle_connections, 16);
-    CHOOSE(max_connections, UINT32_MAX);
+    CHOOSE(max_connections, 0);
 #undef CHOOSE
     return HF_OK;
 }
