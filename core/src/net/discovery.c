@@ -488,11 +488,11 @@ static hf_status ask_nodes(hf_discovery *discovery, int64_t deadline) {
 
 /* --------------------------------------------------------------- Looking */
 
-/* A thread of the discovery's, which has a reference. */
-static bool detach(hf_discovery *discovery, void *(*run)(void *)) {
+bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument) {
     if (hf_generation() != discovery->generation)
         return false; /* a forked child's copy */
-    if (hf_detach(run, hf_discovery_keep(discovery)))
+    hf_discovery_keep(discovery);
+    if (hf_detach(run, argument))
         return true;
     hf_discovery_drop(discovery);
     return false;
@@ -539,7 +539,7 @@ void hf_discovery_look(hf_discovery *discovery) {
     bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
     discovery->looking = discovery->looking || start;
     pthread_mutex_unlock(&discovery->mutex);
-    if (!start || detach(discovery, run_look))
+    if (!start || hf_discovery_detach(discovery, run_look, discovery))
         return;
     pthread_mutex_lock(&discovery->mutex);
     discovery->looking = false;
@@ -682,7 +682,7 @@ void hf_discovery_watch(hf_discovery *discovery, int64_t until) {
     bool start = !discovery->watching && is_wanted(discovery);
     discovery->watching = discovery->watching || start;
     pthread_mutex_unlock(&discovery->mutex);
-    if (!start || detach(discovery, run_watch))
+    if (!start || hf_discovery_detach(discovery, run_watch, discovery))
         return;
     pthread_mutex_lock(&discovery->mutex);
     discovery->watching = false;

@@ -47,6 +47,9 @@ bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connect
 /* Where a node's MOVED or ASK leads; -1: it does not know, and all are asked anew. */
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 
+/* Run it on a thread that nobody waits for, with a reference, which it drops at its end. Not
+ * in a forked child. */
+bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
 /* Have a thread look for the server, or ask the nodes who serves what. */
 void hf_discovery_look(hf_discovery *discovery);
 /* Have a thread follow the master until then, where sentinels know it; an earlier end is
