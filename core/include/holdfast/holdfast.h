@@ -165,9 +165,10 @@ typedef struct hf_client_options {
      */
     int64_t keepalive_ms;
     /**
-     * How many connections calls may use at once; default: as many as there are
-     * calls. With all in use a call waits for one, within its own time. The
-     * keeper's few are not counted.
+     * How many connections calls may use at once, to all nodes together; default:
+     * 16 to each node; UINT32_MAX: as many as there are calls. With all in use a
+     * call waits for one, within its own time: releases and renewals first, the
+     * others in the order in which they came. The keeper's few are not counted.
      */
     uint32_t max_connections;
     uint32_t reserved;

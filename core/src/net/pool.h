@@ -11,7 +11,7 @@
 typedef struct hf_pool hf_pool;
 
 /* So many to each node, unless it is said how many to all nodes together. */
-#define HF_POOL_EACH 8
+#define HF_POOL_EACH 16
 
 /* idle_max: so many of each node are kept. open_max: so many there may be, idle or in use;
  * 0: HF_POOL_EACH to each node. The discovery must outlive it. NULL: no memory. */
