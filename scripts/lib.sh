@@ -166,13 +166,12 @@ debian_download() (
 )
 
 # ------------------------------------------------------------------- hiredis
-# Debian 12 has hiredis 0.14, which knows no TLS and no RESP3. There the source
+# Debian 12 has hiredis 0.14, which is too old. There the source
 # package of the next release is built.
 
 has_hiredis() {
     pkg-config --atleast-version=1.1 hiredis &&
-        [ -f "$(cc -print-file-name=libhiredis.a)" ] &&
-        [ -f "$(cc -print-file-name=libhiredis_ssl.a)" ]
+        [ -f "$(cc -print-file-name=libhiredis.a)" ]
 }
 
 # What to install for it: the package itself where it is new enough.

@@ -257,7 +257,8 @@ def connect(
     keepalive        Seconds of silence after which the system asks whether the other end still
                      lives (TCP keep-alive); default 15; 0: never.
     max_connections  How many connections calls may use at once; a call for which none is free
-                     waits for one, within its own time. Default: no limit.
+                     waits for one, in its turn and within its own time. Default: 16 to each
+                     node; a number that is given counts for all nodes together.
     client_name      How the server lists the connections (CLIENT LIST): 1 to 63 printable ASCII
                      characters without spaces; default "holdfast".
 

@@ -159,6 +159,26 @@ static void test_a_busy_lock_is_answered_at_once(void **state) {
     hf_lock_close(theirs);
 }
 
+static long long connections_received(void) {
+    const char *at = strstr(tell(ports[0], "INFO stats")->str, "total_connections_received:");
+    return atoll(at + strlen("total_connections_received:"));
+}
+
+static void test_a_busy_lock_costs_no_connection(void **state) {
+    (void)state;
+    enum { TRIES = 20 };
+    hf_lock *lock = stock(ann, REPLICAS, 1000), *theirs = stock(ben, 0, 0);
+    hf_hold *hold, *none;
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    long long before = connections_received();
+    for (int i = 0; i < TRIES; i++)
+        assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+    assert_int_equal(connections_received() - before, 1); /* the one that asks */
+    release(hold);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 static void test_a_nested_hold_without_its_replicas_leaves_the_outer_alone(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .replicas = 3, .replica_timeout_ms = 50};
@@ -459,6 +479,7 @@ int main(int count, char **arguments) {
         TEST(test_who_asks_for_replicas_holds_when_they_have_it),
         TEST(test_too_few_replicas_are_told_of_and_nothing_is_held),
         TEST(test_a_busy_lock_is_answered_at_once),
+        TEST(test_a_busy_lock_costs_no_connection),
         TEST(test_a_nested_hold_without_its_replicas_leaves_the_outer_alone),
         TEST(test_with_one_replica_frozen_the_other_is_enough),
         TEST(test_a_frozen_replica_does_not_slow_who_did_not_ask),

@@ -62,18 +62,16 @@ def test_a_url_must_be_text_without_nul() -> None:
         holdfast.connect(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("scheme", ["http", "memcached", "Redis1"])
+@pytest.mark.parametrize("scheme", ["http", "memcached", "Redis1", "cluster", "redis-cluster"])
 def test_an_unknown_scheme_is_refused_by_name(scheme: str) -> None:
-    with pytest.raises((ValueError, holdfast.UnsupportedError), match=f"scheme.*{scheme}"):
+    with pytest.raises(ValueError, match=f"scheme.*{scheme}"):
         holdfast.connect(f"{scheme}://localhost")
 
 
-@pytest.mark.parametrize("scheme", ["cluster", "redis-cluster", "valkey"])
-def test_a_scheme_that_is_not_supported_yet_is_named(scheme: str) -> None:
-    with pytest.raises(holdfast.UnsupportedError) as caught:
-        holdfast.connect(f"{scheme}://localhost")
-    assert scheme in str(caught.value)
-    assert "not supported yet" in str(caught.value)
+@pytest.mark.parametrize("scheme", ["valkey", "REDIS"])
+def test_a_scheme_may_be_valkeys_and_in_any_case(scheme: str, server: Server) -> None:
+    with holdfast.connect(server.tcp.replace("redis://", f"{scheme}://")) as client:
+        assert client.lock("scheme").acquire(timeout=0)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1e300, 0.0001])

@@ -170,14 +170,39 @@ static void test_malformed_urls_are_refused_with_the_reason(void **state) {
     assert_message("longer than 107");
 }
 
-static void test_unknown_and_later_schemes_are_named(void **state) {
-    static const char *const later[] = {
-        "cluster", "redis-cluster", "unixs", "valkey", "valkeys",
+static void test_a_scheme_may_be_valkeys_and_in_any_case(void **state) {
+    static const struct {
+        const char *url;
+        int kind;
+        bool tls;
+    } schemes[] = {
+        {"valkey://h", HF_SERVER, false},
+        {"valkeys://h", HF_SERVER, true},
+        {"valkey+sentinel://h/mine", HF_SENTINEL, false},
+        {"valkeys+sentinel://h/mine", HF_SENTINEL, true},
+        {"valkey+cluster://h", HF_CLUSTER, false},
+        {"valkeys+cluster://h", HF_CLUSTER, true},
+        {"REDIS://h", HF_SERVER, false},
+        {"Rediss+Cluster://h", HF_CLUSTER, true},
+        {"ValKeys://h", HF_SERVER, true},
+        {"UNIX:///s", HF_SERVER, false},
     };
     (void)state;
-    for (size_t i = 0; i < COUNT(later); i++) {
-        refuse(text("%s://:hunter2@h", later[i]), HF_EUNSUPPORTED);
-        assert_message(text("%s:// is not supported yet", later[i]));
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        hf_address address;
+        assert_status(hf_address_parse(schemes[i].url, &address), HF_OK);
+        assert_int_equal(address.kind, schemes[i].kind);
+        assert_int_equal(address.tls, schemes[i].tls);
+        hf_address_free(&address);
+    }
+}
+
+static void test_unknown_schemes_are_named(void **state) {
+    static const char *const unknown[] = {"cluster", "redis-cluster", "unixs", "valke", "redissx"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(unknown); i++) {
+        refuse(text("%s://:hunter2@h", unknown[i]), HF_EINVAL);
+        assert_message(text("unknown scheme '%s'", unknown[i]));
     }
     refuse("http://localhost", HF_EINVAL);
     assert_message("unknown scheme 'http'");
@@ -288,7 +313,8 @@ int main(void) {
         cmocka_unit_test(test_good_urls_mean_what_they_say),
         cmocka_unit_test(test_options_are_the_callers_then_the_urls_then_the_defaults),
         cmocka_unit_test(test_malformed_urls_are_refused_with_the_reason),
-        cmocka_unit_test(test_unknown_and_later_schemes_are_named),
+        cmocka_unit_test(test_a_scheme_may_be_valkeys_and_in_any_case),
+        cmocka_unit_test(test_unknown_schemes_are_named),
         cmocka_unit_test(test_no_careless_url_shows_its_password),
         cmocka_unit_test(test_no_good_url_shows_its_password),
     };

@@ -414,6 +414,22 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
         {"MISCONF Redis is configured to save RDB snapshots", HF_ESERVER, HF_AFTER_FAIL},
         {"NOREPLICAS Not enough good replicas to write.", HF_ESERVER, HF_AFTER_FAIL},
         {"LOADING", HF_ESERVER, HF_AFTER_WAIT},
+        /* Of a script: as Redis 7 says it, and 6.2 when the script catches it and when not. */
+        {"READONLY You can't write against a read only replica. script: caee, on @user_script:1.",
+         HF_ESERVER, HF_AFTER_RECONNECT},
+        {"@user_script: 12: -READONLY You can't write against a read only replica.", HF_ESERVER,
+         HF_AFTER_RECONNECT},
+        {"@user_script: 1: READONLY You can't write against a read only replica.", HF_ESERVER,
+         HF_AFTER_RECONNECT},
+        {"ERR Error running script (call to f_caee): @user_script:1: @user_script: 1: -READONLY "
+         "You can't write against a read only replica.",
+         HF_ESERVER, HF_AFTER_RECONNECT},
+        {"ERR Error running script (call to f_caee): @user_script:1: user_script:1: "
+         "@user_script: 1: -MASTERDOWN Link with MASTER is down",
+         HF_ESERVER, HF_AFTER_RECONNECT},
+        {"@user_script: 3: WRONGTYPE Operation against a key", HF_ESERVER, HF_AFTER_FAIL},
+        {"@user_script: ", HF_ESERVER, HF_AFTER_FAIL},
+        {"ERR Error running script", HF_ESERVER, HF_AFTER_FAIL},
         /* Only the whole first word counts. */
         {"BUSYGROUP Consumer Group name already exists", HF_ESERVER, HF_AFTER_FAIL},
         {"OOMPH", HF_ESERVER, HF_AFTER_FAIL},

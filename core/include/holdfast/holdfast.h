@@ -165,9 +165,10 @@ typedef struct hf_client_options {
      */
     int64_t keepalive_ms;
     /**
-     * How many connections calls may use at once; default: as many as there are
-     * calls. With all in use a call waits for one, within its own time. The
-     * keeper's few are not counted.
+     * How many connections calls may use at once, to all nodes together; default:
+     * 16 to each node; UINT32_MAX: as many as there are calls. With all in use a
+     * call waits for one, within its own time: releases and renewals first, the
+     * others in the order in which they came. The keeper's few are not counted.
      */
     uint32_t max_connections;
     uint32_t reserved;
@@ -187,8 +188,8 @@ typedef struct hf_client_options {
  *                 `unix://[[user]:password@]/path/to/socket`
  *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
  *                 `redis+cluster://[[user]:password@]host[:port],...`
- *                 With `rediss` for `redis`, over TLS 1.2 or newer; the server's
- *                 certificate and name are checked. Options, after a `?`:
+ *                 `valkey` is another word for `redis`. With `rediss` or `valkeys`,
+ *                 over TLS 1.2 or newer; the server's certificate and name are checked. Options, after a `?`:
  *                 `db`; `password_file` or `password_env`, where the password is
  *                 read anew for each connection; for TLS `tls_ca` (a file or
  *                 folder; default: the system's), `tls_cert` and `tls_key` of the
@@ -200,7 +201,7 @@ typedef struct hf_client_options {
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
  * @retval HF_EINVAL        The URL or an option is wrong.
- * @retval HF_EUNSUPPORTED  The scheme is not supported, or the server too old.
+ * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a Cluster.
  * @retval HF_ECONNECT      Unreachable within connect_timeout_ms.
  * @retval HF_EAUTH         Wrong user or password.
  * @retval HF_ESERVER       The server refuses commands.

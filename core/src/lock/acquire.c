@@ -471,9 +471,12 @@ static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_
     return HF_OK;
 }
 
-/* What was won is the client's from now on. HF_ECANCELED: that is closed. */
+/* What was won is the client's from now on. HF_ECANCELED: that is closed. HF_ELOST: somebody
+ * was granted it since, so that the server that answered is the master no more. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
+    if (hold->fence < hf_table_floor_locked(call->client, hold->names))
+        return HF_ELOST;
     hf_status status = hf_table_add_locked(call->client, hold, keep && hold->replicas == 0);
     if (status != HF_OK)
         return status;
@@ -484,6 +487,34 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     status = hf_hold_confirm(hold);
     hf_client_lock(call->client);
     hold->kept = keep && hf_hold_is_listed(hold);
+    return status;
+}
+
+/* Acquire it, and keep what was won. HF_ELOST: not that, and it may be tried again. */
+static hf_status acquire_once(acquiring *call, bool keep) {
+    hf_hold *hold = call->hold;
+    hf_status status;
+    if (call->timeout_ms == 0) {
+        status = try_lock(call);
+        hf_client_lock(call->client);
+    } else {
+        status = wait_for_lock(call);
+    }
+    bool won = status == HF_OK;
+    if (won)
+        status = keep_won_locked(call, keep);
+    bool unlisted = won && hold->number == 0; /* it is in no table, and nobody else's */
+    if (status != HF_ELOST)
+        count_acquire(call->client, status, call->waited_since);
+    hf_client_unlock(call->client);
+    if (unlisted)
+        hf_undo(hold);
+    if (status == HF_ELOST) {
+        hf_transport_look(call->client->transport);
+        hold->id[0] = '\0';
+        hold->state = 0;
+        hold->bury = hold->pushed = false;
+    }
     return status;
 }
 
@@ -503,20 +534,11 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
                       .timeout_ms = timeout_ms,
                       .until = hf_after(hf_now(), timeout_ms),
                       .interruptible = (flags & HF_INTERRUPTIBLE) != 0};
-    if (timeout_ms == 0) {
-        status = try_lock(&call);
-        hf_client_lock(call.client);
-    } else {
-        status = wait_for_lock(&call);
-    }
-    bool won = status == HF_OK;
-    if (won)
-        status = keep_won_locked(&call, hold_out == NULL || (flags & HF_KEEP) != 0);
-    bool closed = won && hold->number == 0; /* it is in no table, and nobody else's */
-    count_acquire(call.client, status, call.waited_since);
-    hf_client_unlock(call.client);
-    if (closed)
-        hf_undo(hold);
+    bool keep = hold_out == NULL || (flags & HF_KEEP) != 0;
+    while ((status = acquire_once(&call, keep)) == HF_ELOST && hf_now() < call.until)
+        continue;
+    if (status == HF_ELOST)
+        status = hf_fail(HF_EBUSY, "lock %s was granted to another since", quoted(lock));
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;
     else

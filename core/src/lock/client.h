@@ -47,6 +47,7 @@ struct hf_client {
     unsigned char random[1024];
     size_t random_left;
     hf_stats stats;
+    hf_listener listener;
     hf_links links;
 
     /* The thread: thread.c. */

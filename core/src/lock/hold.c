@@ -191,7 +191,7 @@ static void release_done(hf_task *task, hf_status status, const redisReply *repl
         hf_undo_locked(hold->client, hold, NULL);
     else if (outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
-    status = release_status(hold, mine->state, status, outcome, task->doubtful);
+    status = release_status(hold, mine->state, status, outcome, task->course.doubtful);
     count_release(hold->client, mine->state, status);
     end_started(mine, status);
 }
@@ -379,7 +379,7 @@ static void renewal_done(hf_task *task, hf_status status, const redisReply *repl
     started_task *mine = HF_OF(started_task, task, task);
     bool refused;
     end_started(mine, renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
-                                         task->sent_at, task->doubtful, &refused));
+                                         task->sent_at, task->course.doubtful, &refused));
 }
 
 static void submit_started_renewal(hf_hold *hold, started_task *mine) {

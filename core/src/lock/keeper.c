@@ -21,7 +21,7 @@ typedef struct poll_set {
 static void watch_link(hf_link *link, struct pollfd fds[2]) {
     fds[0] = fds[1] = (struct pollfd){.fd = -1};
     if (link->commands != NULL) {
-        fds[0].fd = link->commands->redis->fd;
+        fds[0].fd = hf_connection_fd(link->commands);
         fds[0].events = hf_connection_events(link->commands);
     }
     link->watching = link->reader == NULL &&
@@ -32,7 +32,7 @@ static void watch_link(hf_link *link, struct pollfd fds[2]) {
     if (!link->watching && link->subscribed > 0)
         fds[1].events &= ~POLLIN;
     if (fds[1].events != 0)
-        fds[1].fd = link->subscription->redis->fd;
+        fds[1].fd = hf_connection_fd(link->subscription);
 }
 
 /* Room for so many; without memory for some. */

@@ -31,8 +31,10 @@ static hf_status name_client(hf_client *client) {
 /* What a failed open, or the last handle, leaves. */
 static void destroy_client(hf_client *client) {
     hf_waiting_end(client);
-    if (client->transport != NULL)
+    if (client->transport != NULL) {
+        hf_transport_set_wake(client->transport, -1);
         hf_links_end(&client->links);
+    }
     hf_undo_end(client);
     hf_confirming_end(client->confirming);
     hf_renewal_end(client->renewing);
@@ -66,6 +68,8 @@ static hf_client *new_client(void) {
     return client;
 }
 
+static void renew_all(hf_links *links) { hf_renewal_all_locked(HF_OF(hf_client, links, links)); }
+
 static hf_status begin_parts(hf_client *client) {
     client->completions = hf_completions_begin();
     client->table = hf_table_begin();
@@ -76,7 +80,9 @@ static hf_status begin_parts(hf_client *client) {
     if (client->completions == NULL || client->table == NULL || client->renewing == NULL ||
         client->confirming == NULL || client->undoing == NULL || client->waiting == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    return hf_links_begin(&client->links, client->transport, &hf_waiting_listener, &client->timers,
+    client->listener = hf_waiting_listener;
+    client->listener.replaced = renew_all;
+    return hf_links_begin(&client->links, client->transport, &client->listener, &client->timers,
                           client->id);
 }
 

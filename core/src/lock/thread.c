@@ -27,6 +27,7 @@ hf_status hf_thread_start_locked(hf_client *client) {
         return hf_fail(HF_ENOMEM, "no background thread: %s", strerror(error));
     pthread_setname_np(client->thread, "holdfast");
     client->started = true;
+    hf_transport_set_wake(client->transport, client->wake_fd);
     return HF_OK;
 }
 

@@ -377,7 +377,7 @@ static void tell_nesting(const hf_op *op) {
 
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     hf_hold *hold = op->hold;
-    if (hf_now() >= deadline)
+    if (hf_now() >= deadline || fence < hf_table_floor_locked(hold->client, hold->names))
         return false;
     hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;
@@ -538,7 +538,7 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         if (op == NULL)
             continue;
         op->asking--;
-        op->hold->bury = op->hold->bury || task->doubtful;
+        op->hold->bury = op->hold->bury || task->course.doubtful;
         if (status == HF_OK)
             hf_op_answer_locked(op, task->link, &look, &standings[i], task->sent_at);
         else
@@ -572,6 +572,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait)
     }
     hf_request_recheck(&task->request, queue->names, asks, count,
                        hf_table_floor_locked(client, queue->names), wait);
+    hf_transport_watch(client->transport, hf_after(hf_now(), 2 * RECHECK_MS));
     int64_t ms = hf_transport_patience_ms(client->transport) + (mine->tries ? 0 : RECHECK_MS);
     hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
     return true;
@@ -757,7 +758,7 @@ static void take_reading(hf_op *op) {
 static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
                     bool *interrupted) {
     struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
-                            {.fd = heard != NULL ? heard->redis->fd : -1, .events = POLLIN}};
+                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
     eventfd_t count;
     op->polling = true;
     hf_client_unlock(client_of(op));

@@ -45,6 +45,7 @@ typedef struct hf_op {
 /* NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(hf_client *client);
 void hf_waiting_end(hf_client *client);
+/* What it does when a link tells of something. Of another server, the caller sees to it. */
 extern const hf_listener hf_waiting_listener;
 /* The client is being closed: tasks that take those that wait out of their queues, and
  * the end of those that have no thread. */
@@ -71,7 +72,8 @@ hf_ask hf_op_ask(const hf_op *op);
 void hf_op_undo_locked(hf_op *op);
 /* Its id is spent: give it a new one, with its old place. */
 hf_status hf_op_renew_id_locked(hf_op *op);
-/* It is granted since began_at: end it with HF_OK. False: the deadline is past. */
+/* It is granted since began_at: end it with HF_OK. False: the deadline is past, or somebody
+ * was granted it since, so that it is the answer of a server that is the master no more. */
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed);
 void hf_op_finish_locked(hf_op *op, hf_status status);
 /* What acquire answered for it, from a server with that link or NULL. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* A copy with %XX decoded; *bad if an escape is broken or hides a NUL. */
 static char *decode(const char *from, size_t length, bool *bad) {
@@ -62,24 +63,25 @@ static const struct {
     {"rediss+sentinel", HF_SENTINEL, true, true},
     {"redis+cluster", HF_CLUSTER, false, true},
     {"rediss+cluster", HF_CLUSTER, true, true},
+    {"valkey", HF_SERVER, false, true},
+    {"valkeys", HF_SERVER, true, true},
+    {"valkey+sentinel", HF_SENTINEL, false, true},
+    {"valkeys+sentinel", HF_SENTINEL, true, true},
+    {"valkey+cluster", HF_CLUSTER, false, true},
+    {"valkeys+cluster", HF_CLUSTER, true, true},
 };
 #define SCHEMES                                                                                    \
-    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
-
-static const char *const later[] = {"cluster", "redis-cluster", "unixs", "valkey", "valkeys"};
+    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster; or "     \
+    "valkey for redis"
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (is(url, length, schemes[i].name)) {
+        if (strlen(schemes[i].name) == length && strncasecmp(url, schemes[i].name, length) == 0) {
             address->kind = schemes[i].kind;
             address->tls = schemes[i].tls;
             *tcp = schemes[i].tcp;
             return HF_OK;
         }
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (is(url, length, later[i]))
-            return hf_fail(HF_EUNSUPPORTED,
-                           "the scheme %s:// is not supported yet: use one of " SCHEMES, later[i]);
     /* Only what can be a scheme is shown: anything else may be a secret. */
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)url[i]) && strchr("+-.", url[i]) == NULL)
@@ -437,7 +439,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(command_timeout_ms, 2000);
     CHOOSE(keepalive_ms, 15000);
     CHOOSE(idle_connections, 16);
-    CHOOSE(max_connections, UINT32_MAX);
+    CHOOSE(max_connections, 0);
 #undef CHOOSE
     return HF_OK;
 }

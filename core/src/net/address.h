@@ -33,7 +33,7 @@ typedef struct hf_address {
     char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
-/* HF_EINVAL or HF_EUNSUPPORTED with a message, and nothing to free, if it fails. */
+/* HF_EINVAL with a message, and nothing to free, if it fails. */
 hf_status hf_address_parse(const char *url, hf_address *address);
 void hf_address_free(hf_address *address);
 

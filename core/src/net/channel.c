@@ -156,7 +156,9 @@ void hf_channels_end(hf_links *links) {
 
 void hf_link_close_subscription(hf_link *link) {
     hf_connection_close(link->subscription);
+    hf_dial_drop(link->subscription_dial);
     link->subscription = NULL;
+    link->subscription_dial = NULL;
     link->pair_sent = 0;
     while (link->asked.first != NULL)
         set_asked(CHANNEL_OF(link->asked.first), false);
@@ -354,9 +356,9 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
         hf_channel *channel = CHANNEL_OF(at);
         if (!channel->wanted || now < channel->retry_at)
             continue;
-        if (redisAppendCommand(link->subscription->redis,
-                               clustered ? "SSUBSCRIBE %b" : "SUBSCRIBE %b", channel->name,
-                               channel->length) != REDIS_OK)
+        const char *words[] = {clustered ? "SSUBSCRIBE" : "SUBSCRIBE", channel->name};
+        size_t lengths[] = {strlen(words[0]), channel->length};
+        if (!hf_connection_append_words(link->subscription, 2, words, lengths))
             return false;
         set_asked(channel, true);
     }
@@ -370,40 +372,51 @@ static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
         if (channel == links->own || channel->users.first != NULL || !channel->subscribed ||
             now < hf_after(channel->left_at, LINGER_MS))
             continue;
-        redisAppendCommand(link->subscription->redis, "SUNSUBSCRIBE %b", channel->name,
-                           channel->length);
+        const char *words[] = {"SUNSUBSCRIBE", channel->name};
+        size_t lengths[] = {strlen(words[0]), channel->length};
+        hf_connection_append_words(link->subscription, 2, words, lengths);
         free_channel(links, channel);
     }
 }
 
-/* False: there is none, and none can be had just now. */
+/* Somebody is connecting for it: is that over? */
+static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
+    hf_status status;
+    if (!hf_dial_take(link->subscription_dial, &link->subscription, &status))
+        return false;
+    link->subscription_dial = NULL;
+    link->heard_at = link->pinged_at = now;
+    if (status != HF_OK)
+        hf_link_deaf(links, link);
+    return status == HF_OK;
+}
+
+/* False: not yet. */
 static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
-    unsigned version = hf_transport_version(links->transport, link->node);
     /* A server that is the master no more tells nobody anything. */
-    if (link->subscription != NULL && link->version != version)
+    if (link->subscription != NULL &&
+        link->subscription->version != hf_transport_version(links->transport, link->node))
         hf_link_deaf(links, link);
     if (link->subscription != NULL)
         return true;
-    if (now < link->listen_at)
-        return false;
-    link->version = version;
-    link->subscription = hf_link_connect(links, link);
-    if (link->subscription == NULL)
-        hf_link_deaf(links, link);
-    link->heard_at = link->pinged_at = now;
-    return link->subscription != NULL;
+    if (link->subscription_dial == NULL && now >= link->listen_at) {
+        link->subscription_dial = hf_dial_start(links->transport, link->node);
+        if (link->subscription_dial == NULL)
+            hf_link_deaf(links, link);
+    }
+    return link->subscription_dial != NULL && take_dialled(links, link, now);
 }
 
 static void ping(hf_links *links, hf_link *link, int64_t now) {
     if (link->subscribed == 0 || now < hf_after(link->pinged_at, PING_MS))
         return;
-    redisAppendCommand(link->subscription->redis, "PING");
+    hf_connection_append_words(link->subscription, 1, (const char *[]){"PING"}, NULL);
     link->pinged_at = now;
     drop_channels(links, link, now);
 }
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
-    if (link->wanted == 0 && link->subscription != NULL) {
+    if (link->wanted == 0 && (link->subscription != NULL || link->subscription_dial != NULL)) {
         hf_link_close_subscription(link); /* all its channels have gone */
         link->failing_since = 0;
     }
@@ -432,7 +445,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
     if (link->mode == HF_POLLING)
         return link->retest_at;
     if (link->subscription == NULL)
-        return link->listen_at;
+        return link->subscription_dial != NULL ? HF_NO_DEADLINE : link->listen_at;
     int64_t command_ms = hf_transport_command_ms(links->transport);
     int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
     HF_EACH(at, &link->unasked)

@@ -182,6 +182,13 @@ bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes) {
            redisAppendFormattedCommand(connection->redis, bytes->data, bytes->length) == REDIS_OK;
 }
 
+int hf_connection_fd(const hf_connection *connection) { return connection->redis->fd; }
+
+bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+                                const size_t *lengths) {
+    return redisAppendCommandArgv(connection->redis, count, words, lengths) == REDIS_OK;
+}
+
 bool hf_connection_append_asking(hf_connection *connection) {
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     return redisAppendFormattedCommand(connection->redis, asking, sizeof asking - 1) == REDIS_OK;
@@ -225,7 +232,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
 hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
                             int count, const char **words) {
     *reply_out = NULL;
-    if (redisAppendCommandArgv(connection->redis, count, words, NULL) != REDIS_OK)
+    if (!hf_connection_append_words(connection, count, words, NULL))
         return hf_fail(HF_ENOMEM, "no memory");
     return hf_connection_exchange(connection, deadline, reply_out);
 }
@@ -288,41 +295,39 @@ static hf_status check_version(hf_connection *connection, const hf_address *addr
     return HF_OK;
 }
 
-/* HELLO tells the version to any user, and names the connection; before Redis 6
- * there is only INFO. */
-static hf_status greet(hf_connection *connection, const hf_address *address, int64_t deadline) {
+static hf_status check_info(hf_connection *connection, const hf_address *address,
+                            int64_t deadline) {
     redisReply *reply;
     hf_status status =
-        hf_connection_ask(connection, deadline, &reply, 4,
-                          (const char *[]){"HELLO", "2", "SETNAME", address->options.client_name});
+        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
     if (status != HF_OK)
         return status;
-    if (reply->type == REDIS_REPLY_ARRAY) { /* NOLINT: with HF_OK there is a reply */
-        status = hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
-        for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-            const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-            if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
-                strcmp(name->str, "version") == 0)
-                status = check_version(connection, address, value->str);
-        }
-    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0) {
-        status = HF_OK; /* it has ACLs, so it is new enough to try */
-    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0) {
-        freeReplyObject(reply);
-        status =
-            hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
-        if (status != HF_OK)
-            return status;
-        bool text = reply->type == REDIS_REPLY_STRING; /* NOLINT: as above */
-        const char *version = text ? strstr(reply->str, "redis_version:") : NULL;
-        status = version != NULL
-                     ? check_version(connection, address, version + strlen("redis_version:"))
-                     : too_old(address, "older than 6.0");
-    } else {
-        status = refused(address, "HELLO", reply);
-    }
+    bool text = reply->type == REDIS_REPLY_STRING; /* NOLINT: with HF_OK there is a reply */
+    const char *version = text ? strstr(reply->str, "redis_version:") : NULL;
+    status = version != NULL
+                 ? check_version(connection, address, version + strlen("redis_version:"))
+                 : too_old(address, "older than 6.0");
     freeReplyObject(reply);
     return status;
+}
+
+/* HELLO tells the version to any user, and names the connection; before Redis 6
+ * there is only INFO. */
+static hf_status check_hello(hf_connection *connection, const hf_address *address,
+                             const redisReply *reply, int64_t deadline) {
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
+        return HF_OK; /* it has ACLs, so it is new enough to try */
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0)
+        return check_info(connection, address, deadline);
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return refused(address, "HELLO", reply);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+        if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
+            strcmp(name->str, "version") == 0)
+            return check_version(connection, address, value->str);
+    }
+    return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
 }
 
 /* AUTH [user] password; *count is 0 if there is no password. The secret is the caller's to free. */
@@ -339,20 +344,14 @@ static hf_status auth(const hf_address *address, const char *words[3], int *coun
 }
 
 /* A replica, or a master that is being demoted, must not be taken for the master. */
-static hf_status check_role(hf_connection *connection, const hf_address *address,
-                            int64_t deadline) {
-    redisReply *reply;
-    hf_status status = hf_connection_ask(connection, deadline, &reply, 1, (const char *[]){"ROLE"});
-    if (status != HF_OK)
-        return status;
+static hf_status check_role(const hf_address *address, const redisReply *reply) {
     if (reply->type == REDIS_REPLY_ERROR)
-        status = refused(address, "ROLE", reply);
-    else if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 ||
-             reply->element[0]->type != REDIS_REPLY_STRING ||
-             strcmp(reply->element[0]->str, "master") != 0)
-        status = hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
-    freeReplyObject(reply);
-    return status;
+        return refused(address, "ROLE", reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        strcmp(reply->element[0]->str, "master") != 0)
+        return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
+    return HF_OK;
 }
 
 hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
@@ -367,21 +366,67 @@ hf_status hf_connection_authenticate(hf_connection *connection, const hf_address
     return status;
 }
 
+/* What is sent to log in, in one go, and how the answers come. */
+enum { AUTH, HELLO, ROLE, SELECT, GREETINGS };
+
+static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
+                             bool sent[GREETINGS]) {
+    char number[16];
+    const char *hello[] = {"HELLO", "2", "SETNAME", address->options.client_name};
+    const char *role[] = {"ROLE"}, *choose[] = {"SELECT", number};
+    snprintf(number, sizeof number, "%d", address->database);
+    sent[HELLO] = true;
+    sent[ROLE] = needs == HF_NEEDS_MASTER;
+    sent[SELECT] = address->database != 0;
+    return hf_connection_append_words(connection, 4, hello, NULL) &&
+           (!sent[ROLE] || hf_connection_append_words(connection, 1, role, NULL)) &&
+           (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL));
+}
+
+static hf_status append_log_in(hf_connection *connection, const hf_address *address, int needs,
+                               bool sent[GREETINGS]) {
+    const char *words[3];
+    char *secret = NULL;
+    int count;
+    hf_status status = auth(address, words, &count, &secret);
+    if (status != HF_OK)
+        return status;
+    sent[AUTH] = count > 0;
+    bool ok = (count == 0 || hf_connection_append_words(connection, count, words, NULL)) &&
+              append_greetings(connection, address, needs, sent);
+    hf_secret_free(secret);
+    return ok ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
+}
+
+static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
+                                const redisReply *reply, int64_t deadline) {
+    static const char *const names[] = {[AUTH] = "AUTH", [SELECT] = "SELECT"};
+    if (which == HELLO)
+        return check_hello(connection, address, reply, deadline);
+    if (which == ROLE)
+        return check_role(address, reply);
+    bool ok = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
+    return ok ? HF_OK : refused(address, names[which], reply);
+}
+
+/* All answers are read first, because what checks one may have something more to ask. A server
+ * that hangs up has mostly said why. */
 static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
                         int64_t deadline) {
+    bool sent[GREETINGS] = {false};
+    redisReply *replies[GREETINGS] = {NULL};
     if (needs == HF_ASKS_ONLY)
         return HF_OK;
-    hf_status status = hf_connection_authenticate(connection, address, deadline);
-    if (status == HF_OK)
-        status = greet(connection, address, deadline);
-    if (status == HF_OK && needs == HF_NEEDS_MASTER)
-        status = check_role(connection, address, deadline);
-    if (status == HF_OK && address->database != 0) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", address->database);
-        status = expect_ok(connection, address, deadline, 2, (const char *[]){"SELECT", number});
-    }
-    return status;
+    hf_status status = append_log_in(connection, address, needs, sent), checked = HF_OK;
+    for (int i = 0; i < GREETINGS && status == HF_OK; i++)
+        if (sent[i])
+            status = hf_connection_exchange(connection, deadline, &replies[i]);
+    for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
+        if (replies[i] != NULL)
+            checked = check_greeting(connection, address, i, replies[i], deadline);
+    for (int i = 0; i < GREETINGS; i++)
+        freeReplyObject(replies[i]);
+    return checked != HF_OK ? checked : status;
 }
 
 /* Have the system ask after so much silence, and give up after as much again. */
@@ -478,6 +523,14 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
 }
 
 /* ---------------------------------------------------------------- Driven */
+
+bool hf_connection_set_driven(hf_connection *connection) {
+    int fd = connection->redis->fd, flags = fcntl(fd, F_GETFL);
+    connection->driven = connection->connected = true;
+    connection->deadline = HF_NO_DEADLINE;
+    connection->received = 0;
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
 
 hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
                               hf_connection **connection_out) {

@@ -52,8 +52,14 @@ bool hf_connection_stale(const hf_connection *connection);
  * would be taken for the next answer. */
 bool hf_connection_unasked(const hf_connection *connection);
 
-/* Queue ASKING, and bytes, for the next exchange: each gets an answer. */
+/* What to give to poll(2). */
+int hf_connection_fd(const hf_connection *connection);
+
+/* Queue ASKING, a command of some words, or bytes, for the next exchange: each gets an
+ * answer. lengths: of the words, or NULL if each ends with a NUL. False: no memory. */
 bool hf_connection_append_asking(hf_connection *connection);
+bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
+                                const size_t *lengths);
 bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);
 
 /*
@@ -71,6 +77,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
  */
 hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
                               hf_connection **connection_out);
+/* Or go on so with one that was opened. False: the system refuses. */
+bool hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* What to wait for: POLLIN, and POLLOUT if there is something to send. */

@@ -1,17 +1,13 @@
 #include "net/link.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "protocol/errors.h"
 
-/* How soon a refusal that may pass is asked again. */
-#define INSIST_MS 200
-/* Before a request is sent again that was not carried out. */
-#define AGAIN_MS 20
-/* Redirections of one request, one after the other; the later ones with a pause. */
-#define REDIRECTIONS_MAX 16
-#define REDIRECTIONS_AT_ONCE 3
+/* A failed connection is tried again after so long, twice as long, and so on. */
+#define RETRY_MIN_MS 5
+#define RETRY_MAX_MS 200
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -34,6 +30,7 @@ static hf_link *link_to(hf_links *links, int node) {
         return &links->first;
     }
     link->node = node;
+    link->version = hf_transport_version(links->transport, node);
     link->overdue_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &link->item);
     return link;
@@ -45,7 +42,7 @@ hf_link *hf_link_of(hf_links *links, unsigned slot) {
 
 void hf_link_warm(hf_links *links, unsigned slot) {
     hf_link *link = hf_link_of(links, slot);
-    if (link->commands != NULL || link->warm)
+    if (link->commands != NULL || link->dial != NULL || link->warm)
         return;
     link->warm = true;
     links->listener->wake(links);
@@ -85,18 +82,18 @@ void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
     hf_task_free(task);
 }
 
-/* To those that wait for the server that serves it now. */
-static void put_last(hf_links *links, hf_task *task) {
-    if (!task->pinned && !task->asking)
+/* The link to the server that it goes to now. */
+static hf_list *route(hf_links *links, hf_task *task) {
+    if (task->course.asking)
+        task->link = link_to(links, task->course.node);
+    else if (!task->pinned)
         task->link = hf_link_of(links, task->request.slot);
     task->link->overdue_at = hf_earlier(task->link->overdue_at, task->give_up_at);
-    hf_list_add_last(&task->link->waiting, &task->item);
+    return &task->link->waiting;
 }
 
-static void delay(hf_links *links, hf_task *task, int64_t until) {
-    task->asking = false;
-    task->retry_at = until;
-    hf_list_add_last(&links->delayed, &task->item);
+static void put_last(hf_links *links, hf_task *task) {
+    hf_list_add_last(route(links, task), &task->item);
 }
 
 void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
@@ -113,7 +110,7 @@ void hf_link_sort_again(hf_links *links, hf_link *link) {
     hf_list all = {0};
     hf_list_move(&link->waiting, &all);
     for (hf_item *at; (at = hf_list_take_first(&all)) != NULL;) {
-        TASK_OF(at)->asking = false;
+        TASK_OF(at)->course.asking = false;
         put_last(links, TASK_OF(at));
     }
 }
@@ -127,25 +124,74 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
     }
 }
 
-/* What was sent has no answer and will get none: it is sent again first. */
-static void lose_connection(hf_links *links, hf_link *link, int64_t now) {
+static hf_status explain_circle(const hf_links *links) {
+    return hf_fail(HF_ESERVER, "%s: redirected %d times, because its nodes do not agree",
+                   hf_transport_shown(links->transport), HF_REDIRECTIONS_MAX);
+}
+
+/* The form with one key, if there is one. */
+static bool go_alone(hf_task *task) {
+    hf_request alone;
+    if (!hf_request_alone(&alone, &task->request))
+        return false;
+    hf_request_free(&task->request);
+    hf_request_move(&task->request, &alone);
+    return true;
+}
+
+/* It has no answer that counts: what its course says next. Answers whether the server is of
+ * no use any more. */
+static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
+    outcome->clustered = hf_transport_clustered(links->transport);
+    outcome->pinned = task->pinned;
+    outcome->deadline = task->give_up_at;
+    hf_step step = hf_course_next(&task->course, outcome);
+    if (step.look)
+        hf_transport_look(links->transport);
+    if (step.circle)
+        status = explain_circle(links);
+    if (step.what == HF_STEP_FAIL) {
+        hf_task_end(task, task->course.doubtful ? HF_EUNKNOWN : status, NULL);
+    } else if ((step.what == HF_STEP_ALONE && go_alone(task)) || step.pause_ms == 0) {
+        hf_list_add_first(route(links, task), &task->item); /* before what came later */
+    } else {
+        int64_t pause_ms = hf_jitter(step.pause_ms / 2, step.pause_ms + 1);
+        task->retry_at = hf_after(outcome->now, pause_ms);
+        hf_list_add_last(&links->delayed, &task->item);
+    }
+    return step.leave;
+}
+
+void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
+    hf_list lost = {0};
     hf_connection_close(link->commands);
     link->commands = NULL;
     link->asked_first = false;
     link->pair_sent = 0;
-    hf_transport_look(links->transport); /* it may be elsewhere by now */
-    HF_EACH(at, &link->sent) {
-        TASK_OF(at)->doubtful = true;
-        TASK_OF(at)->asking = false;
+    hf_list_move(&link->sent, &lost);
+    while (lost.last != NULL) { /* each goes to the front */
+        hf_task *task = TASK_OF(lost.last);
+        hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .now = now};
+        hf_list_remove(&task->item);
+        hf_fail(HF_ECONNECT, "%s cannot be reached", hf_transport_shown(links->transport));
+        go_on(links, task, &outcome, HF_EUNKNOWN);
     }
-    hf_list_move(&link->waiting, &link->sent);
-    hf_list_move(&link->sent, &link->waiting);
     hf_link_sort_again(links, link);
-    link->retry_ms = link->retry_ms < 5 ? 5 : link->retry_ms < 200 ? 2 * link->retry_ms : 200;
+}
+
+/* Its connection failed, or could not be made: again in a while. */
+static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
+    hf_transport_look(links->transport); /* it may be elsewhere by now */
+    hf_link_lose_requests(links, link, now);
+    int64_t ms = link->retry_ms < RETRY_MIN_MS ? RETRY_MIN_MS : 2 * link->retry_ms;
+    link->retry_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
     link->retry_at = hf_after(now, hf_jitter(link->retry_ms / 2, link->retry_ms));
 }
 
-static hf_status explain_given_up(const hf_links *links, bool doubtful) {
+/* Nothing came of it in its time. */
+static hf_status explain_given_up(const hf_links *links, const hf_link *link, bool doubtful) {
+    if (!doubtful && link->failure != HF_OK)
+        return hf_fail(link->failure, "%s", link->why);
     return hf_fail(doubtful ? HF_EUNKNOWN : HF_ECONNECT, "%s cannot be reached",
                    hf_transport_shown(links->transport));
 }
@@ -157,7 +203,7 @@ static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
         void (*done)(hf_task *, hf_status, const redisReply *) = task->done;
         task->done = now < task->give_up_at ? done : NULL;
         if (done != NULL && task->done == NULL)
-            done(task, explain_given_up(links, true), NULL);
+            done(task, explain_given_up(links, link, true), NULL);
         if (task->done != NULL)
             link->overdue_at = hf_earlier(link->overdue_at, task->give_up_at);
     }
@@ -178,14 +224,14 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
     }
     give_up_sent(links, link, now);
     for (hf_item *at; (at = hf_list_take_first(&old)) != NULL;)
-        hf_task_end(TASK_OF(at), explain_given_up(links, TASK_OF(at)->doubtful), NULL);
+        hf_task_end(TASK_OF(at), explain_given_up(links, link, TASK_OF(at)->course.doubtful), NULL);
 }
 
 static bool append_task(hf_connection *connection, const hf_task *task) {
     hf_bytes head;
     hf_bytes_init(&head);
-    hf_request_head(&task->request, task->whole, &head);
-    bool good = (!task->asking || hf_connection_append_asking(connection)) &&
+    hf_request_head(&task->request, task->course.whole, &head);
+    bool good = (!task->course.asking || hf_connection_append_asking(connection)) &&
                 hf_connection_append(connection, &head) &&
                 hf_connection_append(connection, &task->request.encoded);
     hf_bytes_free(&head);
@@ -195,7 +241,7 @@ static bool append_task(hf_connection *connection, const hf_task *task) {
 /* False: half a request is there, for want of memory; the connection is of no
  * use any more, and what waits is for the next one. */
 static bool send_waiting(hf_link *link, int64_t now) {
-    while (link->waiting.first != NULL && now >= link->pause_until) {
+    while (link->waiting.first != NULL) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
         if (task->request.encoded.failed) {
             hf_task_end(task, hf_fail(HF_ENOMEM, "no memory"), NULL);
@@ -211,87 +257,26 @@ static bool send_waiting(hf_link *link, int64_t now) {
     return true;
 }
 
-/* It was not carried out there: where it goes now, or when. False: nowhere. */
-static bool redirect(hf_links *links, hf_link *link, hf_task *task, hf_after_error after,
-                     const char *text, int64_t now) {
-    hf_request alone;
-    if (after == HF_AFTER_SPLIT) {
-        task->redirections = 0; /* it is not sent round in circles */
-        if (!task->split && hf_request_alone(&alone, &task->request)) {
-            hf_request_free(&task->request);
-            hf_request_move(&task->request, &alone);
-            task->split = true;
-            task->asking = false;
-            put_last(links, task);
-        } else {
-            delay(links, task, hf_after(now, AGAIN_MS));
-        }
-        return true;
-    }
-    int to = hf_transport_redirect(links->transport, link->node, text);
-    if (++task->redirections > REDIRECTIONS_MAX) {
-        hf_fail(HF_ESERVER, "%s: redirected %d times, because its nodes do not agree",
-                hf_transport_shown(links->transport), REDIRECTIONS_MAX);
-        return false;
-    }
-    task->asking = after == HF_AFTER_ASK && to >= 0;
-    if (to < 0 || task->redirections > REDIRECTIONS_AT_ONCE) {
-        delay(links, task, hf_after(now, AGAIN_MS));
-        return true;
-    }
-    if (task->asking)
-        task->link = link_to(links, to);
-    put_last(links, task);
-    return true;
-}
-
 /* False: the connection is of no use any more. */
 static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char *text,
                        int64_t now) {
     hf_status status;
-    bool clustered = hf_transport_clustered(links->transport);
-    hf_after_error after =
+    hf_outcome outcome = {.met = HF_MET_ERROR,
+                          .to = -1,
+                          .insists = task->insists && !hf_error_permission(text),
+                          .now = now};
+    outcome.after =
         hf_transport_error(links->transport, hf_transport_shown(links->transport), text, &status);
-    if (after == HF_AFTER_FAIL && task->insists && now < task->give_up_at &&
-        !hf_error_permission(text)) {
-        delay(links, task, hf_after(now, INSIST_MS));
-        return true;
-    }
-    bool stays =
-        task->pinned && clustered && after != HF_AFTER_LOAD; /* and is of no use elsewhere */
-    if (after == HF_AFTER_FAIL || now >= task->give_up_at || stays) {
-        hf_task_end(task, status, NULL);
-        return true;
-    }
-    /* Not carried out: once more, in front of what came later. */
-    switch (after) {
-    case HF_AFTER_LOAD:
-        task->whole = true;
-        hf_list_add_first(&link->waiting, &task->item);
-        break;
-    case HF_AFTER_MOVED:
-    case HF_AFTER_ASK:
-    case HF_AFTER_SPLIT:
-        if (!redirect(links, link, task, after, text, now))
-            hf_task_end(task, HF_ESERVER, NULL);
-        break;
-    default:
-        if (clustered) {
-            hf_transport_look(links->transport); /* another may serve it by now */
-            delay(links, task, hf_after(now, AGAIN_MS));
-        } else {
-            link->pause_until = hf_after(now, AGAIN_MS);
-            hf_list_add_first(&link->waiting, &task->item);
-        }
-    }
-    return after != HF_AFTER_RECONNECT;
+    if (outcome.after == HF_AFTER_MOVED || outcome.after == HF_AFTER_ASK)
+        outcome.to = hf_transport_redirect(links->transport, link->node, text);
+    return !go_on(links, task, &outcome, status);
 }
 
 /* False: the connection is of no use any more. */
 static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent.first == NULL)
         return false;
-    if (TASK_OF(link->sent.first)->asking && !link->asked_first) {
+    if (TASK_OF(link->sent.first)->course.asking && !link->asked_first) {
         link->asked_first = true; /* that was the answer to ASKING */
         return true;
     }
@@ -305,20 +290,6 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     return true;
 }
 
-hf_connection *hf_link_connect(hf_links *links, const hf_link *link) {
-    hf_connection *connection;
-    hf_address address;
-    if (!hf_transport_target(links->transport, link->node, &address))
-        return NULL;
-    hf_status status =
-        hf_connection_start(&address, hf_transport_tls(links->transport), &connection);
-    hf_address_unmake(&address);
-    if (status != HF_OK)
-        return NULL;
-    connection->version = hf_transport_version(links->transport, link->node);
-    return connection;
-}
-
 /* How long the oldest request under way may take to be answered. */
 static int64_t answer_ms(const hf_links *links, const hf_link *link) {
     int64_t ms = hf_transport_command_ms(links->transport);
@@ -329,31 +300,44 @@ static int64_t answer_ms(const hf_links *links, const hf_link *link) {
     return TASK_OF(link->sent.first)->answer_ms > 0 && its < ms ? its : ms;
 }
 
+/* Somebody is connecting for it: is that over? */
+static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
+    hf_status status;
+    if (!hf_dial_take(link->dial, &link->commands, &status))
+        return false;
+    link->dial = NULL;
+    link->failure = status;
+    if (status == HF_OK) {
+        link->warm = false;
+        return true;
+    }
+    snprintf(link->why, sizeof link->why, "%s", hf_error_message());
+    fail_connection(links, link, now);
+    return false;
+}
+
 /* False: not yet, or there is nothing to do. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     if (link->commands != NULL)
         return true;
-    if (now < link->retry_at || (link->waiting.first == NULL && !link->warm))
-        return false;
-    link->commands = hf_link_connect(links, link);
-    if (link->commands == NULL) {
-        lose_connection(links, link, now);
-        return false;
+    if (link->dial == NULL && now >= link->retry_at &&
+        (link->waiting.first != NULL || link->warm)) {
+        link->dial = hf_dial_start(links->transport, link->node);
+        if (link->dial == NULL)
+            fail_connection(links, link, now);
     }
-    link->commands->idle_since = now;
-    link->warm = false;
-    return true;
+    return link->dial != NULL && take_dialled(links, link, now);
 }
 
-/* Is it answered in time, and still the same server? */
-static bool is_good(const hf_links *links, const hf_link *link, int64_t now) {
-    int64_t oldest = !link->commands->connected ? link->commands->idle_since
-                     : link->sent.first != NULL ? TASK_OF(link->sent.first)->sent_at
-                                                : now;
-    if (now >= hf_after(oldest, answer_ms(links, link)))
-        return false;
-    return !hf_transport_clustered(links->transport) ||
-           link->commands->version == hf_transport_version(links->transport, link->node);
+/* Is it still the same server? */
+static bool is_current(const hf_links *links, const hf_link *link) {
+    return link->commands->version == hf_transport_version(links->transport, link->node);
+}
+
+/* Is it answered in time? */
+static bool is_answered(const hf_links *links, const hf_link *link, int64_t now) {
+    return link->sent.first == NULL ||
+           now < hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link));
 }
 
 static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
@@ -363,7 +347,7 @@ static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
             return false;
         if (reply == NULL)
             return true;
-        bool good = take_answer(links, link, reply, now);
+        bool good = is_current(links, link) && take_answer(links, link, reply, now);
         freeReplyObject(reply);
         if (!good)
             return false;
@@ -374,22 +358,19 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     give_up_old(links, link, now);
     if (!have_connection(links, link, now))
         return;
-    bool good = is_good(links, link, now);
+    bool good = is_answered(links, link, now) && is_current(links, link);
     do
         good = send_waiting(link, now) && good && hf_connection_drive(link->commands) == HF_OK &&
                read_answers(links, link, now);
-    while (good && link->waiting.first != NULL && now >= link->pause_until);
+    while (good && link->waiting.first != NULL);
     if (!good)
-        lose_connection(links, link, now);
+        fail_connection(links, link, now);
 }
 
 int64_t hf_link_requests_due(const hf_links *links, const hf_link *link) {
     int64_t due = link->overdue_at;
-    if (link->waiting.first != NULL || link->warm)
-        due = hf_earlier(due, link->commands == NULL ? link->retry_at : link->pause_until);
-    if (link->commands != NULL && !link->commands->connected)
-        return hf_earlier(
-            due, hf_after(link->commands->idle_since, hf_transport_command_ms(links->transport)));
+    if (link->commands == NULL && link->dial == NULL && (link->waiting.first != NULL || link->warm))
+        due = hf_earlier(due, link->retry_at);
     if (link->sent.first != NULL)
         due = hf_earlier(due, hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link)));
     return due;

@@ -11,6 +11,8 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "net/connection.h"
+#include "net/course.h"
+#include "net/dial.h"
 #include "net/transport.h"
 #include "protocol/answers.h"
 #include "protocol/requests.h"
@@ -25,11 +27,8 @@ typedef struct hf_task {
     hf_item item;
     struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
-    bool whole, doubtful;
-    bool pinned; /* to its link, whoever serves the slot */
-    bool asking; /* that link's server is just being given the slot */
-    bool split;  /* the slot was being moved: it is hf_request_alone() now */
-    int redirections;
+    hf_course course;
+    bool pinned;  /* to its link, whoever serves the slot */
     bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
@@ -53,32 +52,35 @@ typedef struct hf_listener {
     void (*deaf)(hf_links *links, struct hf_link *link);
     /* The channel is at another link now. */
     void (*moved)(hf_links *links, struct hf_channel *channel, struct hf_link *from);
-    /* Another server than before serves this link's keys. */
-    void (*replaced)(hf_links *links, struct hf_link *link);
+    /* A node is another server than before. */
+    void (*replaced)(hf_links *links);
 } hf_listener;
 
 typedef enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } hf_link_mode;
 
 /* All that is known of one server. */
 typedef struct hf_link {
-    hf_item item; /* in links->all */
-    int node;     /* the transport's number of the server */
+    hf_item item;     /* in links->all */
+    int node;         /* the transport's number of the server */
+    unsigned version; /* of that node, when it was last looked at */
 
     /* Requests: link.c. */
     hf_connection *commands;
-    hf_list waiting, sent;          /* tasks */
-    int64_t retry_at, retry_ms;     /* when a failed connection is tried again */
-    int64_t overdue_at;             /* no task here is given up before that */
-    int64_t pause_until;            /* the server asked for it */
-    bool asked_first;               /* ASKING is answered, but not yet what it stood before */
-    bool warm;                      /* connect, though nothing waits yet */
+    hf_dial *dial;              /* to it */
+    hf_list waiting, sent;      /* tasks */
+    int64_t retry_at, retry_ms; /* when a failed connection is tried again */
+    int64_t overdue_at;         /* no task here is given up before that */
+    bool asked_first;           /* ASKING is answered, but not yet what it stood before */
+    bool warm;                  /* connect, though nothing waits yet */
+    hf_status failure;          /* why the last dial came to nothing, with the message */
+    char why[200];
     int64_t trip_ms;                /* the last answer took so long */
     int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its
                                      * answer; 0: not known */
 
     /* Channels: channel.c. */
     hf_connection *subscription;
-    unsigned version;          /* of the transport's node when it was begun */
+    hf_dial *subscription_dial;
     hf_list asked, unasked;    /* the channels that it has, and those it should have */
     size_t wanted, subscribed; /* so many of them are */
     hf_link_mode mode;
@@ -130,13 +132,13 @@ void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at);
 
 /* Send, receive and reconnect as far as that needs no waiting. */
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
+/* What was sent has no answer and will get none: it is sent again. */
+void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
 /* When it must be driven next. */
 int64_t hf_link_requests_due(const hf_links *links, const hf_link *link);
 /* The server may be another, or serve other slots: all that waits goes where it is served. */
 void hf_link_sort_again(hf_links *links, hf_link *link);
 /* Send what was delayed and is due. */
 void hf_link_send_delayed(hf_links *links, int64_t now);
-/* Begin to connect; NULL: it is not known where to, or it cannot be reached just now. */
-hf_connection *hf_link_connect(hf_links *links, const hf_link *link);
 
 #endif

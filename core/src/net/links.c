@@ -11,6 +11,7 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
     links->listener = listener;
     links->timers = timers;
     links->client_id = client_id;
+    links->first.version = hf_transport_version(transport, 0);
     links->first.overdue_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &links->first.item);
     if (!hf_timer_reserve(timers) || !hf_channels_begin(links))
@@ -20,7 +21,9 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
 
 static void close_link(hf_link *link) {
     hf_connection_close(link->commands);
+    hf_dial_drop(link->dial);
     link->commands = NULL;
+    link->dial = NULL;
     hf_link_close_subscription(link);
 }
 
@@ -61,10 +64,23 @@ static void follow_slots(hf_links *links) {
         free_link(links, LINK_OF(at));
 }
 
+/* Another server is the node now: nothing more is asked of the old one. */
+static void follow_server(hf_links *links, hf_link *link, int64_t now) {
+    unsigned version = hf_transport_version(links->transport, link->node);
+    if (version == link->version)
+        return;
+    link->version = version;
+    link->retry_at = link->listen_at = 0;
+    if (link->commands != NULL)
+        hf_link_lose_requests(links, link, now);
+    links->listener->replaced(links);
+}
+
 void hf_links_drive(hf_links *links, int64_t now) {
     hf_link_send_delayed(links, now);
     follow_slots(links);
     HF_EACH(at, &links->all) {
+        follow_server(links, LINK_OF(at), now);
         hf_link_drive_channels(links, LINK_OF(at), now);
         hf_link_drive_requests(links, LINK_OF(at), now);
     }

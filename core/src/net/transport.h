@@ -1,14 +1,14 @@
 /*
- * Where requests go: the address, the pools of connections, and what is done when
- * one fails. The layers above know neither connection nor deployment: a request has
- * a slot, and is served by a node, which is a number; where all is on one server,
- * that is 0.
+ * Requests and their answers, on the calling thread. The layers above know neither
+ * connection nor deployment: a request has a slot, and is served by a node, which is a
+ * number; where one server has everything, it is 0.
  */
 #ifndef HF_TRANSPORT_H
 #define HF_TRANSPORT_H
 
 #include "net/address.h"
 #include "net/connection.h"
+#include "net/discovery.h"
 #include "protocol/answers.h"
 #include "protocol/errors.h"
 #include "protocol/requests.h"
@@ -57,7 +57,7 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
 
 /* Who serves that slot now. */
 int hf_transport_node(const hf_transport *transport, unsigned slot);
-/* Goes up whenever some slot is served by another. */
+/* Goes up whenever some slot is served by another, or a node is another server. */
 unsigned hf_transport_change(const hf_transport *transport);
 /* Does it serve any slot? */
 bool hf_transport_serves(hf_transport *transport, int node);
@@ -79,6 +79,14 @@ bool hf_transport_target(hf_transport *transport, int node, hf_address *address)
 unsigned hf_transport_version(hf_transport *transport, int node);
 void hf_transport_look(hf_transport *transport);
 const hf_tls *hf_transport_tls(const hf_transport *transport);
+
+/* Until then follow the master, where sentinels know it: the node's version goes up when it is
+ * another server, and nothing more is asked of the old one. */
+void hf_transport_watch(hf_transport *transport, int64_t until);
+/* An eventfd that is written to when a version or a slot's node changes, and when a dial is
+ * over; -1: none any more. */
+void hf_transport_set_wake(hf_transport *transport, int fd);
+hf_discovery *hf_transport_discovery(hf_transport *transport);
 /* What hf_client_warning() answers. */
 const char *hf_transport_warning(const hf_transport *transport);
 /* The user's address, for messages. */

@@ -2,6 +2,20 @@
 
 #include <string.h>
 
+/* Before Redis 7 the error of a command in a script stands behind the script's line; one that
+ * the script does not catch, in an error of the script's besides. */
+static const char *inner_error(const char *text) {
+    static const char line[] = "@user_script:";
+    const char *at = text, *next;
+    if (strncmp(text, "ERR Error running script", 24) != 0 &&
+        strncmp(text, line, sizeof line - 1) != 0)
+        return text;
+    while ((next = strstr(at, line)) != NULL)
+        at = next + sizeof line - 1;
+    at += strspn(at, " :0123456789");
+    return *at == '-' ? at + 1 : at;
+}
+
 /* The one table of server errors, by the first word. A script's own error
  * comes wrapped ("ERR ... script: ..."), but these keep their code. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {
@@ -27,11 +41,7 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
         {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */
         {"NOREPLICAS", HF_ESERVER, HF_AFTER_FAIL},      /* min-replicas-to-write not met */
     };
-    /* Before Redis 7 the error of a command in a script is inside one of the script's. */
-    const char *inner =
-        strncmp(text, "ERR Error running script", 24) == 0 ? strstr(text, ": -") : NULL;
-    if (inner != NULL)
-        text = inner + 3;
+    text = inner_error(text);
     size_t length = strcspn(text, " ");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strlen(table[i].code) == length && memcmp(table[i].code, text, length) == 0) {

@@ -99,10 +99,10 @@ public final class ClientOptions {
     }
 
     /**
-     * How many connections calls may use at once. A call for which none is free waits for one,
-     * within its own time.
+     * How many connections calls may use at once. A call for which none is free waits for one, in
+     * its turn and within its own time.
      *
-     * @param count 1 or more; by default there is no limit
+     * @param count 1 or more, for all nodes together; by default 16 to each node
      * @return new options
      * @throws IllegalArgumentException if it is not positive
      */

@@ -1,0 +1,239 @@
+/*
+ * Many threads share one client: what max_connections costs and brings. Each thread has a
+ * lock that nobody else wants. Prints how long it takes until all have acquired and released
+ * once, when they come at once to a new client, and how many acquire and release in a second.
+ *
+ *     crowd HOST PORT [RTT_MS...]
+ *
+ * RTT_MS is added by a proxy on loopback; by default 0, 1 and 20.
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <holdfast/holdfast.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMES 7 /* of those that come at once the median counts */
+#define SECONDS 1.0
+#define THREADS_MAX 100
+
+static double now(void) {
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void check(hf_status status) {
+    if (status != HF_OK)
+        errx(1, "%s: %s", hf_status_name(status), hf_error_message());
+}
+
+/* ----------------------------------------------------------------- Proxy */
+
+static struct sockaddr_in server;
+static atomic_int rtt_ms;
+
+typedef struct relay {
+    int from, to;
+    bool late;
+    atomic_int *open;
+} relay;
+
+/* One request is under way on a connection, so that a sleep delays nothing else. */
+static void *run_relay(void *argument) {
+    relay mine = *(relay *)argument;
+    char bytes[65536];
+    ssize_t count;
+
+    free(argument);
+    while ((count = recv(mine.from, bytes, sizeof bytes, 0)) > 0) {
+        int ms = mine.late ? rtt_ms : 0;
+        if (ms > 0)
+            nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+        if (send(mine.to, bytes, (size_t)count, MSG_NOSIGNAL) != count)
+            break;
+    }
+    shutdown(mine.to, SHUT_RDWR);
+    shutdown(mine.from, SHUT_RDWR);
+    if (atomic_fetch_sub(mine.open, 1) == 1) {
+        close(mine.from);
+        close(mine.to);
+        free(mine.open);
+    }
+    return NULL;
+}
+
+static void start_relay(int from, int to, bool late, atomic_int *open) {
+    relay *mine = malloc(sizeof *mine);
+    pthread_t thread;
+
+    if (mine == NULL)
+        err(1, "malloc");
+    *mine = (relay){from, to, late, open};
+    if (pthread_create(&thread, NULL, run_relay, mine) != 0)
+        err(1, "pthread_create");
+    pthread_detach(thread);
+}
+
+static void *run_proxy(void *argument) {
+    int listener = *(int *)argument, on = 1;
+
+    for (;;) {
+        int fd = accept(listener, NULL, NULL), to = socket(AF_INET, SOCK_STREAM, 0);
+        atomic_int *open = malloc(sizeof *open);
+        if (fd < 0 || to < 0 || open == NULL ||
+            connect(to, (struct sockaddr *)&server, sizeof server) != 0)
+            err(1, "proxy");
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        setsockopt(to, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        *open = 2;
+        start_relay(fd, to, true, open);
+        start_relay(to, fd, false, open);
+    }
+    return NULL;
+}
+
+static int start_proxy(void) {
+    static int listener;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    pthread_t thread;
+
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0 ||
+        listen(listener, 512) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &size) != 0 ||
+        pthread_create(&thread, NULL, run_proxy, &listener) != 0)
+        err(1, "proxy");
+    pthread_detach(thread);
+    return ntohs(address.sin_port);
+}
+
+/* --------------------------------------------------------------- Threads */
+
+static pthread_barrier_t barrier;
+static atomic_bool over;
+static atomic_long pairs;
+
+static void take_turn(hf_lock *lock) {
+    hf_hold *hold;
+
+    check(hf_lock_acquire(lock, 0, &hold));
+    check(hf_hold_release(hold));
+    hf_hold_close(hold);
+}
+
+static void *come_at_once(void *lock) {
+    pthread_barrier_wait(&barrier);
+    take_turn(lock);
+    return NULL;
+}
+
+static void *go_on(void *lock) {
+    long count = 0;
+
+    pthread_barrier_wait(&barrier);
+    for (; !over; count++)
+        take_turn(lock);
+    atomic_fetch_add(&pairs, count);
+    return NULL;
+}
+
+/* How long it took from the first to the last. */
+static double run_threads(hf_client *client, int count, void *(*run)(void *), double seconds) {
+    pthread_t threads[THREADS_MAX];
+    hf_lock *locks[THREADS_MAX];
+    char name[32];
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 60000, .renew = HF_OFF};
+
+    over = false;
+    pairs = 0;
+    pthread_barrier_init(&barrier, NULL, (unsigned)count + 1);
+    for (int i = 0; i < count; i++) {
+        int length = snprintf(name, sizeof name, "crowd-%d", i);
+        check(hf_lock_open(client, name, (size_t)length, NULL, 0, &options, &locks[i]));
+        if (pthread_create(&threads[i], NULL, run, locks[i]) != 0)
+            err(1, "pthread_create");
+    }
+    pthread_barrier_wait(&barrier);
+    double start = now();
+    if (seconds > 0)
+        usleep((useconds_t)(seconds * 1e6));
+    over = true;
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    double took = now() - start;
+    for (int i = 0; i < count; i++)
+        hf_lock_close(locks[i]);
+    pthread_barrier_destroy(&barrier);
+    return took;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static hf_client *open_client(int port, unsigned most) {
+    char url[64];
+    hf_client *client;
+    hf_client_options options = {
+        .size = sizeof options, .max_connections = most, .command_timeout_ms = 60000};
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
+    check(hf_client_open(url, &options, &client));
+    return client;
+}
+
+static void measure(int port, unsigned most, int threads) {
+    double took[TIMES];
+
+    for (int i = 0; i < TIMES; i++) {
+        hf_client *client = open_client(port, most);
+        took[i] = run_threads(client, threads, come_at_once, 0);
+        hf_client_close(client);
+    }
+    qsort(took, TIMES, sizeof *took, by_size);
+    hf_client *client = open_client(port, most);
+    run_threads(client, threads, come_at_once, 0);
+    double seconds = run_threads(client, threads, go_on, SECONDS);
+    hf_client_close(client);
+    printf("%6d %8d %8u %12.1f %10.0f\n", rtt_ms, threads, most, took[TIMES / 2] * 1000,
+           (double)pairs / seconds);
+    fflush(stdout);
+}
+
+int main(int count, char **words) {
+    static const unsigned caps[] = {4, 8, 16, 32, 1000};
+    static const int crowds[] = {8, 100};
+    const char *const usual[] = {"0", "1", "20"};
+    int delay_count = count > 3 ? count - 3 : 3;
+
+    if (count < 3)
+        errx(2, "usage: crowd HOST PORT [RTT_MS...]");
+    signal(SIGPIPE, SIG_IGN);
+    server.sin_family = AF_INET;
+    server.sin_port = htons((uint16_t)atoi(words[2]));
+    if (inet_pton(AF_INET, words[1], &server.sin_addr) != 1)
+        errx(2, "HOST must be an IPv4 address");
+    int proxy = start_proxy();
+    printf("%6s %8s %8s %12s %10s\n", "RTT ms", "threads", "at most", "all once ms", "pairs/s");
+    for (int i = 0; i < delay_count; i++) {
+        rtt_ms = atoi(count > 3 ? words[3 + i] : usual[i]);
+        for (size_t j = 0; j < sizeof crowds / sizeof *crowds; j++)
+            for (size_t k = 0; k < sizeof caps / sizeof *caps; k++)
+                measure(rtt_ms > 0 ? proxy : atoi(words[2]), caps[k], crowds[j]);
+    }
+    return 0;
+}

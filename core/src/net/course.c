@@ -1,0 +1,122 @@
+#include "net/course.h"
+
+/* Redirections without a pause. */
+#define REDIRECTIONS_AT_ONCE 3
+/* Pauses: slower and slower, so that a server in trouble is not also stormed. */
+#define PAUSE_MIN_MS 5
+#define PAUSE_MAX_MS 100
+/* What is refused is asked again so soon by one that insists. */
+#define INSIST_MS 200
+/* So much must be left after a pause for one attempt more. */
+#define ATTEMPT_MS 10
+
+static hf_step at_once(void) { return (hf_step){.what = HF_STEP_AGAIN}; }
+
+static hf_step after_pause(hf_course *course) {
+    int64_t ms = course->pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : 2 * course->pause_ms;
+    course->pause_ms = ms < PAUSE_MAX_MS ? ms : PAUSE_MAX_MS;
+    return (hf_step){.what = HF_STEP_AGAIN, .pause_ms = course->pause_ms};
+}
+
+/* Wherever it is served then. In a Cluster that may be another node. */
+static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
+    course->asking = false;
+    hf_step step = after_pause(course);
+    step.look = outcome->clustered;
+    return step;
+}
+
+/* That server is of no use: at once elsewhere, and only the first time without a pause. In a
+ * Cluster it is not known yet where. */
+static hf_step leave(hf_course *course, const hf_outcome *outcome) {
+    bool first = course->pause_ms == 0 && !outcome->clustered;
+    hf_step step = later_anywhere(course, outcome);
+    step.pause_ms = first ? 0 : step.pause_ms;
+    step.leave = true;
+    return step;
+}
+
+static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
+    if (outcome->to < 0)
+        return later_anywhere(course, outcome);
+    course->asking = outcome->after == HF_AFTER_ASK;
+    if (course->asking)
+        course->node = outcome->to;
+    if (++course->redirections > HF_REDIRECTIONS_MAX)
+        return (hf_step){.what = HF_STEP_FAIL, .circle = true};
+    return course->redirections > REDIRECTIONS_AT_ONCE ? after_pause(course) : at_once();
+}
+
+/* Its keys are on two servers, for now. */
+static hf_step splits(hf_course *course) {
+    bool tried = course->split;
+    course->redirections = 0; /* it is not sent round in circles */
+    course->asking = false;
+    course->split = true;
+    hf_step step = after_pause(course);
+    step.what = tried ? HF_STEP_AGAIN : HF_STEP_ALONE;
+    return step;
+}
+
+static hf_step refused(const hf_outcome *outcome) {
+    return outcome->insists ? (hf_step){.what = HF_STEP_AGAIN, .pause_ms = INSIST_MS}
+                            : (hf_step){.what = HF_STEP_FAIL};
+}
+
+static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
+    switch (outcome->after) {
+    case HF_AFTER_LOAD:
+        if (course->whole)
+            break;
+        course->whole = true;
+        return at_once();
+    case HF_AFTER_MOVED:
+    case HF_AFTER_ASK:
+        return redirected(course, outcome);
+    case HF_AFTER_SPLIT:
+        return splits(course);
+    case HF_AFTER_RECONNECT:
+        return leave(course, outcome);
+    case HF_AFTER_WAIT:
+        break;
+    default:
+        return refused(outcome);
+    }
+    return later_anywhere(course, outcome);
+}
+
+static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
+    switch (outcome->met) {
+    case HF_MET_NOBODY:
+        return later_anywhere(course, outcome);
+    case HF_MET_SILENCE:
+    case HF_MET_PREDECESSOR:
+        course->doubtful = true;
+        return leave(course, outcome);
+    default:
+        return after_error(course, outcome);
+    }
+}
+
+/* Is it of no use at another node, and refused by this one? */
+static bool stays(const hf_outcome *outcome) {
+    return outcome->pinned && outcome->clustered && outcome->met == HF_MET_ERROR &&
+           outcome->after != HF_AFTER_LOAD;
+}
+
+/* A redirection is followed by a closing client too: it is no trouble of the server's. */
+static bool may_go_on(const hf_outcome *outcome, const hf_step *step) {
+    bool follows = outcome->met == HF_MET_ERROR &&
+                   (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;
+    if (outcome->hurried && !follows)
+        return false;
+    int64_t needs = (step->what == HF_STEP_ALONE ? 0 : step->pause_ms) + ATTEMPT_MS;
+    return hf_until(outcome->deadline, outcome->now) > needs;
+}
+
+hf_step hf_course_next(hf_course *course, const hf_outcome *outcome) {
+    hf_step step = wanted(course, outcome);
+    if (step.what != HF_STEP_FAIL && (stays(outcome) || !may_go_on(outcome, &step)))
+        step.what = HF_STEP_FAIL;
+    return step;
+}

@@ -1,0 +1,77 @@
+#include "net/dial.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The last of the two, the thread and the owner, to put it down frees it. */
+enum { UNDER_WAY, OVER, DROPPED };
+
+struct hf_dial {
+    hf_discovery *discovery; /* the thread's */
+    int node;
+    atomic_int state;
+    hf_connection *connection; /* or NULL, with what follows */
+    hf_status status;
+    char message[300];
+};
+
+static void free_dial(hf_dial *dial) {
+    hf_connection_close(dial->connection);
+    free(dial);
+}
+
+static void connect_dial(hf_dial *dial) {
+    dial->status =
+        hf_discovery_connect(dial->discovery, dial->node, HF_NO_DEADLINE, &dial->connection);
+    if (dial->status == HF_OK && !hf_connection_set_driven(dial->connection)) {
+        hf_connection_close(dial->connection);
+        dial->connection = NULL;
+        dial->status = hf_fail(HF_ECONNECT, "a socket cannot be made non-blocking");
+    }
+    if (dial->status != HF_OK)
+        snprintf(dial->message, sizeof dial->message, "%s", hf_error_message());
+}
+
+static void *run_dial(void *argument) {
+    hf_dial *dial = argument;
+    hf_discovery *discovery = dial->discovery;
+    connect_dial(dial);
+    if (atomic_exchange(&dial->state, OVER) == DROPPED)
+        free_dial(dial);
+    else
+        hf_discovery_wake(discovery);
+    hf_discovery_drop(discovery);
+    return NULL;
+}
+
+hf_dial *hf_dial_start(hf_transport *transport, int node) {
+    hf_discovery *discovery = hf_transport_discovery(transport);
+    hf_dial *dial = calloc(1, sizeof *dial);
+    if (dial == NULL)
+        return NULL;
+    dial->discovery = discovery;
+    dial->node = node;
+    if (hf_discovery_detach(discovery, run_dial, dial))
+        return dial;
+    free(dial);
+    return NULL;
+}
+
+bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *status_out) {
+    *connection_out = NULL;
+    if (atomic_load(&dial->state) != OVER)
+        return false;
+    *connection_out = dial->connection;
+    *status_out = dial->status;
+    dial->connection = NULL;
+    if (dial->status != HF_OK)
+        hf_explain("%s", dial->message);
+    free_dial(dial);
+    return true;
+}
+
+void hf_dial_drop(hf_dial *dial) {
+    if (dial != NULL && atomic_exchange(&dial->state, DROPPED) == OVER)
+        free_dial(dial);
+}

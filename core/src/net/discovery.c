@@ -1,0 +1,800 @@
+#include "net/discovery.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "net/map.h"
+#include "protocol/errors.h"
+
+/* A Cluster is asked at most so often who serves what: less and less often while it
+ * answers the same, so that a fleet does not storm those that are left. */
+#define LOOK_MIN_MS 20
+#define LOOK_MAX_MS 200
+/* How often a sentinel is asked who is the master, besides what it tells unasked; and how
+ * soon again when that server does not say so yet, or the sentinel did not answer. */
+#define ASK_MS 1000
+#define ASK_AGAIN_MS 100
+
+#define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* a number, perhaps with an interface */
+#define NAMED_SIZE (256 + 16)             /* a host and a port */
+
+typedef struct place_of_node {
+    char peer[PEER_SIZE]; /* where it was last reached, as a number; "": not yet */
+    int port;
+    unsigned version, map_version;
+    bool failed; /* since it was last connected to */
+} place_of_node;
+
+struct hf_discovery {
+    hf_address address;
+    hf_tls *tls; /* or NULL */
+    int64_t connect_ms;
+    unsigned generation; /* of the process that opened it */
+    pthread_mutex_t mutex;
+    int references;       /* the client's, and those of threads */
+    hf_map *map;          /* of a Cluster, or NULL */
+    place_of_node *nodes; /* those of the map, or the one */
+    unsigned change;
+    bool looking;             /* that thread runs */
+    int64_t look_at, look_ms; /* in a Cluster, not before that, and so long after the last */
+    size_t asked;             /* the sentinel that answered last, or the node that was asked */
+    char named[NAMED_SIZE];   /* the master, as a sentinel named it last and it was reached */
+    bool watching;            /* that thread runs */
+    int64_t watch_until;
+    int watch_fd; /* what it waits on, or -1 */
+    int wake_fd;  /* or -1 */
+    bool shut;
+};
+
+/* With the mutex held. */
+static void tell_change(hf_discovery *discovery) {
+    __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
+    if (discovery->wake_fd >= 0)
+        eventfd_write(discovery->wake_fd, 1);
+}
+
+void hf_discovery_wake(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    if (discovery->wake_fd >= 0)
+        eventfd_write(discovery->wake_fd, 1);
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+void hf_discovery_set_wake(hf_discovery *discovery, int fd) {
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->wake_fd = fd;
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+/* ------------------------------------------------------------- The nodes */
+
+int hf_discovery_node(const hf_discovery *discovery, unsigned slot) {
+    return discovery->map != NULL ? __atomic_load_n(&discovery->map->slots[slot], __ATOMIC_RELAXED)
+                                  : 0;
+}
+
+bool hf_discovery_clustered(const hf_discovery *discovery) { return discovery->map != NULL; }
+
+unsigned hf_discovery_change(const hf_discovery *discovery) {
+    return __atomic_load_n(&discovery->change, __ATOMIC_ACQUIRE);
+}
+
+/* With the mutex held. */
+static size_t count_nodes(const hf_discovery *discovery) {
+    return discovery->map != NULL ? discovery->map->count : 1;
+}
+
+static bool serves(const hf_discovery *discovery, int node) {
+    return discovery->map == NULL || discovery->map->owned[node] > 0;
+}
+
+size_t hf_discovery_nodes(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    size_t count = count_nodes(discovery);
+    pthread_mutex_unlock(&discovery->mutex);
+    return count;
+}
+
+bool hf_discovery_serves(hf_discovery *discovery, int node) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool answer = serves(discovery, node);
+    pthread_mutex_unlock(&discovery->mutex);
+    return answer;
+}
+
+unsigned hf_discovery_version(hf_discovery *discovery, int node) {
+    pthread_mutex_lock(&discovery->mutex);
+    unsigned version = discovery->nodes[node].version;
+    pthread_mutex_unlock(&discovery->mutex);
+    return version;
+}
+
+bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection) {
+    int node = connection->node;
+    pthread_mutex_lock(&discovery->mutex);
+    bool current = connection->version == discovery->nodes[node].version && serves(discovery, node);
+    pthread_mutex_unlock(&discovery->mutex);
+    return current;
+}
+
+bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection) {
+    return discovery->address.kind == HF_SENTINEL &&
+           connection->version != hf_discovery_version(discovery, connection->node);
+}
+
+static void set_failed(hf_discovery *discovery, int node, bool failed) {
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->nodes[node].failed = failed;
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+void hf_discovery_doubt(hf_discovery *discovery, int node) { set_failed(discovery, node, true); }
+
+/* The map may have changed. With the mutex held. */
+static void settle_map(hf_discovery *discovery, unsigned before) {
+    const hf_map *map = discovery->map;
+    bool changed = map->change != before;
+    for (size_t i = 0; i < map->count; i++) {
+        place_of_node *node = &discovery->nodes[i];
+        if (node->map_version == map->versions[i])
+            continue;
+        *node = (place_of_node){.version = node->version + 1, .map_version = map->versions[i]};
+        changed = true;
+    }
+    if (changed)
+        tell_change(discovery);
+}
+
+int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
+    pthread_mutex_lock(&discovery->mutex);
+    unsigned before = discovery->map->change;
+    int to = hf_map_redirect(discovery->map, node, text);
+    bool moved = discovery->map->change != before;
+    settle_map(discovery, before);
+    pthread_mutex_unlock(&discovery->mutex);
+    if (moved || to < 0)
+        hf_discovery_look(discovery); /* mostly more than one slot has moved */
+    return to;
+}
+
+/* ------------------------------------------------------------ Connecting */
+
+static bool peer_of(const hf_connection *connection, char host[NI_MAXHOST], int *port) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    char service[NI_MAXSERV];
+    if (getpeername(hf_connection_fd(connection), (struct sockaddr *)&peer, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&peer, size, host, NI_MAXHOST, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return false;
+    *port = atoi(service);
+    return strlen(host) < PEER_SIZE;
+}
+
+/* Is that number still one of the name's? Then a name has several servers, or proxies, at
+ * once, and none has replaced another. */
+static bool still_named(const char *name, const char *peer) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+    char host[NI_MAXHOST];
+    bool found = false;
+    if (getaddrinfo(name, NULL, &hints, &all) != 0)
+        return false;
+    for (const struct addrinfo *each = all; each != NULL && !found; each = each->ai_next)
+        found = getnameinfo(each->ai_addr, each->ai_addrlen, host, sizeof host, NULL, 0,
+                            NI_NUMERICHOST) == 0 &&
+                strcmp(host, peer) == 0;
+    freeaddrinfo(all);
+    return found;
+}
+
+/* Is it another server than the one of before? It may ask a name server. */
+static bool is_other(hf_discovery *discovery, int which, const char *host, int port) {
+    char before[PEER_SIZE];
+    pthread_mutex_lock(&discovery->mutex);
+    const place_of_node *node = &discovery->nodes[which];
+    memcpy(before, node->peer, sizeof before);
+    bool same = *before == '\0' || (strcmp(before, host) == 0 && node->port == port);
+    pthread_mutex_unlock(&discovery->mutex);
+    if (same || discovery->map != NULL)
+        return false; /* in a Cluster the map says so */
+    return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
+}
+
+/* Remember where the connection leads. HF_ECONNECT: meanwhile its node is another server. */
+static hf_status settle(hf_discovery *discovery, const hf_address *address,
+                        hf_connection *connection) {
+    char host[NI_MAXHOST];
+    int port;
+    if (address->path != NULL || !peer_of(connection, host, &port))
+        return HF_OK;
+    bool other = is_other(discovery, connection->node, host, port);
+    pthread_mutex_lock(&discovery->mutex);
+    place_of_node *node = &discovery->nodes[connection->node];
+    bool late = connection->version != node->version;
+    bool same = strcmp(node->peer, host) == 0 && node->port == port;
+    if (!late) {
+        snprintf(node->peer, PEER_SIZE, "%.*s", PEER_SIZE - 1, host);
+        node->port = port;
+        node->failed = false;
+        node->version += other;
+        if (other)
+            tell_change(discovery);
+    }
+    if (!late || (same && discovery->map == NULL))
+        connection->version = node->version;
+    bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
+    pthread_mutex_unlock(&discovery->mutex);
+    return replaced ? hf_fail(HF_ECONNECT, "%s is the master no more", address->shown) : HF_OK;
+}
+
+/* version: of the node, from before it was known where it is. */
+static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
+                            const hf_address *address, int needs, int64_t deadline,
+                            hf_connection **connection_out) {
+    hf_connection *connection;
+    *connection_out = NULL;
+    hf_status status = hf_connection_open(address, discovery->tls, needs, deadline, &connection);
+    if (status != HF_OK)
+        return status;
+    connection->node = node;
+    connection->version = version;
+    status = settle(discovery, address, connection);
+    if (status == HF_OK)
+        *connection_out = connection;
+    else
+        hf_connection_close(connection);
+    return status;
+}
+
+/* The address of a Cluster's node; hf_address_unmake(). */
+static hf_status node_address(hf_discovery *discovery, int node, hf_address *address) {
+    pthread_mutex_lock(&discovery->mutex);
+    const hf_place *place = &discovery->map->nodes[node];
+    hf_status status =
+        hf_address_make(&discovery->address, place->host, place->port, NULL, address);
+    pthread_mutex_unlock(&discovery->mutex);
+    return status;
+}
+
+static hf_status connect_node(hf_discovery *discovery, int node, unsigned version, int64_t deadline,
+                              hf_connection **connection_out) {
+    hf_address address;
+    hf_status status = node_address(discovery, node, &address);
+    if (status != HF_OK)
+        return status;
+    status =
+        connect_at(discovery, node, version, &address, HF_NEEDS_SERVER, deadline, connection_out);
+    hf_address_unmake(&address);
+    return status;
+}
+
+/* ------------------------------------------------------------- Sentinels */
+
+/* A sentinel that is asked, and what tells that it has something to say. */
+typedef struct sentinel {
+    hf_address address;
+    hf_connection *questions, *events;
+} sentinel;
+
+static hf_status sentinel_open(const hf_discovery *discovery, const hf_place *place,
+                               int64_t deadline, sentinel *at) {
+    *at = (sentinel){0};
+    hf_status status =
+        hf_address_make(&discovery->address, place->host, place->port, NULL, &at->address);
+    if (status != HF_OK)
+        return status;
+    status =
+        hf_connection_open(&at->address, discovery->tls, HF_ASKS_ONLY, deadline, &at->questions);
+    if (status != HF_OK)
+        hf_address_unmake(&at->address);
+    return status;
+}
+
+static void sentinel_close(sentinel *at) {
+    hf_connection_close(at->questions);
+    hf_connection_close(at->events);
+    hf_address_unmake(&at->address);
+}
+
+/* Without a password, and with the URL's if it wants one. */
+static hf_status sentinel_ask(const sentinel *at, hf_connection *connection, int64_t deadline,
+                              int count, const char **words, redisReply **reply_out) {
+    hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
+    if (status != HF_OK || (*reply_out)->type != REDIS_REPLY_ERROR ||
+        strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
+        return status;
+    freeReplyObject(*reply_out);
+    *reply_out = NULL;
+    status = hf_connection_authenticate(connection, &at->address, deadline);
+    return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
+                           : status;
+}
+
+static bool is_place(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[0]->type == REDIS_REPLY_STRING &&
+           reply->element[1]->type == REDIS_REPLY_STRING;
+}
+
+/* Where the master is; hf_address_unmake(). */
+static hf_status sentinel_master(const hf_discovery *discovery, const sentinel *at,
+                                 int64_t deadline, hf_address *master) {
+    redisReply *reply;
+    const char *service = discovery->address.service;
+    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
+    hf_status status = sentinel_ask(at, at->questions, deadline, 3, words, &reply);
+    if (status != HF_OK)
+        return status;
+    if (is_place(reply))
+        status = hf_address_make(&discovery->address, reply->element[0]->str,
+                                 atoi(reply->element[1]->str), NULL, master);
+    else
+        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s", at->address.shown,
+                         service);
+    freeReplyObject(reply);
+    return status;
+}
+
+static void show_place(const hf_address *address, char text[NAMED_SIZE]) {
+    snprintf(text, NAMED_SIZE, "%.255s %d", address->host, address->port);
+}
+
+/* Connect to the master that a sentinel has named, if it says itself that it is one. */
+static hf_status connect_master(hf_discovery *discovery, unsigned version, const hf_address *master,
+                                int64_t deadline, hf_connection **connection_out) {
+    hf_status status =
+        connect_at(discovery, 0, version, master, HF_NEEDS_MASTER, deadline, connection_out);
+    if (status != HF_OK)
+        return status;
+    pthread_mutex_lock(&discovery->mutex);
+    if ((*connection_out)->version == discovery->nodes[0].version)
+        show_place(master, discovery->named);
+    pthread_mutex_unlock(&discovery->mutex);
+    return HF_OK;
+}
+
+static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsigned version,
+                                     int64_t share, int64_t deadline,
+                                     hf_connection **connection_out) {
+    sentinel at;
+    hf_address master;
+    hf_status status = sentinel_open(discovery, &discovery->address.places[which], share, &at);
+    if (status != HF_OK)
+        return status;
+    status = sentinel_master(discovery, &at, share, &master);
+    sentinel_close(&at);
+    if (status != HF_OK)
+        return status;
+    __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
+    status = connect_master(discovery, version, &master, deadline, connection_out);
+    hf_address_unmake(&master);
+    return status;
+}
+
+/* Each gets its share of the time, so that one that hangs leaves some for the rest. */
+static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
+                                      hf_connection **connection_out) {
+    hf_status status = HF_ECONNECT;
+    size_t count = discovery->address.place_count;
+    size_t first = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
+    for (size_t left = count; left > 0; left--) {
+        int64_t now = hf_now(), share = now + (deadline - now) / (int64_t)left;
+        if (now >= deadline)
+            break;
+        status = connect_by_sentinel(discovery, (first + count - left) % count, version, share,
+                                     deadline, connection_out);
+        if (status == HF_OK || status == HF_ENOMEM)
+            break; /* without memory no other would do better */
+    }
+    return status;
+}
+
+hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
+                               hf_connection **connection_out) {
+    int64_t by = hf_after(hf_now(), discovery->connect_ms);
+    unsigned version = hf_discovery_version(discovery, node);
+    hf_status status;
+    *connection_out = NULL;
+    by = by < deadline ? by : deadline;
+    if (hf_now() >= by)
+        status =
+            hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
+    else if (discovery->address.kind == HF_SENTINEL)
+        status = connect_by_sentinels(discovery, version, by, connection_out);
+    else if (discovery->address.kind == HF_CLUSTER)
+        status = connect_node(discovery, node, version, by, connection_out);
+    else
+        status = connect_at(discovery, node, version, &discovery->address, HF_NEEDS_SERVER, by,
+                            connection_out);
+    if (status != HF_OK)
+        set_failed(discovery, node, true);
+    return status;
+}
+
+/* -------------------------------------------------------- Who serves what */
+
+/* A node's answer to CLUSTER SLOTS. */
+static hf_status take_slots(hf_discovery *discovery, const hf_connection *connection,
+                            const redisReply *reply) {
+    hf_status status;
+    if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster support disabled") != NULL)
+        return hf_fail(HF_EUNSUPPORTED,
+                       "%s belongs to no Cluster: connect with redis:// or rediss://",
+                       connection->shown);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        hf_error_class(reply->str, &status);
+        return hf_fail(status, "%s refused CLUSTER SLOTS: %.200s", connection->shown, reply->str);
+    }
+    pthread_mutex_lock(&discovery->mutex);
+    unsigned before = discovery->map->change;
+    status = hf_map_read(discovery->map, connection->node, reply);
+    settle_map(discovery, before);
+    pthread_mutex_unlock(&discovery->mutex);
+    return status;
+}
+
+static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
+    hf_connection *connection;
+    redisReply *reply;
+    hf_status status = hf_discovery_connect(discovery, node, deadline, &connection);
+    if (status != HF_OK)
+        return status;
+    status =
+        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"CLUSTER", "SLOTS"});
+    if (status == HF_OK)
+        status = take_slots(discovery, connection, reply);
+    freeReplyObject(reply);
+    hf_connection_close(connection);
+    return status;
+}
+
+/* Those to ask, another one first each time, since each may be wrong or cut off; those that
+ * could not be reached come last. */
+static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX]) {
+    size_t count = 0;
+    pthread_mutex_lock(&discovery->mutex);
+    const hf_map *map = discovery->map;
+    size_t first = discovery->asked++;
+    for (int failed = 0; failed < 2; failed++)
+        for (size_t i = 0; i < map->count; i++) {
+            size_t node = (first + i) % map->count;
+            if ((node < map->seeds || map->owned[node] > 0) &&
+                discovery->nodes[node].failed == failed)
+                order[count++] = (uint16_t)node;
+        }
+    pthread_mutex_unlock(&discovery->mutex);
+    return count;
+}
+
+static hf_status ask_nodes(hf_discovery *discovery, int64_t deadline) {
+    uint16_t order[HF_NODES_MAX];
+    size_t left = order_nodes(discovery, order), next = 0;
+    hf_status status = HF_ECONNECT;
+    for (; left > 0 && hf_now() < deadline; left--) {
+        int64_t now = hf_now();
+        status = ask_node(discovery, order[next++], now + (deadline - now) / (int64_t)left);
+        if (status == HF_OK || status == HF_ENOMEM)
+            return status;
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------- Looking */
+
+bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument) {
+    if (hf_generation() != discovery->generation)
+        return false; /* a forked child's copy */
+    hf_discovery_keep(discovery);
+    if (hf_detach(run, argument))
+        return true;
+    hf_discovery_drop(discovery);
+    return false;
+}
+
+/* When to look again, after one that found this. With the mutex held. */
+static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
+    bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
+    int64_t ms = 2 * discovery->look_ms;
+    if (quiet || changed || ms < LOOK_MIN_MS)
+        ms = LOOK_MIN_MS;
+    discovery->look_ms = ms < LOOK_MAX_MS ? ms : LOOK_MAX_MS;
+    discovery->look_at = hf_after(hf_now(), hf_jitter(discovery->look_ms / 2, discovery->look_ms));
+}
+
+/* Where the one server is, to know whether it is another one. */
+static void look_for_server(hf_discovery *discovery) {
+    hf_connection *connection;
+    if (hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection) == HF_OK)
+        hf_connection_close(connection);
+}
+
+static void *run_look(void *argument) {
+    hf_discovery *discovery = argument;
+    unsigned before = hf_discovery_change(discovery);
+    int64_t since = hf_now();
+    if (discovery->map == NULL)
+        look_for_server(discovery);
+    else
+        ask_nodes(discovery, hf_after(since, discovery->connect_ms));
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->looking = false;
+    if (discovery->map != NULL)
+        plan_look(discovery, since, before != discovery->change);
+    pthread_mutex_unlock(&discovery->mutex);
+    hf_discovery_drop(discovery);
+    return NULL;
+}
+
+void hf_discovery_look(hf_discovery *discovery) {
+    if (discovery->address.path != NULL)
+        return; /* a path is where it is */
+    pthread_mutex_lock(&discovery->mutex);
+    bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
+    discovery->looking = discovery->looking || start;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (!start || hf_discovery_detach(discovery, run_look, discovery))
+        return;
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->looking = false;
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+/* -------------------------------------------------------------- Watching */
+
+/* With the mutex held. */
+static bool is_wanted(const hf_discovery *discovery) {
+    return !discovery->shut && hf_now() < discovery->watch_until;
+}
+
+/* Its events are waited for from now on. False: nobody wants them any more. */
+static bool set_watch_fd(hf_discovery *discovery, int fd) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool wanted = is_wanted(discovery);
+    discovery->watch_fd = wanted ? fd : -1;
+    pthread_mutex_unlock(&discovery->mutex);
+    return wanted;
+}
+
+/* What a sentinel says when the replica has become the master, and when it names that one.
+ * One that does not let us listen is asked only. */
+static hf_status subscribe(const hf_discovery *discovery, sentinel *at, int64_t deadline) {
+    redisReply *reply;
+    const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
+    hf_status status =
+        hf_connection_open(&at->address, discovery->tls, HF_ASKS_ONLY, deadline, &at->events);
+    if (status != HF_OK)
+        return status;
+    status = sentinel_ask(at, at->events, deadline, 3, words, &reply);
+    bool refused = status == HF_OK && reply->type == REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
+    if (refused) {
+        hf_connection_close(at->events);
+        at->events = NULL;
+    }
+    if (status != HF_OK || refused)
+        return status;
+    status = hf_connection_exchange(at->events, deadline, &reply); /* of the second channel */
+    freeReplyObject(reply);
+    return status;
+}
+
+static int events_fd(const sentinel *at) {
+    return hf_connection_fd(at->events != NULL ? at->events : at->questions);
+}
+
+/* Wait for something to happen, or until the sentinel is asked anyway. */
+static hf_status wait_for_event(const sentinel *at, int64_t ms) {
+    struct pollfd fd = {.fd = events_fd(at), .events = POLLIN};
+    hf_status status = HF_OK;
+    if (poll(&fd, 1, (int)ms) < 1)
+        return HF_OK;
+    if (at->events == NULL)
+        return HF_ECONNECT; /* nothing was asked just now: it has hung up */
+    do {
+        redisReply *reply;
+        status = hf_connection_exchange(at->events, hf_after(hf_now(), ASK_MS), &reply);
+        freeReplyObject(reply);
+    } while (status == HF_OK && hf_connection_unasked(at->events));
+    return status;
+}
+
+/* A sentinel names this one. False: it is another one than before, and could not be reached
+ * or does not say that it is the master, yet. */
+static bool meet_master(hf_discovery *discovery, const hf_address *master) {
+    char text[NAMED_SIZE];
+    hf_connection *connection;
+    show_place(master, text);
+    pthread_mutex_lock(&discovery->mutex);
+    bool same = strcmp(text, discovery->named) == 0;
+    unsigned version = discovery->nodes[0].version;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (same)
+        return true;
+    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
+    if (connect_master(discovery, version, master, deadline, &connection) != HF_OK)
+        return false;
+    hf_connection_close(connection);
+    return true;
+}
+
+/* Until that sentinel fails or is silent, or nobody wants it. False: it never answered. */
+static bool follow_sentinel(hf_discovery *discovery, size_t which) {
+    sentinel at;
+    hf_address master;
+    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
+    if (sentinel_open(discovery, &discovery->address.places[which], deadline, &at) != HF_OK)
+        return false;
+    bool answered = false;
+    hf_status status = subscribe(discovery, &at, deadline);
+    while (status == HF_OK && set_watch_fd(discovery, events_fd(&at))) {
+        deadline = hf_after(hf_now(), discovery->connect_ms);
+        status = sentinel_master(discovery, &at, deadline, &master);
+        if (status != HF_OK)
+            break;
+        answered = true;
+        __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
+        bool met = meet_master(discovery, &master);
+        hf_address_unmake(&master);
+        status = wait_for_event(&at, met ? ASK_MS : ASK_AGAIN_MS);
+    }
+    set_watch_fd(discovery, -1);
+    sentinel_close(&at);
+    return answered;
+}
+
+/* False: nobody wants it any more, and the next who does starts another thread. */
+static bool keep_watching(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool wanted = discovery->watching = is_wanted(discovery);
+    pthread_mutex_unlock(&discovery->mutex);
+    return wanted;
+}
+
+static void *run_watch(void *argument) {
+    hf_discovery *discovery = argument;
+    size_t which = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
+    int64_t pause_ms = ASK_AGAIN_MS;
+    while (keep_watching(discovery)) {
+        pause_ms = follow_sentinel(discovery, which) ? ASK_AGAIN_MS : 2 * pause_ms;
+        which = (which + 1) % discovery->address.place_count;
+        pause_ms = pause_ms < ASK_MS ? pause_ms : ASK_MS;
+        if (!keep_watching(discovery))
+            break;
+        poll(NULL, 0, (int)hf_jitter(pause_ms / 2, pause_ms));
+    }
+    hf_discovery_drop(discovery);
+    return NULL;
+}
+
+void hf_discovery_watch(hf_discovery *discovery, int64_t until) {
+    if (discovery->address.kind != HF_SENTINEL)
+        return;
+    pthread_mutex_lock(&discovery->mutex);
+    if (until > discovery->watch_until)
+        discovery->watch_until = until;
+    bool start = !discovery->watching && is_wanted(discovery);
+    discovery->watching = discovery->watching || start;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (!start || hf_discovery_detach(discovery, run_watch, discovery))
+        return;
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->watching = false;
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+/* ---------------------------------------------------- Opening and closing */
+
+static void free_discovery(hf_discovery *discovery) {
+    hf_map_free(discovery->map);
+    free(discovery->nodes);
+    pthread_mutex_destroy(&discovery->mutex);
+    hf_tls_free(discovery->tls);
+    hf_address_free(&discovery->address);
+    free(discovery);
+}
+
+/* The address is its own from then on. NULL: no memory. */
+static hf_discovery *new_discovery(hf_address *address) {
+    bool clustered = address->kind == HF_CLUSTER;
+    hf_discovery *discovery = calloc(1, sizeof *discovery);
+    place_of_node *nodes = calloc(clustered ? HF_NODES_MAX : 1, sizeof *nodes);
+    hf_map *map = clustered ? hf_map_new(address->places, address->place_count) : NULL;
+    if (discovery == NULL || nodes == NULL || (clustered && map == NULL)) {
+        hf_map_free(map);
+        free(nodes);
+        free(discovery);
+        return NULL;
+    }
+    discovery->map = map;
+    discovery->nodes = nodes;
+    discovery->references = 1;
+    discovery->address = *address;
+    discovery->connect_ms = address->options.connect_timeout_ms;
+    discovery->watch_fd = discovery->wake_fd = -1;
+    discovery->generation = hf_generation();
+    pthread_mutex_init(&discovery->mutex, NULL);
+    return discovery;
+}
+
+hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out) {
+    hf_discovery *discovery = new_discovery(address);
+    hf_status status = HF_OK;
+    *discovery_out = NULL;
+    if (discovery == NULL) {
+        hf_address_free(address);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    if (address->tls)
+        status = hf_tls_new(address, &discovery->tls);
+    if (status == HF_OK && discovery->map != NULL)
+        status = ask_nodes(discovery, hf_after(hf_now(), discovery->connect_ms));
+    if (status == HF_OK)
+        *discovery_out = discovery;
+    else
+        hf_discovery_drop(discovery);
+    return status;
+}
+
+hf_discovery *hf_discovery_keep(hf_discovery *discovery) {
+    __atomic_add_fetch(&discovery->references, 1, __ATOMIC_RELAXED);
+    return discovery;
+}
+
+void hf_discovery_drop(hf_discovery *discovery) {
+    if (discovery != NULL && __atomic_sub_fetch(&discovery->references, 1, __ATOMIC_ACQ_REL) == 0)
+        free_discovery(discovery);
+}
+
+void hf_discovery_shut(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->shut = true;
+    if (discovery->watch_fd >= 0)
+        shutdown(discovery->watch_fd, SHUT_RDWR); /* its thread sees that it is over */
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+const hf_address *hf_discovery_address(const hf_discovery *discovery) {
+    return &discovery->address;
+}
+
+const hf_tls *hf_discovery_tls(const hf_discovery *discovery) { return discovery->tls; }
+
+/* ------------------------------------------------------- For driven links */
+
+static bool is_number(const char *host) {
+    unsigned char bytes[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+bool hf_discovery_target(hf_discovery *discovery, int which, hf_address *address) {
+    const hf_address *own = &discovery->address;
+    bool known = false;
+    if (own->path != NULL) {
+        *address = *own;
+        address->shown = strdup(own->shown);
+        address->host = address->name = NULL;
+        return address->shown != NULL;
+    }
+    pthread_mutex_lock(&discovery->mutex);
+    const place_of_node *node = &discovery->nodes[which];
+    const hf_place *place = discovery->map != NULL ? &discovery->map->nodes[which] : NULL;
+    char name[NAMED_SIZE];
+    snprintf(name, sizeof name, "%s",
+             place != NULL              ? place->host
+             : own->kind == HF_SENTINEL ? discovery->named
+                                        : own->host);
+    name[strcspn(name, " ")] = '\0';
+    if (*node->peer != '\0')
+        known = hf_address_make(own, node->peer, node->port, name, address) == HF_OK;
+    else if (place != NULL && is_number(place->host))
+        known = hf_address_make(own, place->host, place->port, NULL, address) == HF_OK;
+    pthread_mutex_unlock(&discovery->mutex);
+    return known;
+}

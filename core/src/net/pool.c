@@ -1,0 +1,321 @@
+#include "net/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "net/map.h"
+
+/* A connection that was idle for longer is looked at before it is used. */
+#define STALE_AFTER (100 * HF_MS)
+
+/* A call that waits, on its thread's stack. */
+typedef struct waiter {
+    struct waiter *next;
+    int node;
+    pthread_cond_t woken;
+    bool served;               /* it has this connection, or room for a new one */
+    hf_connection *connection; /* or NULL */
+} waiter;
+
+/* The connections to a node. */
+typedef struct shelf {
+    hf_connection *idle; /* the last one used first */
+    unsigned idle_count, open_count;
+} shelf;
+
+struct hf_pool {
+    hf_discovery *discovery;
+    unsigned idle_max, each_max; /* of each node */
+    unsigned open_count, open_max;
+    pthread_mutex_t mutex;
+    unsigned change; /* the discovery's, when the idle ones were looked through last */
+    size_t shelf_count;
+    shelf *shelves;
+    waiter *waiting[2]; /* the urgent ones, and the others; who came first is first */
+    bool shut;
+};
+
+/* ------------------------------------------------ All with the mutex held */
+
+static hf_connection *pop_idle(shelf *at) {
+    hf_connection *connection = at->idle;
+    if (connection != NULL) {
+        at->idle = connection->next;
+        at->idle_count--;
+    }
+    return connection;
+}
+
+static void push_idle(shelf *at, hf_connection *connection) {
+    connection->next = at->idle;
+    at->idle = connection;
+    at->idle_count++;
+}
+
+static void count_open(hf_pool *pool, int node, int change) {
+    pool->open_count += (unsigned)change;
+    pool->shelves[node].open_count += (unsigned)change;
+}
+
+/* Put it before those that the caller closes, with close_all(), when the mutex is free. */
+static void retire(hf_pool *pool, hf_connection *connection, hf_connection **closed) {
+    count_open(pool, connection->node, -1);
+    connection->next = *closed;
+    *closed = connection;
+}
+
+static void retire_idle(hf_pool *pool, shelf *at, hf_connection **closed) {
+    hf_connection *connection;
+    while ((connection = pop_idle(at)) != NULL)
+        retire(pool, connection, closed);
+}
+
+static void retire_outdated(hf_pool *pool, shelf *at, hf_connection **closed) {
+    hf_connection *all = at->idle;
+    at->idle = NULL;
+    at->idle_count = 0;
+    while (all != NULL) {
+        hf_connection *connection = all;
+        all = all->next;
+        if (hf_discovery_current(pool->discovery, connection))
+            push_idle(at, connection);
+        else
+            retire(pool, connection, closed);
+    }
+}
+
+/* When something has changed: close what leads to servers that its nodes are no more. */
+static void sweep(hf_pool *pool, hf_connection **closed) {
+    unsigned change = hf_discovery_change(pool->discovery);
+    if (change == pool->change)
+        return;
+    pool->change = change;
+    for (size_t i = 0; i < pool->shelf_count; i++)
+        retire_outdated(pool, &pool->shelves[i], closed);
+}
+
+static bool has_room(const hf_pool *pool, int node) {
+    return pool->open_count < pool->open_max && pool->shelves[node].open_count < pool->each_max;
+}
+
+/* An idle connection of another node, to make room. */
+static bool retire_other(hf_pool *pool, int node, hf_connection **closed) {
+    if (pool->shelves[node].open_count >= pool->each_max)
+        return false;
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        hf_connection *connection = pop_idle(&pool->shelves[i]);
+        if (connection == NULL)
+            continue;
+        retire(pool, connection, closed);
+        return true;
+    }
+    return false;
+}
+
+/* A connection, or room for a new one, which counts as open from now on. */
+static bool get(hf_pool *pool, int node, hf_connection **connection_out, hf_connection **closed) {
+    *connection_out = pop_idle(&pool->shelves[node]);
+    if (*connection_out != NULL)
+        return true;
+    if (!has_room(pool, node) && !retire_other(pool, node, closed))
+        return false;
+    count_open(pool, node, 1);
+    return true;
+}
+
+static void serve(waiter *who) {
+    who->served = true;
+    pthread_cond_signal(&who->woken);
+}
+
+/* What has become free goes to those that wait, as far as it is of use to them. */
+static void serve_waiting(hf_pool *pool, hf_connection **closed) {
+    for (size_t i = 0; i < 2; i++)
+        for (waiter **at = &pool->waiting[i], *who; (who = *at) != NULL;) {
+            if (get(pool, who->node, &who->connection, closed)) {
+                *at = who->next;
+                serve(who);
+            } else {
+                at = &who->next;
+            }
+        }
+}
+
+static void enqueue(hf_pool *pool, waiter *who, bool urgent) {
+    waiter **at = &pool->waiting[urgent ? 0 : 1];
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = who;
+}
+
+static void dequeue(hf_pool *pool, const waiter *who) {
+    for (size_t i = 0; i < 2; i++)
+        for (waiter **at = &pool->waiting[i]; *at != NULL; at = &(*at)->next)
+            if (*at == who) {
+                *at = who->next;
+                return;
+            }
+}
+
+/* CLOCK_BOOTTIME, which deadlines are of, is not one that can be waited by. */
+static void sleep_on(hf_pool *pool, waiter *who, int64_t ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ms = until.tv_nsec / HF_MS + (ms < 3600000 ? ms : 3600000);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec = ms % 1000 * HF_MS;
+    pthread_cond_timedwait(&who->woken, &pool->mutex, &until);
+}
+
+/* A thread that is cancelled goes on until it has left the queue. */
+static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadline) {
+    pthread_condattr_t attributes;
+    int cancelable;
+    int64_t ms;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&who->woken, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
+    enqueue(pool, who, urgent);
+    while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
+        sleep_on(pool, who, ms);
+    if (!who->served)
+        dequeue(pool, who);
+    pthread_setcancelstate(cancelable, NULL);
+    pthread_cond_destroy(&who->woken);
+    return who->served;
+}
+
+/* --------------------------------------------------------------- Outside */
+
+static void close_all(hf_connection *closed) {
+    while (closed != NULL) {
+        hf_connection *next = closed->next;
+        hf_connection_close(closed);
+        closed = next;
+    }
+}
+
+hf_pool *hf_pool_new(hf_discovery *discovery, unsigned idle_max, unsigned open_max) {
+    size_t count = hf_discovery_clustered(discovery) ? HF_NODES_MAX : 1;
+    hf_pool *pool = calloc(1, sizeof *pool);
+    shelf *shelves = calloc(count, sizeof *shelves);
+    if (pool == NULL || shelves == NULL) {
+        free(pool);
+        free(shelves);
+        return NULL;
+    }
+    pool->discovery = discovery;
+    pool->shelves = shelves;
+    pool->shelf_count = count;
+    pool->idle_max = idle_max;
+    pool->each_max = open_max > 0 ? UINT32_MAX : HF_POOL_EACH;
+    pool->open_max = open_max > 0 ? open_max : UINT32_MAX;
+    pthread_mutex_init(&pool->mutex, NULL);
+    return pool;
+}
+
+void hf_pool_free(hf_pool *pool) {
+    if (pool == NULL)
+        return;
+    hf_pool_shut(pool);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool->shelves);
+    free(pool);
+}
+
+void hf_pool_shut(hf_pool *pool) {
+    hf_connection *closed = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    pool->shut = true;
+    for (size_t i = 0; i < pool->shelf_count; i++)
+        retire_idle(pool, &pool->shelves[i], &closed);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(closed);
+}
+
+/* It counts as open no more, or never came to be. */
+static void free_room(hf_pool *pool, int node) {
+    hf_connection *closed = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    count_open(pool, node, -1);
+    serve_waiting(pool, &closed);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(closed);
+}
+
+void hf_pool_discard(hf_pool *pool, hf_connection *connection) {
+    int node = connection->node;
+    hf_connection_close(connection);
+    free_room(pool, node);
+}
+
+void hf_pool_drop(hf_pool *pool, int node) {
+    hf_connection *closed = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    retire_idle(pool, &pool->shelves[node], &closed);
+    serve_waiting(pool, &closed);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(closed);
+    hf_discovery_doubt(pool->discovery, node);
+}
+
+void hf_pool_give(hf_pool *pool, hf_connection *connection) {
+    hf_connection *closed = NULL;
+    shelf *at = &pool->shelves[connection->node];
+    bool useful =
+        !hf_connection_unasked(connection) && hf_discovery_current(pool->discovery, connection);
+    connection->idle_since = hf_now();
+    pthread_mutex_lock(&pool->mutex);
+    if (useful && !pool->shut)
+        push_idle(at, connection);
+    else
+        retire(pool, connection, &closed);
+    sweep(pool, &closed);
+    serve_waiting(pool, &closed);
+    if (at->idle_count > pool->idle_max)
+        retire(pool, pop_idle(at), &closed);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(closed);
+}
+
+/* False: all are in use until the deadline. *connection_out may be NULL: there is room. */
+static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
+                      hf_connection **connection_out) {
+    waiter who = {.node = node};
+    hf_connection *closed = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    sweep(pool, &closed);
+    if (closed != NULL)
+        serve_waiting(pool, &closed); /* they came before */
+    bool got =
+        get(pool, node, &who.connection, &closed) || wait_in_place(pool, &who, urgent, deadline);
+    pthread_mutex_unlock(&pool->mutex);
+    close_all(closed);
+    *connection_out = who.connection;
+    return got;
+}
+
+hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
+                       hf_connection **connection_out) {
+    hf_connection *connection;
+    for (;;) {
+        *connection_out = NULL;
+        if (!take_idle(pool, node, urgent, deadline, &connection))
+            return hf_fail(HF_ECONNECT,
+                           "all %u connections that max_connections allows were in use",
+                           pool->open_max < pool->each_max ? pool->open_max : pool->each_max);
+        if (connection == NULL)
+            break;
+        *connection_out = connection;
+        if (hf_now() - connection->idle_since < STALE_AFTER || !hf_connection_stale(connection))
+            return HF_OK;
+        hf_pool_discard(pool, connection);
+    }
+    hf_status status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
+    if (status != HF_OK)
+        free_room(pool, node);
+    return status;
+}

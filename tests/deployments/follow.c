@@ -1,0 +1,165 @@
+/* A client that follows the master: from within, by the transport alone. */
+#include "sentinels.h"
+
+#include "net/transport.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+static hf_transport *transport;
+static int wake;
+
+static void open_transport(void) {
+    hf_client_options none = {0};
+    hf_address address;
+    assert_status(hf_address_parse(text("%s?command_timeout=30", url), &address), HF_OK);
+    assert_status(hf_address_options(&address, &none), HF_OK);
+    assert_status(hf_transport_open(&address, &transport), HF_OK);
+    wake = eventfd(0, EFD_CLOEXEC);
+    assert_true(wake >= 0);
+    hf_transport_set_wake(transport, wake);
+}
+
+static void close_transport(void) {
+    hf_transport_set_wake(transport, -1);
+    hf_transport_free(transport);
+    close(wake);
+}
+
+/* Any request; where it was answered, by the answer's server. */
+static hf_status ask_for_stock(hf_answer *answer) {
+    hf_names *names;
+    hf_request request;
+    assert_status(hf_names_new("stock", 5, &names), HF_OK);
+    hf_request_inspect(&request, names);
+    hf_status status = hf_transport_call(transport, &request, hf_after(hf_now(), 30000), answer);
+    freeReplyObject(answer->reply);
+    hf_request_free(&request);
+    hf_names_drop(names);
+    return status;
+}
+
+static bool has_our_connection(int port) {
+    const redisReply *reply = tell(port, "CLIENT LIST TYPE normal");
+    return reply != NULL && strstr(reply->str, " name=holdfast ") != NULL;
+}
+
+static int index_of(long long port) {
+    for (int i = 0; i < NODES; i++)
+        if (nodes[i] == port)
+            return i;
+    fail_msg("no node listens on %lld", port);
+    return 0;
+}
+
+/* Whoever is master has the others as replicas; a demoted one is told after eight seconds. */
+static void settle(void) {
+    int64_t until = now_ms() + 30000;
+    for (int i = 0; i < NODES; i++)
+        while (!role_is(nodes[i], nodes[i] == master_port() ? "master" : "slave")) {
+            assert_true(now_ms() < until);
+            sleep_ms(10);
+        }
+}
+
+/* The sentinel that the client listens to, or -1. */
+static int watched(void) {
+    for (int i = 0; i < NODES; i++)
+        if (strstr(tell(sentinels[i], "CLIENT LIST")->str, "cmd=subscribe") != NULL)
+            return i;
+    return -1;
+}
+
+static int64_t wait_for_version(unsigned version) {
+    eventfd_t times;
+    while (hf_transport_version(transport, 0) != version)
+        assert_int_equal(eventfd_read(wake, &times), 0);
+    return now_ms();
+}
+
+static void test_a_planned_failover_is_followed_at_once(void **state) {
+    (void)state;
+    hf_answer answer;
+    open_transport();
+    long long old = master_port();
+    settle();
+    unsigned version = hf_transport_version(transport, 0);
+    hf_transport_watch(transport, hf_after(hf_now(), 60000));
+    assert_status(ask_for_stock(&answer), HF_OK);
+    assert_soon(watched() >= 0);
+    fail_over((watched() + 1) % NODES);
+    int64_t told = now_ms();
+    assert_soon(master_port() != old);
+    int64_t named = now_ms();
+    int64_t knew = wait_for_version(version + 1);
+    print_message("FAILOVER, a sentinel named the new master after %lld ms, the client knew after "
+                  "%lld ms\n",
+                  (long long)(named - told), (long long)(knew - told));
+    assert_in_range(knew - named, 0, 1500);
+    /* The old one still says that it is a master, and is asked nothing any more. */
+    assert_true(role_is((int)old, "master"));
+    assert_status(ask_for_stock(&answer), HF_OK);
+    assert_false(answer.doubtful);
+    assert_false(has_our_connection((int)old));
+    assert_true(has_our_connection((int)master_port()));
+    close_transport();
+}
+
+static void *ask_on_a_thread(void *answer) { return (void *)(intptr_t)ask_for_stock(answer); }
+
+static void test_what_a_replaced_master_answers_does_not_count(void **state) {
+    (void)state;
+    hf_answer answer;
+    pthread_t thread;
+    void *status;
+    settle();
+    open_transport();
+    int old = index_of(master_port());
+    unsigned version = hf_transport_version(transport, 0);
+    assert_status(ask_for_stock(&answer), HF_OK);
+    hf_transport_watch(transport, hf_after(hf_now(), 60000));
+    kill(node_pids[old], SIGSTOP);
+    assert_int_equal(pthread_create(&thread, NULL, ask_on_a_thread, &answer), 0);
+    wait_for_version(version + 1);
+    kill(node_pids[old], SIGCONT); /* now it answers, as the master that it was */
+    pthread_join(thread, &status);
+    assert_ptr_equal(status, HF_OK);
+    assert_true(answer.doubtful);
+    assert_soon(!has_our_connection(nodes[old]));
+    assert_true(has_our_connection((int)master_port()));
+    close_transport();
+}
+
+static void test_another_sentinel_is_followed_when_one_hangs(void **state) {
+    (void)state;
+    settle();
+    open_transport();
+    unsigned version = hf_transport_version(transport, 0);
+    hf_transport_watch(transport, hf_after(hf_now(), 60000));
+    assert_soon(watched() >= 0);
+    int hangs = watched();
+    kill(sentinel_pids[hangs], SIGSTOP);
+    fail_over((hangs + 1) % NODES);
+    wait_for_version(version + 1);
+    kill(sentinel_pids[hangs], SIGCONT);
+    close_transport();
+}
+
+static void test_nothing_is_watched_when_nobody_wants_it(void **state) {
+    (void)state;
+    open_transport();
+    hf_transport_watch(transport, hf_after(hf_now(), 500));
+    assert_soon(watched() >= 0);
+    assert_soon(watched() < 0);
+    close_transport();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_nothing_is_watched_when_nobody_wants_it, afresh),
+        cmocka_unit_test_setup(test_a_planned_failover_is_followed_at_once, afresh),
+        cmocka_unit_test_setup(test_what_a_replaced_master_answers_does_not_count, afresh),
+        cmocka_unit_test_setup(test_another_sentinel_is_followed_when_one_hangs, afresh),
+    };
+    return cmocka_run_group_tests(tests, start_all, stop_all);
+}

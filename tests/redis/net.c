@@ -1,0 +1,267 @@
+/* The pool's order and cap, and dials, from within. */
+#include "../network.h"
+
+#include "net/dial.h"
+#include "net/pool.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+static int afresh(void **state) {
+    (void)state;
+    start_afresh();
+    return 0;
+}
+
+static void read_address(const char *url, hf_address *address) {
+    hf_client_options none = {0};
+    assert_status(hf_address_parse(url, address), HF_OK);
+    assert_status(hf_address_options(address, &none), HF_OK);
+}
+
+static hf_discovery *discovered(void) {
+    hf_address address;
+    hf_discovery *discovery;
+    read_address(tcp_url(), &address);
+    assert_status(hf_discovery_open(&address, &discovery), HF_OK);
+    return discovery;
+}
+
+static int64_t soon(void) { return hf_after(hf_now(), 10000); }
+
+/* ------------------------------------------------------------------ Pool */
+
+static hf_pool *pool;
+static atomic_int served;
+
+typedef struct caller {
+    pthread_t thread;
+    _Atomic pid_t id;
+    bool urgent;
+    int turn; /* it was served as that one */
+} caller;
+
+static void *take_one(void *argument) {
+    caller *who = argument;
+    hf_connection *connection;
+    who->id = gettid();
+    if (hf_pool_take(pool, 0, who->urgent, soon(), &connection) != HF_OK)
+        abort();
+    who->turn = atomic_fetch_add(&served, 1); /* before the next one can be */
+    hf_pool_give(pool, connection);
+    return NULL;
+}
+
+/* In the queue: by the system's word the thread sleeps. */
+static bool sleeps(const caller *who) {
+    char state = 0;
+    if (who->id == 0)
+        return false;
+    FILE *file = fopen(text("/proc/self/task/%d/stat", (int)who->id), "r");
+    if (file != NULL) {
+        if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        fclose(file);
+    }
+    return state == 'S';
+}
+
+static void test_calls_are_served_in_their_order_and_urgent_ones_first(void **state) {
+    (void)state;
+    enum { CALLERS = 12 };
+    caller callers[CALLERS];
+    hf_connection *only;
+    hf_discovery *discovery = discovered();
+    pool = hf_pool_new(discovery, 16, 1);
+    served = 0;
+    assert_status(hf_pool_take(pool, 0, false, soon(), &only), HF_OK);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i].id = 0;
+        callers[i].urgent = i % 3 == 2;
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, take_one, &callers[i]), 0);
+        assert_soon(sleeps(&callers[i]));
+    }
+    hf_pool_give(pool, only);
+    int urgent = 0, other = 0;
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(callers[i].turn, callers[i].urgent ? urgent++ : CALLERS / 3 + other++);
+    hf_pool_free(pool);
+    hf_discovery_drop(discovery);
+}
+
+static int connections(void) {
+    const char *at = STRING("CLIENT LIST TYPE normal");
+    int count = 0;
+    while ((at = strstr(at, " name=holdfast ")) != NULL) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
+static void *take_many(void *argument) {
+    for (int i = 0; i < 200; i++) {
+        hf_connection *connection;
+        redisReply *reply;
+        if (hf_pool_take(pool, 0, i % 7 == 0, soon(), &connection) != HF_OK ||
+            hf_connection_ask(connection, soon(), &reply, 1, (const char *[]){"PING"}) != HF_OK)
+            abort();
+        freeReplyObject(reply);
+        if (i % 50 == 49)
+            hf_pool_discard(pool, connection);
+        else
+            hf_pool_give(pool, connection);
+    }
+    return argument;
+}
+
+static void test_there_are_as_many_connections_as_there_may_be(void **state) {
+    (void)state;
+    for (unsigned most = 0; most < 3; most++) {
+        enum { THREADS = 24 };
+        pthread_t threads[THREADS];
+        hf_connection *all[HF_POOL_EACH], *more;
+        hf_discovery *discovery = discovered();
+        pool = hf_pool_new(discovery, 16, most);
+        unsigned limit = most > 0 ? most : HF_POOL_EACH;
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, take_many, NULL), 0);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        assert_soon(connections() <= (int)limit); /* the server has seen those that were closed */
+        for (unsigned i = 0; i < limit; i++)
+            assert_status(hf_pool_take(pool, 0, false, soon(), &all[i]), HF_OK);
+        assert_status(hf_pool_take(pool, 0, true, hf_after(hf_now(), 20), &more), HF_ECONNECT);
+        assert_message(text("all %u connections", limit));
+        assert_int_equal(connections(), limit);
+        for (unsigned i = 0; i < limit; i++)
+            hf_pool_give(pool, all[i]);
+        hf_pool_free(pool);
+        assert_soon(connections() == 0);
+        hf_discovery_drop(discovery);
+    }
+}
+
+/* ----------------------------------------------------------------- Dials */
+
+static hf_transport *transport;
+static int wake;
+
+static void open_transport(const char *url) {
+    hf_address address;
+    read_address(url, &address);
+    assert_status(hf_transport_open(&address, &transport), HF_OK);
+    wake = eventfd(0, EFD_CLOEXEC);
+    assert_true(wake >= 0);
+    hf_transport_set_wake(transport, wake);
+}
+
+static void close_transport(void) {
+    hf_transport_set_wake(transport, -1);
+    hf_transport_free(transport);
+    close(wake);
+}
+
+/* Wait for the descriptor, as the keeper does. */
+static hf_status end_of(hf_dial *dial, hf_connection **connection) {
+    hf_status status = HF_EINVAL;
+    eventfd_t times;
+    while (!hf_dial_take(dial, connection, &status))
+        assert_int_equal(eventfd_read(wake, &times), 0);
+    return status;
+}
+
+static redisReply *driven(hf_connection *connection) {
+    redisReply *reply = NULL;
+    while (reply == NULL) {
+        struct pollfd fd = {.fd = hf_connection_fd(connection),
+                            .events = hf_connection_events(connection)};
+        assert_int_equal(poll(&fd, 1, 10000), 1);
+        assert_status(hf_connection_drive(connection), HF_OK);
+        assert_status(hf_connection_next(connection, &reply), HF_OK);
+    }
+    return kept(reply);
+}
+
+static void test_a_dial_brings_a_connection_that_does_not_block(void **state) {
+    (void)state;
+    hf_connection *connection;
+    redisReply *none;
+    open_transport(text("%s/3", tcp_url()));
+    hf_dial *dial = hf_dial_start(transport, 0);
+    assert_non_null(dial);
+    assert_status(end_of(dial, &connection), HF_OK);
+    assert_status(hf_connection_drive(connection), HF_OK); /* there is nothing, and it says so */
+    assert_status(hf_connection_next(connection, &none), HF_OK);
+    assert_null(none);
+    const char *words[] = {"CLIENT", "INFO"};
+    assert_true(hf_connection_append_words(connection, 2, words, NULL));
+    const char *info = driven(connection)->str;
+    assert_non_null(strstr(info, " name=holdfast "));
+    assert_non_null(strstr(info, " db=3 "));
+    hf_connection_close(connection);
+    close_transport();
+}
+
+static void test_a_dial_that_fails_says_why(void **state) {
+    (void)state;
+    hf_connection *connection;
+    TELL("ACL SETUSER ann reset on >right ~* &* +@all");
+    open_transport(text("redis://ann:right@%s", tcp_url() + strlen("redis://")));
+    TELL("ACL SETUSER ann resetpass >other");
+    hf_dial *dial = hf_dial_start(transport, 0);
+    hf_explain("nothing yet");
+    assert_status(end_of(dial, &connection), HF_EAUTH);
+    assert_null(connection);
+    assert_message("refused the user or the password");
+    close_transport();
+    TELL("ACL DELUSER ann");
+}
+
+/* It hangs in connect_timeout when its transport goes; the leak checkers look at the rest. */
+static void test_a_dial_outlives_its_transport(void **state) {
+    (void)state;
+    proxy *p = proxy_start();
+    open_transport(text("redis://127.0.0.1:%d?connect_timeout=0.3", p->port));
+    hf_dial *dropped = hf_dial_start(transport, 0);
+    hf_dial *kept_one = hf_dial_start(transport, 0);
+    hf_dial_drop(dropped);
+    hf_dial_drop(NULL);
+    close_transport();
+    hf_connection *connection;
+    hf_status status;
+    assert_soon(hf_dial_take(kept_one, &connection, &status));
+    hf_connection_close(connection);
+    proxy_stop(p); /* when the dropped one is closed too */
+}
+
+static void test_a_forked_child_does_not_dial(void **state) {
+    (void)state;
+    hf_generation_watch();
+    open_transport(tcp_url());
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(hf_dial_start(transport, 0) == NULL ? 0 : 1);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    close_transport();
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, afresh)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_calls_are_served_in_their_order_and_urgent_ones_first),
+        TEST(test_there_are_as_many_connections_as_there_may_be),
+        TEST(test_a_dial_brings_a_connection_that_does_not_block),
+        TEST(test_a_dial_that_fails_says_why),
+        TEST(test_a_dial_outlives_its_transport),
+        TEST(test_a_forked_child_does_not_dial),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
