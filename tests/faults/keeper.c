@@ -1,4 +1,4 @@
-/* The keeper: what is held stays held, and who lost it is told. */
+/* The keeper: a hold stays held, and its holder learns of a loss. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
@@ -42,7 +42,7 @@ static int64_t realtime_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ------------------------------------------------- What the server is sent */
+/* ------------------------------------------------ Requests to the server */
 
 static redisContext *monitor;
 
@@ -189,7 +189,7 @@ static void test_an_explicit_lease_is_not_renewed(void **state) {
     hf_lock_close(lock);
 }
 
-/* H9: a renewal that fails is made again in time. */
+/* H9: the keeper repeats a failed renewal in time. */
 static void test_a_hold_outlives_connections_that_die_and_a_server_that_pauses(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 1200, HF_ON);
@@ -222,7 +222,7 @@ static void test_max_hold_ends_the_renewal(void **state) {
     hf_lock_close(lock);
 }
 
-/* M5: two that take turns in nesting would else keep it for ever. */
+/* M5: otherwise two that nest in turn would keep it for ever. */
 static void test_max_hold_of_nested_holds_counts_from_the_outermost(void **state) {
     (void)state;
     hf_lock_options options = {
@@ -277,7 +277,7 @@ static void test_a_check_tells_at_once_that_the_key_is_gone(void **state) {
     hf_lock_close(lock);
 }
 
-/* C2: and what it does then touches nobody. */
+/* C2: and its late request changes nothing. */
 static void test_a_hold_that_was_broken_is_lost_and_leaves_the_next_alone(void **state) {
     (void)state;
     hf_client *other = open_client();
@@ -317,7 +317,7 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     assert_told_of(hold, HF_CAUSE_UNREACHABLE, 50 * SLOW);
     give_up(hold);
     kill(the_server, SIGCONT);
-    /* A renewal lay in its socket: what it did is undone. */
+    /* A renewal lay in the server's socket: its effect is undone. */
     assert_soon(NUMBER("EXISTS k") == 0);
     sleep_ms(100);
     assert_int_equal(NUMBER("EXISTS k"), 0);
