@@ -124,8 +124,8 @@ static int hf_run_handlers(void)
 
 /*
  * Handles are raw: a proxy would cost more than the call. Locks and holds are
- * given back when the last reference goes. A client is not: closing it releases
- * what it holds, which may still be in use.
+ * given back when the last reference goes. A client is not: closing it would
+ * release its holds, which may still be in use.
  */
 %define %answers(HANDLE, FLAGS)
 %typemap(in, numinputs = 0) HANDLE **(HANDLE *handle = NULL) "$1 = &handle;"
@@ -137,8 +137,8 @@ static int hf_run_handlers(void)
 %answers(struct hf_client, 0)
 %answers(struct hf_lock, SWIG_POINTER_OWN)
 
-/* A hold goes into a list of the caller's, which has it also if Ctrl-C comes
- * before the call's result is anybody's. */
+/* A hold goes into the caller's list, so that the caller has it even if Ctrl-C
+ * comes before the call returns. */
 %typemap(in) struct hf_hold ** (struct hf_hold *handle = NULL) {
     if (!PyList_Check($input))
         SWIG_exception_fail(SWIG_TypeError, "a hold goes into a list");
