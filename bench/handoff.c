@@ -11,8 +11,8 @@
  *   in another that was waiting;
  *   owner changes a second on one key: of 64 waiters in 4 processes, and of 16,
  *   64 and 256 in one, each a thread that takes it and passes it on at once.
- *   With Holdfast the threads of a process share a client, with the token each
- *   has a connection of its own.
+ *   With Holdfast the threads of a process share a client; with the token each
+ *   has its own connection.
  *
  * Every round takes so many milliseconds, and a last one five times as long: it
  * tells how often each waiter had its turn. A ratio is that of neighbouring
@@ -48,7 +48,7 @@
 
 enum { TOKENS, LOCKS }; /* what is handed on */
 
-/* Who takes part in a round: so many threads in each of so many processes. */
+/* The participants of a round: so many threads in each of so many processes. */
 static const struct {
     const char *what;
     int processes, threads;
@@ -59,7 +59,7 @@ static const struct {
               {"64 waiters in 4 processes", 4, 16}};
 enum { ONE, SIXTEEN, SIXTY_FOUR, ALL, SPREAD, CROWDS };
 
-/* What the processes share. */
+/* Shared by the processes. */
 static struct shared {
     pthread_mutex_t mutex; /* of round, crowd and kind */
     pthread_cond_t changed;
@@ -276,7 +276,7 @@ static void watch_children(void) {
         errx(1, "a worker process ended");
 }
 
-/* A snapshot of who took it how often; answers the sum, and the least in *least. */
+/* A snapshot of each thread's turns; answers the sum, and the least in *least. */
 static long long count(int crowd, long long each[PROCESSES][THREADS], long long *least) {
     long long sum = 0;
 

@@ -243,7 +243,7 @@ static void soak(void) {
         errx(1, "memory or descriptors grew");
 }
 
-/* In a process of its own, so that its memory is its own. */
+/* In a separate process, so that its memory is its own. */
 static void apart(void (*work)(void)) {
     int status;
     pid_t pid = fork();

@@ -15,13 +15,13 @@
   }
 %}
 
-/* Literals, for a switch; but not those that are none in Java. */
+/* Literals, for a switch; except the macros that are not literals in Java. */
 %javaconst(1);
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
 %javaconst(0) HF_KEEP;
 
-/* Not for Java: it has what does the same, or needs none. */
+/* Not for Java: other functions do the same, or Java does not need them. */
 %ignore hf_client;
 %ignore hf_lock;
 %ignore hf_hold;
@@ -45,7 +45,7 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* Throws what io.holdfast.Status makes of a status and this thread's message. */
+/* Throws the exception that io.holdfast.Status makes from a status and this thread's message. */
 static void hf_raise(JNIEnv *env, hf_status status)
 {
     /*
@@ -76,8 +76,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %}
 
 /*
- * After raising, the rest of the wrapper still runs: it gives the arrays back.
- * What it would answer then, nobody sees.
+ * After raising, the rest of the wrapper still runs, and gives the arrays back.
+ * Its answer is then ignored.
  */
 %typemap(out) hf_status {
     if ($1 != HF_OK)
@@ -112,7 +112,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *token, size_t length)
 };
 
-/* hf_client_open()'s URL as byte[]: what the JVM calls UTF-8 is not. */
+/* hf_client_open()'s URL as byte[]: the JVM's "UTF-8" is not UTF-8. */
 %typemap(jni) const char *url "jbyteArray"
 %typemap(jtype) const char *url "byte[]"
 %typemap(jstype) const char *url "byte[]"
@@ -129,7 +129,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 }
 %typemap(freearg) const char *url "free($1);"
 
-/* What a function answers besides its status is its answer in Java. */
+/* A function's out-parameter is its answer in Java. */
 %define %answer(FUNCTION, JNI, JAVA)
 %typemap(jni) hf_status FUNCTION #JNI
 %typemap(jtype) hf_status FUNCTION #JAVA
@@ -178,7 +178,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         $result = hf_bytes(jenv, $1, *$3);
 }
 
-/* hf_client_kept() answers null if there is none: that is no exception. */
+/* hf_client_kept() answers null if the owner left no hold: that is no exception. */
 %answer(hf_client_kept, jbyteArray, byte[])
 %typemap(out) hf_status hf_client_kept "$result = 0;"
 %typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
@@ -234,13 +234,13 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 
 /* ----------------------------------------------------------- Completions */
 
-/* What goes wrong on a client that is open. */
+/* On an open client, only a lack of memory or descriptors can fail. */
 %typemap(out) int hf_client_fd {
     $result = $1;
     if ($1 < 0)
         hf_raise(jenv, HF_ENOMEM);
 }
-/* What it is told too late needs no cancelling. */
+/* An operation that has ended already needs no cancelling. */
 %typemap(out) hf_status hf_op_cancel "$result = $1;"
 
 %{
@@ -251,8 +251,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %}
 %inline %{
 /*
- * What the reader of the completions sleeps on besides the client's descriptor,
- * and is told to end by.
+ * The reader of the completions sleeps on this besides the client's descriptor,
+ * and ends when it is rung.
  */
 static int bell_make(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 static void bell_ring(int bell) { eventfd_write(bell, 1); }

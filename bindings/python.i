@@ -9,7 +9,7 @@
 #include <unistd.h>
 %}
 
-/* Not for Python: it has what does the same, or needs none. */
+/* Not for Python: other functions do the same, or Python does not need them. */
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
@@ -21,10 +21,10 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* Raises what holdfast._errors makes of a status and this thread's message. */
+/* Raises the exception that holdfast._errors makes from a status and this thread's message. */
 static void hf_raise(int status)
 {
-    /* The message first: what is called below may call the library. */
+    /* The message first: the functions called below may call the library. */
     const char *text = hf_error_message();
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
     PyObject *errors = message ? PyImport_ImportModule("holdfast._errors") : NULL;
@@ -40,7 +40,7 @@ static void hf_raise(int status)
 
 %typemap(out) hf_status {
     if ($1 != HF_OK) {
-        /* A signal's handler may have raised, which is why the wait ended. */
+        /* A signal handler may have raised, and so ended the wait. */
         if (!PyErr_Occurred())
             hf_raise($1);
         SWIG_fail;
@@ -124,8 +124,8 @@ static int hf_run_handlers(void)
 
 /*
  * Handles are raw: a proxy would cost more than the call. Locks and holds are
- * given back when the last reference goes. A client is not: closing it releases
- * what it holds, which may still be in use.
+ * given back when the last reference goes. A client is not: closing it would
+ * release its holds, which may still be in use.
  */
 %define %answers(HANDLE, FLAGS)
 %typemap(in, numinputs = 0) HANDLE **(HANDLE *handle = NULL) "$1 = &handle;"
@@ -137,8 +137,8 @@ static int hf_run_handlers(void)
 %answers(struct hf_client, 0)
 %answers(struct hf_lock, SWIG_POINTER_OWN)
 
-/* A hold goes into a list of the caller's, which has it also if Ctrl-C comes
- * before the call's result is anybody's. */
+/* A hold goes into the caller's list, so that the caller has it even if Ctrl-C
+ * comes before the call returns. */
 %typemap(in) struct hf_hold ** (struct hf_hold *handle = NULL) {
     if (!PyList_Check($input))
         SWIG_exception_fail(SWIG_TypeError, "a hold goes into a list");
@@ -181,7 +181,7 @@ static int hf_run_handlers(void)
                             (long long)($1->hold_number ? $1->hold_number : $1->replicas), hold);
 }
 
-/* It is asked for after hf_lock_open(), which sees whatever else may be wrong. */
+/* Called after hf_lock_open(), which reports every other error. */
 %exception hf_client_fd {
     $action
     if (result < 0) {

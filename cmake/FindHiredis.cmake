@@ -1,8 +1,8 @@
 # The static hiredis: Hiredis::hiredis. Static only, because it is hidden inside
 # libholdfast.so.
 #
-# Installed beside holdfast-config.cmake too: who links the static libholdfast
-# needs it again.
+# Installed beside holdfast-config.cmake too: programs that link the static
+# libholdfast need it again.
 find_path(Hiredis_INCLUDE_DIR hiredis/hiredis.h)
 find_library(Hiredis_LIBRARY libhiredis.a)
 mark_as_advanced(Hiredis_INCLUDE_DIR Hiredis_LIBRARY)

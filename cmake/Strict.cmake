@@ -1,6 +1,6 @@
-# holdfast::strict: how this project's own C is compiled. Never exported, and
-# not for what SWIG generates. holdfast::hardened: how both are, so that a mistake
-# is harder to make use of; tests/hardened looks at what comes of it.
+# holdfast::strict: the warnings for this project's C. Never exported, and not for
+# SWIG's output. holdfast::hardened: options for both, which make a mistake harder
+# to exploit; tests/hardened checks the built files.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported()

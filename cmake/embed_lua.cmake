@@ -3,10 +3,10 @@
 # Turns the Lua scripts of SOURCE_DIR into one C file. A line `--@include NAME`
 # stands for the text of the file NAME; files that begin with `_` are such
 # parts, all others are scripts. Comment lines, blank lines and indentation
-# stay here: what is left is what a server is sent and knows by its SHA1.
+# stay here: the server gets the rest, and knows it by its SHA1.
 #
-# Texts are only ever handled as quoted strings, never as lists: Lua is full of
-# what CMake takes for list syntax.
+# Always handle a text as a quoted string, never as a list: Lua is full of
+# characters that CMake takes for list syntax.
 
 function(read_script path result)
     file(READ "${path}" text)

@@ -1,8 +1,8 @@
-# What scripts/test and scripts/demo share: installing what is missing, and
-# building. Sourced by bash with `set -eu`.
+# Shared by scripts/test, scripts/demo and the others: installs missing packages
+# and builds. For bash with `set -eu`.
 #
-# Everything made here is under build/, but for java/target and what apt-get
-# installs.
+# Everything that it makes is under build/, except java/target and the packages
+# of apt-get.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 preset=$build/dev
@@ -18,8 +18,8 @@ die() { echo "$*" >&2; exit 1; }
 has() { command -v "$1" >/dev/null; }
 is_root() { [ "$(id -u)" = 0 ]; }
 
-# Runs a function under `set -e`, which an `if` or a `||` around it would switch
-# off, and leaves its exit status in $status.
+# Runs a function under `set -e` (an `if` or a `||` around the call would switch it
+# off), and leaves its exit status in $status.
 attempt() {
     set +e
     (set -e; "$@")
@@ -27,7 +27,7 @@ attempt() {
     set -e
 }
 
-# Shows what a command prints only if it fails.
+# Shows a command's output only if it fails.
 quietly() {
     local log
     log=$(mktemp)
@@ -50,8 +50,8 @@ has_python_headers() {
 }
 has_library() { echo "#include <$1>" | c++ -E -o /dev/null -; }
 
-# Prints the Debian packages that would bring what this machine has not. It
-# looks for the thing, not for the package: a JDK may come from anywhere.
+# Prints the Debian packages that this machine needs. It looks for the programs,
+# not for the packages: a JDK may come from anywhere.
 missing_packages() {
     { has g++ && has make; } || echo build-essential
     has cmake && at_least 3.25 "$(cmake --version | sed -n '1s/[^0-9.]//gp')" || echo cmake
@@ -71,7 +71,7 @@ missing_packages() {
     has_hiredis || hiredis_packages
 } 2>/dev/null
 
-# What scripts/fuzz needs besides: clang with libFuzzer, and the Lua that Redis runs.
+# scripts/fuzz also needs clang with libFuzzer, and the Lua that Redis runs.
 fuzz_packages() {
     local version
     has clang || echo clang
@@ -83,21 +83,21 @@ fuzz_packages() {
 abi_packages() { has abidiff || echo abigail-tools; }
 model_packages() { has spin || echo spin; }
 
-# install_missing [FUNCTION…]: what is needed by all, and what these print.
+# install_missing [FUNCTION…]: installs the common packages, and those that the functions print.
 install_missing() {
     local packages
     packages=$({ missing_packages; for more in "$@"; do $more; done; } | sort -u | xargs)
     if [ -n "$packages" ]; then
-        has apt-get || die "Please install what Debian calls: $packages"
-        is_root || die "Missing: run this as root once, or apt-get install $packages"
+        has apt-get || die "Please install the packages that Debian calls $packages."
+        is_root || die "Packages are missing. Run this as root once, or apt-get install $packages"
         say "Installing $packages"
         apt_install $packages
     fi
     has_hiredis || install_hiredis
-    has_hiredis || die "hiredis 1.1 or newer, with its static libraries, is needed"
+    has_hiredis || die "Holdfast needs hiredis 1.1 or newer, with its static libraries."
 }
 
-# The java of the newest JDK that is to be found; not always the one in the PATH.
+# Prints the java of the newest installed JDK, which may not be the one in the PATH.
 newest_java() {
     local java newest=java
     for java in /usr/lib/jvm/*/bin/java "${JAVA_HOME:-}/bin/java" \
@@ -108,7 +108,7 @@ newest_java() {
     echo "$newest"
 }
 
-# What brings a Java with virtual threads. Debian 12 has none: there it is done without.
+# Prints a package with virtual threads (Java 21). Debian 12 has none, and the tests skip them.
 virtual_thread_packages() {
     local package
     [ "$(java_version "$(newest_java)")" -lt 21 ] && is_root || return 0
@@ -120,8 +120,8 @@ virtual_thread_packages() {
     done
 } 2>/dev/null
 
-# Installs, but lets no package start its service: redis-server is wanted as a
-# program, and the tests start their own.
+# Installs packages, but lets none of them start its service: the tests start
+# their own redis-server.
 apt_install() (
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
@@ -139,8 +139,8 @@ apt_install() (
 )
 
 # debian_download KIND SUITE FOLDER PACKAGE...: downloads packages of another suite of
-# Debian (KIND is deb, or deb-src for sources), with apt-get settings of its own, so
-# that the system's sources stay as they are.
+# Debian (KIND is deb, or deb-src for sources), with separate apt-get settings, so that
+# the system's sources stay as they are.
 debian_download() (
     kind=$1 suite=$2 folder=$3
     shift 3
@@ -166,15 +166,15 @@ debian_download() (
 )
 
 # ------------------------------------------------------------------- hiredis
-# Debian 12 has hiredis 0.14, which is too old. There the source
-# package of the next release is built.
+# Debian 12 has hiredis 0.14, which is too old (docs/dependencies.md). There we build
+# the source package of the next release.
 
 has_hiredis() {
     pkg-config --atleast-version=1.1 hiredis &&
         [ -f "$(cc -print-file-name=libhiredis.a)" ]
 }
 
-# What to install for it: the package itself where it is new enough.
+# Prints the package, if it is new enough, or the tools to build it.
 hiredis_packages() {
     local candidate
     candidate=$(apt-cache policy libhiredis-dev | sed -n 's/ *Candidate: //p')
@@ -186,7 +186,7 @@ hiredis_packages() {
 }
 
 install_hiredis() (
-    is_root || die "Missing: hiredis 1.1 or newer; run this as root once, to build and install it"
+    is_root || die "hiredis 1.1 or newer is missing. Run this as root once, to build and install it."
     say "Building hiredis from the source package of Debian 13"
     debian_download deb-src trixie "$build/hiredis" hiredis
     cd "$build/hiredis"
@@ -204,8 +204,8 @@ build_c() {
     (cd "$root" && cmake --preset dev && cmake --build --preset dev)
 }
 
-# Python: a wheel, installed with the tools of the tests into an environment
-# of its own. The source tree is never imported.
+# Python: a wheel, installed into a separate environment with the tools of the
+# tests. The source tree is never imported.
 build_python() {
     [ -x "$python" ] && "$python" -c '' || python3 -m venv --clear "$venv"
     "$python" -m pip install -q -r "$root/requirements-dev.txt"
@@ -217,5 +217,5 @@ build_python() {
 # Java: the jar, with the native library inside.
 build_java() { with_tools mvn -B -ntp -f "$root/java" package -DskipTests; }
 
-# The environment has a newer SWIG than the system.
+# Runs a command with the environment's SWIG, which is newer than the system's.
 with_tools() { PATH=$venv/bin:$PATH "$@"; }

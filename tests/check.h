@@ -1,4 +1,4 @@
-/* What every test includes: cmocka, and a few words of our own. */
+/* Included by every test: cmocka, and a few helpers. */
 #ifndef CHECK_H
 #define CHECK_H
 

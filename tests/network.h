@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* A socket that listens on a free port of its own. */
+/* A socket that listens on a free port. */
 static inline int listen_somewhere(int backlog, int *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -62,7 +62,7 @@ static inline void fake_stop(fake *server) {
 
 /* ------------------------------------------------------------------- Proxy */
 
-/* What becomes of the next script call; all others pass. */
+/* The fate of the next script call; all others pass. */
 typedef enum {
     PASS,
     LOSE_REPLY,   /* the server carries it out, and the connection ends */
@@ -183,7 +183,7 @@ static inline void proxy_stop(proxy *p) {
     free(p);
 }
 
-/* Now the late request arrives; what the server answers to it. */
+/* Lets the late request arrive; gives the server's answer to it. */
 static inline const char *proxy_deliver(proxy *p) {
     char reply[4096];
     assert_true(p->late_fd >= 0);

@@ -23,7 +23,7 @@ static inline void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-/* Wait for what must become true soon. */
+/* Wait for a condition that must become true soon. */
 #define assert_soon(condition)                                                                     \
     do {                                                                                           \
         int64_t until_ = now_ms() + 10000;                                                         \

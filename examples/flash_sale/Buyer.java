@@ -19,10 +19,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 
 /**
- * The flash sale's buyers in Java; run.py says what the sale is and starts them.
+ * The flash sale's Java buyers; run.py describes the sale and starts them.
  *
- * <p>Every line on standard input is a buyer, "locked 17" or "unlocked 17", who gets a thread and
- * tells in one line of JSON how it went.
+ * <p>Every line on standard input is a buyer, "locked 17" or "unlocked 17", which gets a thread and
+ * prints its result as one line of JSON.
  */
 public final class Buyer {
     private static final String STOCK = System.getenv("SHOP_STOCK");

@@ -1,8 +1,8 @@
 /*
- * The flash sale's buyers in C; run.py says what the sale is and starts them.
+ * The flash sale's C buyers; run.py describes the sale and starts them.
  *
- * Every line on standard input is a buyer, "locked 17" or "unlocked 17", who
- * gets a thread and tells in one line of JSON how it went.
+ * Every line on standard input is a buyer, "locked 17" or "unlocked 17", which
+ * gets a thread and prints its result as one line of JSON.
  */
 #include <err.h>
 #include <hiredis/hiredis.h>

@@ -57,6 +57,6 @@ __all__ = [
     "connect",
 ]
 
-# In tracebacks and pickles they stand where users import them from.
+# Tracebacks and pickles show the module that users import from.
 for _name in __all__:
     globals()[_name].__module__ = __name__

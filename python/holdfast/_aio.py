@@ -1,4 +1,4 @@
-"""The same for asyncio: no thread waits, and no event loop is blocked."""
+"""Clients, locks and holds for asyncio: no thread waits, and no event loop blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _TOLD = {
     _holdfast.HF_ECANCELED: "the client was closed",
     _holdfast.HF_ECLOSED: "the client was closed",
     _holdfast.HF_ECONNECT: "the server cannot be reached",
+    _holdfast.HF_EAUTH: "the server refused the user or the password",
     _holdfast.HF_ESERVER: "the server refused it",
+    _holdfast.HF_EPROTOCOL: "the server's answer makes no sense",
+    _holdfast.HF_EUNSUPPORTED: "the server is not supported",
+    _holdfast.HF_ENOMEM: "there is too little memory",
     _holdfast.HF_EREPLICAS: "too few replicas had it in time",
 }
 
@@ -40,18 +44,18 @@ def _task() -> asyncio.Task[object]:
 
 
 def _failure(lock: Lock, what: str, status: int, reached: int = 0) -> Exception:
-    told = _TOLD.get(status) or _holdfast.hf_status_name(status)
+    told = _TOLD.get(status, f"status {status}")
     return error(status, f"lock {lock.name!r} was not {what}: {told}", reached)
 
 
 @final
 class AsyncClient:
-    """A client for tasks; Client.aio is it. It opens and closes with its Client."""
+    """A client for tasks, from Client.aio. It opens and closes with its Client."""
 
     __slots__ = ("_client",)
 
     def __init__(self, client: Client) -> None:
-        """Only Client.aio makes it."""
+        """Only Client.aio makes this object."""
         self._client = client
 
     def lock(
@@ -70,8 +74,7 @@ class AsyncClient:
     ) -> AsyncLock:
         """Make an AsyncLock for a name. Sends nothing.
 
-        As Client.lock(), but the owner is the task, and on_lost is called in the task's event
-        loop.
+        Like Client.lock(), but the owner is the task, and the task's event loop calls on_lost.
         """
         lock = self._client.lock(
             name,
@@ -101,9 +104,9 @@ class AsyncLock:
         async with lock.hold(timeout=5, cancel_on_lost=True) as hold: ...
 
     The owner is the current task, or the `owner` given here or in a call. Any number of tasks
-    may wait on one thread. A wait that is cancelled leaves nothing behind, and a lock that it won
-    all the same is released before the cancellation goes on. Event loops in several threads may
-    share it.
+    may wait on one thread. A cancelled wait leaves nothing behind: if it got the lock meanwhile,
+    it releases it before the cancellation goes on. Event loops in several threads may share an
+    AsyncLock.
     """
 
     __slots__ = ("__weakref__", "_lock", "_on_lost", "_reentrant", "_tasks")
@@ -115,17 +118,17 @@ class AsyncLock:
         self._lock = lock
         self._reentrant = reentrant
         self._on_lost = on_lost
-        # The tasks that acquired through this lock, and who they are as owners.
+        # The owners of the tasks that acquired through this lock.
         self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
 
     @property
     def name(self) -> str | bytes:
-        """As given."""
+        """The name, as given."""
         return self._lock.name
 
     @property
     def owner(self) -> str | bytes | None:
-        """As given; None: the task."""
+        """The owner, as given; None: the task."""
         return self._lock.owner
 
     def _notices(self) -> Notices:
@@ -158,15 +161,15 @@ class AsyncLock:
         except asyncio.CancelledError:
             notices.cancel(number)
             _, handle = await call.insist()
-            if handle is not None:  # won just before
+            if handle is not None:  # it got the lock just before
                 await _release(notices, handle).insist()
             raise
-        except BaseException:  # the task is thrown away with its loop
+        except BaseException:  # the task ends with its loop
             notices.abandon(number, call)
             raise
         if handle is None:
             if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
-                raise LockTimeout(f"{lock.name!r} was held by others for {milliseconds / 1000} s")
+                raise LockTimeout(f"others held {lock.name!r} for {milliseconds / 1000} s")
             raise _failure(lock, "acquired", status, call.reached)
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())
@@ -179,17 +182,17 @@ class AsyncLock:
     async def acquire(
         self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
     ) -> bool:
-        """Acquire; release() as often.
+        """Acquire the lock; call release() as often.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
-        owner     Who acquires, in place of the lock's own or the task; then release(owner=...)
-                  too. Equal owners are one owner everywhere: "worker" on ten hosts excludes
-                  nothing.
+        owner     The owner, in place of the lock's owner or the task; give it to release() too.
+                  Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Answers True when held, False when others kept it. Raises ValueError, OverflowError and
-        TypeError for wrong arguments, LockUnknown if the answer was lost (do not enter),
-        ConnectError and its like, and ClosedError.
+        Answers True if the lock is held, False if others kept it. Raises ValueError, OverflowError
+        and TypeError for wrong arguments, LockUnknown if the answer was lost (do not enter),
+        ConnectError or another LockError if the server was not reached or refused, and
+        ClosedError.
         """
         try:
             await self._acquire(patience(blocking, timeout), owner, kept)
@@ -198,15 +201,15 @@ class AsyncLock:
         return True
 
     async def release(self, *, owner: str | bytes | None = None) -> None:
-        """Release what the task acquired last, with acquire() or `async with`.
+        """Release the task's newest hold from acquire() or `async with`.
 
-        What a task acquired through this very lock and left, because it has ended, any task may
-        release: asyncio.wait_for() runs acquire() in a task of its own before Python 3.12.
+        If a task ends without releasing, any task may release through this very lock: before
+        Python 3.12, asyncio.wait_for() runs acquire() in a separate task.
 
         owner  As given to acquire().
 
-        Raises LockNotOwnedError, a RuntimeError, if the task does not hold it: then nothing was
-        changed. Else as AsyncHold.release().
+        Raises LockNotOwnedError, a RuntimeError, if the task does not hold the lock; nothing was
+        changed then. Otherwise as AsyncHold.release().
         """
         who, handle = self._current(self._who(owner), self._by_task(owner))
         call = _release(self._notices(), handle)
@@ -255,21 +258,21 @@ class AsyncLock:
         raise_on_lost: bool | None = None,
         cancel_on_lost: bool = False,
     ) -> Holding:
-        """Acquire, and give the hold into the caller's hands; any task may release it.
+        """Acquire the lock, and give the caller the hold; any task may release it.
 
-        To be awaited, or better entered with `async with`, which releases.
+        Await this, or better enter it with `async with`, which releases.
 
         timeout         Seconds; 0 tries once; None or -1 waits without limit.
-        owner           Who acquires, in place of the lock's own or the task. Equal owners are
-                        one owner everywhere: "worker" on ten hosts excludes nothing.
-        on_lost         Called in the event loop with the AsyncHold if it is lost, in place of
-                        the lock's own.
-        raise_on_lost   False: leaving a `with` block does not raise LockLost. By default as the
-                        lock has it.
-        cancel_on_lost  Cancel the body of the `async with` when the hold is lost. LockLost comes
-                        out of it, or nothing without raise_on_lost.
+        owner           The owner, in place of the lock's owner or the task. Equal owners are one
+                        owner everywhere: "worker" on ten hosts excludes nothing.
+        on_lost         The event loop calls it with the AsyncHold if that is lost, in place of
+                        the lock's on_lost.
+        raise_on_lost   False: leaving a `with` block does not raise LockLost. By default the
+                        lock's setting.
+        cancel_on_lost  Cancel the body of the `async with` when the hold is lost. The block then
+                        raises LockLost, or, without raise_on_lost, nothing.
 
-        Raises LockTimeout, a TimeoutError, if others kept it; else as acquire().
+        Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
         quiet = self._lock._quiet if raise_on_lost is None else not raise_on_lost
@@ -277,11 +280,11 @@ class AsyncLock:
         return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
-        """Say how often release() would succeed for this task. Asks nobody."""
+        """Say how often release() would succeed for this task. Sends nothing."""
         return _holdfast.hf_lock_count_as(self._lock._handle, self._who(owner))
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
-        """Say whether release() would succeed for this task. Asks nobody."""
+        """Say whether release() would succeed for this task. Sends nothing."""
         return self.count(owner=owner) > 0
 
     async def extend(
@@ -291,7 +294,7 @@ class AsyncLock:
         *,
         owner: str | bytes | None = None,
     ) -> None:
-        """Make what the task acquired last hold longer, as Hold.extend().
+        """Extend the task's newest hold, as Hold.extend().
 
         owner  As given to acquire().
         """
@@ -300,7 +303,7 @@ class AsyncLock:
         await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lasting, bool(replace))
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
-        """Make what the task acquired last hold for this lock's lease, from now.
+        """Make the task's newest hold last this lock's lease, counted from now.
 
         owner  As given to acquire().
         """
@@ -309,19 +312,19 @@ class AsyncLock:
         await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds it; in a thread of the event loop's."""
+        """Ask the server whether anybody holds the lock, in one of the event loop's threads."""
         return await asyncio.to_thread(self._lock.locked)
 
     async def inspect(self) -> LockInfo:
-        """Look at the lock, as Lock.inspect(); in a thread of the event loop's."""
+        """Look at the lock, as Lock.inspect(), in one of the event loop's threads."""
         return await asyncio.to_thread(self._lock.inspect)
 
     async def force_release(self, fence: int, *, foreign: bool = False) -> None:
-        """Take the lock away, as Lock.force_release(); in a thread of the event loop's."""
+        """Take the lock away, as Lock.force_release(), in one of the event loop's threads."""
         await asyncio.to_thread(self._lock.force_release, fence, foreign=foreign)
 
     def __repr__(self) -> str:
-        """Say the name and the owner. Asks nobody."""
+        """Say the name and the owner. Sends nothing."""
         return (
             f"<holdfast.AsyncLock object name={self.name!r} owner={self.owner!r} at {id(self):#x}>"
         )
@@ -351,12 +354,12 @@ async def _renewed(
 
 @final
 class AsyncLost(BaseLost):
-    """Whether a hold was lost, and why; to be asked and waited for as an asyncio.Event is."""
+    """Whether a hold was lost, and why; like an asyncio.Event."""
 
     __slots__ = ()
 
     async def wait(self) -> bool:
-        """Wait until the hold is lost; False: until it was released, or its client closed."""
+        """Wait until the hold is lost. Answers False if it is released or its client closed."""
         hold = self._hold
         if hold.valid:
             await hold._notices().waited(lambda: not hold.valid)
@@ -365,10 +368,10 @@ class AsyncLost(BaseLost):
 
 @final
 class AsyncHold(BaseHold):
-    """One successful acquire of an AsyncLock; an async context manager, which releases.
+    """One successful acquire of an AsyncLock; an async context manager that releases.
 
-    One that is dropped is not released: it ends with its lease. Those from AsyncLock.hold() then
-    warn, with ResourceWarning.
+    A dropped hold is not released: it ends with its lease. If it came from AsyncLock.hold(), it
+    warns with ResourceWarning.
     """
 
     __slots__ = ()
@@ -379,7 +382,7 @@ class AsyncHold(BaseHold):
         return AsyncLost(self)
 
     def _tell(self, lost: Callable[[AsyncHold], object]) -> None:
-        """Have it called in this event loop if the hold is lost."""
+        """Call lost() in this event loop if the hold is lost."""
         loop = asyncio.get_running_loop()
         self._notices().attend(loop)
 
@@ -390,17 +393,17 @@ class AsyncHold(BaseHold):
         self._watch(tell)
 
     async def release(self) -> None:
-        """Release the hold. One round trip; it goes on if this is cancelled.
+        """Release the hold. One round trip, which goes on if this is cancelled.
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
-        LockUnknown if the answer was lost, ConnectError and its like if the server was not
-        reached; in all of these it ends with its lease at the latest.
+        LockUnknown if the answer was lost, and ConnectError or another LockError if the server
+        was not reached or refused. In each case the hold ends with its lease at the latest.
         """
         self._unwatch()
         await _released(self._lock, _release(self._notices(), self._handle))
 
     async def renew(self) -> None:
-        """Make the hold last its lease again, as Hold.renew()."""
+        """Make the hold last its whole lease again, as Hold.renew()."""
         await _renewed(self._lock, _holdfast.hf_hold_renew_start, self._handle)
 
     async def extend(self, seconds: float | None, replace: bool = False) -> None:
@@ -415,7 +418,7 @@ class AsyncHold(BaseHold):
         await _renewed(self._lock, _holdfast.hf_hold_check_start, self._handle)
 
     async def __aenter__(self) -> AsyncHold:
-        """Give the hold itself."""
+        """Return the hold."""
         return self
 
     async def __aexit__(
@@ -424,7 +427,7 @@ class AsyncHold(BaseHold):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release it, unless the body did. Raises LockLost if it was lost."""
+        """Release the hold, unless the body did. Raises LockLost if it was lost."""
         if self.state != "released":
             try:
                 await self.release()
@@ -434,7 +437,7 @@ class AsyncHold(BaseHold):
 
 @final
 class Holding(Awaitable["AsyncHold"]):
-    """What AsyncLock.hold() gives: to be awaited, or entered with `async with`."""
+    """The result of AsyncLock.hold(): await it, or enter it with `async with`."""
 
     def __init__(
         self,
@@ -445,7 +448,7 @@ class Holding(Awaitable["AsyncHold"]):
         quiet: bool,
         cancel: bool,
     ) -> None:
-        """Only AsyncLock.hold() makes it."""
+        """Only AsyncLock.hold() makes this object."""
         self._lock = lock
         self._arguments = milliseconds, owner
         self._on_lost = on_lost
@@ -487,11 +490,11 @@ class Holding(Awaitable["AsyncHold"]):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Release it, unless the body did. Raises LockLost if it was lost."""
-        task, self._task = self._task, None  # not to be cancelled any more
+        """Release the hold, unless the body did. Raises LockLost if it was lost."""
+        task, self._task = self._task, None  # nothing cancels the task any more
         ours = self._canceled and task is not None
         if ours and task is not None and sys.version_info >= (3, 11):
-            ours = task.uncancel() <= self._cancelling  # else somebody else wants it cancelled too
+            ours = task.uncancel() <= self._cancelling  # else somebody else cancelled it too
         if not (ours and kind is asyncio.CancelledError):
             await self._hold.__aexit__(kind, raised, trace)
             return False

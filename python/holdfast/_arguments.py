@@ -1,4 +1,4 @@
-"""Python's arguments as the core takes them: bytes and whole milliseconds."""
+"""Convert Python's arguments for the core: bytes and whole milliseconds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def duration(
     least: int = _holdfast.HF_LEASE_MIN,
     most: int = _holdfast.HF_LEASE_MAX,
 ) -> int:
-    """Give a duration in milliseconds, from least to most of them."""
-    # The core cannot be asked: 0 and -1 mean something else there.
+    """Give a duration in milliseconds, between least and most."""
+    # The core cannot check this: 0 and -1 mean something else there.
     if not math.isfinite(seconds) or not least <= seconds * 1000 <= most:
         raise ValueError(
             f"{what} must be from {least / 1000} to {most // 1000} seconds, not {seconds!r}"
@@ -33,9 +33,9 @@ def duration(
 
 
 def patience(blocking: bool, timeout: float) -> int:
-    """Give the milliseconds to wait that an RLock would wait; what it refuses is refused."""
+    """Give the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
     if blocking is not True or timeout != -1:
-        # Nobody has this one, so it takes any argument that is right, and words all errors.
+        # Nobody holds this RLock, so it accepts every valid argument, and words all errors.
         threading.RLock().acquire(blocking, timeout)
     if not blocking:
         return 0

@@ -1,4 +1,4 @@
-"""The client: a connection pool and what is held through it."""
+"""The client: a connection pool, and the holds acquired through it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.H
 
 @final
 class Client:
-    """A connection pool and what is held through it; connect() makes it.
+    """A connection pool, and the holds acquired through it; connect() makes it.
 
-    Every method may be called from any thread. A context manager, which closes. After a fork the
-    child opens a client of its own on its next use; what the parent holds stays the parent's.
+    Any thread may call every method. A client is a context manager that closes. After a fork the
+    child opens a new client at its next use; the parent's holds stay the parent's.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Client:
         client_name: str | None,
     ) -> None:
         """Only connect() makes clients."""
-        # What belongs to which process. Empty once closed.
+        # Each process has its own, by process id. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
         self._notices: dict[int, Notices] = {}
         if not isinstance(url, str):
             raise TypeError(f"url must be str, not {type(url).__name__}")
         if "\0" in url:
-            raise ValueError("a URL has no NUL")
+            raise ValueError("the URL must not contain a NUL character")
         options = _native.hf_client_options()
         if connect_timeout is not None:
             options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
@@ -94,19 +94,19 @@ class Client:
         return self._handles[here]
 
     def _notices_here(self) -> Notices:
-        """Give this process's notices, which are collected from the first call on."""
+        """Give this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
             self._notices.setdefault(here, Notices(handle))
         return self._notices[here]
 
     def _look(self) -> None:
-        """Let those who wait for a loss look again: something was released."""
+        """Wake the waits for a loss after a release, so that they look again."""
         if self._notices and (notices := self._notices.get(os.getpid())):
             notices.look()
 
     def _forget(self, number: int) -> None:
-        """Tell nobody if that hold is lost."""
+        """Report the loss of that hold to nobody any more."""
         if self._notices and (notices := self._notices.get(os.getpid())):
             notices.unwatch(number)
 
@@ -126,27 +126,28 @@ class Client:
     ) -> Lock:
         """Make a Lock for a name. Sends nothing.
 
-        name           1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes are kept as
-                       given.
+        name           1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes stay as given.
         lease          Seconds after which a hold ends unless renewed, 0.01 to ten years; None:
                        never. Not given: 10 seconds, renewed until released.
         renew          Renew holds until they are released; by default only if no lease is given.
-        reentrant      May an owner that holds the lock acquire it again? With False and no owner
-                       every acquire is for itself, and any thread may release, as with
+        reentrant      May an owner that holds the lock acquire it again? With False and no owner,
+                       every acquire has a new owner, and any thread may release, as with
                        threading.Lock.
-        owner          Who acquires, in place of the calling thread; 1 to 4096 bytes. Equal owners
+        owner          The owner, in place of the calling thread; 1 to 4096 bytes. Equal owners
                        are one owner everywhere: "worker" on ten hosts excludes nothing.
-        max_hold       Seconds after which holds are renewed no more, so that a stuck thread does
-                       not keep the lock for ever. Not with a lease of None.
-        heal           Give another library's lock that would stand for ever this one's lease.
-        replicas       So many replicas must have an acquire (WAIT) before it answers; if they have
-                       not in time, it is released again and raises LockNotReplicated. This narrows
-                       what a failover can lose: docs/connecting.md.
+        max_hold       Stop renewing a hold after so many seconds, so that a stuck thread does not
+                       keep the lock for ever. Not with a lease of None.
+        heal           Set this lock's lease as the TTL of another library's lock that would stand
+                       for ever.
+        replicas       How many replicas must have an acquire (WAIT) before it answers. If they do
+                       not in time, the lock is released again and the call raises
+                       LockNotReplicated. A failover then loses fewer locks: docs/connecting.md.
         replica_timeout  Seconds for that, less than the lease; by default 1, or half of a lease
                        shorter than 2.
-        on_lost        Called with the Hold when one is lost, in a thread of the client's, which
-                       is started for it. Keep it short, or hand it on.
-        raise_on_lost  Leaving a `with` block raises LockLost if the hold was lost; False: not.
+        on_lost        A thread of the client calls it with the Hold when that is lost. Keep it
+                       short, or give the work to another thread.
+        raise_on_lost  Leaving a `with` block raises LockLost if the hold was lost; False: it does
+                       not.
 
         Raises ValueError and TypeError for wrong arguments, and ClosedError.
         """
@@ -169,48 +170,49 @@ class Client:
 
     @property
     def aio(self) -> AsyncClient:
-        """The same client, for tasks of asyncio."""
+        """The same client, for asyncio tasks."""
         return AsyncClient(self)
 
     def locked(
         self, name: str, timeout: float | None = None, **options: Unpack[LockOptions]
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-        """Decorate a function, or a coroutine function, that is to run under a lock.
+        """Decorate a function, or a coroutine function, so that it runs under a lock.
 
             @client.locked("report:{user_id}", timeout=5)
             def report(user_id: int) -> None: ...
 
-        name     The lock's name, in which str.format() puts the arguments of the call.
+        name     The lock's name; str.format() fills in the arguments of the call.
         timeout  Seconds; 0 tries once; None or -1 waits without limit.
-        options  As those of lock().
+        options  The other arguments of lock().
 
-        A call raises LockTimeout if others kept the lock, and else as Lock.hold(). Raises
-        ValueError for a name with what is no parameter, TypeError for a generator function.
+        A call raises LockTimeout if others kept the lock, and otherwise as Lock.hold(). The
+        decorator raises ValueError if a field of the name is no parameter, and TypeError for a
+        generator function.
         """
         return functools.partial(locked, self, name, timeout, options)
 
     def stats(self) -> Stats:
-        """Count what was done and is done through this client in this process. Asks nobody."""
+        """Read this client's counts in this process. Sends nothing."""
         return stats(self._here())
 
     def close(self) -> None:
-        """Close the client: waiting calls raise ClosedError, and what it holds is released.
+        """Close the client: release its holds, and end waiting calls with ClosedError.
 
-        Blocks for at most one command_timeout. Its locks and holds then raise ClosedError. To
-        close twice does nothing.
+        Blocks for at most one command_timeout. Afterwards its locks and holds raise ClosedError.
+        A second close does nothing.
         """
         while self._handles:
             _, handle = self._handles.popitem()
             _holdfast.hf_client_close(handle)
 
     def _abandon(self) -> None:
-        """Close without releasing what may still be in use: for finalizers."""
+        """Close without releasing holds, which may still be in use: for finalizers."""
         while self._handles:
             _, handle = self._handles.popitem()
             _holdfast.hf_client_abandon(handle)
 
     def __enter__(self) -> Client:
-        """Give the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(
@@ -219,11 +221,11 @@ class Client:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the client."""
         self.close()
 
     def __del__(self) -> None:
-        """Warn. To close would release what may still be in use."""
+        """Warn. A close would release holds that may still be in use."""
         if self._handles:
             what = f"{self!r} was dropped without close()"
             self._abandon()
@@ -244,25 +246,25 @@ def connect(
     max_connections: int | None = None,
     client_name: str | None = None,
 ) -> Client:
-    """Open a client: connect, log in, and see that the server is Redis 6.2 or newer.
+    """Open a client: connect, log in, and check that the server is Redis 6.2 or newer.
 
     url              `redis://[[user]:password@]host[:port][/database]`,
                      `unix://[[user]:password@]/path/to/socket[?db=database]`,
                      `redis+sentinel://[[user]:password@]host[:port],…/service[/database]`, or
                      `redis+cluster://[[user]:password@]host[:port],…`;
-                     `rediss` for `redis` is over TLS. docs/connecting.md has the options.
-                     Percent-encode what is special in a URL.
+                     `rediss` in place of `redis` means TLS. docs/connecting.md has the options.
+                     Percent-encode the characters special in a URL.
     connect_timeout  Seconds to reach the server and log in; default 2.
     command_timeout  Seconds for the answer to one command; default 2.
-    keepalive        Seconds of silence after which the system asks whether the other end still
-                     lives (TCP keep-alive); default 15; 0: never.
-    max_connections  How many connections calls may use at once; a call for which none is free
-                     waits for one, in its turn and within its own time. Default: 16 to each
-                     node; a number that is given counts for all nodes together.
-    client_name      How the server lists the connections (CLIENT LIST): 1 to 63 printable ASCII
-                     characters without spaces; default "holdfast".
+    keepalive        Seconds of silence after which the system asks whether the other end is
+                     alive (TCP keep-alive); default 15; 0: never.
+    max_connections  How many connections calls may use at once; if none is free, a call waits
+                     for one, in its turn and within its own time limit. Default: 16 to each
+                     node; a number that is given limits all nodes together.
+    client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
+                     without spaces; default "holdfast".
 
-    All but the URL may stand in the URL too; what is given here counts, not the URL's.
+    The URL can set all of these too; an argument given here overrides it.
 
     Raises ValueError for a wrong URL or option, UnsupportedError, ConnectError,
     AuthenticationError, ServerError, ProtocolError.

@@ -1,4 +1,4 @@
-"""The exceptions, and the one table that makes them from the core's statuses."""
+"""The exceptions, and the table that makes them from the core's statuses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from . import _holdfast
 
 
 class LockError(Exception):
-    """Whatever goes wrong with a lock, other than a wrong argument or no memory."""
+    """Any failure of a lock, except a wrong argument or a lack of memory."""
 
 
 class LockTimeout(LockError, TimeoutError):
-    """Others kept the lock for the whole timeout. Nothing is held, nothing is left behind."""
+    """Others kept the lock for the whole timeout. Nothing is held, and nothing is left behind."""
 
 
 class LockNotOwnedError(LockError, RuntimeError):
@@ -20,20 +20,21 @@ class LockNotOwnedError(LockError, RuntimeError):
 class LockLost(LockNotOwnedError):
     """The hold was lost before: its lease ended, or its key was taken away.
 
-    Somebody else may have held the lock since. What was done under it may have to be undone,
-    unless the resource checked the fence.
+    Somebody else may have held the lock since. You may have to undo the work under it, unless
+    the resource checked the fence.
     """
 
 
 class LockUnknown(LockError):
-    """The answer was lost with its connection: the request was carried out, or it was not.
+    """The answer was lost with its connection: the server may have carried out the request.
 
-    After an acquire: do not enter. What may be held by nobody who knows ends with its lease.
+    After an acquire, do not enter: the lock may be held without any caller knowing it, until its
+    lease ends.
     """
 
 
 class LockNotReplicated(LockError):
-    """Too few replicas had the lock in time. It was released again; nothing is held."""
+    """Too few replicas had the lock in time. It was released again, and nothing is held."""
 
     reached: int = 0
     """How many replicas had it."""
@@ -60,11 +61,11 @@ class ServerError(LockError):
 
 
 class ProtocolError(LockError):
-    """What answered does not speak the Redis protocol, or answers nonsense."""
+    """The server does not speak the Redis protocol, or its answer makes no sense."""
 
 
 class UnsupportedError(LockError):
-    """The server is too old, or the address names what is not supported."""
+    """The server is too old or of the wrong kind, or the URL's scheme is not supported."""
 
 
 _CLASSES: dict[int, type[Exception]] = {
@@ -76,7 +77,7 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_ELOST: LockLost,
     _holdfast.HF_EUNKNOWN: LockUnknown,
     _holdfast.HF_ECANCELED: ClosedError,
-    _holdfast.HF_EINTR: InterruptedError,  # Python's own is raised in its place
+    _holdfast.HF_EINTR: InterruptedError,  # the signal handler's own exception replaces it
     _holdfast.HF_ECONNECT: ConnectError,
     _holdfast.HF_EAUTH: AuthenticationError,
     _holdfast.HF_ESERVER: ServerError,

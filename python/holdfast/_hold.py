@@ -1,4 +1,4 @@
-"""Holds: what one gets from acquiring a lock."""
+"""Holds, which an acquire gives."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _CAUSES = {
 
 
 def seconds(milliseconds: int) -> float | None:
-    """Give the core's milliseconds as seconds; None is never."""
+    """Convert the core's milliseconds to seconds; None is never."""
     return None if milliseconds == _holdfast.HF_NEVER else milliseconds / 1000
 
 
 def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None:
-    """Leave a `with` block: what the body raised is not hidden by what the release raises."""
+    """Leave a `with` block: the release's exception does not hide the body's."""
     if raised is None:
         if not (quiet and isinstance(failed, LockLost)):
             raise failed
@@ -52,49 +52,49 @@ def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None
 
 
 class BaseHold:
-    """What every hold tells, without asking anybody."""
+    """The properties that every hold has. They send nothing."""
 
     __slots__ = ("__weakref__", "_handle", "_lock", "_loose", "_quiet")
 
     def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool, quiet: bool) -> None:
         """Only locks make holds."""
-        self._lock = lock  # which keeps the client open
+        self._lock = lock  # it keeps the client open
         self._handle = handle
         self._loose = loose
         self._quiet = quiet
 
     @property
     def fence(self) -> int:
-        """The fencing token: larger than that of every hold of this name before it.
+        """The fencing token: greater than that of every earlier hold of this name.
 
-        Nested holds of one owner have the same. Give it to the resource and let it refuse
-        smaller ones: this protects when all else fails.
+        Nested holds of one owner have the same fence. Give it to the resource and let the
+        resource refuse smaller ones: this protects when all else fails.
         """
         return _holdfast.hf_hold_fence(self._handle)
 
     @property
     def remaining(self) -> float | None:
-        """For how many seconds the hold is certain to last; None: without end; 0: it is over."""
+        """How many seconds the hold is certain to last; None: it never ends; 0: it is over."""
         return seconds(_holdfast.hf_hold_remaining_ms(self._handle))
 
     @property
     def state(self) -> str:
-        """Any of "held", "lost" and "released", as far as this process knows. Asks nobody."""
+        """One of "held", "lost" and "released", as far as this process knows. Sends nothing."""
         return _STATES[_holdfast.hf_hold_state(self._handle)]
 
     @property
     def valid(self) -> bool:
-        """Is it still held, as far as this process knows? Asks nobody."""
+        """Is it still held, as far as this process knows? Sends nothing."""
         return _holdfast.hf_hold_state(self._handle) == _holdfast.HF_HELD
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
 
     def _watch(self, lost: Callable[[Self], object]) -> None:
-        """Have it called once if the hold is lost, by whichever thread is told first."""
+        """Call lost() once if the hold is lost, in the first thread that learns of it."""
         notices = self._notices()
         number = _holdfast.hf_hold_number(self._handle)
-        # One in the caller's hands may be dropped, which ends it.
+        # The caller may drop a loose hold, which ends it.
         refer: Callable[[], Self | None] = weakref.ref(self) if self._loose else lambda: self
 
         def stands() -> bool:
@@ -108,21 +108,21 @@ class BaseHold:
                 lost(hold)
 
         notices.watch(number, stands, tell)
-        if not self.valid and notices.unwatch(number):  # by now
+        if not self.valid and notices.unwatch(number):  # it was lost meanwhile
             tell()
 
     def _unwatch(self) -> None:
         self._lock._client._forget(_holdfast.hf_hold_number(self._handle))
 
     def __del__(self) -> None:
-        """Warn. To release could end a section that is still running."""
+        """Warn. A release could end a section that is still running."""
         if self._loose and self.valid:
             what = f"{self!r} was dropped without release(); it ends with its lease"
             _log.warning("%s", what)
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
-        """Say the state and the fence. Asks nobody."""
+        """Say the state and the fence. Sends nothing."""
         return (
             f"<{self.state} holdfast.{type(self).__name__} object name={self._lock.name!r}"
             f" fence={self.fence} at {id(self):#x}>"
@@ -135,14 +135,14 @@ class BaseLost:
     __slots__ = ("_hold",)
 
     def __init__(self, hold: BaseHold) -> None:
-        """Only holds make it."""
+        """Only holds make this object."""
         self._hold = hold
 
     def is_set(self) -> bool:
-        """Say whether the hold was lost, as far as this process knows. Asks nobody.
+        """Say whether the hold was lost, as far as this process knows. Sends nothing.
 
-        Of a hold that never ends, or is renewed, this is known by the deadline of its lease; one
-        that was broken or deleted is found out by the next renewal or check.
+        The process knows at the latest when the lease ends. If somebody broke or deleted the lock,
+        the next renewal or check finds out.
         """
         handle = self._hold._handle
         return (
@@ -154,9 +154,9 @@ class BaseLost:
     def cause(self) -> str | None:
         """Why it was lost; None if it was not.
 
-        "expired": its lease ended, and it was not, or no longer, to be renewed.
-        "unreachable": it could not be renewed before its lease ended.
-        "gone": the server does not know it any more: broken, deleted, evicted, flushed.
+        "expired": its lease ended, and its renewal was off or had stopped.
+        "unreachable": the client could not renew it before its lease ended.
+        "gone": the server no longer has it: it was broken, deleted, evicted or flushed.
         """
         return _CAUSES[_holdfast.hf_hold_cause(self._hold._handle)]
 
@@ -167,15 +167,15 @@ class BaseLost:
 
 @final
 class Lost(BaseLost):
-    """Whether a hold was lost, and why; to be asked and waited for as a threading.Event is."""
+    """Whether a hold was lost, and why; like a threading.Event."""
 
     __slots__ = ()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the hold is lost, for so many seconds at most; say whether it was.
+        """Wait until the hold is lost, at most `timeout` seconds; say whether it was.
 
-        Answers False at once when the hold is released or its client closed. The first wait of
-        a client starts its one Python thread, which ends when the client is closed.
+        Answers False as soon as the hold is released or its client is closed. A client's first
+        wait starts its one Python thread, which ends when the client is closed.
         """
         hold = self._hold
         if hold.valid:
@@ -187,13 +187,13 @@ class Lost(BaseLost):
 class Hold(BaseHold):
     """One successful acquire.
 
-    Every method may be called from any thread. A context manager, which releases:
+    Any thread may call every method. A hold is a context manager that releases:
 
         with lock.hold(timeout=5) as hold:
             write(hold.fence)
 
-    A hold that is dropped is not released: it ends with its lease. Those from Lock.hold() then
-    warn, with ResourceWarning.
+    A dropped hold is not released: it ends with its lease. If it came from Lock.hold(), it warns
+    with ResourceWarning.
     """
 
     __slots__ = ()
@@ -207,8 +207,8 @@ class Hold(BaseHold):
         """Release the hold. One round trip.
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
-        LockUnknown if the answer was lost, ConnectError and its like if the server was not
-        reached; in all of these it ends with its lease at the latest.
+        LockUnknown if the answer was lost, and ConnectError or another LockError if the server
+        was not reached or refused. In each case the hold ends with its lease at the latest.
         """
         self._unwatch()
         try:
@@ -217,7 +217,7 @@ class Hold(BaseHold):
             self._lock._client._look()
 
     def renew(self) -> None:
-        """Make the hold last its lease again, counted from now. One round trip.
+        """Make the hold last its whole lease again, counted from now. One round trip.
 
         Raises LockNotOwnedError if it was released, LockLost if it is lost; after any other
         LockError it lasts at least as long as before.
@@ -225,22 +225,22 @@ class Hold(BaseHold):
         _holdfast.hf_hold_renew(self._handle)
 
     def extend(self, seconds: float | None, replace: bool = False) -> None:
-        """Make the hold last so many seconds longer than it would have. One round trip.
+        """Make the hold last so many seconds longer. One round trip.
 
-        With replace: exactly so many seconds from now, which may be shorter; later renewals
-        keep to it, and None is without end. Raises ValueError for a duration that cannot be,
-        and all that renew() raises.
+        With replace it lasts exactly so many seconds from now instead, which may be shorter;
+        later renewals use that as its lease, and None means that it never ends. Raises ValueError
+        for a duration out of bounds, and otherwise as renew().
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _holdfast.hf_hold_extend(self._handle, lasting, bool(replace))
 
     def hand_over(self) -> bytes:
-        """Give the token with which another process goes on holding it: Lock.adopt().
+        """Give a token with which another process can go on holding the lock: Lock.adopt().
 
-        It ends here, without being released: from now on its lease runs, and the other has to
-        adopt it before that ends. Whoever has the token can release the lock. Raises
-        LockNotOwnedError or LockLost if it is not held; LockUnknown, and it is as before, if it is
-        just being made shorter, or the answer to that was lost once.
+        Here the hold ends without being released. Nothing renews it, and the other process must
+        adopt it before its lease ends. Anybody with the token can release the lock: keep it
+        secret. Raises LockNotOwnedError or LockLost if it is not held. Raises LockUnknown while
+        extend(replace=True) is under way, or if its answer was lost; the hold is then as before.
         """
         token = _holdfast.hf_hold_hand_over(self._handle)
         self._unwatch()
@@ -251,7 +251,7 @@ class Hold(BaseHold):
         _holdfast.hf_hold_check(self._handle)
 
     def __enter__(self) -> Hold:
-        """Give the hold itself."""
+        """Return the hold."""
         return self
 
     def __exit__(
@@ -260,7 +260,7 @@ class Hold(BaseHold):
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release it, unless the body did. Raises LockLost if it was lost."""
+        """Release the hold, unless the body did. Raises LockLost if it was lost."""
         if self.state != "released":
             try:
                 self.release()

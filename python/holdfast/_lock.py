@@ -1,4 +1,4 @@
-"""Locks and what one gets from acquiring them."""
+"""Locks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _flags(flags: int) -> _holdfast.AcquireOptions:
     return options.this
 
 
-# The core only reads them, so all acquires share them.
+# The core only reads these options, so all acquires share them.
 loose = _flags(0)
 kept = _flags(_holdfast.HF_KEEP)
 
 
 def _give_back(got: list[_holdfast.Hold]) -> None:
-    """Release what was won, if it was: a signal's handler may raise just after that."""
+    """Release a hold just acquired: a signal handler may raise right after the acquire."""
     for handle in got:
         with contextlib.suppress(LockError):
             _holdfast.hf_hold_release(handle)
@@ -39,28 +39,28 @@ def _give_back(got: list[_holdfast.Hold]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """What a lock looked like on the server."""
+    """A lock as the server saw it."""
 
     held: bool
-    """Does anybody hold it, this library or another?"""
+    """Does anybody hold it, through this library or another?"""
     foreign: bool
-    """Is what holds it no lock of this library?"""
+    """Does another library's lock hold it?"""
     owner: str | None
     """The holder, UTF-8 with surrogate escapes; None if free or foreign."""
     count: int
-    """How often its owner holds it; 0 if free or foreign."""
+    """The owner's valid holds; 0 if free or foreign."""
     fence: int
     """The holder's fence; 0 if free or foreign."""
     remaining: float | None
-    """Seconds until the last of its holds ends; None if never, 0 if free."""
+    """Seconds until its last hold ends; None if never, 0 if free."""
     waiters: int
-    """How many acquires stand in the queue."""
+    """The number of acquires in the queue."""
 
 
 class Lock:
     """A name to lock, with its options; Client.lock() makes it.
 
-    Stands in for a threading.RLock, or without `reentrant` for a threading.Lock:
+    It can replace a threading.RLock, or with reentrant=False a threading.Lock:
 
         with lock as hold: ...            # waits for ever
 
@@ -68,15 +68,14 @@ class Lock:
             try: ...
             finally: lock.release()
 
-    The client keeps what these two forms acquire, newest last, for every name and owner, so any
-    Lock object with the same name may release it. hold() gives a hold into the caller's hands
-    instead, which release() does not know of.
+    The client keeps the holds of these two forms for every name and owner, newest last, so any
+    Lock object with the same name may release them. hold() gives the caller the hold instead,
+    and release() does not know of it.
 
-    Every method may be called from any thread. The owner is the calling thread, or the `owner`
-    given here or in a call. Equal owners are one owner everywhere: "worker" on ten hosts
-    excludes nothing.
+    Any thread may call every method. The owner is the calling thread, or the `owner` given here
+    or in a call. Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-    After a fork the child's locks work, through a client of its own, and hold nothing.
+    After a fork the child's locks work, through a new client, and hold nothing.
     """
 
     __slots__ = (
@@ -171,22 +170,23 @@ class Lock:
     def acquire(
         self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
     ) -> bool:
-        """Acquire as threading.RLock does; release() as often.
+        """Acquire like threading.RLock; call release() as often.
 
         blocking  False tries once.
         timeout   Seconds; -1 waits without limit.
-        owner     Who acquires, in place of the lock's own; then release(owner=...) too. Equal
-                  owners are one owner everywhere: "worker" on ten hosts excludes nothing.
+        owner     The owner, in place of the lock's owner; give it to release() too. Equal owners
+                  are one owner everywhere: "worker" on ten hosts excludes nothing.
 
-        Answers True when held, False when others kept it. Raises what RLock raises for wrong
-        arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost (do
-        not enter), ConnectError and its like, and ClosedError. Ctrl-C ends the wait.
+        Answers True if the lock is held, False if others kept it. Raises RLock's exceptions for
+        wrong arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost
+        (do not enter), ConnectError or another LockError if the server was not reached or
+        refused, and ClosedError. Ctrl-C ends the wait.
         """
         got: list[_holdfast.Hold] = []
         try:
             self._win(patience(blocking, timeout), owner, kept, got)
-            # No Hold is made if nobody is to be given it: a Ctrl-C that came while one is
-            # collected would be swallowed.
+            # Make a Hold only for on_lost: Python would swallow a Ctrl-C that came while it
+            # collects the Hold.
             if self._on_lost is not None:
                 self._take(got[0], kept, None, None)
         except LockTimeout:
@@ -197,13 +197,12 @@ class Lock:
         return True
 
     def release(self, *, owner: str | bytes | None = None) -> None:
-        """Release what the caller acquired last, with acquire() or `with`. One round trip.
+        """Release the caller's newest hold from acquire() or `with`. One round trip.
 
-        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
-               hosts excludes nothing.
+        owner  As given to acquire().
 
-        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold it: then nothing
-        was changed. Else as Hold.release().
+        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock; nothing
+        was changed then. Otherwise as Hold.release().
         """
         who = None if owner is None else encoded("owner", owner)
         try:
@@ -238,35 +237,33 @@ class Lock:
         on_lost: Callable[[Hold], object] | None = None,
         raise_on_lost: bool | None = None,
     ) -> Hold:
-        """Acquire, and give the hold into the caller's hands; any thread may release it.
+        """Acquire the lock, and give the caller the hold; any thread may release it.
 
         timeout        Seconds; 0 tries once; None or -1 waits without limit.
-        owner          Who acquires, in place of the lock's own. Equal owners are one owner
+        owner          The owner, in place of the lock's owner. Equal owners are one owner
                        everywhere: "worker" on ten hosts excludes nothing.
-        on_lost        Called as Client.lock() says, in place of the lock's own.
-        raise_on_lost  False: leaving a `with` block does not raise LockLost. By default as the
-                       lock has it.
+        on_lost        As for Client.lock(), in place of the lock's on_lost.
+        raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
+                       lock's setting.
 
-        Raises LockTimeout, a TimeoutError, if others kept it; else as acquire().
+        Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
         quiet = None if raise_on_lost is None else not raise_on_lost
         return self._acquire(milliseconds, owner, loose, on_lost, quiet)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
-        """Say how often release() would succeed for this caller. Asks nobody.
+        """Say how often release() would succeed for this caller. Sends nothing.
 
-        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
-               hosts excludes nothing.
+        owner  As given to acquire().
         """
         who = None if owner is None else encoded("owner", owner)
         return _holdfast.hf_lock_count_as(self._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
-        """Say whether release() would succeed for this caller. Asks nobody.
+        """Say whether release() would succeed for this caller. Sends nothing.
 
-        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
-               hosts excludes nothing.
+        owner  As given to acquire().
         """
         return self.count(owner=owner) > 0
 
@@ -284,41 +281,39 @@ class Lock:
         *,
         owner: str | bytes | None = None,
     ) -> None:
-        """Make what the caller acquired last hold longer, as Hold.extend(). One round trip.
+        """Extend the caller's newest hold, as Hold.extend(). One round trip.
 
-        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
-               hosts excludes nothing.
+        owner  As given to acquire().
 
-        Raises LockNotOwnedError if the caller does not hold it.
+        Raises LockNotOwnedError if the caller does not hold the lock.
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _holdfast.hf_hold_extend(self._current(owner), lasting, bool(replace))
 
     def reacquire(self, *, owner: str | bytes | None = None) -> None:
-        """Make what the caller acquired last hold for this lock's lease, from now. One round trip.
+        """Make the caller's newest hold last this lock's lease, counted from now. One round trip.
 
-        owner  As given to acquire(). Equal owners are one owner everywhere: "worker" on ten
-               hosts excludes nothing.
+        owner  As given to acquire().
 
-        Raises LockNotOwnedError if the caller does not hold it, LockLost if it was lost.
+        Raises LockNotOwnedError if the caller does not hold the lock, LockLost if it was lost.
         """
         lease = self._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
         _holdfast.hf_hold_extend(self._current(owner), lease, True)
 
     def adopt(self, token: bytes) -> Hold:
-        """Go on with a hold that another process handed over. One round trip.
+        """Take over a hold that another process handed over. One round trip.
 
-        token  From Hold.hand_over(), of a lock of the same name. Its lease and whether it is
-               renewed are this lock's from now on.
+        token  From Hold.hand_over(), of a lock of the same name. This lock's lease and renew
+               apply from now on.
 
-        Raises ValueError for what is no token, LockLost if its lease ended before or it was
-        released; after any other LockError it may be tried again.
+        Raises ValueError if the bytes are not a token, LockLost if the lease ended before or the
+        hold was released; after any other LockError you may try again.
         """
         got: list[_holdfast.Hold] = []
         self._call(_holdfast.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
 
-    # What threading.Condition wants of an RLock.
+    # threading.Condition uses these methods of an RLock.
 
     def _is_owned(self) -> bool:
         return self.owned()
@@ -338,17 +333,18 @@ class Lock:
         for _ in range(count):
             self.acquire()
         if failed is not None and not (self._quiet and isinstance(failed, LockLost)):
-            raise failed  # the section before the wait was not protected
+            raise failed  # the section before the wait was unprotected
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds it. One round trip; raises as inspect()."""
+        """Ask the server whether anybody holds the lock. One round trip; raises as inspect()."""
         return self.inspect().held
 
     def inspect(self) -> LockInfo:
         """Look at the lock, whoever holds it. One round trip; changes nothing.
 
-        What it tells is past when it is read: do not decide by it whether to enter. Raises
-        ConnectError and its like, and ClosedError.
+        The answer is out of date when you read it: do not enter because of it. Raises
+        ConnectError or another LockError if the server was not reached or refused, and
+        ClosedError.
         """
         info = _native.hf_lock_info()
         owner = self._call(_holdfast.hf_lock_inspect, info.this)
@@ -364,20 +360,21 @@ class Lock:
         )
 
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
-        """Take the lock away from its holder, whoever that is. For operators. One round trip.
+        """Take the lock away from its holder. For operators. One round trip.
 
-        fence    The victim's, from inspect(): if another holds the lock by now, nothing happens.
+        fence    The holder's fence, from inspect(): if somebody else holds the lock by now,
+                 nothing happens.
         foreign  Also delete another library's lock, whose fence is 0.
 
-        Its holder finds out at its next renewal or check; until then only the fence protects.
-        Not an error on a free lock. Raises LockNotOwnedError if another fence holds it or it is
-        foreign; else as inspect(), and LockUnknown.
+        The holder finds out at its next renewal or check; until then only the fence protects. A
+        free lock is no error. Raises LockNotOwnedError if the holder has another fence or the
+        lock is foreign; otherwise as inspect(), and LockUnknown.
         """
         flags = _holdfast.HF_BREAK_FOREIGN if foreign else 0
         self._call(_holdfast.hf_lock_break, fence, flags)
 
     def __repr__(self) -> str:
-        """Say what this caller holds, as threading.RLock does. Asks nobody."""
+        """Say how often this caller holds it, like threading.RLock. Sends nothing."""
         count = self.count()
         return (
             f"<{'locked' if count else 'unlocked'} holdfast.Lock object name={self.name!r}"

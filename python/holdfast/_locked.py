@@ -38,7 +38,7 @@ def locked(
     options: LockOptions,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Result]:
-    """Make the function that acquires, calls, and releases."""
+    """Wrap the function in one that acquires, calls it, and releases."""
     named = _namer(name, function)
     if inspect.iscoroutinefunction(function):
 
@@ -60,13 +60,13 @@ def locked(
 def _namer(
     name: str, function: Callable[..., object]
 ) -> Callable[[tuple[object, ...], dict[str, Any]], str]:
-    """Make what gives the lock's name for the arguments of a call."""
+    """Make a function that gives the lock's name for the arguments of a call."""
     signature = inspect.signature(function)
     fields = {field for _, field, _, _ in string.Formatter().parse(name) if field is not None}
     wanted = {field.partition(".")[0].partition("[")[0] for field in fields}
     more = [each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD]
     if not more and not wanted <= set(signature.parameters):
-        raise ValueError(f"{name!r} names what is no parameter of {function!r}{signature}")
+        raise ValueError(f"{name!r} has a field that is no parameter of {function!r}{signature}")
     if not wanted:
         fixed = name.format()
         return lambda args, kwargs: fixed

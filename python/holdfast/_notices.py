@@ -1,4 +1,4 @@
-"""What a core client tells without being asked, handed to those whom it concerns."""
+"""Take a core client's completions, and hand each to the task or thread that it is for."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Call:
     """An operation under way, and the task that waits for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Made in the loop that the task runs in."""
+        """Make it in the loop of the task."""
         self._loop = loop
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
-        self.reached = 0  # so many replicas, if they were too few
+        self.reached = 0  # how many replicas had it, if too few did
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
-        """Say what came of it. From any thread; RuntimeError if the loop is closed."""
+        """Set the outcome. Any thread may call it; RuntimeError if the loop is closed."""
         if threading.get_ident() == self._thread and not self._loop.is_closed():
             self._end(status, hold)
         else:
@@ -47,7 +47,7 @@ class Call:
                 self._ended.set_result(None)
 
     def lonely(self) -> bool:
-        """Say whether its loop was closed before it ended."""
+        """Say whether its loop is closed."""
         return self._loop.is_closed()
 
     async def wait(self) -> tuple[int, _holdfast.Hold | None]:
@@ -57,7 +57,7 @@ class Call:
         return self.outcome
 
     async def insist(self) -> tuple[int, _holdfast.Hold | None]:
-        """Wait for the end, also if the task is cancelled meanwhile."""
+        """Wait for the end, even if the task is cancelled meanwhile."""
         while self.outcome is None:
             if self._ended.cancelled():
                 self._ended = self._loop.create_future()
@@ -69,15 +69,15 @@ class Call:
 class Notices:
     """The completions of one core client.
 
-    Every event loop that waits for some watches the client's descriptor, and so does one thread,
-    started when somebody without a loop has to be told of a loss. Whoever sees one first hands
-    it on.
+    Every event loop that waits for completions watches the client's descriptor. So does one
+    thread, which starts when code without a loop must learn of a loss. The first to see a
+    completion hands it on.
     """
 
     def __init__(self, client: _holdfast.Client) -> None:
-        """Begin to collect them."""
+        """Start to collect them."""
         self._client = client
-        # With a lock the client can still be asked after it was closed, and keeps its descriptor.
+        # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
         self._anchor = _holdfast.hf_lock_open(client, b"holdfast", None, None)
         self._fd = _holdfast.hf_client_fd(client)
         self._numbers = itertools.count(1)
@@ -97,7 +97,7 @@ class Notices:
     # ------------------------------------------------------------- For tasks
 
     def owner(self, task: asyncio.Task[object]) -> bytes:
-        """Give the owner that a task is."""
+        """Give the owner that stands for a task."""
         owner = self._owners.get(task)
         if owner is None:
             owner = _holdfast.hf_client_owner(self._client, "a", next(_serials))
@@ -105,7 +105,7 @@ class Notices:
         return owner
 
     def attend(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the running loop watch for what there is to tell."""
+        """Let the running loop watch for completions."""
         if loop not in self._loops:
             loop.add_reader(self._fd, self._read, loop)
             self._loops.add(loop)
@@ -114,7 +114,7 @@ class Notices:
                     self.abandon(number, call)
 
     def start(self, begin: Callable[[int], object]) -> tuple[int, Call]:
-        """Begin an operation of the running loop, by a function that is given its number."""
+        """Start an operation of the running loop, by calling begin() with its number."""
         loop = asyncio.get_running_loop()
         self.attend(loop)
         number = next(self._numbers)
@@ -129,12 +129,12 @@ class Notices:
         return number, call
 
     def cancel(self, number: int) -> None:
-        """Cancel an acquire, which ends all the same."""
+        """Cancel an acquire; its completion still comes."""
         with contextlib.suppress(LockError):  # it has ended
             _holdfast.hf_op_cancel(self._client, number)
 
     def abandon(self, number: int, call: Call) -> None:
-        """Cancel an acquire that nobody waits for any more."""
+        """Cancel an acquire for which no task waits any more."""
         self.cancel(number)
         if self._calls.pop(number, None) is None and call.outcome is not None:
             self._drop(call.outcome[1])
@@ -145,7 +145,7 @@ class Notices:
                 _holdfast.hf_hold_release_start(hold, next(self._numbers))
 
     async def waited(self, over: Callable[[], bool]) -> None:
-        """Wait until it is true."""
+        """Wait until over() is true."""
         loop = asyncio.get_running_loop()
         self.attend(loop)
         while True:
@@ -166,9 +166,9 @@ class Notices:
     # ----------------------------------------------------------- For threads
 
     def watch(self, number: int, stands: Callable[[], bool], lost: Callable[[], object]) -> None:
-        """Have it called, by whoever is told first, if the hold of that number is lost."""
+        """Call lost() if the hold of that number is lost, in the first thread that learns of it."""
         if len(self._watches) >= self._crowded:
-            # Not all ends are told here: forget those that are over.
+            # Not every end comes here: forget the holds that are over.
             for old, (still, _) in list(self._watches.items()):
                 if not still():
                     self._watches.pop(old, None)
@@ -176,11 +176,11 @@ class Notices:
         self._watches[number] = stands, lost
 
     def unwatch(self, number: int) -> bool:
-        """Forget it; say whether it was still to be called."""
+        """Forget the hold; say whether it was still watched."""
         return self._watches.pop(number, None) is not None
 
     def wait(self, over: Callable[[], bool], timeout: float | None) -> None:
-        """Wait until it is true, or the time is over."""
+        """Wait until over() is true, or the time is up."""
         self.listen()
         with self._changed:
             self._waiting += 1
@@ -190,16 +190,16 @@ class Notices:
                 self._waiting -= 1
 
     def look(self) -> None:
-        """Let those who wait look again."""
+        """Wake every wait(), and let it look again."""
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()
         for call in list(self._sleepers):
             with contextlib.suppress(RuntimeError):  # its loop is closed
-                call.end(_holdfast.HF_OK, None)
+                call.end(_holdfast.HF_OK, None)  # waited() looks again
 
     def listen(self) -> None:
-        """See that losses are heard of also without an event loop."""
+        """Start the thread that learns of losses without an event loop."""
         with self._changed:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(
@@ -214,7 +214,7 @@ class Notices:
             told.poll()
 
     def elsewhere(self, work: Callable[[Told], object]) -> Callable[[Told], None]:
-        """Let a user's function be run where it may take its time: not in an event loop."""
+        """Make a function that runs work() where it may take its time: not in an event loop."""
 
         def run(told: Told) -> None:
             if threading.current_thread() is self._thread:
@@ -227,7 +227,7 @@ class Notices:
     # -------------------------------------------------------------- For both
 
     def _drain(self) -> bool:
-        """Hand on all there is. False when there will be no more."""
+        """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
                 kind, status, op, number, hold = _holdfast.hf_client_next(self._client)
@@ -252,15 +252,15 @@ class Notices:
         call = self._calls.pop(op, None)
         try:
             if call is None:
-                raise RuntimeError("nobody waits for it")
+                raise RuntimeError("no task waits for it")
             call.reached = reached
             call.end(status, hold)
-        except RuntimeError:  # or its loop is closed
+        except RuntimeError:  # no task waits, or its loop is closed
             self._drop(hold)
 
 
 def safely(work: Callable[[Told], object], told: Told) -> None:
-    """Run a user's function, whose failure is none of the caller's."""
+    """Run a user's function, and log its failure."""
     try:
         work(told)
     except Exception:

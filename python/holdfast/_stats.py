@@ -1,4 +1,4 @@
-"""What a client has done, in numbers."""
+"""A client's counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import _holdfast, _native
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a client has done since it was opened, and does now."""
+    """A client's counts, since it was opened unless they say "now"."""
 
     held: int
     """Holds that may still be on the server, now."""
@@ -18,23 +18,23 @@ class Stats:
     acquired: int
     """Acquires that got the lock."""
     waited: int
-    """Those of them that waited in a queue."""
+    """Acquires that got the lock after they waited in a queue."""
     waited_seconds: float
-    """How long these waited, all together."""
+    """The sum of these waits."""
     refused: int
-    """Acquires that did not get it: busy, timed out, cancelled."""
+    """Acquires that did not get the lock: busy, timed out, cancelled."""
     unknown: int
     """Acquires whose answer was lost."""
     released: int
-    """Holds released by a call."""
+    """Holds that a call released."""
     lost: int
-    """Holds lost before."""
+    """Holds that were lost before that."""
     renewed: int
     """Renewals in the background."""
 
 
 def stats(client: _holdfast.Client) -> Stats:
-    """Ask the core, which asks nobody."""
+    """Read the counts from the core. Sends nothing."""
     told = _native.hf_stats()
     _holdfast.hf_client_stats(client, told.this)
     return Stats(

@@ -3,9 +3,9 @@
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
 
-makes a span "holdfast.wait" until the lock is had, or is not, and then a span "holdfast.hold"
-until it is released, both with the attribute holdfast.lock, the latter with holdfast.fence. What
-is raised in them is recorded. Where they go is the program's TracerProvider's business.
+makes a span "holdfast.wait" until the acquire ends, and then a span "holdfast.hold" until the
+release. Both have the attribute holdfast.lock, and the second has holdfast.fence too. They record
+the exceptions raised in them. The program's TracerProvider decides where they go.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def _about(name: str | bytes) -> dict[str, str]:
 def hold(
     lock: holdfast.Lock, timeout: float | None = None, **options: Any
 ) -> Iterator[holdfast.Hold]:
-    """Acquire, and release at the end of the block, as Lock.hold() does, with the two spans.
+    """Acquire, and release at the end of the block, like Lock.hold(), with the two spans.
 
     timeout  Seconds; 0 tries once; None or -1 waits without limit.
-    options  As those of Lock.hold().
+    options  The other arguments of Lock.hold().
     """
     about = _about(lock.name)
     with _tracer.start_as_current_span("holdfast.wait", attributes=about):

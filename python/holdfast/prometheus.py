@@ -1,4 +1,4 @@
-"""What clients count, for Prometheus: `pip install holdfast[prometheus]`.
+"""Clients' counts for Prometheus: `pip install holdfast[prometheus]`.
 
 prometheus_client.REGISTRY.register(holdfast.prometheus.Collector(main=client))
 """
@@ -20,20 +20,20 @@ _GAUGES = {
 _COUNTERS = {
     "acquired": "Acquires that got the lock",
     "waited": "Acquires that got the lock after they waited in a queue",
-    "waited_seconds": "How long these waited",
+    "waited_seconds": "The sum of the waits of these acquires",
     "refused": "Acquires that did not get the lock: busy, timed out, cancelled",
     "unknown": "Acquires whose answer was lost",
-    "released": "Holds released by a call",
-    "lost": "Holds lost before",
+    "released": "Holds that a call released",
+    "lost": "Holds that were lost before a call released them",
     "renewed": "Renewals in the background",
 }
 
 
 class Collector(_Collector):
-    """Client.stats() of one client or more, as holdfast_held, holdfast_acquired_total and so on.
+    """Client.stats() of one or more clients, as holdfast_held, holdfast_acquired_total and so on.
 
-    The label `client` is the name that each was given; one that is closed is left out. Reading
-    asks no server.
+    The label `client` is each client's keyword here. Closed clients are left out. Reading sends
+    nothing.
     """
 
     def __init__(self, **clients: holdfast.Client) -> None:
@@ -41,11 +41,11 @@ class Collector(_Collector):
         self._clients = clients
 
     def describe(self) -> list[Metric]:
-        """Give the names, so that two collectors in one registry are refused."""
+        """Give the names, so that a registry refuses a second collector."""
         return list(self._metrics({}))
 
     def collect(self) -> Iterator[Metric]:
-        """Count now."""
+        """Read the counts now."""
         told: dict[str, holdfast.Stats] = {}
         for name, client in self._clients.items():
             with contextlib.suppress(holdfast.ClosedError):

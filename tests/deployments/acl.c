@@ -1,5 +1,5 @@
-/* The rule of docs/connecting.md allows all that is needed, and nothing in it could be
- * left out: without it a call says what is missing, or waits by asking often. */
+/* The rule of docs/connecting.md allows every needed command, and nothing in it could be
+ * left out: without it a call names the missing permission, or waits by polling. */
 #include "cluster.h"
 
 #include <pthread.h>
@@ -196,7 +196,7 @@ static bool hands_on(bool claims, int held_for_ms) {
     return released(second) && fine;
 }
 
-/* The keeper's own: what is started without blocking, and who died holding. */
+/* The keeper's requests: operations started without blocking, and a holder that died. */
 static bool keeps(void) {
     hf_hold *first;
     hf_completion done = {.size = sizeof done};
@@ -293,7 +293,7 @@ static void test_the_rule_reaches_no_other_keys_and_channels(void **state) {
     hf_client_close(ann);
 }
 
-/* Who lacks these is served too, but polls. */
+/* A user that lacks these is served too, but polls. */
 static bool can_do_without(const char *word) {
     static const char *const optional[] = {"+subscribe", "+ping", "+publish", "+pubsub|numsub",
                                            "&hf:*",      "+hlen", "+zrank"};
@@ -317,7 +317,7 @@ static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
             fail_msg("%s: nothing needs it", rule[i]);
         if (!fine) {
             const char *name = rule[i] + strspn(rule[i], "+~&");
-            /* Who may not leave the queue can still be granted the lock. */
+            /* A user that may not leave the queue can still be granted the lock. */
             const char *status = strcmp(name, "zrem") == 0 ? "HF_EUNKNOWN" : "HF_ESERVER";
             assert_int_equal(strncmp(message, status, strlen(status)), 0);
             /* A completion has no text. Of a script before 7.0 the server tells nothing. */
@@ -333,8 +333,8 @@ static void test_what_is_missing_is_named_and_no_lock_is_left(void **state) {
     TELL("ACL DELUSER app");
 }
 
-/* What Cluster needs in addition. To ask for a slot that is being moved, and to let go of
- * a channel, takes longer than this test. */
+/* The permissions that a cluster adds. Asking for a slot that is moving, and leaving
+ * a channel, take longer than this test. */
 static void test_what_a_cluster_needs_is_named_or_done_without(void **state) {
     static const char *const sharded[] = {"+ssubscribe", "+spublish", "+pubsub|shardnumsub"};
     (void)state;

@@ -1,4 +1,4 @@
-/* A server whose clock steps (preload/step.c): what that costs, and what it does not. */
+/* A server whose clock steps (preload/step.c): what that breaks, and what it does not. */
 #include "servers.h"
 
 #include <pthread.h>
@@ -162,7 +162,7 @@ static void *wait_for_it(void *argument) {
     return NULL;
 }
 
-/* Who waits in the queue is served after a step, with a hold that counts from now. */
+/* A waiter in the queue gets the lock after a step, with a hold that counts from now. */
 static void wait_over_a_step(int from, int to) {
     hf_lock *mine = stock(ann, 10000), *theirs = stock(ben, 10000);
     hf_hold *hold;

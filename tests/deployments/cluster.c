@@ -20,7 +20,7 @@ static hf_lock *open_lock(hf_client *of, const char *name, const hf_lock_options
     return lock;
 }
 
-/* Who serves the slot, by its own word. */
+/* The node that says that it serves the slot. */
 static int owner_of(int slot) {
     for (int i = 0; i < NODES; i++) {
         redisReply *reply =
@@ -385,7 +385,7 @@ static void test_a_slot_moves_under_load(void **state) {
     assert_true(asked + told + split < 5000);
 }
 
-/* H7: what is held is renewed and released while its keys are on two nodes. */
+/* H7: a hold is renewed and released while its keys are on two nodes. */
 static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 500, .renew = HF_ON};
     hf_hold *hold, *next, *none;
@@ -690,7 +690,7 @@ static void test_max_connections_count_for_all_nodes(void **state) {
     hf_client_close(client);
 }
 
-/* What a client leaves on all shards is released when it is closed. */
+/* Closing a client releases its holds on all shards. */
 static void test_a_close_releases_on_all_shards(void **state) {
     enum { LOCKS = 120 };
     (void)state;

@@ -51,7 +51,7 @@ static inline void start_node(int which) {
               "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0");
 }
 
-/* One line of what the node knows of another, or of itself. */
+/* One line about what a node knows of another node, or of itself. */
 static inline const char *node_line(int at, int of) {
     redisReply *reply = tell(nodes[at], "CLUSTER NODES");
     const char *address = text(":%d@", nodes[of]);

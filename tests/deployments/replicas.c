@@ -217,7 +217,7 @@ static void test_with_one_replica_frozen_the_other_is_enough(void **state) {
 
 static atomic_bool done;
 
-/* Asks for what it will not get, on the same client, another lock. */
+/* Asks for more replicas than it will get, on the same client, for another lock. */
 static void *ask_in_vain(void *client) {
     hf_lock_options options = {.size = sizeof options, .replicas = 2, .replica_timeout_ms = 300};
     hf_lock *lock;

@@ -1,4 +1,4 @@
-/* Three sentinels, a master and two replicas: who is master may change. */
+/* Three sentinels, a master and two replicas: the master may change. */
 #include "sentinels.h"
 
 #include <pthread.h>
@@ -105,7 +105,7 @@ static void test_one_sentinel_that_answers_is_enough(void **state) {
     hf_client_close(client);
 }
 
-/* As for a while after a failover: what a sentinel names is a replica. */
+/* As for a while after a failover: the server that a sentinel names is a replica. */
 static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **state) {
     (void)state;
     int port = free_port();

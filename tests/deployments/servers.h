@@ -27,7 +27,7 @@ static inline int free_port(void) {
     return ntohs(address.sin_port);
 }
 
-/* What else the servers find in their environment: "NAME=value", up to a NULL. */
+/* More of the servers' environment: "NAME=value", up to a NULL. */
 static char *server_environment[4];
 
 /* redis-server with these arguments, in the folder and on loopback; it dies with this

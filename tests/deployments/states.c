@@ -1,5 +1,5 @@
-/* Servers that cannot serve for a while: what is asked of them is asked again, by calls
- * and by the keeper, with the same hold ids; and what is refused is known to be. */
+/* Servers that cannot serve for a while: requests are sent again, by calls
+ * and by the keeper, with the same hold ids; and a refusal is known as one. */
 #include "servers.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ static int port;
 static pid_t pid;
 static hf_client *ann, *ben;
 
-/* A server that would save what it has, to `dump`, if there were not a folder of that name. */
+/* A server that would save its data to `dump`, if there were not a folder of that name. */
 static void start(void) {
     pid = START("--port", number(port), "--save", "36000", "1000000000", "--dbfilename", "dump",
                 "--rdbcompression", "no", "--key-load-delay", "30");
@@ -205,7 +205,7 @@ static void *take_turns(void *argument) {
 }
 
 /* Two clients take turns while the server refuses for 700 ms; meanwhile a hold of 1.5 s
- * is renewed again, and what could not be released is. */
+ * is renewed again, and a refused release is repeated. */
 static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*end)(void)) {
     hf_lock *locks[6], *mine = lock_of(ann, "held", 1500), *other = lock_of(ben, "other", 60000);
     pthread_t threads[COUNT(locks)];

@@ -1,4 +1,4 @@
-/* TLS: who is at the other end is checked, on both kinds of connections. */
+/* TLS: the client checks its peer, on both kinds of connections. */
 #include "certificates.h"
 
 #include <netdb.h>

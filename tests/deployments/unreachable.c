@@ -57,7 +57,7 @@ static int listen_instead(int backlog) {
     return fd;
 }
 
-/* Its line is full: who connects is not answered at all. */
+/* Its backlog is full: a new connection gets no answer at all. */
 static int crowd[8];
 static int black_hole(void) {
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -1,5 +1,5 @@
-/* Without blocking: what was started ends with one completion, and leaves
- * nothing behind that its completion does not tell of. */
+/* Without blocking: every started operation ends with one completion, and leaves
+ * nothing behind that its completion does not report. */
 #include "faults.h"
 
 static hf_client *client, *other;
@@ -374,7 +374,7 @@ static void test_a_started_renewal_does_what_one_that_is_waited_for_does(void **
     told_renewed(2, HF_OK, 2000);
     assert_in_range(hf_hold_remaining_ms(hold), 5800, 6000);
     assert_in_range(NUMBER("PTTL k"), 5800, 6000);
-    /* What becomes shorter is so before anybody has answered. */
+    /* A shorter lease counts before the server has answered. */
     assert_status(hf_hold_extend_start(hold, 2000, 1, 3), HF_OK);
     assert_in_range(hf_hold_remaining_ms(hold), 1, 2000);
     told_renewed(3, HF_OK, 2000);
@@ -594,7 +594,7 @@ static void *begin_checks(void *hold) {
     return (void *)(intptr_t)status;
 }
 
-/* What is begun ends, also if the client is closed by another thread just then. */
+/* A started operation ends, even if another thread closes the client just then. */
 static void test_what_is_started_while_the_client_is_closed_ends_too(void **state) {
     (void)state;
     for (int i = 0; i < 60; i++) {

@@ -1,5 +1,5 @@
-/* Two things that happen at once, and a server that is odd for a moment: what
- * was once wrong, each with the order of events that showed it. */
+/* Two events at once, and a server that behaves oddly for a moment: faults that
+ * once existed, each with the order of events that showed it. */
 #include "faults.h"
 
 static hf_client *ann, *ben;
@@ -29,7 +29,7 @@ static hf_lock *lock_for(hf_client *client, const char *name, const char *owner,
 }
 
 /* The holder's lease and the waiter's time end together: the re-check is due when
- * the cancel is sent. It must not take for good what nobody waits for any more. */
+ * the cancel is sent. It must not take a lock for which nobody waits any more. */
 static void *let_it_end(void *number) {
     for (int i = 0; i < 30; i++) {
         char name[40];
@@ -193,7 +193,7 @@ static hf_completion next_of(hf_client *client) {
     return next;
 }
 
-/* C4 d: an answer from before a replacement says nothing of what is left after it. */
+/* C4: an answer from before a replacement says nothing about the time left after it. */
 static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(void **state) {
     proxy *way = proxy_start();
     hf_client *cid;

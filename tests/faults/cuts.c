@@ -1,5 +1,5 @@
-/* Cut connections, lost answers, late copies, stopped servers: what was done is
- * done once, and nobody is left waiting or holding without knowing it. */
+/* Cut connections, lost answers, late copies, stopped servers: every operation is
+ * carried out once, and no caller is left waiting or holding without knowing it. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
@@ -305,7 +305,7 @@ static hf_completion told(int64_t within_ms) {
 
 /* ---------------------------------------------- Answers cut at every byte */
 
-/* For every position of the answer, from none of it to all. */
+/* For every position in the answer, from its start to its end. */
 #define FOR_EVERY_CUT(script, cut)                                                                 \
     for (int cut = 0, cut_more = 1; cut_more;                                                      \
          assert_int_equal(tap_hits(way), 1), cut_more = cut++ < tap_answered(way))                 \
@@ -329,7 +329,7 @@ static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **stat
     hf_lock_close(locks[1]);
 }
 
-/* C4 a, c: the retry is told what is left, and counts that from its own sending. */
+/* C4: the retry is told the time that is left, and counts it from its own send time. */
 static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     (void)state;
     way->stall_ms = 300;
@@ -609,7 +609,7 @@ static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state
     give_back(w->hold, HF_OK);
 }
 
-/* H13: the server renewed it, again and again, and the client heard of none. */
+/* H13: the server renewed it again and again, and the client got no answer. */
 static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **state) {
     (void)state;
     hf_lock_options options = {.size = sizeof options, .lease_ms = 1500, .renew = HF_ON};

@@ -1,4 +1,4 @@
-/* What these tests share: processes that work beside the test, memory that they
+/* Shared by these tests: processes that work beside the test, memory that they
  * have in common, threads that wait, and a proxy that does as it is told. */
 #ifndef FAULTS_H
 #define FAULTS_H
@@ -76,7 +76,7 @@ typedef struct errand {
     void *argument; /* static, or in shared memory */
 } errand;
 
-/* The worker's own process. Its parent is to be the test, once the one between
+/* Runs in the worker's process. Its parent becomes the test, once the process between
  * them has ended. */
 static inline void worker_live(const errand *what, pid_t test) {
     while (getppid() != test)
@@ -123,7 +123,7 @@ static inline void nursery_start(void) {
     _exit(0);
 }
 
-/* A process of its own that does this work; it ends with the test at the latest. */
+/* A separate process that does this work; it ends with the test at the latest. */
 static inline pid_t worker_start(void (*work)(void *), void *argument) {
     errand what = {work, argument};
     pid_t pid;
@@ -192,7 +192,7 @@ static inline hf_lock *must_lock(hf_client *client, const char *name,
 
 /* -------------------------------------------------------- The section */
 
-/* What the lock protects: who is inside, a counter that is read and written in
+/* The protected data: how many are inside, a counter that is read and written in
  * two steps, and the fences in the order of the entries. */
 typedef struct section {
     _Atomic int inside;
@@ -270,7 +270,7 @@ static inline int64_t stat_calls(const char *command) {
     return at != NULL ? atoll(strchr(at, '=') + 1) : 0;
 }
 
-/* Scripts run since CONFIG RESETSTAT: what the library sends. */
+/* Scripts run since CONFIG RESETSTAT, which the library sent. */
 static inline int64_t scripts_run(void) { return stat_calls("evalsha") + stat_calls("eval"); }
 
 static inline pid_t server_pid(void) {

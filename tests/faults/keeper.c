@@ -1,4 +1,4 @@
-/* The keeper: what is held stays held, and who lost it is told. */
+/* The keeper: a hold stays held, and its holder learns of a loss. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
@@ -42,7 +42,7 @@ static int64_t realtime_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ------------------------------------------------- What the server is sent */
+/* ------------------------------------------------ Requests to the server */
 
 static redisContext *monitor;
 
@@ -144,7 +144,6 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     hf_lock_close(lock);
 }
 
-/* DESIGN 8t */
 static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **state) {
     enum { LOCKS = 10000 / SLOW, SECONDS = 5 };
     (void)state;
@@ -190,7 +189,7 @@ static void test_an_explicit_lease_is_not_renewed(void **state) {
     hf_lock_close(lock);
 }
 
-/* H9: a renewal that fails is made again in time. */
+/* H9: the keeper repeats a failed renewal in time. */
 static void test_a_hold_outlives_connections_that_die_and_a_server_that_pauses(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 1200, HF_ON);
@@ -223,7 +222,7 @@ static void test_max_hold_ends_the_renewal(void **state) {
     hf_lock_close(lock);
 }
 
-/* M5: two that take turns in nesting would else keep it for ever. */
+/* M5: otherwise two that nest in turn would keep it for ever. */
 static void test_max_hold_of_nested_holds_counts_from_the_outermost(void **state) {
     (void)state;
     hf_lock_options options = {
@@ -278,7 +277,7 @@ static void test_a_check_tells_at_once_that_the_key_is_gone(void **state) {
     hf_lock_close(lock);
 }
 
-/* C2: and what it does then touches nobody. */
+/* C2: and its late request changes nothing. */
 static void test_a_hold_that_was_broken_is_lost_and_leaves_the_next_alone(void **state) {
     (void)state;
     hf_client *other = open_client();
@@ -318,7 +317,7 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     assert_told_of(hold, HF_CAUSE_UNREACHABLE, 50 * SLOW);
     give_up(hold);
     kill(the_server, SIGCONT);
-    /* A renewal lay in its socket: what it did is undone. */
+    /* A renewal lay in the server's socket: its effect is undone. */
     assert_soon(NUMBER("EXISTS k") == 0);
     sleep_ms(100);
     assert_int_equal(NUMBER("EXISTS k"), 0);
@@ -370,7 +369,7 @@ static void sleep_and_look(void *argument) {
     hf_client_close(client);
 }
 
-/* DESIGN 3, validity: the deadline goes by a clock that does not stop. */
+/* C4: the deadline goes by a clock that does not stop. */
 static void test_a_holder_stopped_past_its_lease_knows_at_once(void **state) {
     (void)state;
     static int renew[] = {HF_OFF, HF_ON};
@@ -457,7 +456,7 @@ static void *try_and_end(void *lock) {
     return NULL;
 }
 
-/* DESIGN 8r; C11: a new thread is not taken for one that has ended. */
+/* C11: a new thread is not taken for one that has ended. */
 static void test_the_lock_of_a_thread_that_ended_is_renewed_on(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 400, HF_ON);
@@ -475,7 +474,6 @@ static void test_the_lock_of_a_thread_that_ended_is_renewed_on(void **state) {
     hf_lock_close(lock);
 }
 
-/* DESIGN 8p */
 static void test_close_releases_what_is_held_and_ends_who_waits(void **state) {
     (void)state;
     hf_client *other = open_client();

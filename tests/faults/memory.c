@@ -25,7 +25,7 @@ static void *trace[24];     /* who asked for what was not given */
 static _Atomic int traced;
 static _Thread_local bool outside; /* the test's own */
 
-/* What the library has and has not given back; written so that LeakSanitizer does
+/* The library's live allocations; written so that LeakSanitizer does
  * not take it for a use. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t live[65536];
@@ -136,7 +136,7 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-/* OpenSSL keeps some of what it was given for good: that is not counted here. */
+/* OpenSSL keeps some memory for good, which is not counted here. */
 static void *openssl_malloc(size_t size, const char *file, int line) {
     (void)file, (void)line;
     return fails(true) ? NULL : __real_malloc(size);

@@ -1,4 +1,4 @@
-/* The queue: who waits is served in turn, once, and soon, whoever dies. */
+/* The queue: every waiter gets the lock in turn, once, and soon, whoever dies. */
 #include "faults.h"
 
 static hf_client *client; /* this process's own, in tests that have one */
@@ -221,7 +221,7 @@ static void test_a_handoff_costs_two_commands_however_many_wait(void **state) {
     cost_of(16, 63 / SLOW);
 }
 
-/* H3, H4: none is forgotten; and none had to be found by a re-check, which comes
+/* H3, H4: no waiter is forgotten, and no waiter had to wait for a re-check, which comes
  * after seconds. */
 static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
     (void)state;
@@ -235,7 +235,7 @@ static void test_no_waiter_is_lost_over_20000_handoffs(void **state) {
 
 /* ----------------------------------------------------- The dead, the stopped */
 
-/* The next waiter after a kill -9 of who holds `name`: within what is left of the
+/* After a kill -9 of the holder the next waiter gets the lock within the rest of the
  * lease and 200 ms. */
 static void kill_holder(idler *who, waiter *next) {
     worker_stop(who->pid); /* or it might renew between the look and the kill */
@@ -274,7 +274,7 @@ static void test_after_a_killed_holder_the_next_holds_when_its_lease_ends(void *
         hf_lock_close(locks[i]);
 }
 
-/* H1: who waits has been told of the holder before last, which had an hour. */
+/* H1: the waiter was told of the holder before last, which had an hour. */
 static void test_after_a_killed_holder_that_was_waited_for_too(void **state) {
     (void)state;
     static const int64_t leases[] = {1000, 4000};
@@ -300,7 +300,7 @@ static void test_after_a_killed_holder_that_was_waited_for_too(void **state) {
     }
 }
 
-/* C1: somebody who listens to everything makes nobody alive. */
+/* C1: a listener on every channel does not make a dead waiter look alive. */
 static void test_after_a_killed_head_waiter_the_one_behind_gets_the_next_release(void **state) {
     (void)state;
     redisContext *nosy = connect_raw();
@@ -323,7 +323,7 @@ static void test_after_a_killed_head_waiter_the_one_behind_gets_the_next_release
     redisFree(nosy);
 }
 
-/* A process that waits, and checks what it is given before it says so. */
+/* A process that waits, and checks its hold before it says so. */
 typedef struct late {
     int64_t lease_ms;
     int threads;
@@ -380,7 +380,7 @@ static late *late_start(int64_t lease_ms, int threads) {
     return who;
 }
 
-/* DESIGN 3, validity: what was granted to it in its sleep is over, and it knows. */
+/* C4: a grant that came in its sleep is over, and it knows. */
 static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_valid(void **state) {
     (void)state;
     late *sleeper = late_start(500, 1);
@@ -425,8 +425,8 @@ static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **sta
     hf_lock_close(lock);
 }
 
-/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client.
- * H12: who was only asleep has not lost its place to those who came later. */
+/* H2: the claim lease passes once for all waiters of a stopped client.
+ * H12: a client that only slept keeps its place before those that came later. */
 static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
     (void)state;
     late *ghost = late_start(0, 20);
@@ -478,8 +478,8 @@ test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void *
     hf_lock_close(lock);
 }
 
-/* DESIGN 8g: a grant is given for 3 s and claimed for all of its lease, also without renewal.
- * 8h: it has a mark until then, by which a ghost would be known. */
+/* H2: a pushed grant lasts 3 s until its claim, which brings it to its whole lease, also
+ * without renewal. Until then it has the mark that would give a ghost away. */
 static void test_a_pushed_grant_is_claimed(void **state) {
     (void)state;
     client = open_client();
@@ -501,7 +501,7 @@ static void test_a_pushed_grant_is_claimed(void **state) {
 
 /* --------------------------------------------------------------- Nesting */
 
-/* DESIGN 8i: a grant admits one acquire; the owner's others come in after it. */
+/* A grant admits one acquire; the owner's others come in after it. */
 static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(void **state) {
     (void)state;
     client = open_client();
@@ -543,7 +543,7 @@ static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(voi
     assert_nothing_left();
 }
 
-/* -------------------------------------------------------- Who gives up */
+/* ------------------------------------------------------------ Giving up */
 
 static void test_a_wait_that_times_out_leaves_nothing_behind(void **state) {
     (void)state;

@@ -1,4 +1,4 @@
-/* What every fuzzer includes. A promise that is broken ends it, as a fault would. */
+/* Included by every fuzzer. A broken promise ends it, like a fault. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -48,7 +48,7 @@ static inline unsigned take_byte(input *from) {
     return *from->at++;
 }
 
-/* So many bytes, or what there is. */
+/* So many bytes, or all that are left. */
 static inline const uint8_t *take_bytes(input *from, size_t *count) {
     const uint8_t *at = from->at;
     if (*count > from->left)

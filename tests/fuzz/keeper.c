@@ -1,10 +1,10 @@
 /*
- * What a server may say to a client: messages on its channel, answers to what its
+ * A server's messages to a client: messages on its channel, answers to what its
  * keeper sends and to what its callers ask, in any order and at any time; with
  * whole reply trees of any type, size and nesting. No network, no threads, and a
  * clock and random numbers of its own, so that every run can be repeated.
  *
- * The input is a list of steps: a byte that says what happens, and what it takes.
+ * The input is a list of steps: a byte that names the step, and its arguments.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * Members of the queue: what C writes is what the scripts read, for every owner;
- * and what somebody else wrote there makes no script fail. The reader is the very
+ * Members of the queue: the scripts read exactly the values that C writes, for every owner;
+ * and no foreign member makes a script fail. The reader is the very
  * text of _member.lua, run by the Lua that Redis uses.
  */
 #include "fuzz.h"

@@ -3,7 +3,7 @@
 
 #include "protocol/requests.h"
 
-/* Cluster's slot is by what stands between the first { and the next }, or all. */
+/* Redis Cluster hashes the text between the first { and the next }, or the whole name. */
 static const uint8_t *tag_of(const void *key, size_t length, size_t *tag_length) {
     const uint8_t *open = memchr(key, '{', length);
     const uint8_t *end = (const uint8_t *)key + length;

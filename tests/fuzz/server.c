@@ -1,7 +1,7 @@
 /*
  * A server that says anything: the whole library over a real socket, from the
- * connection and the log-in on. The input is what it answers, in parts that end
- * with a ~, one for each time that it is sent something; then it hangs up.
+ * connection and the log-in on. The input is its answers, in parts that end
+ * with a ~, one for each request; then it hangs up.
  */
 #include "fuzz.h"
 
@@ -13,7 +13,7 @@ static char url[128];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static input words;
 
-/* The next part of what there is to say; false: nothing more. */
+/* The next part of the answers; false: there is no more. */
 static bool say_next(int fd) {
     char part[65536];
     size_t length = 0;

@@ -1,4 +1,4 @@
-/* URLs: none crashes, and none gives its password away. */
+/* URLs: no URL crashes the parser, and no message gives a password away. */
 #include "fuzz.h"
 
 #include "net/address.h"

@@ -171,7 +171,7 @@ class Deployment:
         self.pauses: list[tuple[str, int, int]] = []  # as check() takes them
         self.losses: list[tuple[int, int]] = []
         self.faults: dict[str, tuple[int, Callable[[], None]]] = {
-            # what it is called: how often it comes, and it
+            # name: how often it comes, and the fault
             "connections killed": (4, self._kill_connections),
             "scripts flushed": (1, lambda: self.leader().redis.script_flush()),
             "server paused": (1, self._pause_server),

@@ -102,7 +102,7 @@ def left_behind(deployment: Deployment) -> list[str]:
             server = deployment.serves(key)
             if server.exists(key):
                 found.append(f"the lock {key}: {server.hgetall(key)}")
-            # Whoever is dead in the queue is skipped by the next who wants the lock.
+            # The next acquire skips dead waiters in the queue.
             client.lock(key).hold(timeout=5).release()
             if waiting := server.zrange(f"{{{key}}}{key}:hf1:q", 0, -1):
                 found.append(f"in the queue of {key}: {waiting}")

@@ -180,7 +180,7 @@ public final class Neighbour {
         };
     }
 
-    // ------------------------------------------------------- What they are told
+    // ---------------------------------------------------------------- Commands
 
     /** Be the only one in it, for a moment; and write what one has read before. */
     private static void use(String key, long fence) throws InterruptedException {

@@ -15,7 +15,7 @@ import java.util.ArrayList;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * The waiters in Java of mixed.py, which starts this program and says what they do.
+ * The Java waiters of mixed.py, which starts this program and describes them.
  *
  * <p>Platform threads and, where there are any, virtual ones, of one client.
  */

@@ -157,7 +157,7 @@ class PythonRedisLock(Kind):
 KINDS = {"holdfast": Holdfast, "redis-py": RedisPy, "python-redis-lock": PythonRedisLock}
 
 
-# ------------------------------------------------------------ What they are told
+# ---------------------------------------------------------------------- Commands
 
 
 def contend(

@@ -39,8 +39,8 @@ EACH = 4  # processes of either
 # themselves. docs/migrating.md tells our users to.
 WAKE = {"redisson": "redisson_lock__channel:{%s}"}
 
-# What a method answers while Holdfast holds the key, and what becomes of the key. The object that
-# is asked held the lock until it was deleted under it, but where it is to acquire.
+# A method's answer while Holdfast holds the key, and the key's fate. Except for acquires, the
+# object asked held the lock until somebody deleted its key.
 WRONG = "ResponseError WRONGTYPE"
 THEIRS = {
     "redis-py": {

@@ -1,4 +1,4 @@
-/* The waiters in C of mixed.py, which starts this program and says what they do. */
+/* The C waiters of mixed.py, which starts this program and describes them. */
 #include <err.h>
 #include <hiredis/hiredis.h>
 #include <holdfast/holdfast.h>

@@ -1,14 +1,14 @@
 /*
- * The protocol on one master: what the scripts do (core/src/protocol), each in
- * one step, and what a client does with their answers (lock.c, waiting.c, hold.c).
+ * The protocol on one master: the scripts (core/src/protocol), each in one step,
+ * and a client's handling of their answers (core/src/lock).
  *
- * Time is a count of ticks and all clocks run alike. A client may be slow at any
- * step but one: it asks again when that is due. Faults come out of a purse: an
- * answer or a message that is lost, a copy of a request that arrives at some
- * later time (or never), a client that dies, with or without its connections.
+ * Time is a count of ticks, and all clocks run alike. A client may be slow at any
+ * step but one: it asks again when that is due. A run has a budget of faults: a
+ * lost answer or message, a copy of a request that arrives at some later time (or
+ * never), a client that dies, with or without its connections.
  *
- * Built with -D: a configuration of run, and at most one of the mutants, each of
- * which leaves out what docs/protocol.md asks for. README.md has the table.
+ * -D sets the sizes of a run, and at most one of the mutants, each of which leaves
+ * out one rule of docs/protocol.md. README.md has the table.
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -159,7 +159,7 @@ inline leave_queue(id) {
 	queued = at
 }
 
-/* _grant.lua. asker: 0, or who is answered instead of messaged. */
+/* _grant.lua. asker: 0, or the waiter that is answered instead of messaged. */
 inline grant(asker) {
 	do
 	:: queued == 0 -> break
@@ -170,7 +170,7 @@ inline grant(asker) {
 		queue[queued] = 0;
 		if
 		:: i == asker || listens[CLIENT(i)] ->
-			must(ORPHAN, crashed[CLIENT(i)] || !over[i]); /* who waits for it? */
+			must(ORPHAN, crashed[CLIENT(i)] || !over[i]); /* it still waits for the lock */
 			last++;
 			owner = OWNER(CLIENT(i)) + 1; fence = last;
 			if
@@ -188,7 +188,7 @@ inline grant(asker) {
 				:: full(grants[CLIENT(i)]) -> lost = true
 				fi;
 #ifdef MUTANT_COUNT_PUBLISHED
-				/* By what PUBLISH says: it may say 0 of one who gets it. */
+				/* By the count of PUBLISH, which may be 0 for a client that gets it. */
 				if
 				:: miscounted && queued > 0 -> expiry[i] = 0
 				:: else -> break
@@ -326,7 +326,7 @@ inline release(id, bury) {
 	fi
 }
 
-/* cancel.lua: out of the queue, but what is held stays. */
+/* cancel.lua: out of the queue, but a hold stays. */
 inline cancel(id, bury) {
 	lapse();
 	leave_queue(id);
@@ -369,7 +369,7 @@ inline carry_out(what, id) {
 	fi
 }
 
-/* What of a script is left to chance: is a message of it lost? */
+/* Chance in a script: is its message lost? */
 inline fate() {
 	if
 	:: bad_luck = false
@@ -584,7 +584,7 @@ end_of_it:
 
 /* ------------------------------------------------------- Everything else */
 
-/* What was under way arrives, or does not. */
+/* A request under way arrives, or does not. */
 active proctype network() {
 	byte c;
 end:
@@ -658,7 +658,7 @@ init {
 		}
 		i = 0
 	}
-	/* When all is quiet nobody stands in the queue and nobody holds it who is through. */
+	/* When all is quiet, the queue is empty, and no finished client holds the lock. */
 	atomic {
 		EACH(QUIET) ->
 		for (j : 1 .. CLIENTS * IDS) {

@@ -206,7 +206,7 @@ def test_a_fleet_may_move_one_by_one(raw: Client, name: str, kind: Any, other: A
     assert int(raw.get(counter) or 0) == 100
 
 
-# ------------------------------------------------------------- What is its own
+# ----------------------------------------------------------- Only in this lock
 
 
 def test_a_lock_without_timeout_is_renewed_and_ends_with_its_object(raw: Client, name: str) -> None:

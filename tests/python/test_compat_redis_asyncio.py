@@ -170,7 +170,7 @@ def test_a_fleet_may_move_one_by_one(run: Run, name: str, kind: Any, other: Any)
     run(test)
 
 
-# ------------------------------------------------------------- What is its own
+# ----------------------------------------------------------- Only in this lock
 
 
 def test_a_wait_that_is_cancelled_leaves_nothing(run: Run, name: str, raw: redis.Redis) -> None:

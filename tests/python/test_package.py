@@ -42,13 +42,15 @@ def test_all_that_is_public_is_explained() -> None:
                 assert value.__doc__, f"{name}.{method}"
 
 
-def test_who_reads_of_owners_reads_what_equal_owners_are() -> None:
+def test_the_text_on_an_owner_says_what_equal_owners_are_or_refers_to_it() -> None:
     methods = [holdfast.Client.lock, *vars(holdfast.Lock).values()]
     told = [each for each in methods if callable(each) and "owner" in _parameters(each)]
     assert len(told) >= 6
     for each in told:
         if not each.__name__.startswith("_"):
-            assert "excludes nothing" in " ".join((each.__doc__ or "").split()), each
+            text = " ".join((each.__doc__ or "").split())
+            assert "excludes nothing" in text or "owner As given to acquire()." in text, each
+    assert "excludes nothing" in (holdfast.Lock.acquire.__doc__ or "")
 
 
 def _parameters(function: object) -> list[str]:

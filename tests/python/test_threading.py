@@ -16,7 +16,7 @@ import redis
 import holdfast
 from conftest import Server, Thread, elsewhere, until
 
-# What acquire() takes, and what it does not.
+# The arguments that acquire() accepts and refuses.
 BLOCKING: list[Any] = [True, False, 1, 0, 2, None, "yes", 1.0, []]
 TIMEOUT: list[Any] = [-1, -1.0, 0, 0.0, 0.001, 5, True, -2, -0.5, None, "1", [], 1e300, 10**30]
 TIMEOUT += [float("nan"), float("inf"), -float("inf"), threading.TIMEOUT_MAX * 2]

@@ -1,4 +1,4 @@
-/* What a user can get wrong, each with an error that says so. */
+/* A user's mistakes, each with an error that names it. */
 #include "../network.h"
 
 #include <signal.h>
@@ -118,7 +118,7 @@ static void test_a_host_that_does_not_answer_costs_the_connect_timeout(void **st
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     (void)state;
-    /* With its backlog full the system drops who else comes, like a dead host. */
+    /* With a full backlog the system drops further connections, like a dead host. */
     for (size_t i = 0; i < COUNT(fillers); i++) {
         fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         connect(fillers[i], (struct sockaddr *)&address, sizeof address);
@@ -132,7 +132,7 @@ static void test_a_host_that_does_not_answer_costs_the_connect_timeout(void **st
     close(fd);
 }
 
-/* --------------------------------------------------- What is no Redis server */
+/* ------------------------------------------------------ Not a Redis server */
 
 /* Wait for a request, or the end. */
 static bool hear(int fd) {
@@ -336,7 +336,7 @@ static void test_a_server_that_turns_bad_ends_no_call_later_than_promised(void *
         assert_status(hf_lock_acquire(lock, 0, NULL), fakes[i].status);
         assert_in_range(now_ms() - before, 0, 1500);
         assert_message(fakes[i].message);
-        /* What changes nothing cannot leave anything unknown. */
+        /* A request that changes nothing cannot have an unknown outcome. */
         hf_status look = hf_lock_inspect(lock, &info, NULL, 0, NULL);
         assert_int_equal(look, fakes[i].status == HF_EUNKNOWN ? HF_ECONNECT : fakes[i].status);
         assert_status(hf_lock_release(lock), HF_ENOTHELD);
@@ -353,7 +353,7 @@ typedef struct {
     char folder[64];
 } own_server;
 
-/* A real server with an option of its own, on a unix socket in a folder of its own. */
+/* A real server with one more option, on a unix socket in a separate folder. */
 static const char *start_server(own_server *server, const char *option, const char *value,
                                 const char *more) {
     snprintf(server->folder, sizeof server->folder, "%.40s/holdfast.XXXXXX",

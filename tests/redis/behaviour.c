@@ -1,4 +1,4 @@
-/* What a user of the C library relies on: the behaviours that every language shows. */
+/* The behaviours on which a user of the C library relies, and which every language shows. */
 #include "../server.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A lock with options; 0 for what is to be the default. Closed by close_locks(). */
+/* A lock with options; 0 for a default. close_locks() closes it. */
 static hf_lock *lock_with(hf_client *client, const char *name, const char *owner, int64_t lease_ms,
                           int32_t reentrant) {
     hf_lock_options options = {
@@ -83,7 +83,7 @@ static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {
     assert_int_equal(hf_hold_state(hold), HF_HELD);
     assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
     assert_string_equal(STRING("TYPE stock"), "hash");
-    /* The server's lease never ends before what the holder was told. */
+    /* The server's lease never ends before the holder's deadline. */
     int64_t told = hf_hold_remaining_ms(hold);
     assert_in_range(NUMBER("PTTL stock"), told - 100, 5000);
     assert_status(hf_hold_check(hold), HF_OK);
@@ -622,7 +622,7 @@ static void test_when_a_lease_ends_another_takes_over(void **state) {
     hf_hold *next = acquired(theirs);
     assert_in_range(now_ms() - before, 50, 2000);
     assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
-    /* Who lost it knew before the server could give it away. */
+    /* The loser knew before the server could grant it to another. */
     assert_int_equal(hf_hold_state(stale), HF_LOST);
     assert_int_equal(hf_hold_remaining_ms(stale), 0);
     assert_int_equal(hf_lock_count_as(mine, NULL, 0), 0);
@@ -1018,7 +1018,7 @@ static void test_a_client_that_closes_cancels_its_waits(void **state) {
     hf_lock_close(theirs);
 }
 
-/* What a forked child finds; 0, or the number of what was wrong. */
+/* Checks in a forked child; answers 0, or the number of the failed check. */
 static int in_the_child(hf_lock *lock, hf_hold *hold) {
     hf_lock *new_lock;
     hf_hold *none;
@@ -1043,7 +1043,7 @@ static int in_the_child(hf_lock *lock, hf_hold *hold) {
     hf_lock_close(lock);
     hf_client_close(alice);
 #ifndef __SANITIZE_THREAD__ /* which does not follow the threads of a forked child */
-    /* One of its own works, and is somebody else: same thread, other process. */
+    /* The child's new client works, as another owner: same thread, other process. */
     hf_client *own;
     if (hf_client_open(unix_url(), NULL, &own) != HF_OK ||
         hf_lock_open(own, "stock", 5, NULL, 0, NULL, &new_lock) != HF_OK)

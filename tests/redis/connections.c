@@ -1,4 +1,4 @@
-/* The connections of a client: what they are called, how many there are, and how long
+/* The connections of a client: their names, their number, and how long
  * a call waits for one. */
 #include "../server.h"
 
@@ -108,7 +108,7 @@ static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **s
 
 /* ----------------------------------------------------------- Keep-alive */
 
-/* The keep-alive, in seconds, of all of this program's connections to the server; 0: none. */
+/* The keep-alive, in seconds, of all of this program's connections to the server; 0: off. */
 static int keep_alive(int *count) {
     int found = -1, port = atoi(strrchr(tcp_url(), ':') + 1);
     *count = 0;

@@ -1,7 +1,7 @@
 /*
- * A hostile server: it lets anybody in, and then answers what no Redis would, to
+ * A hostile server: it lets everybody in, and then gives answers that no Redis would, to
  * every kind of request and on every kind of connection. Calls end in time with
- * a clear error, nothing is believed that cannot be, and memory is bounded.
+ * a clear error, no impossible answer is believed, and memory is bounded.
  */
 #include "../network.h"
 
@@ -105,7 +105,7 @@ static long peak(void) {
     return found;
 }
 
-/* Any status but those of a caller's mistake, and what went wrong. */
+/* Allows any status except those of a caller's mistake, and a message. */
 static hf_status check_call(hf_status status, const char *what, const char *call) {
     static const hf_status allowed[] = {HF_OK,      HF_EBUSY,    HF_ETIMEOUT, HF_ENOTHELD,
                                         HF_ELOST,   HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH,
@@ -216,7 +216,7 @@ static void test_answers_of_a_wrong_type_are_an_error(void **state) {
     assert_in_range(peak(), 0, 64 * 1024);
 }
 
-/* What a client keeps of it is bounded, and so is its patience. */
+/* The client's memory is bounded, and so is its patience. */
 static void test_answers_without_end_are_cut_off(void **state) {
     static const char *const floods[] = {endless_bulk,    endless_line,   endless_lists,
                                          announced_lists, endless_pushes, endless_answers};
@@ -230,7 +230,7 @@ static void test_answers_without_end_are_cut_off(void **state) {
     }
 }
 
-/* Else the next request would be told what was meant for the last. */
+/* Otherwise the next request would get the answer to the last. */
 static void test_an_answer_too_many_is_no_answer_to_the_next_request(void **state) {
     hf_client *client;
     hf_lock *lock;

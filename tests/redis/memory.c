@@ -150,7 +150,7 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     assert_soon(turns > 50);
     TELL("CONFIG SET maxmemory 1");
     assert_soon(full > 50);
-    /* Whoever queued had his turn: what is released is handed on. */
+    /* The waiter had its turn: a release hands the lock on. */
     assert_int_equal(NUMBER("ZCARD {stock}stock:hf1:q"), 0);
     int before = turns;
     sleep_ms(1200); /* longer than the leases of what is held */

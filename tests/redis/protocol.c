@@ -1,7 +1,6 @@
 /*
  * The scripts as a wire format: what they do to keys that any client may have
- * written. C4, H6 or 8h beside a test is the finding of the design's review, or
- * the decision of the design, that it holds on to.
+ * written. C4 or H6 beside a test is a row of docs/interleavings.md.
  */
 #include "../server.h"
 
@@ -201,7 +200,7 @@ static void queue(const char *its_member, int64_t score) {
     assert_int_equal(NUMBER("ZADD " Q " %s %s", number(score), its_member), 1);
 }
 
-/* Somebody who listens to a channel; his messages are read by heard(). */
+/* A listener on a channel; heard() reads its messages. */
 static redisContext *listen_to(const char *how, const char *channel) {
     redisContext *context = connect_raw();
     good(kept(redisCommand(context, "%s %s", how, channel)));
@@ -211,7 +210,7 @@ static redisContext *listen_to(const char *how, const char *channel) {
 static redisContext *subscribe(const char *channel) { return listen_to("SUBSCRIBE", channel); }
 
 /* The message that came since the last time, or NULL; more than one is an error.
- * What was published before a PING is answered before it. */
+ * A message published before a PING arrives before its answer. */
 static const char *heard(redisContext *context) {
     const char *message = NULL;
     redisReply *reply = asked(redisCommand(context, "PING"), "PING");
@@ -242,7 +241,7 @@ static message heard_grant(redisContext *context) {
     return m;
 }
 
-/* Run the scripts as a user who lacks something. */
+/* Run the scripts as a user that lacks a permission. */
 static redisContext *become(const char *rule) {
     TELL("ACL SETUSER limited reset on nopass ~* +@all &*");
     TELL(text("ACL SETUSER limited %s", rule));
@@ -506,7 +505,7 @@ static void test_a_renewal_shortens_nothing_unless_told_to(void **state) {
     assert_string_equal(snapshot(K), before);
     assert_int_equal(renew(id(1), 5000, EXACTLY), 5000);
     assert_expires(K, expiry(id(1)));
-    /* From without end, too; and another hold keeps what it has. */
+    /* A hold without end is shortened too; and another hold keeps its end. */
     assert_int_equal(renew(id(1), 0, EXACTLY), -1);
     hold_by(id(2), "ann", 30000);
     assert_int_equal(renew(id(1), 5000, EXACTLY), 5000);
@@ -654,7 +653,7 @@ static void test_who_comes_to_wait_for_a_free_lock_has_it(void **state) {
     assert_int_equal(a.left, 10000);
     assert_int_equal(exists(Q), 0);
     assert_int_equal(release(id(1)), 1);
-    /* But not before those who came earlier. */
+    /* But not before earlier waiters. */
     queue(member(id(2), "hf:gone", "gone"), 1000);
     queue(member(id(3), "hf:cat", "cat"), 2000);
     assert_int_equal(join(id(4), "hf:a", "ann").state, QUEUED);
@@ -663,7 +662,7 @@ static void test_who_comes_to_wait_for_a_free_lock_has_it(void **state) {
     redisFree(cat);
 }
 
-static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **state) { /* 8i */
+static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **state) {
     (void)state;
     redisContext *ben = subscribe("hf:ben");
     hold_by(id(1), "ann", 10000);
@@ -681,7 +680,7 @@ static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **s
     redisFree(ben);
 }
 
-static void test_one_call_asks_for_many_waiters_and_tells_the_state_of_each(void **state) { /* 8f */
+static void test_one_call_asks_for_many_waiters_and_tells_the_state_of_each(void **state) {
     (void)state;
     hold_by(id(1), "ann", 20000);
     int64_t fence = hold_by(id(2), "ann", 20000);
@@ -764,7 +763,7 @@ static void test_a_release_grants_to_the_head_and_tells_it(void **state) {
 
 static void test_who_does_not_listen_is_skipped_and_not_told(void **state) { /* C1 */
     (void)state;
-    /* Who listens to all channels is no sign of life of anybody. */
+    /* A listener on all channels is no sign that a waiter lives. */
     redisContext *all = listen_to("PSUBSCRIBE", "*"), *cat = subscribe("hf:cat");
     hold_by(id(1), "ann", 10000);
     recheck(id(2), "hf:ben", "ben");
@@ -882,7 +881,7 @@ static redisContext *leave_a_ghost(void) {
     return ann;
 }
 
-static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state) { /* 8h */
+static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state) { /* H2 */
     enum { TRY, ENQUEUE, KICK, BREAK, WAYS };
     (void)state;
     for (int way = 0; way < WAYS; way++) {
@@ -911,7 +910,7 @@ static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state
     }
 }
 
-static void test_a_ghost_that_asks_is_none(void **state) { /* 8h */
+static void test_a_ghost_that_asks_is_none(void **state) { /* H2 */
     (void)state;
     redisContext *ann = leave_a_ghost();
     assert_int_equal(recheck(id(5), "hf:ann", "ann3").state, QUEUED);
@@ -1078,7 +1077,7 @@ static void test_a_queue_of_another_type_is_an_error_and_nothing_is_changed(void
         assert_string_equal(snapshot(K), lock);
         assert_string_equal(snapshot(F), fence);
         assert_int_equal(NUMBER("DBSIZE"), 3);
-        /* Who holds it can renew and release all the same. */
+        /* The holder can still renew and release. */
         assert_int_equal(renew(id(1), 20000, LONGER), 20000);
         assert_int_equal(release(id(1)), 1);
         assert_int_equal(exists(K), 0);
@@ -1193,7 +1192,7 @@ static void test_a_nested_hold_has_the_outer_fence_whatever_the_floor(void **sta
     assert_int_equal(a.fence, fence);
 }
 
-static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) { /* 8e */
+static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) {
     static const char *const fences[] = {"9007199254740991", "9007199254740992",
                                          "99999999999999999999", "9007199254740992 hf:ben"};
     redisContext *ben = subscribe("hf:ben");
@@ -1371,7 +1370,7 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
 
 /* ------------------------------------------- No memory, missing permissions */
 
-/* From here on the server refuses what needs memory. */
+/* From here on the server refuses commands that need memory. */
 static void fill_the_server(void) { TELL("CONFIG SET maxmemory 1"); }
 
 static void assert_out_of_memory(redisReply *reply) {

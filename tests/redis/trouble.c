@@ -1,4 +1,4 @@
-/* Connections that break and servers that refuse: what was done is done once. */
+/* Connections that break and servers that refuse: every operation is carried out once. */
 #include "../network.h"
 
 static proxy *way;       /* to the server, with mishaps */
@@ -159,7 +159,7 @@ static void test_a_renewal_whose_answer_is_lost_is_renewed(void **state) {
     release(hold);
 }
 
-static void test_an_extension_whose_answer_is_lost_adds_nothing_twice(void **state) { /* 8n */
+static void test_an_extension_whose_answer_is_lost_adds_nothing_twice(void **state) { /* C2 */
     (void)state;
     hf_hold *hold = acquired(mine);
     suffer(LOSE_REPLY);
@@ -230,7 +230,7 @@ static void test_a_late_copy_of_a_renewal_does_not_bring_a_hold_back(void **stat
     assert_int_equal(NUMBER("EXISTS stock"), 0);
 }
 
-/* -------------------------------------------------- What cannot be known, or done */
+/* --------------------------------------------- Unknown outcomes, and refusals */
 
 static void assert_unknown(hf_status status, int64_t before) {
     assert_status(status, HF_EUNKNOWN);

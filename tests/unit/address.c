@@ -1,9 +1,9 @@
-/* URLs: what they mean, which are refused, and that none gives its password away. */
+/* URLs: their meaning, the refused ones, and that no message gives a password away. */
 #include "../check.h"
 
 #include "net/address.h"
 
-/* What a good URL means; NULL and 0 for what it does not say. */
+/* The meaning of a good URL; NULL and 0 for parts that it does not have. */
 typedef struct {
     const char *url, *host, *path, *user, *secret, *shown;
     int port, database;

@@ -1,4 +1,4 @@
-/* The map of a Cluster: what nodes say of who serves what. */
+/* The map of a cluster: which node serves which slots. */
 #include "../check.h"
 
 #include "net/map.h"
@@ -148,7 +148,7 @@ static void test_what_is_no_map_changes_nothing(void **state) {
     hf_map_free(map);
 }
 
-/* Nodes come and go for years: what serves nothing any more makes room. */
+/* Nodes come and go for years: a node that serves nothing any more makes room. */
 static void test_nodes_that_are_gone_make_room(void **state) {
     (void)state;
     hf_map *map = new_map();

@@ -448,7 +448,7 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
     }
 }
 
-/* A release goes by the lock's key alone if there is only the hold to be seen to. */
+/* A release can use the lock's key alone if it does nothing but end the hold. */
 static void test_a_release_has_a_form_with_one_key(void **state) {
     hf_names *names = names_of("x{b}");
     hf_request whole, alone;

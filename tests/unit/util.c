@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "lock/validity.h"
 
-/* An allocation that is too large is to fail here, not to end the program. */
+/* Under the sanitizers too, a huge allocation must fail, not end the program. */
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -151,7 +151,7 @@ static void test_no_deadline_is_never_reached_and_never_overflows(void **state) 
     assert_int_equal(hf_after(0, INT64_MAX / HF_MS), INT64_MAX / HF_MS * HF_MS);
     assert_int_equal(hf_after(HF_NO_DEADLINE, 1), HF_NO_DEADLINE);
     assert_true(hf_until(HF_NO_DEADLINE, 0) > INT64_C(9000000000000));
-    /* The longest lease still has a deadline of its own. */
+    /* The longest lease still has a deadline. */
     assert_true(hf_after(now, HF_LEASE_MAX) < HF_NO_DEADLINE);
 }
 

@@ -1,8 +1,8 @@
 /*
  * Holdfast: a distributed lock on Redis.
  *
- * This header is the manual of the C library. Everything public is here;
- * nothing of hiredis is.
+ * This header is the manual of the C library. It declares everything public,
+ * and it does not expose hiredis.
  *
  *     hf_client *client;
  *     hf_lock *lock;
@@ -20,24 +20,30 @@
  *     hf_client_close(client);
  *
  * Threads.  Every function may be called from any thread at any time, with
- * one exception: nothing may use a handle while, or after, that very handle
- * is closed. Closing a lock or a client does not invalidate the holds made
- * with it. (hf_client_next() alone may still be asked for the last completions
- * of a closed client, as long as a lock or a hold of it is open.)
+ * one exception: do not use a handle while another thread closes it, nor
+ * afterwards. Closing a lock or a client does not invalidate the holds made
+ * with it. (Only hf_client_next() may still read the last completions of a
+ * closed client, as long as one of its locks or holds is open.)
  *
  * Forks.  A client belongs to the process that opened it. In a forked child
  * its functions answer HF_EFORKED and touch nothing; open a new client there.
  *
- * Ownership.  What is returned through an `_out` parameter belongs to the
- * caller, who gives it back with the matching `_close`. What is returned as a
- * value belongs to its parent. Strings given in are copied.
+ * Ownership.  A handle returned through an `_out` parameter belongs to the
+ * caller, who gives it back with the matching `_close`. A string or descriptor
+ * returned as a value belongs to the library. The library copies the strings
+ * it is given.
  *
  * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME,
  * which goes on while the machine is suspended; the server's clock decides
  * everything else.
  *
  * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
- * any encoding are allowed and are kept as they are.
+ * any encoding are allowed, and the library never changes them.
+ *
+ * Bindings.  These functions exist for language bindings, and a C program
+ * seldom needs them: hf_client_owner(), hf_client_set_interrupt(),
+ * hf_client_abandon(), hf_client_kept(), hf_lock_count_as() and
+ * hf_lock_current_as().
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -62,17 +68,14 @@ extern "C" {
 
 /* ---------------------------------------------------------------- Status */
 
-/**
- * What a call came to: HF_OK or one of HF_E*. A number, once released, keeps
- * its meaning.
- */
+/** The result of a call: HF_OK or one of HF_E*. A released number keeps its meaning. */
 typedef int hf_status;
 
 enum {
     HF_OK = 0,
     /** An argument is wrong. Nothing was done. */
     HF_EINVAL = 1,
-    /** No memory, or no descriptor or thread to be had. Nothing was done. */
+    /** Out of memory, descriptors or threads. Nothing was done. */
     HF_ENOMEM = 2,
     /** Somebody else holds the lock, and the timeout was 0. */
     HF_EBUSY = 3,
@@ -83,11 +86,11 @@ enum {
     /** The hold was lost before: its lease ended, or its key was taken away. */
     HF_ELOST = 6,
     /**
-     * A connection failed with the answer outstanding and could not be
-     * restored in time: the request was carried out, or it was not.
+     * A connection failed before the answer came and could not be restored in
+     * time: the server may or may not have carried out the request.
      */
     HF_EUNKNOWN = 7,
-    /** The wait was cancelled, or the client closed under it. Nothing is held. */
+    /** The wait was cancelled, or the client was closed during it. Nothing is held. */
     HF_ECANCELED = 8,
     /** A signal ended the wait (HF_INTERRUPTIBLE only). Nothing is held. */
     HF_EINTR = 9,
@@ -97,17 +100,17 @@ enum {
     HF_EAUTH = 11,
     /** The server answered with an error. Nothing was done. */
     HF_ESERVER = 12,
-    /** What answered does not speak the Redis protocol, or answers nonsense. */
+    /** The server does not speak the Redis protocol, or its answer makes no sense. */
     HF_EPROTOCOL = 13,
-    /** The server is too old, or the address names what is not supported. */
+    /** The server is too old or of the wrong kind, or the URL's scheme is not supported. */
     HF_EUNSUPPORTED = 14,
     /** The client is closed. */
     HF_ECLOSED = 15,
     /** The client belongs to the process that this one was forked from. */
     HF_EFORKED = 16,
     /**
-     * Fewer replicas than the lock asks for had it in time, see hf_error_replicas().
-     * It was released again; nothing is held.
+     * Fewer replicas than the lock asks for had it in time; see hf_error_replicas().
+     * The lock was released again. Nothing is held.
      */
     HF_EREPLICAS = 17
 };
@@ -115,20 +118,26 @@ enum {
 /**
  * The short, constant name of a status: "HF_EBUSY".
  *
- * @return  A static string; "HF_E?" for a number that is none.
+ * @return  A static string; "HF_E?" for an unknown number.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API const char *hf_status_name(hf_status status);
 
 /**
- * What went wrong in the last call of this thread that did not answer HF_OK,
- * and what to do about it. Never contains a password or a hold id.
+ * Say what went wrong in this thread's last call that did not answer HF_OK,
+ * and what to do about it. The message never contains a password or a hold id.
  *
- * @return  A string of this thread, valid until its next call; never NULL.
+ * @return  This thread's string, valid until its next call; never NULL.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API const char *hf_error_message(void);
 
 /**
  * How many replicas had the lock, after a call of this thread that answered HF_EREPLICAS.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int64_t hf_error_replicas(void);
 
@@ -136,76 +145,81 @@ HF_API int64_t hf_error_replicas(void);
  * The version of the library in use, as "0.1.0".
  *
  * @return  A static string.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API const char *hf_version(void);
 
 /* ---------------------------------------------------------------- Client */
 
-/** A connection pool and what is held through it. */
+/** A connection pool, and the holds acquired through it. */
 typedef struct hf_client hf_client;
 /** A name to lock, with its options. */
 typedef struct hf_lock hf_lock;
 /** One successful acquire. */
 typedef struct hf_hold hf_hold;
 
-/** Zero it, set size, and set what is not to be the default. */
+/** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_client_options {
     /** sizeof(hf_client_options) of the caller's header. */
     uint32_t size;
-    /** How many idle connections are kept; default 16. */
+    /** The most idle connections that the pool keeps; default 16. */
     uint32_t idle_connections;
-    /** To reach the server and log in, milliseconds; default 2000. */
+    /** The time to reach the server and log in, milliseconds; default 2000. */
     int64_t connect_timeout_ms;
-    /** For the answer to one command, milliseconds; default 2000. */
+    /** The time for the answer to one command, milliseconds; default 2000. */
     int64_t command_timeout_ms;
     /**
-     * TCP keep-alive: the quiet time after which the system asks whether the
-     * other end still lives, milliseconds, rounded up to seconds; default 15000;
-     * HF_NEVER: not at all. One that does not answer is given up after as long again.
+     * TCP keep-alive: after so much silence the system asks whether the other
+     * end is alive. Milliseconds, rounded up to seconds; default 15000; HF_NEVER
+     * turns it off. Without an answer the connection ends after as long again.
      */
     int64_t keepalive_ms;
     /**
      * How many connections calls may use at once, to all nodes together; default:
-     * 16 to each node; UINT32_MAX: as many as there are calls. With all in use a
-     * call waits for one, within its own time: releases and renewals first, the
-     * others in the order in which they came. The keeper's few are not counted.
+     * 16 to each node; UINT32_MAX: as many as there are calls. If all are in use, a
+     * call waits for one within its own time limit: releases and renewals first, the
+     * others in the order in which they came. The few connections of the client's own
+     * thread are not counted.
      */
     uint32_t max_connections;
     uint32_t reserved;
     /**
-     * How the server lists the client's connections (CLIENT LIST): 1 to 63
-     * printable ASCII characters without spaces, and a NUL; default "holdfast".
+     * The name of the client's connections in CLIENT LIST: 1 to 63 printable
+     * ASCII characters without spaces, and a NUL; default "holdfast".
      */
     char client_name[64];
 } hf_client_options;
 
 /**
- * Open a client: connect, log in, and see that the server is Redis 6.2 or
+ * Open a client: connect, log in, and check that the server is Redis 6.2 or
  * newer.
  *
- * @param url      NUL-terminated; percent-encode what is special in a URL.
+ * @param url      NUL-terminated; percent-encode the characters special in a URL.
  *                 `redis://[[user]:password@]host[:port][/database]`
  *                 `unix://[[user]:password@]/path/to/socket`
  *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
  *                 `redis+cluster://[[user]:password@]host[:port],...`
- *                 `valkey` is another word for `redis`. With `rediss` or `valkeys`,
- *                 over TLS 1.2 or newer; the server's certificate and name are checked. Options, after a `?`:
- *                 `db`; `password_file` or `password_env`, where the password is
- *                 read anew for each connection; for TLS `tls_ca` (a file or
- *                 folder; default: the system's), `tls_cert` and `tls_key` of the
- *                 client, `tls_verify=off`. And those of hf_client_options:
- *                 `connect_timeout`, `command_timeout` and `keepalive` in seconds
- *                 (`0.5`; a keepalive of `0` is none), `max_connections`,
+ *                 `valkey` stands for `redis` as well. `rediss` or `valkeys` means
+ *                 TLS 1.2 or newer; the client checks the server's certificate and
+ *                 name. Options follow a `?`:
+ *                 `db`; `password_file` or `password_env`, from which each new
+ *                 connection reads the password; for TLS `tls_ca` (a file or
+ *                 folder; default: the system's), the client's `tls_cert` and
+ *                 `tls_key`, and `tls_verify=off`. The members of
+ *                 hf_client_options can stand there too: `connect_timeout`,
+ *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
+ *                 keepalive of `0` turns it off), `max_connections`,
  *                 `client_name`.
- * @param options  NULL for the defaults. What is set here counts, not the URL's.
+ * @param options  NULL for the defaults. A member that is set overrides the URL.
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
  * @retval HF_EINVAL        The URL or an option is wrong.
- * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a Cluster.
- * @retval HF_ECONNECT      Unreachable within connect_timeout_ms.
- * @retval HF_EAUTH         Wrong user or password.
+ * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a cluster.
+ * @retval HF_ECONNECT      The server was not reached within connect_timeout_ms.
+ * @retval HF_EAUTH         The user or the password is wrong.
  * @retval HF_ESERVER       The server refuses commands.
- * @retval HF_EPROTOCOL     Not a Redis server.
+ * @retval HF_EPROTOCOL     This is not a Redis server.
  * @retval HF_ENOMEM
  *
  * Threads:  any.   Blocks: up to connect_timeout_ms.   Since: 0.1.
@@ -214,36 +228,35 @@ HF_API hf_status hf_client_open(const char *url, const hf_client_options *option
                                 hf_client **client_out);
 
 /**
- * What is amiss with the server's settings, as found when the client was opened:
- * a maxmemory-policy that may evict a held lock. For a log.
+ * Warn of a dangerous server setting, seen when the client was opened: a
+ * maxmemory-policy that may evict a held lock. The text is meant for a log.
  *
- * @return  A text of the client's; empty if nothing is amiss, or if the user may
- *          not ask (INFO); never NULL.
+ * @return  The client's string; empty if all is well or if the user lacks the
+ *          permission for INFO; never NULL.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API const char *hf_client_warning(const hf_client *client);
 
-/** What a client has done and does; filled in by hf_client_stats(). */
+/** A client's counts; hf_client_stats() fills them in. */
 typedef struct hf_stats {
     /** sizeof(hf_stats) of the caller's header. */
     uint32_t size;
     uint32_t reserved;
-    /** Now: holds that may still be on the server, and acquires in a queue. */
+    /** Now: holds that may still be on the server; acquires in a queue. */
     int64_t held, waiting;
-    /** Since it was opened: acquires that got the lock, and those of them that waited in a queue.
-     */
+    /** Since the client was opened: successful acquires; those that waited in a queue. */
     int64_t acquired, waited;
-    /** Time that the latter waited, all together, microseconds. */
+    /** The sum of all these waits, microseconds. */
     int64_t waited_us;
-    /** Acquires that did not get it: busy, timed out, cancelled; and with an unknown outcome. */
+    /** Acquires that were busy, timed out or cancelled; acquires with an unknown outcome. */
     int64_t refused, unknown;
-    /** Holds released by a call; lost before; renewed by the keeper, counting each time. */
+    /** Holds that a call released; holds lost before that; renewals by the keeper. */
     int64_t released, lost, renewed;
 } hf_stats;
 
 /**
- * Count what the client has done. Asks nobody.
+ * Read the client's counts. Sends nothing.
  *
  * @param[in,out] stats  Set stats->size first.
  * @retval HF_OK
@@ -254,36 +267,36 @@ typedef struct hf_stats {
 HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
 
 /**
- * Close the client: waiting calls end with HF_ECANCELED, its holds are
- * released, its connections closed. Locks and holds made with it stay valid
- * handles whose calls answer HF_ECLOSED. NULL is allowed.
+ * Close the client: end waiting calls with HF_ECANCELED, release its holds and
+ * close its connections. Locks and holds made with it stay valid handles whose
+ * calls answer HF_ECLOSED. NULL is allowed.
  *
- * In a forked child this touches nothing of the parent's.
+ * In a forked child this leaves the parent's locks and connections alone.
  *
  * Threads:  any, once.   Blocks: at most one command_timeout_ms.   Since: 0.1.
  */
 HF_API void hf_client_close(hf_client *client);
 
 /**
- * Close the client without releasing what it holds, which then ends with its
- * lease. For finalizers, which must not end a section that may still be running.
+ * Close the client without releasing its holds; each ends with its lease. For
+ * finalizers, which must not end a section that may still be running.
  *
  * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
  */
 HF_API void hf_client_abandon(hf_client *client);
 
 /**
- * The owner that this client gives to its holder number `serial` of `kind`:
- * `<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For languages
- * whose threads or tasks are not the system's; give it to
+ * Write the owner that stands for the thread, task or operation `serial` of
+ * this client: `<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For
+ * languages whose threads or tasks are not the system's; pass it to
  * hf_lock_acquire_as() and hf_lock_release_as().
  *
  * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
- * @param serial    Positive; never reused in this process.
+ * @param serial    Positive, and never reused in this process.
  * @param[out] buffer  Receives the owner, NUL-terminated.
- * @param capacity  Of buffer; 384 is always enough.
+ * @param capacity  The size of buffer; 384 is always enough.
  * @retval HF_OK
- * @retval HF_EINVAL  A bad kind or serial, or the buffer is too small.
+ * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -291,18 +304,18 @@ HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t ser
                                  size_t capacity);
 
 /**
- * Asked on a thread while it waits: is a signal to end the wait? 0: not now;
- * above 0: yes; below 0: never on this thread, do not ask again in this wait.
+ * Tell a waiting thread whether a signal should end its wait. Answer 0: not
+ * now; above 0: yes; below 0: never on this thread, do not ask again in this wait.
  */
 typedef int (*hf_interrupt)(void);
 
 /**
- * Have `check` asked on waiting threads whenever a signal came, and every 50 ms
- * for those that came just before, so that a language can run its handlers
- * without losing its place in the queue. It is called with nothing of the
- * client's locked; if it says so, the wait ends with HF_EINTR and nothing is held.
+ * Call `check` on waiting threads after a signal, and every 50 ms in case one
+ * arrived just before the wait. A language can thus run its signal handlers
+ * without losing its place in the queue. No client lock is held during the
+ * call. A positive answer ends the wait with HF_EINTR, and nothing is held.
  *
- * @param check  NULL: none (the default).
+ * @param check  NULL for no check, the default.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
@@ -314,13 +327,13 @@ HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check);
 
 /** As a timeout: wait without limit. */
 #define HF_FOREVER INT64_C(-1)
-/** As a lease or a remaining time: without end. */
+/** As a lease or a remaining time: it never ends. */
 #define HF_NEVER INT64_C(-1)
 
 /** The shortest and the longest lease, in milliseconds: 10 ms, 10 years. */
 #define HF_LEASE_MIN INT64_C(10)
 #define HF_LEASE_MAX INT64_C(315360000000)
-/** The lease when none is asked for, in milliseconds. */
+/** The default lease, in milliseconds. */
 #define HF_LEASE_DEFAULT INT64_C(10000)
 /** The longest name and the longest owner, in bytes. */
 #define HF_NAME_MAX 4096
@@ -329,7 +342,7 @@ HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check);
 /** An option that is off, on, or the library's choice. */
 enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
 
-/** Zero it, set size, and set what is not to be the default. */
+/** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_lock_options {
     /** sizeof(hf_lock_options) of the caller's header. */
     uint32_t size;
@@ -340,21 +353,21 @@ typedef struct hf_lock_options {
     /** May an owner that holds the lock acquire it again? Default HF_ON. */
     int32_t reentrant;
     /**
-     * HF_ON: a foreign lock without a TTL, which would stand for ever, is given
-     * this lock's lease as its TTL when an acquire meets it. Default HF_OFF.
+     * HF_ON: when an acquire meets a foreign lock without a TTL, which would
+     * stand for ever, it sets this lock's lease as the TTL. Default HF_OFF.
      */
     int32_t heal;
     /**
-     * Milliseconds from the grant after which holds are renewed no more, so
-     * that a stuck thread does not keep the lock for ever; default: no limit.
-     * Nested holds count from the outermost. Not with HF_NEVER.
+     * Stop renewing a hold so many milliseconds after its grant, so that a
+     * stuck thread does not keep the lock for ever; default: no limit. Nested
+     * holds count from the outermost one. Not with HF_NEVER.
      */
     int64_t max_hold_ms;
     /**
-     * So many replicas must have an acquire before it answers (WAIT). If they do not
-     * within replica_timeout_ms the lock is released again, and the answer is
-     * HF_EREPLICAS. This narrows what a failover can lose, and does not close it:
-     * the fence does. Default 0: none.
+     * How many replicas must have an acquire before it answers (WAIT). If they do
+     * not within replica_timeout_ms, the lock is released again and the answer is
+     * HF_EREPLICAS. A failover then loses fewer locks, but it can still lose one:
+     * only the fence protects from that. Default 0.
      */
     int32_t replicas;
     int32_t reserved;
@@ -366,17 +379,17 @@ typedef struct hf_lock_options {
  * Make a handle for the lock called `name`. Sends nothing.
  *
  * @param name       1 to HF_NAME_MAX bytes. A name must not end in `:hf`,
- *                   digits, `:` and one letter: those are the lock's own keys;
- *                   nor have a } without a {tag} before it.
- * @param owner      Who acquires through this handle; NULL for the default,
- *                   which is the calling thread, or, if not reentrant, every
- *                   acquire for itself. Equal owners are one owner everywhere:
- *                   "worker" on ten hosts excludes nothing.
+ *                   digits, `:` and one letter, like the lock's own keys, and
+ *                   must not have a } without a {tag} before it.
+ * @param owner      The owner that acquires through this handle. NULL: the
+ *                   calling thread, or, if the lock is not reentrant, a new
+ *                   owner for every acquire. Equal owners are one owner
+ *                   everywhere: "worker" on ten hosts excludes nothing.
  * @param owner_len  1 to HF_OWNER_MAX bytes; 0 with NULL.
  * @param options    NULL for the defaults.
  * @param[out] lock_out  The lock; give it back with hf_lock_close().
  * @retval HF_OK
- * @retval HF_EINVAL  Name, owner or an option is wrong.
+ * @retval HF_EINVAL  The name, the owner or an option is wrong.
  * @retval HF_ECLOSED, HF_EFORKED, HF_ENOMEM
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -385,27 +398,31 @@ HF_API hf_status hf_lock_open(hf_client *client, const void *name, size_t name_l
                               const void *owner, size_t owner_len, const hf_lock_options *options,
                               hf_lock **lock_out);
 
-/** Give the handle back. What it holds stays held. NULL is allowed. */
+/**
+ * Give the handle back. Its holds stay held. NULL is allowed.
+ *
+ * Threads:  any, once.   Blocks: never.   Since: 0.1.
+ */
 HF_API void hf_lock_close(hf_lock *lock);
 
 /**
- * Acquire the lock, waiting up to timeout_ms for others to let go of it.
+ * Acquire the lock, and wait up to timeout_ms while others hold it.
  *
- * The same owner may acquire again (unless the lock is not reentrant), and
- * releases as often. A foreign lock under the same name, for example a plain
- * string of another library, excludes this one as if it were one of ours.
+ * The same owner may acquire again (if the lock is reentrant) and must then
+ * release as often. A foreign lock under the same name, for example another
+ * library's plain string, excludes this one like one of ours.
  *
  * @param timeout_ms  Milliseconds; 0 tries once, HF_FOREVER waits without limit.
  * @param[out] hold_out  The hold; release it with hf_hold_release() and give
  *                    the handle back with hf_hold_close(). NULL leaves the
  *                    hold with the client, for hf_lock_release().
  * @retval HF_OK         Held. The lease counts from before the request was sent.
- * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or its lease ended
- *                       before the answer was here.
+ * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or the lease ended
+ *                       before the answer arrived.
  * @retval HF_ETIMEOUT   Others kept it. Nothing is left on the server.
- * @retval HF_EINVAL     timeout_ms below -1.
- * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, by nobody
- *                       who knows, until its lease ends. Do not enter.
+ * @retval HF_EINVAL     timeout_ms is below -1.
+ * @retval HF_EUNKNOWN   The answer was lost: the lock may be held without any
+ *                       caller knowing it, until the lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait.
  * @retval HF_EREPLICAS  Too few replicas had it in time. It was released again.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED,
@@ -421,29 +438,29 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 /** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
 #define HF_INTERRUPTIBLE 2u
 
-/** Zero it, set size, and set what is not to be the default. */
+/** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
     /** HF_KEEP, HF_INTERRUPTIBLE. */
     uint32_t flags;
-    /** Milliseconds, or HF_NEVER; default: the lock's, and then its renew counts too. */
+    /** Milliseconds, or HF_NEVER; default: the lock's lease, and then its renew counts too. */
     int64_t lease_ms;
-    /** Renew until released; default: only if neither here nor in the lock a lease is given. */
+    /** Renew until released; default: only if neither this call nor the lock sets a lease. */
     int32_t renew;
     int32_t reserved;
 } hf_acquire_options;
 
 /**
- * hf_lock_acquire() with an owner and options of this one call.
+ * hf_lock_acquire() with an owner and options for this one call.
  *
- * With HF_KEEP, hold_out may be given too: the hold is then both on the
- * owner's stack, where hf_lock_release() finds it, and in the caller's hands.
+ * HF_KEEP and hold_out may be combined: the hold is then on the owner's stack,
+ * where hf_lock_release() finds it, and the caller has a handle of it too.
  *
  * @param owner    NULL for the lock's owner, see hf_lock_open().
  * @param options  NULL for the defaults.
  * @retval HF_EINTR  A signal ended the wait. Nothing is held.
- * @retval HF_EINVAL, and all that hf_lock_acquire() answers.
+ * @retval HF_EINVAL, and every answer of hf_lock_acquire().
  *
  * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
  */
@@ -452,10 +469,10 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
                                     hf_hold **hold_out);
 
 /**
- * Release the newest hold that the caller left with the client: acquired with
- * hold_out NULL or with HF_KEEP, by the same owner, through any handle of this
- * client with the same name. On a lock that is not reentrant and has no owner:
- * the newest hold acquired through this very handle, by whichever thread.
+ * Release the newest hold that the caller left with the client. The same owner
+ * acquired it with hold_out NULL or with HF_KEEP, through any handle of this
+ * client with the same name. If the lock is not reentrant and has no owner:
+ * release the newest hold that any thread acquired through this very handle.
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
@@ -465,12 +482,16 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  */
 HF_API hf_status hf_lock_release(hf_lock *lock);
 
-/** hf_lock_release() for an owner given as in hf_lock_acquire_as(). */
+/**
+ * hf_lock_release() for an owner given as in hf_lock_acquire_as().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
 HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len);
 
 /**
- * How many valid holds the caller has on this client's stack, that is, how
- * often hf_lock_release() would succeed.
+ * Count the valid holds that the owner left with this client, that is, how
+ * often hf_lock_release_as() would succeed.
  *
  * @param owner  NULL for the lock's owner.
  * @return  0 or more; 0 on any error.
@@ -480,16 +501,16 @@ HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t own
 HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
 
 /**
- * Whether hf_lock_release_as() still has something to release for an owner, of
- * whatever name. For languages that can tell when a thread ends: what it held
- * is renewed on, and nobody is left to release it.
+ * Find a lock of which an owner left a hold with this client. For languages
+ * that notice the end of a thread: the client may go on renewing the holds that
+ * it left, and nobody else releases them.
  *
  * @param owner         As given to hf_lock_acquire_as().
  * @param[out] name     Receives the name of one such lock.
- * @param capacity      Of name; a name has HF_NAME_MAX bytes at most.
+ * @param capacity      The size of name; a name has HF_NAME_MAX bytes at most.
  * @param[out] name_len_out  The name's length.
- * @retval HF_OK        There is one.
- * @retval HF_ENOTHELD  There is none.
+ * @retval HF_OK        It left at least one.
+ * @retval HF_ENOTHELD  It left no hold.
  * @retval HF_EINVAL    A pointer is NULL, or the buffer is too small.
  * @retval HF_ECLOSED, HF_EFORKED
  *
@@ -499,13 +520,13 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
                                 size_t capacity, size_t *name_len_out);
 
 /**
- * The newest hold that the owner left with the client: the one that
+ * Get the newest hold that the owner left with the client, which
  * hf_lock_release_as() would release next.
  *
  * @param owner  NULL for the lock's owner.
  * @param[out] hold_out  A handle of the same hold; give it back with hf_hold_close().
  * @retval HF_OK
- * @retval HF_ENOTHELD  There is none.
+ * @retval HF_ENOTHELD  The owner left no hold.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -513,32 +534,32 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
 HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
                                     hf_hold **hold_out);
 
-/** What a lock looks like on the server; filled in by hf_lock_inspect(). */
+/** A lock as the server sees it; hf_lock_inspect() fills it in. */
 typedef struct hf_lock_info {
     /** sizeof(hf_lock_info) of the caller's header. */
     uint32_t size;
-    /** 1 if somebody holds it, this library or another. */
+    /** 1 if somebody holds it, through this library or another. */
     int32_t held;
-    /** 1 if what holds it is not a lock of this library. */
+    /** 1 if another library's lock holds it. */
     int32_t foreign;
     int32_t reserved;
-    /** Valid holds of its owner; 0 if free or foreign. */
+    /** The owner's valid holds; 0 if free or foreign. */
     int64_t count;
     /** The holder's fence; 0 if free or foreign. */
     int64_t fence;
-    /** Until the last of its holds ends, milliseconds; HF_NEVER; 0 if free. */
+    /** The time until its last hold ends, milliseconds; HF_NEVER; 0 if free. */
     int64_t remaining_ms;
-    /** How many acquires stand in the queue. */
+    /** The number of acquires in the queue. */
     int64_t waiters;
 } hf_lock_info;
 
 /**
- * Look at the lock, whoever holds it. Changes nothing; what it tells is past
- * when it is read, so do not decide by it whether to enter.
+ * Look at the lock, whoever holds it. Changes nothing. The answer is out of
+ * date when you read it, so do not enter because of it.
  *
  * @param[in,out] info   Set info->size first.
- * @param[out] owner     Receives the owner's bytes; may be NULL.
- * @param capacity       Of owner; what does not fit is cut off. HF_OWNER_MAX is enough.
+ * @param[out] owner     Receives the owner's bytes, cut off at capacity; may be NULL.
+ * @param capacity       The size of owner; HF_OWNER_MAX is enough.
  * @param[out] owner_len_out  The owner's whole length; may be NULL.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
@@ -553,15 +574,16 @@ HF_API hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner,
 #define HF_BREAK_FOREIGN 1u
 
 /**
- * Take the lock away from whoever holds it, and grant it to the next waiter.
- * Its holder finds out at its next renewal or check; until then only the
- * fence protects. For operators.
+ * Take the lock away from its holder, and grant it to the next waiter. The
+ * holder finds out at its next renewal or check; until then only the fence
+ * protects. For operators.
  *
- * @param fence  The victim's, from hf_lock_inspect(): if somebody else holds
- *               the lock by now, nothing happens. 0 for a foreign lock.
+ * @param fence  The holder's fence, from hf_lock_inspect(): if somebody else
+ *               holds the lock by now, nothing happens. 0 for a foreign lock.
  * @param flags  HF_BREAK_FOREIGN or 0.
- * @retval HF_OK        Broken, or it was free.
- * @retval HF_ENOTHELD  Another fence holds it, or it is foreign. Nothing was changed.
+ * @retval HF_OK        The lock was broken, or it was free.
+ * @retval HF_ENOTHELD  The holder has another fence, or the lock is foreign.
+ *                      Nothing was changed.
  * @retval others       As hf_lock_inspect(), and HF_EUNKNOWN.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
@@ -576,27 +598,27 @@ enum { HF_HELD = 1, HF_LOST = 2, HF_RELEASED = 3 };
 /** Why a hold was lost. */
 enum {
     HF_CAUSE_NONE = 0,
-    /** Its lease ended, and it was not, or no longer, to be renewed. */
+    /** Its lease ended, and its renewal was off or had stopped. */
     HF_CAUSE_EXPIRED = 1,
-    /** It could not be renewed before its lease ended. */
+    /** The client could not renew it before its lease ended. */
     HF_CAUSE_UNREACHABLE = 2,
-    /** The server does not know it any more: broken, deleted, evicted, flushed. */
+    /** The server no longer has it: it was broken, deleted, evicted or flushed. */
     HF_CAUSE_GONE = 3
 };
 
 /**
- * Release the hold; the lock is free, or the next waiter's, when its last
- * hold is released. Locally the hold ends before the request is sent. The
+ * Release the hold. With the owner's last hold, the lock becomes free or goes
+ * to the next waiter. Locally the hold ends before the request is sent. The
  * handle stays valid until hf_hold_close().
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.
  * @retval HF_ELOST     It was lost before; somebody else may have held the lock
- *                      since. Whatever was left of it is released.
- * @retval HF_EUNKNOWN  The answer was lost; at the latest it ends with its lease.
- * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released; it
- *                      is renewed no more, and ends with its lease, or when the
- *                      keeper, which goes on trying, gets through.
+ *                      since. Anything left of it was released.
+ * @retval HF_EUNKNOWN  The answer was lost; the hold ends with its lease at the latest.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not released. It is
+ *                      not renewed any more, and ends with its lease, or earlier
+ *                      if the keeper, which goes on trying, gets through.
  * @retval HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
@@ -604,9 +626,9 @@ enum {
 HF_API hf_status hf_hold_release(hf_hold *hold);
 
 /**
- * Make the hold last its lease again, counted from now. Never shortens it.
+ * Make the hold last its whole lease again, counted from now. Never shortens it.
  *
- * @retval HF_OK        It lasts at least a lease from before this call.
+ * @retval HF_OK        It lasts at least one lease, counted from before this call.
  * @retval HF_ENOTHELD  It was released before.
  * @retval HF_ELOST     It is lost: its lease ended, or its key was taken away.
  * @retval HF_EUNKNOWN  The answer was lost; it lasts at least as long as before.
@@ -619,12 +641,12 @@ HF_API hf_status hf_hold_release(hf_hold *hold);
 HF_API hf_status hf_hold_renew(hf_hold *hold);
 
 /**
- * Make the hold last duration_ms longer than it would have; or, with
- * `replace`, exactly duration_ms from now, which may be shorter, and which
- * later renewals then keep.
+ * Make the hold last duration_ms longer. With `replace` it lasts exactly
+ * duration_ms from now instead, which may be shorter, and later renewals use
+ * that as its lease.
  *
  * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with replace also HF_NEVER.
- * @retval HF_EINVAL, and all that hf_hold_renew() answers.
+ * @retval HF_EINVAL, and every answer of hf_hold_renew().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
@@ -640,18 +662,20 @@ HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace)
 HF_API hf_status hf_hold_check(hf_hold *hold);
 
 /**
- * The hold's fencing token: greater than that of every hold of this name
- * before it, the same in nested holds of one owner, below 2^53. Give it to the
- * resource and let it refuse smaller ones: this protects when all else fails.
+ * The hold's fencing token: greater than that of every earlier hold of this
+ * name, equal in nested holds of one owner, below 2^53. Give it to the resource
+ * and let the resource refuse smaller ones: this protects when all else fails.
  *
  * @return  Positive; 0 if hold is NULL.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int64_t hf_hold_fence(const hf_hold *hold);
 
 /**
- * How long the hold is certain to last, less a margin for clock drift.
+ * How long the hold is certain to last, after a margin for clock drift.
  *
- * @return  Milliseconds; HF_NEVER; 0 if it is not held any more.
+ * @return  Milliseconds; HF_NEVER; 0 if it is no longer held.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -672,26 +696,28 @@ HF_API int hf_hold_state(const hf_hold *hold);
 HF_API int hf_hold_cause(const hf_hold *hold);
 
 /**
- * The hold's number, which its completions carry. Never reused by its client.
+ * The hold's number, which its completions carry. Its client never reuses it.
  *
  * @return  Positive; 0 if hold is NULL.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int64_t hf_hold_number(const hf_hold *hold);
 
 /**
- * Make of the hold a token by which another process goes on holding it: its
- * owner, its hold id and its fence. It ends here, without being released: from
- * now on its lease runs, and hf_lock_adopt() must come before it ends. Whoever
- * has the token can release the lock: it is a secret between the two.
+ * Turn the hold into a token with which another process can go on holding the
+ * lock: its owner, its hold id and its fence. Here the hold ends without being
+ * released. Nothing renews it, and hf_lock_adopt() must come before its lease
+ * ends. Anybody with the token can release the lock: keep it secret.
  *
  * @param[out] token      Receives the token's bytes.
- * @param capacity        Of token; HF_TOKEN_MAX is enough.
+ * @param capacity        The size of token; HF_TOKEN_MAX is enough.
  * @param[out] length_out The token's length.
  * @retval HF_OK
  * @retval HF_EINVAL    The buffer is too small. The hold is as before.
  * @retval HF_EUNKNOWN  An hf_hold_extend() with `replace` is under way, or its answer
- *                      was lost once: it may still cut the lease short. The hold is
- *                      as before.
+ *                      was lost: it may still cut the lease short. The hold is as
+ *                      before.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
  * @retval HF_ECLOSED, HF_EFORKED
  *
@@ -703,13 +729,13 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, 
 #define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
 
 /**
- * Go on with a hold that another process handed over. Its lease is renewed
- * first, to this lock's, because a deadline does not travel between hosts.
+ * Take over a hold that another process handed over. This renews it first, to
+ * the lock's lease, because a deadline does not travel between hosts.
  *
- * @param lock      A lock of the same name; its lease and renew are the hold's from now on.
+ * @param lock      A lock of the same name; its lease and renew apply from now on.
  * @param[out] hold_out  The hold, as from hf_lock_acquire_as().
  * @retval HF_OK
- * @retval HF_EINVAL    That is no token.
+ * @retval HF_EINVAL    The bytes are not a token.
  * @retval HF_ELOST     Its lease ended before, or it was released.
  * @retval HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
  *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not adopted; it may be tried again.
@@ -719,9 +745,9 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, 
 HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out);
 
 /**
- * Give the handle back. Does not release: a hold still held lasts until its
- * lease ends, and is not renewed any more unless it was left with the client
- * (HF_KEEP). NULL is allowed.
+ * Give the handle back. This does not release: a hold still held lasts until
+ * its lease ends, and is not renewed any more unless it was left with the
+ * client (HF_KEEP). NULL is allowed.
  *
  * Threads:  any, once.   Blocks: never.   Since: 0.1.
  */
@@ -730,14 +756,14 @@ HF_API void hf_hold_close(hf_hold *hold);
 /* ----------------------------------------------------------- Completions */
 
 /*
- * Without blocking: start an operation, and read what came of it from the
- * client's completion queue. No code of the caller's is ever called from
- * another thread; put hf_client_fd() into an event loop, or a thread of your own.
+ * Without blocking: start an operation, and read its result from the client's
+ * completion queue. The library never calls your code from another thread;
+ * watch hf_client_fd() in an event loop or in your own thread.
  */
 
-/** What a completion tells. */
+/** The kinds of completion. */
 enum {
-    /** There is none. */
+    /** The queue is empty. */
     HF_NOTHING = 0,
     /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
     HF_ACQUIRED = 1,
@@ -755,25 +781,25 @@ typedef struct hf_completion {
     uint32_t size;
     /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE, HF_LOSS or HF_RENEWAL. */
     int32_t kind;
-    /** As the function would have answered that waits for it; HF_ELOST of a loss. */
+    /** What the blocking function would have answered; HF_ELOST for a loss. */
     int32_t status;
-    /** HF_CAUSE_* of a loss. */
+    /** HF_CAUSE_* for a loss. */
     int32_t cause;
     /** The number that the caller gave the operation; 0 for a loss. */
     int64_t op;
-    /** Of the hold acquired, released or lost; 0 if there is none. */
+    /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
-    /** HF_ACQUIRED with HF_OK: the hold, to be given back with hf_hold_close(). */
+    /** HF_ACQUIRED with HF_OK: the hold; give it back with hf_hold_close(). */
     hf_hold *hold;
     /** HF_ACQUIRED with HF_EREPLICAS: how many replicas had it. */
     int64_t replicas;
 } hf_completion;
 
 /**
- * The descriptor that is readable while completions wait to be read with
- * hf_client_next(). From the first call on, losses are put on the queue too.
+ * Get the descriptor that is readable while the queue has completions for
+ * hf_client_next(). From the first call on, the queue reports losses too.
  *
- * @return  A descriptor of the client's: poll it, do not read or close it. -1 on
+ * @return  The client's descriptor: poll it, do not read or close it. -1 on
  *          error: HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -786,7 +812,7 @@ HF_API int hf_client_fd(hf_client *client);
  * @param[in,out] completion  Set completion->size first. kind is HF_NOTHING if
  *                            the queue is empty.
  * @retval HF_OK
- * @retval HF_ECLOSED  The client is closed, and there are no more.
+ * @retval HF_ECLOSED  The client is closed, and the queue is empty.
  * @retval HF_EINVAL, HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
@@ -794,16 +820,16 @@ HF_API int hf_client_fd(hf_client *client);
 HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 
 /**
- * Begin what hf_lock_acquire_as() does. An HF_ACQUIRED completion follows if,
- * and only if, this answers HF_OK. Without an owner, neither here nor in the
- * lock, the operation is an owner for itself: two requests that one thread
- * started exclude each other.
+ * Start hf_lock_acquire_as(). An HF_ACQUIRED completion follows if, and only
+ * if, this answers HF_OK. If neither this call nor the lock names an owner, the
+ * operation is its own owner: two acquires that one thread started exclude
+ * each other.
  *
- * @param op       The caller's number for it, above 0 and not in use by another
- *                 operation under way on this client.
+ * @param op       The caller's number for it, above 0; no other operation under
+ *                 way on this client may have it.
  * @param options  NULL for the defaults. HF_KEEP leaves the hold with the client too.
- * @retval HF_OK      Begun.
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ * @retval HF_OK      Started.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -812,42 +838,51 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
                                        int64_t op);
 
 /**
- * Begin what hf_hold_release() does: locally the hold ends at once. An
- * HF_RELEASE completion follows if, and only if, this answers HF_OK.
+ * Start hf_hold_release(). Locally the hold ends at once. An HF_RELEASE
+ * completion follows if, and only if, this answers HF_OK.
  *
  * @param op  The caller's number for it, above 0.
- * @retval HF_OK        Begun.
+ * @retval HF_OK        Started.
  * @retval HF_ENOTHELD  It was released before.
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
 
 /**
- * Begin what hf_hold_renew() does. An HF_RENEWAL completion follows if, and only
- * if, this answers HF_OK.
+ * Start hf_hold_renew(). An HF_RENEWAL completion follows if, and only if, this
+ * answers HF_OK.
  *
  * @param op  The caller's number for it, above 0.
- * @retval HF_OK        Begun.
+ * @retval HF_OK        Started.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not begun.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_hold_renew_start(hf_hold *hold, int64_t op);
 
-/** hf_hold_renew_start() for hf_hold_extend(): what becomes shorter is so at once. */
+/**
+ * Start hf_hold_extend(); answers as hf_hold_renew_start(). If `replace` shortens
+ * the hold, it is shorter locally at once.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
 HF_API hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op);
 
-/** hf_hold_renew_start() for hf_hold_check(). */
+/**
+ * Start hf_hold_check(); answers as hf_hold_renew_start().
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
 HF_API hf_status hf_hold_check_start(hf_hold *hold, int64_t op);
 
 /**
- * Cancel a started acquire. Its completion follows all the same: HF_ECANCELED,
- * with nothing left behind; or HF_OK with the hold, if it was won before.
+ * Cancel a started acquire. Its completion still follows: HF_ECANCELED with
+ * nothing left behind, or HF_OK with the hold if it had the lock already.
  *
- * @retval HF_OK        Its completion will be, or has been, put on the queue.
+ * @retval HF_OK        Its completion follows, or is on the queue.
  * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue,
  *                      or follows when its replicas have it.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED

@@ -1,1 +1,1 @@
-"""Locks of Holdfast with the faces of other libraries' locks."""
+"""Holdfast locks with the interfaces of other libraries' locks."""

@@ -1,4 +1,4 @@
-"""What both faces of redis-py share: the client beside redis-py's, and what a lock knows."""
+"""The parts that both redis-py interfaces share: the client beside redis-py's, and BaseLock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import holdfast
 try:
     from redis.exceptions import AuthenticationError, LockError, LockNotOwnedError, ResponseError
     from redis.exceptions import ConnectionError as ConnectError
-except ImportError:  # it is a fork's client
+except ImportError:  # the client is a fork's
     from holdfast import (  # type: ignore[assignment]
         AuthenticationError,
         ConnectError,
@@ -32,7 +32,7 @@ AnyHold = TypeVar("AnyHold", holdfast.Hold, holdfast.AsyncHold)
 
 log = logging.getLogger("holdfast")
 
-# What redis-py would have raised.
+# The exceptions that redis-py would have raised.
 _ERRORS: dict[type[holdfast.LockError], type[Exception]] = {
     holdfast.LockNotOwnedError: LockNotOwnedError,
     holdfast.AuthenticationError: AuthenticationError,
@@ -50,31 +50,31 @@ def _pool(redis: Any) -> Any:
     pool = getattr(redis, "connection_pool", None)
     if pool is None:
         raise holdfast.UnsupportedError(
-            f"{type(redis).__name__} is no client of one server: for a Cluster use the locks of "
-            "holdfast.connect('redis+cluster://...')"
+            f"{type(redis).__name__} is not a client of one server: for Redis Cluster use the "
+            "locks of holdfast.connect('redis+cluster://...')"
         )
     return pool
 
 
 def known(redis: Any) -> holdfast.Client | None:
-    """Give what connect() would, if it is open. Asks nobody."""
+    """Give connect()'s client if it is open already. Sends nothing."""
     return _clients.get(_pool(redis))
 
 
 def connect(redis: Any) -> holdfast.Client:
-    """Give the one holdfast.Client beside a client of redis-py, or all that share its pool.
+    """Give the holdfast.Client for a redis-py client, one for each connection pool.
 
-    It is where redis's own connections go: over TCP, TLS or a unix socket, or to the master that
-    its sentinels name. It is closed when the pool is collected; do not close it. Opening it blocks.
+    It connects as redis-py does: over TCP, TLS or a unix socket, or to the master that the
+    sentinels name. It closes when the pool is collected; do not close it. Opening it blocks.
 
-    Raises UnsupportedError for Cluster, for replicas, and for settings of TLS and Sentinel that
-    cannot be kept, which it names; and what holdfast.connect() raises.
+    Raises UnsupportedError for Redis Cluster, for replicas, and for settings of TLS and Sentinel
+    that Holdfast lacks, which the message names; otherwise as holdfast.connect().
     """
     pool = _pool(redis)
     if pool not in _clients:
         opened = _open(pool)
         if _clients.setdefault(pool, opened) is opened:
-            # Releases nothing: a pool may go while somebody still relies on a lock.
+            # This releases nothing: a pool may go while somebody still relies on a lock.
             weakref.finalize(pool, opened._abandon)
         else:  # another thread was first
             opened.close()
@@ -127,34 +127,34 @@ def _host(settings: dict[str, Any], port: int) -> str:
     return f"{host}:{settings.get('port') or port}"
 
 
-# What only redis-py can do, and what to do instead.
+# The settings that only redis-py has, and the alternatives.
 _NOT_KEPT = {
     "ssl_ca_data": "write it to a file, and give ssl_ca_certs",
-    "ssl_password": "keep the key without one, in a file that nobody else may read",
+    "ssl_password": "keep the key unencrypted, in a file that nobody else may read",
     "ssl_ciphers": "the system's settings of OpenSSL apply",
     "ssl_include_verify_flags": "the system's settings of OpenSSL apply",
     "ssl_exclude_verify_flags": "the system's settings of OpenSSL apply",
-    "ssl_validate_ocsp": "OCSP is not asked",
-    "ssl_validate_ocsp_stapled": "OCSP is not asked",
-    "ssl_ocsp_context": "OCSP is not asked",
-    "ssl_ocsp_expected_cert": "OCSP is not asked",
+    "ssl_validate_ocsp": "Holdfast does not use OCSP",
+    "ssl_validate_ocsp_stapled": "Holdfast does not use OCSP",
+    "ssl_ocsp_context": "Holdfast does not use OCSP",
+    "ssl_ocsp_expected_cert": "Holdfast does not use OCSP",
 }
 
 
 def _tls(settings: dict[str, Any]) -> dict[str, object]:
-    """Give the same settings as options of a URL; nothing is checked less than redis-py would."""
+    """Give the same settings as URL options; every check that redis-py makes stays."""
     for name, why in _NOT_KEPT.items():
         if settings.get(name):
             raise holdfast.UnsupportedError(f"{name} is not supported: {why}")
     if (settings.get("ssl_min_version") or 0) > ssl.TLSVersion.TLSv1_2:
-        raise holdfast.UnsupportedError("ssl_min_version is not supported: it is TLS 1.2 here")
+        raise holdfast.UnsupportedError("ssl_min_version above TLS 1.2 is not supported")
     wanted = settings.get("ssl_cert_reqs", "required")
     if wanted in (None, "none", ssl.CERT_NONE):
         options: dict[str, object] = {"tls_verify": "off"}
     elif not settings.get("ssl_check_hostname", True):
         raise holdfast.UnsupportedError(
             "ssl_check_hostname=False is not supported with ssl_cert_reqs='required': "
-            "the name in the certificate is checked too"
+            "Holdfast checks the certificate's name too"
         )
     elif settings.get("ssl_ca_certs") and settings.get("ssl_ca_path"):
         raise holdfast.UnsupportedError("ssl_ca_certs and ssl_ca_path: only one is supported")
@@ -170,7 +170,7 @@ def _tls(settings: dict[str, Any]) -> dict[str, object]:
 
 def _sentinels(pool: Any) -> str:
     if not pool.is_master:
-        raise holdfast.UnsupportedError("slave_for() gives a replica: a lock is on master_for()")
+        raise holdfast.UnsupportedError("slave_for() gives a replica: use master_for() for a lock")
     places = []
     for sentinel in pool.sentinel_manager.sentinels:
         theirs = sentinel.connection_pool
@@ -179,14 +179,14 @@ def _sentinels(pool: Any) -> str:
             _is_tls(pool) and _tls(settings) != _tls(pool.connection_kwargs)
         ):
             raise holdfast.UnsupportedError(
-                "sentinels and servers with different settings of TLS are not supported: "
-                "give sentinel_kwargs the same"
+                "sentinels and servers with different TLS settings are not supported: "
+                "give sentinel_kwargs the same settings"
             )
         asked = _credentials(settings)
         if asked[1] is not None and asked != _credentials(pool.connection_kwargs):
             raise holdfast.UnsupportedError(
-                "sentinels with a password of their own are not supported: "
-                "they are asked without one, or with the servers'"
+                "sentinels with a different password are not supported: "
+                "Holdfast asks them without a password, or with the servers' password"
             )
         places.append(_host(settings, 26379))
     return ",".join(places)
@@ -196,7 +196,7 @@ def _sentinels(pool: Any) -> str:
 
 
 class BaseLock(Generic[AnyHold]):
-    """What a lock knows; asks nobody."""
+    """The parts of a lock that send nothing."""
 
     def __init__(
         self,
@@ -209,17 +209,17 @@ class BaseLock(Generic[AnyHold]):
         thread_local: bool = True,
         raise_on_release_error: bool = True,
     ) -> None:
-        """Make a lock. Asks nobody.
+        """Make a lock. Sends nothing.
 
-        redis             The client of redis-py whose server, user and database are used.
-        name              The key, encoded as the client would.
+        redis             The redis-py client, whose server, user and database the lock uses.
+        name              The key, encoded by that client's encoder.
         timeout           Seconds after which a hold ends; None: renewed until released.
         sleep             Not used.
-        blocking          Does acquire() wait, unless told otherwise?
+        blocking          Does acquire() wait by default?
         blocking_timeout  For how many seconds; None: without limit.
-        thread_local      Does a thread release only what it acquired itself?
-        raise_on_release_error  Leaving a `with` block raises if the lock was lost; False: it is
-                          logged.
+        thread_local      May a thread release only the hold that it acquired itself?
+        raise_on_release_error  Leaving a `with` block raises if the lock was lost; False: it
+                          logs a warning.
         """
         self.redis = redis
         self.name = name
@@ -238,7 +238,7 @@ class BaseLock(Generic[AnyHold]):
     def _patience(
         self, blocking: bool | None, blocking_timeout: float | None, token: str | bytes | None
     ) -> tuple[float | None, bytes | None]:
-        """Say for how many seconds to wait, and as whom."""
+        """Give the seconds to wait, and the owner."""
         blocking = self.blocking if blocking is None else blocking
         seconds = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not blocking:
@@ -249,10 +249,10 @@ class BaseLock(Generic[AnyHold]):
 
     @contextmanager
     def _asking(self, failed: str = "") -> Iterator[None]:
-        """Raise as redis-py does."""
+        """Convert exceptions to redis-py's."""
         try:
             yield
-        except holdfast.UnsupportedError:  # redis-py has none
+        except holdfast.UnsupportedError:  # redis-py has no such exception
             raise
         except holdfast.LockError as error:
             kind = next(
@@ -267,7 +267,7 @@ class BaseLock(Generic[AnyHold]):
         return error
 
     def _mine(self) -> AnyHold | None:
-        """Give the hold of this object, or of this thread through it."""
+        """Give this object's hold, or with thread_local this thread's."""
         hold: AnyHold | None = getattr(self.local, "hold", None)
         return hold
 

@@ -2,32 +2,32 @@
 
 lock = redis.lock("stock", timeout=10, lock_class=holdfast.compat.redis.Lock)
 
-The lock is where the redis.Redis client is, over TCP, TLS, a unix socket or Sentinel: one
-holdfast.Client for each connection pool, opened at the first use with the pool's address, user,
-password, certificates and timeouts. Also for a fork of redis-py that has kept its shape. For
+The lock connects as the redis.Redis client does, over TCP, TLS, a unix socket or Sentinel: each
+connection pool gets one holdfast.Client, opened at the first use with the pool's address, user,
+password, certificates and timeouts. Forks of redis-py work too if they kept its attributes. For
 redis.asyncio there is holdfast.compat.redis_asyncio.
 
-What is as with redis-py: constructor, methods, answers, exceptions, the key's name; a process
-that still uses redis-py's Lock on the same key is excluded, and excludes.
+The same as in redis-py: the constructor, methods, answers, exceptions and the key's name. This
+lock excludes processes that still use redis-py's Lock on the same key, and they exclude it.
 
-What is not:
+The differences:
 
-- `sleep` is taken and not used: nobody polls. Waiters are served in order of arrival, and a timed
-  wait lasts its whole time, where redis-py gives up a `sleep` earlier.
-- The key is a hash, not a string with the token: who reads it with GET gets WRONGTYPE. So does
-  the locked() of redis-py's own Lock while one of these holds the key.
+- `sleep` is accepted and not used: nobody polls. Waiters get the lock in order of arrival, and a
+  timed wait lasts its whole time, where redis-py gives up a `sleep` earlier.
+- The key is a hash, not a string with the token: a GET of the key gets WRONGTYPE. So does the
+  locked() of redis-py's own Lock while one of these holds the key.
 - A `token` given to acquire() is the holder's name, as holdfast.Lock.inspect() shows it, and
-  permits nothing: `lock.local.token` is gone. With thread_local=False another thread releases;
+  permits nothing: `lock.local.token` is gone. With thread_local=False another thread can release;
   another process cannot.
-- Without a `timeout` the lock is renewed every few seconds until it is released: it ends with its
+- Without a `timeout` the lock is renewed every few seconds until it is released. It ends with its
   process, or with the Lock object (which warns, with ResourceWarning), where redis-py's would
   stand for ever.
 - A `timeout` is from 0.01 seconds to ten years, and extend() does not shorten.
-- register_scripts(), do_acquire() and the other inner parts are not there to be overridden.
-- UnsupportedError at the first use, with what to do: Cluster; a replica (slave_for()); of TLS
-  ssl_check_hostname=False together with a checked certificate, ssl_ca_data, ssl_password,
-  ssl_ciphers, ssl_min_version above 1.2, OCSP and verify flags; sentinels whose TLS or password
-  differs from their servers'. A credential provider is asked once.
+- There is no register_scripts(), do_acquire() or other internal method to override.
+- The first use raises UnsupportedError, which says what to do, for: Redis Cluster; a replica
+  (slave_for()); the TLS settings ssl_check_hostname=False together with a checked certificate,
+  ssl_ca_data, ssl_password, ssl_ciphers, ssl_min_version above 1.2, OCSP and verify flags; and
+  sentinels whose TLS or password differs from their servers'. A credential provider is asked once.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ __all__ = ["Lock", "LockError", "LockNotOwnedError", "connect"]
 
 
 class Lock(BaseLock[holdfast.Hold]):
-    """redis.lock.Lock with the same constructor and methods; what differs, the module says."""
+    """redis.lock.Lock with the same constructor and methods; the module lists the differences."""
 
     def _lock(self) -> holdfast.Lock:
-        # Every acquire is for itself, as every one of redis-py's has a token of its own.
+        # Every acquire has a new owner, as each of redis-py's has a new token.
         client = connect(self.redis)
         name, lease = self._arguments()
         return client.lock(name, lease=lease, reentrant=False)
@@ -61,15 +61,15 @@ class Lock(BaseLock[holdfast.Hold]):
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock, as the constructor says; say whether it is held.
+        """Acquire the lock, by default as the constructor says; say whether it is held.
 
         sleep             Not used.
         blocking          False tries once.
         blocking_timeout  Seconds to wait.
-        token             The holder's name; any other acquire is refused all the same.
+        token             The holder's name; an acquire with the same token still has to wait.
 
-        Raises redis-py's ConnectionError and ResponseError; a ConnectionError with a cause of
-        LockUnknown means that the lock may be held, by nobody who knows.
+        Raises redis-py's ConnectionError and ResponseError. If the cause of a ConnectionError is
+        LockUnknown, the lock may be held without any caller knowing it, until its lease ends.
         """
         seconds, owner = self._patience(blocking, blocking_timeout, token)
         with self._asking():
@@ -80,33 +80,33 @@ class Lock(BaseLock[holdfast.Hold]):
         return True
 
     def release(self) -> None:
-        """Release the lock. LockError if it is not held, LockNotOwnedError if it was lost."""
+        """Release. Raises LockError if it is not held, LockNotOwnedError if it was lost."""
         hold = self._held("Cannot release a lock that's not owned or is already unlocked.")
         self.local.hold = None
         with self._asking("Cannot release a lock that's no longer owned"):
             hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Make the lock last so many seconds longer, or so many from now."""
+        """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
         hold = self._extensible("extend")
         with self._asking("Cannot extend a lock that's no longer owned"):
             hold.extend(additional_time, replace_ttl)
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Make the lock last its timeout again, counted from now."""
+        """Make the lock last its whole timeout again, counted from now."""
         hold = self._extensible("reacquire")
         with self._asking("Cannot reacquire a lock that's no longer owned"):
             hold.extend(self.timeout, True)
         return True
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds it."""
+        """Ask the server whether anybody holds the lock."""
         with self._asking():
             return self._lock().locked()
 
     def owned(self) -> bool:
-        """Ask the server whether this object, or this thread through it, holds it."""
+        """Ask the server whether this object (with thread_local: this thread) holds the lock."""
         hold = self._mine()
         try:
             if hold is not None:
@@ -117,7 +117,7 @@ class Lock(BaseLock[holdfast.Hold]):
         return hold is not None
 
     def __enter__(self) -> Self:
-        """Acquire; LockError if others kept it for the blocking_timeout."""
+        """Acquire. Raises LockError if others kept the lock for the blocking_timeout."""
         if not self.acquire():
             raise self._error(LockError, "Unable to acquire lock within the time specified")
         return self

@@ -1,14 +1,14 @@
-"""redis.asyncio's Lock, on Holdfast: what holdfast.compat.redis is for redis-py's.
+"""redis.asyncio's Lock, on Holdfast, as holdfast.compat.redis has redis-py's.
 
 lock = redis.lock("stock", timeout=10, lock_class=holdfast.compat.redis_asyncio.Lock)
 
-The same constructor, methods and exceptions as redis.asyncio.lock.Lock, to be awaited; all that
-holdfast.compat.redis says of what is not as with redis-py holds here too. Any number of tasks wait
-on one thread. A task that is cancelled while it waits holds nothing; one that is cancelled in
-release() has released: it goes on by itself, and is not to be called again.
+The constructor, coroutines and exceptions are those of redis.asyncio.lock.Lock; the differences
+that holdfast.compat.redis lists apply here too. Any number of tasks wait on one thread. A task that
+is cancelled while it waits holds nothing. A release() that is cancelled goes on by itself: do not
+call it again.
 
-A client of redis.asyncio and one of redis.Redis have a holdfast.Client each. It is opened in a
-thread of the event loop's.
+A redis.asyncio client and a redis.Redis client have a holdfast.Client each. One of the event loop's
+threads opens it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["Lock", "LockError", "LockNotOwnedError", "connect"]
 
 
 class Lock(BaseLock[holdfast.AsyncHold]):
-    """redis.asyncio.lock.Lock with the same constructor and methods; what differs, the modules say.
+    """redis.asyncio.lock.Lock with the same constructor and methods; see both modules' differences.
 
-    With thread_local, which is the default, the tasks of a thread share what the object holds, as
-    with redis.asyncio's: a Lock object is for one task at a time.
+    With thread_local, the default, the tasks of a thread share the object's hold, as with
+    redis.asyncio's lock: use a Lock object in one task at a time.
     """
 
     async def _lock(self) -> holdfast.AsyncLock:
@@ -48,14 +48,14 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock, as the constructor says; say whether it is held.
+        """Acquire the lock, by default as the constructor says; say whether it is held.
 
         blocking          False tries once.
         blocking_timeout  Seconds to wait.
-        token             The holder's name; any other acquire is refused all the same.
+        token             The holder's name; an acquire with the same token still has to wait.
 
-        Raises redis-py's ConnectionError and ResponseError; a ConnectionError with a cause of
-        LockUnknown means that the lock may be held, by nobody who knows.
+        Raises redis-py's ConnectionError and ResponseError. If the cause of a ConnectionError is
+        LockUnknown, the lock may be held without any caller knowing it, until its lease ends.
         """
         seconds, owner = self._patience(blocking, blocking_timeout, token)
         with self._asking():
@@ -66,19 +66,19 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         return True
 
     async def release(self) -> None:
-        """Release the lock. LockError if it is not held, LockNotOwnedError if it was lost."""
+        """Release. Raises LockError if it is not held, LockNotOwnedError if it was lost."""
         hold = self._held("Cannot release a lock that's not owned or is already unlocked.")
         self.local.hold = None
         with self._asking("Cannot release a lock that's no longer owned"):
             await hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
-        """Make the lock last so many seconds longer, or so many from now."""
+        """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
         hold = self._extensible("extend")
         return self._extend(hold, additional_time, replace_ttl, "extend")
 
     def reacquire(self) -> Awaitable[Literal[True]]:
-        """Make the lock last its timeout again, counted from now."""
+        """Make the lock last its whole timeout again, counted from now."""
         hold = self._extensible("reacquire")
         return self._extend(hold, self.timeout, True, "reacquire")
 
@@ -90,12 +90,12 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         return True
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds it."""
+        """Ask the server whether anybody holds the lock."""
         with self._asking():
             return await (await self._lock()).locked()
 
     async def owned(self) -> bool:
-        """Ask the server whether this object, or this thread through it, holds it."""
+        """Ask the server whether this object (with thread_local: this thread) holds the lock."""
         hold = self._mine()
         try:
             if hold is not None:
@@ -106,7 +106,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         return hold is not None
 
     async def __aenter__(self) -> Self:
-        """Acquire; LockError if others kept it for the blocking_timeout."""
+        """Acquire. Raises LockError if others kept the lock for the blocking_timeout."""
         if not await self.acquire():
             raise self._error(LockError, "Unable to acquire lock within the time specified")
         return self

@@ -1,5 +1,5 @@
 /** A distributed lock on Redis. */
-@SuppressWarnings("requires-automatic") // Micrometer is no module of its own yet
+@SuppressWarnings("requires-automatic") // Micrometer is not a module yet
 module io.holdfast {
     requires static micrometer.core;
 

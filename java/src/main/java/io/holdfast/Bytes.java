@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
 final class Bytes {
     private Bytes() {}
 
-    /** Refuses half a surrogate pair, which would else become '?', and two names one. */
+    /** Refuses half a surrogate pair: as a '?' it would make one name of two. */
     static byte[] of(String text) {
         try {
             ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
@@ -17,7 +17,7 @@ final class Bytes {
             encoded.get(bytes);
             return bytes;
         } catch (CharacterCodingException e) {
-            throw new IllegalArgumentException("the text cannot be written in UTF-8", e);
+            throw new IllegalArgumentException("the text cannot be encoded in UTF-8", e);
         }
     }
 

@@ -3,8 +3,8 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * How a client talks to its server. Immutable: every method answers new options. What is not set
- * here is the URL's, or else the library's choice.
+ * How a client talks to its server. Immutable: every method returns new options. An option that is
+ * not set here comes from the URL, or else is the library's choice.
  *
  * <pre>{@code
  * Holdfast.connect(url, ClientOptions.defaults().connectTimeout(Duration.ofMillis(500)))
@@ -13,7 +13,7 @@ import java.time.Duration;
 public final class ClientOptions {
     private static final ClientOptions DEFAULTS = new ClientOptions();
 
-    /** As in hf_client_options: 0 and empty are the URL's or the library's choice. */
+    /** 0 and empty: the URL's or the library's choice, as in the core. */
     int idleConnections;
 
     int maxConnections;
@@ -38,15 +38,15 @@ public final class ClientOptions {
     /**
      * The defaults.
      *
-     * @return two seconds to connect, two seconds for each answer, 16 idle connections and no limit
-     *     to those in use, a keep-alive of 15 seconds, the name "holdfast"
+     * @return two seconds to connect, two seconds for each answer, 16 idle connections, no limit of
+     *     connections in use, a keep-alive of 15 seconds, the name "holdfast"
      */
     public static ClientOptions defaults() {
         return DEFAULTS;
     }
 
     /**
-     * How long reaching the server and logging in may take.
+     * The time limit to reach the server and log in.
      *
      * @param timeout positive; rounded up to milliseconds
      * @return new options
@@ -59,7 +59,7 @@ public final class ClientOptions {
     }
 
     /**
-     * How long the answer to one command may take.
+     * The time limit for the answer to one command.
      *
      * @param timeout positive; rounded up to milliseconds
      * @return new options
@@ -72,7 +72,7 @@ public final class ClientOptions {
     }
 
     /**
-     * After how much silence the system asks whether the other end still lives (TCP keep-alive).
+     * The silence after which the system asks whether the other end is alive (TCP keep-alive).
      *
      * @param silence positive, rounded up to seconds; or zero: never
      * @return new options
@@ -99,8 +99,8 @@ public final class ClientOptions {
     }
 
     /**
-     * How many connections calls may use at once. A call for which none is free waits for one, in
-     * its turn and within its own time.
+     * How many connections calls may use at once. If none is free, a call waits for one, in its turn
+     * and within its own time limit.
      *
      * @param count 1 or more, for all nodes together; by default 16 to each node
      * @return new options
@@ -120,16 +120,16 @@ public final class ClientOptions {
     }
 
     /**
-     * How the server lists the client's connections ({@code CLIENT LIST}).
+     * The name of the client's connections in {@code CLIENT LIST}.
      *
      * @param name 1 to 63 printable ASCII characters without spaces
      * @return new options
-     * @throws IllegalArgumentException if it is not
+     * @throws IllegalArgumentException if it has other characters or another length
      */
     public ClientOptions clientName(String name) {
         if (name.isEmpty() || name.length() > 63 || !name.chars().allMatch(c -> c > 32 && c < 127)) {
             throw new IllegalArgumentException(
-                    "the client name takes 1 to 63 printable ASCII characters without spaces: "
+                    "the client name must be 1 to 63 printable ASCII characters without spaces: "
                             + name);
         }
         ClientOptions options = copy();

@@ -9,15 +9,15 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 
 /**
- * What the core tells of its own accord: how operations ended that were begun without waiting for
- * them, and which holds were lost. One daemon thread reads it, started on first need. It runs no
- * code of the user's, which might wait for what only this thread can tell; and it does not know
- * the client, which could else never be collected.
+ * The core's completions: the ends of started operations, and the losses of holds. One daemon
+ * thread, started on first need, reads them. It never runs user code, which might wait for
+ * something that only this thread can tell. It has no reference to the client, so that the client
+ * can be collected.
  */
 final class Completions {
     /** How an operation ended: a status, and the hold if it acquired one. */
     record Outcome(int status, long hold, long replicas) {
-        /** What is thrown, or told, for it: an Error or a RuntimeException. */
+        /** The Error or RuntimeException for it. */
         Throwable failure(String text) {
             return status == Core.HF_EREPLICAS
                     ? new LockNotReplicatedException(text, replicas)
@@ -25,7 +25,7 @@ final class Completions {
         }
     }
 
-    /** One that has begun. Never ends with an exception. */
+    /** A started operation. It never ends with an exception. */
     static final class Operation extends CompletableFuture<Outcome> {
         final long number;
 
@@ -42,7 +42,7 @@ final class Completions {
     private volatile Thread reader;
     private volatile boolean abandoned;
 
-    /** Begins an operation, which is given its number; the client must not be closed meanwhile. */
+    /** Starts an operation, by calling begin with its number; the client must stay open. */
     Operation start(long client, LongConsumer begin) {
         read(client);
         Operation operation = new Operation(numbers.incrementAndGet());
@@ -56,7 +56,7 @@ final class Completions {
         return operation;
     }
 
-    /** From now on the hold is told if it is lost, unless it is dropped before. */
+    /** From now on, tells the hold of its loss, unless it is dropped before. */
     void watch(long client, long number, Hold hold) {
         read(client);
         holds.put(number, new WeakReference<>(hold));
@@ -76,7 +76,7 @@ final class Completions {
                 int descriptor = Core.hf_client_fd(client);
                 bell = Core.bell_make();
                 if (bell < 0) {
-                    throw new OutOfMemoryError("no descriptor to wait with");
+                    throw new OutOfMemoryError("no file descriptor is left for the waiting thread");
                 }
                 Runnable work = () -> readUntilRung(client, descriptor);
                 Thread thread = new Thread(null, work, "holdfast-completions", 0, false);
@@ -119,12 +119,12 @@ final class Completions {
                         completion.getStatus(), completion.getHold(), completion.getReplicas()));
     }
 
-    /** When the client is closed, nothing that it holds is to be released. */
+    /** Makes close() leave the client's holds unreleased. */
     void abandon() {
         abandoned = true;
     }
 
-    /** Has the reader end, then closes the client, and then tells those who still wait. */
+    /** Ends the reader, then closes the client, and then ends the operations still under way. */
     void close(long client) {
         if (reader != null) {
             Core.bell_ring(bell);

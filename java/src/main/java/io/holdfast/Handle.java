@@ -6,7 +6,7 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * A pointer of the core. It is given back once, and never under a running call: who leaves last
+ * A pointer of the core. It is given back once, and never during a call: the last call to end
  * gives it back.
  */
 final class Handle {
@@ -15,7 +15,7 @@ final class Handle {
 
     private final long pointer;
     private final LongConsumer giveBack;
-    /** How many calls are running; with CLOSED added, and so negative, there will be no more. */
+    /** How many calls are running; once CLOSED is added (so negative), no call starts any more. */
     private final AtomicInteger calls = new AtomicInteger();
 
     private Cleaner.Cleanable cleanable;
@@ -25,7 +25,7 @@ final class Handle {
         this.giveBack = giveBack;
     }
 
-    /** Does this if the holder is dropped before the handle is closed; it must not know it. */
+    /** Runs the action if the holder is dropped before a close; it must not refer to the holder. */
     void whenDropped(Object holder, Runnable action) {
         cleanable =
                 CLEANER.register(
@@ -41,12 +41,12 @@ final class Handle {
         return calls.get() < 0;
     }
 
-    /** What the function answers to the pointer; null if the handle is closed. */
+    /** The function's answer for the pointer; null if the handle is closed. */
     <T> T call(LongFunction<T> function) {
         return calls.getAndUpdate(n -> n < 0 ? n : n + 1) < 0 ? null : finish(function);
     }
 
-    /** The last call: none comes after it, though some may still be running. */
+    /** The last call: no other starts after it, though some may still be running. */
     <T> T close(LongFunction<T> function) {
         if (calls.getAndUpdate(n -> n < 0 ? n : n + 1 + CLOSED) < 0) {
             return null;

@@ -12,15 +12,15 @@ import java.util.function.Consumer;
 import java.util.function.LongFunction;
 
 /**
- * One successful acquire, to be closed by a {@code try} statement. Made by {@link
- * RedisLock#acquire(Duration)}.
+ * One successful acquire, for a {@code try} statement to close. {@link RedisLock#acquire(Duration)}
+ * makes it.
  *
- * <p>It may be used, and released, from any thread. One that is dropped without being closed is
- * not released: that could end a section which is still running. It is warned of, in the {@link
- * System.Logger} {@code io.holdfast}, and no longer renewed, so that it ends with its lease.
+ * <p>Any thread may use and release it. A hold that is dropped without {@link #close()} is not
+ * released, because that could end a section that is still running. The {@link System.Logger}
+ * {@code io.holdfast} gets a warning, and the hold is no longer renewed: it ends with its lease.
  */
 public final class Hold implements AutoCloseable {
-    /** What {@link #remaining()} is for a hold that never expires: longer than any other. */
+    /** The {@link #remaining()} of a hold that never expires: longer than any other. */
     public static final Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
 
     private static final Executor EXECUTOR = new CompletableFuture<Void>().defaultExecutor();
@@ -31,7 +31,7 @@ public final class Hold implements AutoCloseable {
     private final long fence;
     private final long number;
     private final Queue<Consumer<? super Hold>> lossListeners = new ConcurrentLinkedQueue<>();
-    /** HF_CAUSE_*, as of when the handle was given back. */
+    /** The core's cause when the handle was given back. */
     private volatile int lastCause = Core.HF_CAUSE_NONE;
 
     Hold(HoldfastClient client, RedisLock lock, long pointer) {
@@ -57,20 +57,20 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * The fencing token: greater than that of every hold of this name before it, the same in nested
-     * holds of one owner, below 2<sup>53</sup>. Give it to the resource and let it refuse smaller
-     * ones: this protects when all else fails.
+     * The fencing token: greater than that of every earlier hold of this name, equal in nested
+     * holds of one owner, below 2<sup>53</sup>. Give it to the resource and let the resource refuse
+     * smaller ones: this protects when all else fails.
      *
-     * @return a positive number, also after the hold has ended
+     * @return a positive number, even after the hold has ended
      */
     public long fence() {
         return fence;
     }
 
     /**
-     * How long the hold is certain to last, less a margin for clock drift. Asks nobody.
+     * How long the hold is certain to last, after a margin for clock drift. Sends nothing.
      *
-     * @return {@link #FOREVER} if it never expires, zero if it is not held any more
+     * @return {@link #FOREVER} if it never expires, zero if it is no longer held
      */
     public Duration remaining() {
         Long millis = handle.call(Core::hf_hold_remaining_ms);
@@ -78,7 +78,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Whether the lock is held, as far as this process knows. Asks nobody; see {@link #check()}.
+     * Whether the lock is held, as far as this process knows. Sends nothing; see {@link #check()}.
      *
      * @return false if it was released or lost
      */
@@ -88,7 +88,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Why the hold was lost. Asks nobody.
+     * Why the hold was lost. Sends nothing.
      *
      * @return the cause; empty if the hold was not lost, as far as this process knows
      */
@@ -98,13 +98,12 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Has an action run when the hold is lost: at the end of its lease at the latest, or, if its
-     * key was taken away on the server, at its next renewal or check. It is run once, by the
-     * default executor of {@link CompletableFuture}; at once if the hold is lost already, and never
-     * after it was released. A loss that only {@link #release()} or {@link #close()} finds is told
-     * by them.
+     * Runs an action when the hold is lost: at the end of its lease at the latest, or, if its key
+     * was taken away on the server, at its next renewal or check. The default executor of {@link
+     * CompletableFuture} runs it once; at once if the hold is lost already, and never after a
+     * release. If only {@link #release()} or {@link #close()} finds the loss, they throw instead.
      *
-     * @param action is given this hold; what it throws is logged
+     * @param action takes this hold; its exceptions are logged
      */
     public void onLost(Consumer<? super Hold> action) {
         lossListeners.add(Objects.requireNonNull(action, "action"));
@@ -118,7 +117,7 @@ public final class Hold implements AutoCloseable {
         }
     }
 
-    /** Whoever takes a listener out runs it. */
+    /** The thread that takes a listener out runs it. */
     void tellLoss() {
         for (var action = lossListeners.poll(); action != null; action = lossListeners.poll()) {
             Consumer<? super Hold> listener = action;
@@ -147,7 +146,7 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Makes the hold last its lease again, counted from now. Never shortens it.
+     * Makes the hold last its whole lease again, counted from now. Never shortens it.
      *
      * @throws LockNotHeldException if it was released before
      * @throws LockLostException if its lease ended, or its key was taken away
@@ -160,9 +159,9 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Makes the hold last longer than it would have.
+     * Makes the hold last longer.
      *
-     * @param duration by how much: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @param duration how much longer: 10 milliseconds to 10 years, rounded up to milliseconds
      * @throws IllegalArgumentException if the duration is out of these bounds
      * @throws LockNotHeldException if it was released before
      * @throws LockLostException if its lease ended, or its key was taken away
@@ -176,12 +175,13 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Releases the hold. The lock is free, or the next waiter's, when its last hold is released.
+     * Releases the hold. With the owner's last hold, the lock becomes free or goes to the next
+     * waiter.
      *
      * @throws LockNotHeldException if it was released before; nothing was changed
      * @throws LockLostException if it was lost before, and somebody else may have held the lock
      *     since
-     * @throws LockUnknownException if the answer was lost; at the latest it ends with its lease
+     * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease
      * @throws ClosedException if the client is closed
      */
@@ -192,10 +192,10 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Begins to release the hold. In this process it ends at once; to cancel the future changes
+     * Starts to release the hold. In this process it ends at once. Cancelling the future changes
      * nothing.
      *
-     * @return completed when the server has answered; or what {@link #release()} throws
+     * @return completed when the server has answered; or the exceptions of {@link #release()}
      */
     public CompletableFuture<Void> releaseAsync() {
         Completions.Operation operation;
@@ -222,10 +222,10 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Makes of the hold a token by which another process goes on holding it: {@link
-     * RedisLock#adopt(byte[])}. It ends here, without being released: from now on its lease runs,
-     * and it has to be adopted before that ends. Whoever has the token can release the lock: it is
-     * a secret between the two.
+     * Turns the hold into a token with which another process can go on holding the lock: {@link
+     * RedisLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it, and
+     * the other process must adopt it before its lease ends. Anybody with the token can release the
+     * lock: keep it secret.
      *
      * @return the token
      * @throws LockNotHeldException if it was released before
@@ -247,13 +247,13 @@ public final class Hold implements AutoCloseable {
     }
 
     /**
-     * Releases the hold if that was not done before. So a {@code try} block ends with a {@link
-     * LockLostException} if the lock was lost meanwhile; if the block itself throws something, that
-     * is what is thrown, and the loss is {@linkplain Throwable#getSuppressed() suppressed} in it.
+     * Releases the hold unless it was released before. So a {@code try} block ends with a {@link
+     * LockLostException} if the lock was lost meanwhile. If the block itself throws, that exception
+     * goes on, with the loss {@linkplain Throwable#getSuppressed() suppressed} in it.
      *
      * @throws LockLostException if it was lost before, and somebody else may have held the lock
-     *     since: what was done under it may have to be undone
-     * @throws LockUnknownException if the answer was lost; at the latest it ends with its lease
+     *     since: you may have to undo the work under it
+     * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease
      * @throws ClosedException if the client is closed
      */
@@ -262,7 +262,7 @@ public final class Hold implements AutoCloseable {
         handle.close(this::release);
     }
 
-    /** Nobody has seen it, and nobody will. */
+    /** Releases a hold that no caller has seen or will see. */
     void abandon() {
         try {
             close();
@@ -278,7 +278,7 @@ public final class Hold implements AutoCloseable {
             return Core.hf_hold_release(hold);
         } catch (LockLostException e) {
             if (lastCause == Core.HF_CAUSE_NONE) {
-                lastCause = Core.HF_CAUSE_GONE; // the server does not know it
+                lastCause = Core.HF_CAUSE_GONE; // the server no longer has it
             }
             throw e;
         }

@@ -1,27 +1,27 @@
 package io.holdfast;
 
-/** Where everything begins: {@link #connect(String)}. */
+/** The entry point: {@link #connect(String)} opens a client. */
 public final class Holdfast {
     static final System.Logger LOG = System.getLogger("io.holdfast");
 
     private Holdfast() {}
 
     /**
-     * Opens a client with the default options: connects, logs in, and sees that the server is Redis
-     * 6.2 or newer.
+     * Opens a client with the default options: connects, logs in, and checks that the server is
+     * Redis 6.2 or newer.
      *
-     * @param url one of these; percent-encode what is special in a URL
+     * @param url one of these; percent-encode the characters special in a URL
      *     <ul>
      *       <li>{@code redis://[[user]:password@]host[:port][/database]}
      *       <li>{@code unix://[[user]:password@]/path/to/socket}
      *       <li>{@code redis+sentinel://[[user]:password@]host[:port],.../service[/database]}
      *       <li>{@code redis+cluster://[[user]:password@]host[:port],...}
      *     </ul>
-     *     With {@code rediss} for {@code redis}, over TLS; the server's certificate and name are
-     *     checked. After a {@code ?} there may be options: {@code db}; {@code password_file} or
-     *     {@code password_env}, where the password is read anew for each connection; for TLS {@code
-     *     tls_ca} (a file or folder; by default the system's), {@code tls_cert} and {@code tls_key}
-     *     of the client, {@code tls_verify=off}; and the {@link ClientOptions} {@code
+     *     {@code rediss} in place of {@code redis} means TLS; the client checks the server's
+     *     certificate and name. Options follow a {@code ?}: {@code db}; {@code password_file} or
+     *     {@code password_env}, from which each new connection reads the password; for TLS {@code
+     *     tls_ca} (a file or folder; by default the system's), the client's {@code tls_cert} and
+     *     {@code tls_key}, and {@code tls_verify=off}; and the {@link ClientOptions} {@code
      *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code max_connections},
      *     {@code client_name}
      * @return the client; close it at the end
@@ -30,7 +30,7 @@ public final class Holdfast {
      * @throws ConnectionFailedException if the server cannot be reached in time
      * @throws AuthenticationException if the server refuses the user or the password
      * @throws ServerException if the server refuses commands
-     * @throws ProtocolException if what answers is not a Redis server
+     * @throws ProtocolException if it is not a Redis server
      * @throws UnsatisfiedLinkError if there is no native library for this platform
      */
     public static HoldfastClient connect(String url) {
@@ -38,10 +38,10 @@ public final class Holdfast {
     }
 
     /**
-     * Opens a client, as {@link #connect(String)} does, with options.
+     * Opens a client like {@link #connect(String)}, with options.
      *
-     * @param url where the server is, see {@link #connect(String)}
-     * @param options timeouts and the like
+     * @param url the server's URL, see {@link #connect(String)}
+     * @param options timeouts and other settings
      * @return the client; close it at the end
      */
     public static HoldfastClient connect(String url, ClientOptions options) {

@@ -9,20 +9,20 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * A pool of connections to one Redis, and what is held through it. Made by {@link
- * Holdfast#connect(String)}; one is enough for a program.
+ * A pool of connections to one Redis, and the holds acquired through it. {@link
+ * Holdfast#connect(String)} makes it; a program needs only one.
  *
- * <p>It may be used from any thread at any time, and be closed at any time.
+ * <p>Any thread may use and close it at any time.
  */
 public final class HoldfastClient implements AutoCloseable {
-    /** Serial numbers: the id that a thread has of its own may be reused, or be overridden. */
+    /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
     private static final AtomicLong THREADS = new AtomicLong();
 
     private final Completions completions = new Completions();
     private final Handle handle;
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
     private final ThreadWatch threads;
-    /** Tries that the core counts as refused, but that their callers then waited for. */
+    /** Tries that the core counts as refused, although their callers then waited. */
     private final AtomicLong onlyTries = new AtomicLong();
 
     HoldfastClient(String url, ClientOptions options) {
@@ -38,7 +38,7 @@ public final class HoldfastClient implements AutoCloseable {
         handle.whenDropped(
                 this,
                 () -> {
-                    completions.abandon(); // what it holds may still be in use somewhere
+                    completions.abandon(); // its holds may still be in use
                     handle.close();
                     threads.close();
                     Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
@@ -47,7 +47,7 @@ public final class HoldfastClient implements AutoCloseable {
 
     private static long open(String url, ClientOptions options) {
         if (url.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("the URL has a NUL character in it");
+            throw new IllegalArgumentException("the URL must not contain a NUL character");
         }
         try (hf_client_options core = new hf_client_options()) {
             core.setIdle_connections(options.idleConnections);
@@ -64,8 +64,8 @@ public final class HoldfastClient implements AutoCloseable {
      * The lock called {@code name}, with the default options. Sends nothing.
      *
      * @param name 1 to 4096 bytes in UTF-8; it must not end in {@code :hf}, digits, {@code :} and
-     *     one letter, as the lock's own keys do
-     * @return a lock; all locks of one name are the same lock
+     *     one letter, like the lock's own keys
+     * @return a lock; all lock objects of one name are one lock
      * @throws IllegalArgumentException if the name is wrong
      * @throws ClosedException if the client is closed
      */
@@ -77,8 +77,8 @@ public final class HoldfastClient implements AutoCloseable {
      * The lock called {@code name}. Sends nothing.
      *
      * @param name see {@link #lock(String)}
-     * @param options the lease and the like
-     * @return a lock; all locks of one name are the same lock
+     * @param options the lease and other settings
+     * @return a lock; all lock objects of one name are one lock
      * @throws IllegalArgumentException if the name or an option is wrong
      * @throws ClosedException if the client is closed
      */
@@ -90,7 +90,7 @@ public final class HoldfastClient implements AutoCloseable {
      * The lock whose name is these bytes, with the default options. Sends nothing.
      *
      * @param name see {@link #lock(String)}
-     * @return a lock; all locks of one name are the same lock
+     * @return a lock; all lock objects of one name are one lock
      * @throws IllegalArgumentException if the name is wrong
      * @throws ClosedException if the client is closed
      */
@@ -102,8 +102,8 @@ public final class HoldfastClient implements AutoCloseable {
      * The lock whose name is these bytes. Sends nothing.
      *
      * @param name see {@link #lock(String)}
-     * @param options the lease and the like
-     * @return a lock; all locks of one name are the same lock
+     * @param options the lease and other settings
+     * @return a lock; all lock objects of one name are one lock
      * @throws IllegalArgumentException if the name or an option is wrong
      * @throws ClosedException if the client is closed
      */
@@ -123,9 +123,9 @@ public final class HoldfastClient implements AutoCloseable {
     }
 
     /**
-     * What the client has done, and does now. Asks nobody.
+     * The client's counts. Sends nothing.
      *
-     * @return the figures of this moment
+     * @return the counts at this moment
      * @throws ClosedException if the client is closed
      */
     public ClientStats stats() {
@@ -147,9 +147,9 @@ public final class HoldfastClient implements AutoCloseable {
     }
 
     /**
-     * Closes the client: waiting calls end with a {@link ClosedException}, its holds are released,
-     * its connections closed. Locks and holds made with it answer {@link ClosedException} from now
-     * on. Closing again does nothing.
+     * Closes the client: ends waiting calls with a {@link ClosedException}, releases its holds and
+     * closes its connections. From now on its locks and holds throw {@link ClosedException}. A
+     * second close does nothing.
      *
      * <p>Takes one command timeout at most.
      */
@@ -173,12 +173,12 @@ public final class HoldfastClient implements AutoCloseable {
         return owner;
     }
 
-    /** Begins what is not to be waited for here; it is given its number. */
+    /** Starts an operation without waiting for it, by calling begin with its number. */
     Completions.Operation start(LongConsumer begin) {
         return call(client -> completions.start(client, begin));
     }
 
-    /** Has it end soon, one way or the other. */
+    /** Cancels an operation, which then ends soon, with or without the lock. */
     void cancel(Completions.Operation operation) {
         handle.call(client -> Core.hf_op_cancel(client, operation.number));
     }

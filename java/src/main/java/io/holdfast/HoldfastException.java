@@ -1,6 +1,6 @@
 package io.holdfast;
 
-/** Something went wrong outside of this program: the network, the server, or another holder. */
+/** Something failed outside of this program: the network, the server, or another holder. */
 public class HoldfastException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

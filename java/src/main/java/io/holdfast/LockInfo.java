@@ -3,16 +3,16 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * What a lock looks like on the server; see {@link RedisLock#inspect()}.
+ * A lock as the server sees it; see {@link RedisLock#inspect()}.
  *
- * @param held whether somebody holds it, this library or another
- * @param foreign whether what holds it is not a lock of this library
+ * @param held whether somebody holds it, through this library or another
+ * @param foreign whether another library's lock holds it
  * @param owner the holder's owner as it was given; empty if it is free or foreign
- * @param count how many valid holds its owner has; 0 if it is free or foreign
+ * @param count the owner's valid holds; 0 if it is free or foreign
  * @param fence the holder's fence; 0 if it is free or foreign
- * @param remaining until the last of its holds ends; {@link Hold#FOREVER} if it never expires, zero
- *     if it is free
- * @param waiters how many acquires stand in the queue
+ * @param remaining the time until its last hold ends; {@link Hold#FOREVER} if it never expires,
+ *     zero if it is free
+ * @param waiters the number of acquires in the queue
  */
 public record LockInfo(
         boolean held,
@@ -26,7 +26,7 @@ public record LockInfo(
     /**
      * The owner for people to read.
      *
-     * @return its bytes as UTF-8, with a replacement character for those that are not
+     * @return its bytes as UTF-8, with a replacement character for invalid bytes
      */
     public String ownerText() {
         return Bytes.text(owner);

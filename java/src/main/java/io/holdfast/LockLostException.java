@@ -2,7 +2,7 @@ package io.holdfast;
 
 /**
  * The hold was lost before: its lease ended, or its key was taken away. Somebody else may have held
- * the lock since; only the {@linkplain Hold#fence() fence} has kept them apart.
+ * the lock since; only the {@linkplain Hold#fence() fence} protected the resource then.
  */
 public final class LockLostException extends LockNotHeldException {
     private static final long serialVersionUID = 1;

@@ -3,7 +3,7 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * How a lock is held. Immutable: every method answers new options.
+ * How a lock is held. Immutable: every method returns new options.
  *
  * <pre>{@code
  * client.lock("report", LockOptions.defaults().lease(Duration.ofMinutes(2)).renew(true))
@@ -13,7 +13,7 @@ public final class LockOptions {
     private static final LockOptions DEFAULTS =
             new LockOptions(0, Core.HF_DEFAULT, 0, true, false, 0, 0, null);
 
-    /** As in hf_lock_options: 0 is the library's choice. */
+    /** 0: the library's choice, as in the core. */
     final long leaseMillis;
 
     final int renew;
@@ -23,7 +23,7 @@ public final class LockOptions {
     final int replicas;
     final long replicaTimeoutMillis;
 
-    /** Null: the calling thread, or, if not reentrant, each acquire for itself. */
+    /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
     final byte[] owner;
 
     private LockOptions(
@@ -45,7 +45,7 @@ public final class LockOptions {
         this.owner = owner;
     }
 
-    /** These, with the same replicas. */
+    /** These settings, with this object's replicas. */
     private LockOptions with(
             long lease, int renewal, long longest, boolean nests, boolean heals, byte[] who) {
         return new LockOptions(
@@ -62,20 +62,20 @@ public final class LockOptions {
     }
 
     /**
-     * How long the lock stays held when its holder is gone. A lease that is given here is not
-     * renewed unless {@link #renew} says so: the hold just ends with it.
+     * How long the lock stays held after its holder is gone. A lease given here is not renewed
+     * unless {@link #renew} says so: the hold ends with it.
      *
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
      * @return new options
      * @throws IllegalArgumentException if it is not positive; {@link HoldfastClient#lock(String,
-     *     LockOptions)} refuses what else is out of these bounds
+     *     LockOptions)} refuses any other lease out of these bounds
      */
     public LockOptions lease(Duration lease) {
         return with(Millis.positive(lease, "lease"), renew, maxHoldMillis, reentrant, heal, owner);
     }
 
     /**
-     * Without a lease: the lock stays held until somebody releases it, even if its holder is gone.
+     * No lease: the lock stays held until somebody releases it, even if its holder is gone.
      *
      * @return new options
      */
@@ -95,8 +95,8 @@ public final class LockOptions {
     }
 
     /**
-     * After how long holds are renewed no more, so that a thread that is stuck does not keep the
-     * lock for ever. Nested holds count from the outermost.
+     * Stops renewing a hold after this time, so that a stuck thread does not keep the lock for
+     * ever. Nested holds count from the outermost one.
      *
      * @param time positive; rounded up to milliseconds; by default there is no limit
      * @return new options
@@ -109,8 +109,8 @@ public final class LockOptions {
     }
 
     /**
-     * Whether a lock of another library that has no end, and so would stand for ever if its holder
-     * is gone, is given this lock's lease when an acquire meets it.
+     * Whether an acquire that meets another library's lock without an expiry, which would stand for
+     * ever if its holder is gone, sets this lock's lease as its expiry.
      *
      * @param heal false by default
      * @return new options
@@ -120,18 +120,17 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it answers (Redis's {@code WAIT}). If they have
+     * How many replicas must have an acquire before it answers (Redis's {@code WAIT}). If they do
      * not in time, the lock is released again and the acquire throws {@link
-     * LockNotReplicatedException}. This narrows what a failover can lose, and does not close it: the
-     * fence does.
+     * LockNotReplicatedException}. A failover then loses fewer locks, but it can still lose one:
+     * only the fence protects from that.
      *
      * @param count 0, which is the default, or more
-     * @param timeout how long they have; positive, shorter than the lease, rounded up to
-     *     milliseconds
+     * @param timeout the time limit; positive, shorter than the lease, rounded up to milliseconds
      * @return new options
-     * @throws IllegalArgumentException if one of them is not as said; {@link
-     *     HoldfastClient#lock(String, LockOptions)} refuses a timeout that is not shorter than the
-     *     lease
+     * @throws IllegalArgumentException if the count is negative or the timeout is not positive;
+     *     {@link HoldfastClient#lock(String, LockOptions)} refuses a timeout that is not shorter
+     *     than the lease
      */
     public LockOptions replicas(int count, Duration timeout) {
         if (count < 0) {
@@ -143,8 +142,8 @@ public final class LockOptions {
     }
 
     /**
-     * How many replicas must have an acquire before it answers; they have a second for it, or half
-     * of a lease shorter than two.
+     * How many replicas must have an acquire before it answers, within one second, or within half
+     * of a lease shorter than two seconds.
      *
      * @param count 0, which is the default, or more
      * @return new options
@@ -160,11 +159,11 @@ public final class LockOptions {
     }
 
     /**
-     * Whether an owner that holds the lock may acquire it again, and then releases it as often.
+     * Whether an owner that holds the lock may acquire it again, and must then release it as often.
      *
-     * @param reentrant true by default; false without an {@link #owner(String) owner} makes every
-     *     acquire its own owner, so that a thread that holds the lock waits for itself, and any
-     *     thread may {@link RedisLock#unlock unlock}
+     * @param reentrant true by default; false without an {@link #owner(String) owner} gives every
+     *     acquire a new owner, so that a thread that holds the lock and acquires it again waits for
+     *     itself, and any thread may {@link RedisLock#unlock unlock}
      * @return new options
      */
     public LockOptions reentrant(boolean reentrant) {
@@ -172,13 +171,13 @@ public final class LockOptions {
     }
 
     /**
-     * Who holds the lock, instead of the calling thread.
+     * The owner that holds the lock, instead of the calling thread.
      *
      * <p>Equal owners are one owner everywhere: {@code "worker"} on ten hosts excludes nothing.
      *
      * @param owner 1 to 4096 bytes in UTF-8
      * @return new options
-     * @throws IllegalArgumentException if it cannot be written in UTF-8; {@link
+     * @throws IllegalArgumentException if it cannot be encoded in UTF-8; {@link
      *     HoldfastClient#lock(String, LockOptions)} refuses one that is empty or too long
      */
     public LockOptions owner(String owner) {
@@ -186,7 +185,7 @@ public final class LockOptions {
     }
 
     /**
-     * Who holds the lock, instead of the calling thread, as any bytes.
+     * The owner that holds the lock, instead of the calling thread, as any bytes.
      *
      * <p>Equal owners are one owner everywhere: {@code "worker"} on ten hosts excludes nothing.
      *

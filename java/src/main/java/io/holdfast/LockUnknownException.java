@@ -1,11 +1,11 @@
 package io.holdfast;
 
 /**
- * A connection failed with the answer outstanding and could not be restored in time: the request
- * was carried out, or it was not.
+ * A connection failed before the answer came and could not be restored in time: the server may or
+ * may not have carried out the request.
  *
- * <p>After an acquire do not enter: the lock may be held, by nobody who knows, until its lease
- * ends. After a release the lock ends with its lease at the latest.
+ * <p>After an acquire, do not enter: the lock may be held without any caller knowing it, until its
+ * lease ends. After a release, the hold ends with its lease at the latest.
  */
 public final class LockUnknownException extends HoldfastException {
     private static final long serialVersionUID = 1;

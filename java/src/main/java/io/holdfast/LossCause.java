@@ -2,11 +2,11 @@ package io.holdfast;
 
 /** Why a hold was lost. */
 public enum LossCause {
-    /** Its lease ended, and it was not, or no longer, to be renewed. */
+    /** Its lease ended, and its renewal was off or had stopped. */
     EXPIRED,
-    /** It could not be renewed before its lease ended. */
+    /** The client could not renew it before its lease ended. */
     UNREACHABLE,
-    /** The server does not know it any more: it was broken, deleted, evicted or flushed. */
+    /** The server no longer has it: it was broken, deleted, evicted or flushed. */
     GONE;
 
     /** Null if it was not lost. */

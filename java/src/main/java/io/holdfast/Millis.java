@@ -2,7 +2,7 @@ package io.holdfast;
 
 import java.time.Duration;
 
-/** Durations as the core counts them: whole milliseconds. */
+/** Durations as whole milliseconds, the core's unit. */
 final class Millis {
     private Millis() {}
 

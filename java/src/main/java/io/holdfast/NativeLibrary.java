@@ -6,15 +6,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 
-/** Loads the JNI library, which lies in the jar, one for each platform. */
+/** Loads the JNI library from the jar, which has one for each platform. */
 final class NativeLibrary {
     private static final String PATH = "holdfast.library.path";
     private static final String HINT =
-            "; -D" + PATH + "=FILE makes Holdfast load libholdfast_jni from a file of yours";
+            "; -D" + PATH + "=FILE makes Holdfast load libholdfast_jni from your own file";
 
     private NativeLibrary() {}
 
-    /** Called once, by the class whose native methods are in it. */
+    /** The class with the native methods calls this once. */
     static void load() {
         String path = System.getProperty(PATH);
         if (path != null) {
@@ -35,8 +35,8 @@ final class NativeLibrary {
     }
 
     /**
-     * From a folder that only we may enter, so that nobody can put another library there. Once it
-     * is loaded the file is not needed any more.
+     * Loads it from a folder that only this user may enter, so that nobody else can put another
+     * library there. After that the file can go.
      */
     private static void loadUnpacked(InputStream library) throws IOException {
         Path folder = Files.createTempDirectory("holdfast-");
@@ -55,7 +55,7 @@ final class NativeLibrary {
             System.load(file.toString());
         } catch (UnsatisfiedLinkError e) {
             throw linkError("Holdfast cannot load its native library: " + e.getMessage() + HINT, e);
-        } catch (IllegalCallerException e) { // from Java 24 on, if it is told to
+        } catch (IllegalCallerException e) { // from Java 24 on, with --illegal-native-access=deny
             String module = NativeLibrary.class.getModule().getName();
             String whom = module == null ? "ALL-UNNAMED" : module;
             throw linkError(
@@ -72,7 +72,7 @@ final class NativeLibrary {
         return error;
     }
 
-    /** As CMake names it: linux-x86_64. */
+    /** CMake's name for this platform: linux-x86_64. */
     private static String platform() {
         String system = System.getProperty("os.name").toLowerCase(Locale.ROOT).replace(" ", "");
         String machine = System.getProperty("os.arch");

@@ -1,6 +1,6 @@
 package io.holdfast;
 
-/** What answered does not speak the Redis protocol, or answers nonsense. */
+/** The server does not speak the Redis protocol, or its answer makes no sense. */
 public final class ProtocolException extends HoldfastException {
     private static final long serialVersionUID = 1;
 

@@ -13,8 +13,8 @@ import java.util.concurrent.locks.Lock;
 import java.util.function.LongFunction;
 
 /**
- * A lock that excludes across threads, processes and hosts. Made by {@link
- * HoldfastClient#lock(String)}.
+ * A lock that excludes across threads, processes and hosts. {@link HoldfastClient#lock(String)}
+ * makes it.
  *
  * <pre>{@code
  * try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
@@ -23,27 +23,27 @@ import java.util.function.LongFunction;
  * }</pre>
  *
  * <p>It is a {@link Lock} too, reentrant per thread unless its {@link LockOptions} say otherwise.
- * What {@link #lock()} and {@link #tryLock()} acquired, {@link #unlock()} releases, the newest
- * first, also through another lock object of this client and this name. What {@link #acquire()}
- * answered is released through the {@link Hold}.
+ * {@link #unlock()} releases the newest acquire of {@link #lock()} and {@link #tryLock()}, even
+ * through another lock object of this client and this name. {@link #acquire()} returns a {@link
+ * Hold}, which releases it.
  *
- * <p>A thread that ends without {@link #unlock()} leaves a lock that nobody else can unlock, and
- * that is renewed until its {@link LockOptions#maxHold maxHold}. It is warned of, in the {@link
- * System.Logger} {@code io.holdfast}, at the next garbage collection.
+ * <p>A thread that ends without {@link #unlock()} leaves a lock that no other thread can unlock,
+ * and that is renewed until its {@link LockOptions#maxHold maxHold}. At the next garbage
+ * collection, the {@link System.Logger} {@code io.holdfast} gets a warning.
  *
  * <p>A lock has a lease: when its holder dies, it becomes free. So a holder can lose it, for
- * example when its machine stands still for longer than the lease. Give the {@linkplain
- * Hold#fence() fence} to what the lock protects.
+ * example when its machine stops for longer than the lease. Give the {@linkplain Hold#fence()
+ * fence} to the resource that the lock protects.
  *
  * <p>Equal owners are one owner everywhere, and do not exclude each other: with the {@link
  * LockOptions#owner(String) owner} {@code "worker"} on ten hosts this lock excludes nothing.
  *
- * <p>All methods that ask the server throw a {@link HoldfastException} if it cannot be asked, and a
- * {@link ClosedException} if the client is closed. It may be used from any thread. A thread that
- * waits is parked; a virtual one lets go of its carrier.
+ * <p>All methods that ask the server throw a {@link HoldfastException} if they cannot ask it, and a
+ * {@link ClosedException} if the client is closed. Any thread may use a lock. A waiting thread
+ * parks; a virtual one releases its carrier.
  */
 public final class RedisLock implements Lock {
-    /** For an acquire: the lease, and whether it is renewed, are the lock's. */
+    /** An acquire with the lock's lease and renewal. */
     private static final long OWN_LEASE = 0;
 
     private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -54,7 +54,7 @@ public final class RedisLock implements Lock {
     private final byte[] owner;
     private final boolean perThread;
     private final Handle handle;
-    /** How many threads wait through this object: who finds some and has time need not try. */
+    /** How many threads wait through this object: if some do, a patient one need not try first. */
     private final AtomicInteger waiting = new AtomicInteger();
 
     RedisLock(HoldfastClient client, byte[] name, LockOptions options, long pointer) {
@@ -68,9 +68,9 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock, waiting for as long as it takes.
+     * Acquires the lock, and waits for it without limit.
      *
-     * @return the hold, to be closed
+     * @return the hold; close it
      * @throws InterruptedException if the thread is interrupted before the lock is acquired
      * @throws LockUnknownException if the answer was lost: do not enter
      * @throws HoldfastException if the server could not be asked
@@ -81,10 +81,10 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock, waiting for others to let go of it.
+     * Acquires the lock, and waits while others hold it.
      *
-     * @param timeout how long; zero tries once
-     * @return the hold, to be closed
+     * @param timeout how long to wait; zero tries once
+     * @return the hold; close it
      * @throws LockTimeoutException if others kept it for all that time
      * @throws InterruptedException if the thread is interrupted before the lock is acquired
      * @throws IllegalArgumentException if the timeout is negative
@@ -102,25 +102,25 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Begins to acquire the lock, and waits for it without a thread, for as long as it takes. If
-     * the lock has no {@link LockOptions#owner(String) owner}, the operation is an owner for
-     * itself: two of them exclude each other, and the thread that began them.
+     * Starts to acquire the lock, and waits for it without a thread and without limit. If the lock
+     * has no {@link LockOptions#owner(String) owner}, the operation is its own owner: two of them
+     * exclude each other, and the thread that started them.
      *
-     * <p>To cancel the future is to give the lock up: nothing is left behind, also if it was won at
-     * the same moment. A future that is dropped is not cancelled. It is completed, and what depends
-     * on it is run, by the default executor of {@link CompletableFuture}.
+     * <p>Cancelling the future gives the lock up: nothing is left behind, even if the operation got
+     * the lock at the same moment. Dropping the future does not cancel it. The default executor of
+     * {@link CompletableFuture} completes it and runs its dependent actions.
      *
-     * @return the hold, to be closed; or what {@link #acquire()} throws
+     * @return the hold, which you close; or the exceptions of {@link #acquire()}
      */
     public CompletableFuture<Hold> acquireAsync() {
         return begin(Core.HF_FOREVER);
     }
 
     /**
-     * Begins to acquire the lock, as {@link #acquireAsync()} does, and waits a limited time.
+     * Starts to acquire the lock like {@link #acquireAsync()}, and waits a limited time.
      *
-     * @param timeout how long; zero tries once
-     * @return the hold, to be closed; or what {@link #acquire(Duration)} throws
+     * @param timeout how long to wait; zero tries once
+     * @return the hold, which you close; or the exceptions of {@link #acquire(Duration)}
      * @throws IllegalArgumentException if the timeout is negative
      */
     public CompletableFuture<Hold> acquireAsync(Duration timeout) {
@@ -128,16 +128,16 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Goes on with a hold that another process {@linkplain Hold#handOver() handed over}. Its lease
-     * and whether it is renewed are this lock's from now on, its owner and its fence are as before.
-     * It is renewed first, because a deadline does not travel between hosts.
+     * Takes over a hold that another process {@linkplain Hold#handOver() handed over}. This lock's
+     * lease and renewal apply from now on; the owner and the fence stay. The call renews the hold
+     * first, because a deadline does not travel between hosts.
      *
      * @param token from {@link Hold#handOver()}, of a lock of the same name
-     * @return the hold, to be closed
-     * @throws IllegalArgumentException if that is no token
+     * @return the hold; close it
+     * @throws IllegalArgumentException if the bytes are not a token
      * @throws LockLostException if its lease ended before, or it was released
-     * @throws LockUnknownException if the answer was lost: not adopted; it may be tried again
-     * @throws HoldfastException if the server could not be asked: it may be tried again
+     * @throws LockUnknownException if the answer was lost: not adopted; you may try again
+     * @throws HoldfastException if the server could not be asked: you may try again
      * @throws ClosedException if the client is closed
      */
     public Hold adopt(byte[] token) {
@@ -148,7 +148,7 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock, waiting for as long as it takes, whether or not the thread is interrupted.
+     * Acquires the lock, and waits for it without limit, even if the thread is interrupted.
      *
      * @throws LockUnknownException if the answer was lost: do not enter
      */
@@ -158,8 +158,8 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock for a time, waiting for as long as it takes to get it, whether or not the
-     * thread is interrupted. It is not renewed: it just ends with its lease.
+     * Acquires the lock for a limited time, and waits for it without limit, even if the thread is
+     * interrupted. It is not renewed: it ends with its lease.
      *
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
      * @throws IllegalArgumentException if the lease is out of these bounds
@@ -170,7 +170,7 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock, waiting for as long as it takes.
+     * Acquires the lock, and waits for it without limit.
      *
      * @throws InterruptedException if the thread is interrupted before the lock is acquired;
      *     nothing is left behind
@@ -193,10 +193,10 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock, waiting for others to let go of it.
+     * Acquires the lock, and waits while others hold it.
      *
-     * @param time how long, and never shorter; zero or less tries once
-     * @param unit of the time
+     * @param time how long to wait at least; zero or less tries once
+     * @param unit the unit of the time
      * @return whether it is held now
      * @throws InterruptedException if the thread is interrupted before the lock is acquired;
      *     nothing is left behind
@@ -208,10 +208,10 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires the lock for a time, waiting for others to let go of it. It is not renewed: it just
+     * Acquires the lock for a limited time, and waits while others hold it. It is not renewed: it
      * ends with its lease.
      *
-     * @param wait how long to wait, and never shorter; zero or less tries once
+     * @param wait how long to wait at least; zero or less tries once
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
      * @return whether it is held now
      * @throws InterruptedException if the thread is interrupted before the lock is acquired;
@@ -225,13 +225,14 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Releases what the current thread, or the {@link LockOptions#owner(String) owner}, acquired
-     * last by one of the methods of {@link Lock}, also if the thread is interrupted.
+     * Releases the newest acquire of the current thread, or of the {@link
+     * LockOptions#owner(String) owner}, by one of the methods of {@link Lock}; even if the thread
+     * is interrupted.
      *
-     * @throws LockNotHeldException if there is nothing of that kind; nothing was changed
+     * @throws LockNotHeldException if there is no such acquire; nothing was changed
      * @throws LockLostException if it was lost before, and somebody else may have held the lock
-     *     since: what was done under it may have to be undone
-     * @throws LockUnknownException if the answer was lost; at the latest it ends with its lease
+     *     since: you may have to undo the work under it
+     * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease
      */
     @Override
@@ -240,7 +241,7 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Not supported: there is nothing to wait for on the server.
+     * Not supported: the server has no conditions to wait for.
      *
      * @throws UnsupportedOperationException always
      */
@@ -250,8 +251,8 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Whether anybody holds the lock, this library or another. Asks the server; the answer may be
-     * out of date when it is read.
+     * Whether anybody holds the lock, through this library or another. Asks the server; the answer
+     * may be out of date when you read it.
      *
      * @return whether it is held
      */
@@ -260,7 +261,7 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Whether {@link #unlock()} has something to release. Asks nobody.
+     * Whether {@link #unlock()} has something to release. Sends nothing.
      *
      * @return whether the current thread, or the owner, holds the lock
      */
@@ -269,7 +270,7 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * How often {@link #unlock()} has something to release. Asks nobody.
+     * How often {@link #unlock()} has something to release. Sends nothing.
      *
      * @return how many holds the current thread, or the owner, has, not counting {@link Hold}s
      */
@@ -278,8 +279,8 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * What the lock looks like on the server, whoever holds it. The answer may be out of date when
-     * it is read, so do not decide by it whether to enter.
+     * Looks at the lock on the server, whoever holds it. The answer may be out of date when you
+     * read it, so do not enter because of it.
      *
      * @return its holder, the fence, and more
      */
@@ -298,10 +299,10 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Takes the lock away from whoever holds it, for operators. Its holder finds out at its next
-     * renewal or check; until then only the fence protects.
+     * Takes the lock away from its holder. For operators. The holder finds out at its next renewal
+     * or check; until then only the fence protects.
      *
-     * @return whether it was taken away from a holder; false if it was free or foreign, or went to
+     * @return true if it was taken away from a holder; false if it was free or foreign, or went to
      *     another holder meanwhile
      * @throws LockUnknownException if the answer was lost
      */
@@ -318,13 +319,13 @@ public final class RedisLock implements Lock {
         }
     }
 
-    /** For people to read; asks nobody. */
+    /** For people to read; sends nothing. */
     @Override
     public String toString() {
         return "RedisLock[" + Bytes.text(name) + "]";
     }
 
-    /** Not closed before the call has begun: a cleaner waits for who has the lock in hand. */
+    /** Keeps this object reachable until the call ends, so that no cleaner closes the handle. */
     private <T> T call(LongFunction<T> function) {
         try {
             return handle.call(function);
@@ -333,7 +334,7 @@ public final class RedisLock implements Lock {
         }
     }
 
-    /** Who acquires and releases; null is what the core makes of the options. */
+    /** The owner that acquires and releases; null: the core derives it from the options. */
     private byte[] owner() {
         return perThread ? client.threadOwner() : null;
     }
@@ -359,8 +360,8 @@ public final class RedisLock implements Lock {
     }
 
     /**
-     * Acquires: into hold[0], or, if that is null, for {@link #unlock()} to release. Tries on this
-     * thread, which is one round trip; to wait it parks, which no native code could do for it.
+     * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. Tries on this thread,
+     * which is one round trip; then parks to wait, which native code could not do.
      */
     private boolean take(long nanos, long leaseMillis, long[] hold, boolean interruptible)
             throws InterruptedException {
@@ -427,7 +428,7 @@ public final class RedisLock implements Lock {
         }
     }
 
-    /** Won, but not to be kept. If it cannot be released it ends with its lease. */
+    /** Releases a lock that its caller gave up. If that fails, it ends with its lease. */
     private void giveUp(long hold, byte[] owner) {
         try {
             if (hold == 0) {

@@ -1,13 +1,10 @@
 package io.holdfast;
 
-/** What a status of the core is in Java. */
+/** Converts the core's statuses to exceptions. */
 final class Status {
     private Status() {}
 
-    /**
-     * Called by the JNI library, on the thread whose call failed, with what hf_error_message()
-     * said there.
-     */
+    /** The JNI library calls this, with the core's message, on the thread whose call failed. */
     static void raise(int status, byte[] message) {
         raise(status, Bytes.text(message));
     }
@@ -16,7 +13,7 @@ final class Status {
         throw raised(of(status, message));
     }
 
-    /** To be thrown; an Error it throws itself. */
+    /** The exception to throw; throws an Error itself. */
     static RuntimeException raised(Throwable failure) {
         if (failure instanceof Error error) {
             throw error;
@@ -24,21 +21,25 @@ final class Status {
         return (RuntimeException) failure;
     }
 
-    /** For what ended while nobody called: nothing is known of it but its status. */
+    /** A text for a started operation, which ends with a status but no message. */
     static String why(int status) {
         return switch (status) {
             case Core.HF_EBUSY, Core.HF_ETIMEOUT -> "others hold it";
             case Core.HF_ELOST -> "it was lost before";
             case Core.HF_EUNKNOWN -> "the answer was lost";
             case Core.HF_ECONNECT -> "the server cannot be reached";
+            case Core.HF_EAUTH -> "the server refused the user or the password";
             case Core.HF_ESERVER -> "the server answered with an error";
+            case Core.HF_EPROTOCOL -> "the server's answer makes no sense";
+            case Core.HF_EUNSUPPORTED -> "the server is not supported";
+            case Core.HF_ENOMEM -> "there is too little memory";
             case Core.HF_ECANCELED, Core.HF_ECLOSED -> "the client was closed";
             case Core.HF_EREPLICAS -> "too few replicas had it in time";
             default -> "status " + status;
         };
     }
 
-    /** What is thrown, or told, for it: an Error or a RuntimeException. */
+    /** The Error or RuntimeException for it. */
     static Throwable of(int status, String text) {
         switch (status) {
             case Core.HF_EINVAL:
@@ -68,7 +69,7 @@ final class Status {
             case Core.HF_ECLOSED:
             case Core.HF_EFORKED:
                 return new ClosedException(text);
-            case Core.HF_EREPLICAS: // of a call on this thread; what was begun says it otherwise
+            case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
                 return new LockNotReplicatedException(text, Core.hf_error_replicas());
             default:
                 return new HoldfastException(text);

@@ -6,15 +6,14 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Warns of threads that end while they hold a lock for {@link RedisLock#unlock()} to release, which
- * nobody else can.
+ * Warns of threads that end without the {@link RedisLock#unlock()} that no other thread can do.
  *
- * <p>A thread forgets its thread-local values when it ends, whoever still knows the thread. So it
- * has ended when its owner, which is such a value, is collected.
+ * <p>A thread drops its thread-local values when it ends, even if something still refers to the
+ * thread. The owner is such a value: when it is collected, the thread has ended.
  */
 final class ThreadWatch {
     private final Handle client;
-    /** What would still be known to the cleaner, and keep this class loaded, after the client. */
+    /** To unregister at the close: else the cleaner keeps them, and this class. */
     private final Set<Cleanable> watched = ConcurrentHashMap.newKeySet();
 
     ThreadWatch(Handle client) {
@@ -43,16 +42,16 @@ final class ThreadWatch {
         if (lock != null) {
             Holdfast.LOG.log(
                     Level.WARNING,
-                    "thread \"{0}\" ended while it held RedisLock[{1}], as {2}: nobody can"
-                            + " unlock() it. It is renewed until its maxHold, if it is renewed at"
-                            + " all; forceUnlock() ends it",
+                    "thread \"{0}\" ended while it held RedisLock[{1}], as {2}: no other thread"
+                            + " can unlock() it. If it is renewed, that goes on until its"
+                            + " maxHold; forceUnlock() ends it",
                     thread,
                     Bytes.text(lock),
                     Bytes.text(owner));
         }
     }
 
-    /** When the client is closed: there is nothing to warn of any more. */
+    /** Ends all watches, when the client is closed. */
     void close() {
         watched.forEach(Cleanable::clean);
     }

@@ -23,11 +23,11 @@ import java.util.function.ToLongFunction;
  * new HoldfastMetrics(client).bindTo(registry);
  * }</pre>
  *
- * <p>Micrometer is not among this library's dependencies: add {@code
- * io.micrometer:micrometer-core} to use this class. The client may be closed, or be collected,
- * while it is bound: its meters then stand still.
+ * <p>This library does not depend on Micrometer: add {@code io.micrometer:micrometer-core} to use
+ * this class. The client may be closed or collected while it is bound: its meters then stop
+ * changing.
  */
-@SuppressWarnings("exports") // whoever uses it has Micrometer among his own
+@SuppressWarnings("exports") // users of this class depend on Micrometer themselves
 public final class HoldfastMetrics implements MeterBinder {
     private final WeakReference<HoldfastClient> client;
     private final List<Tag> tags;
@@ -36,8 +36,8 @@ public final class HoldfastMetrics implements MeterBinder {
     /**
      * The meters of a client.
      *
-     * @param client whose figures are shown
-     * @param tags for all of its meters, to tell several clients apart
+     * @param client the client to measure
+     * @param tags the tags of all its meters, to tell several clients apart
      */
     public HoldfastMetrics(HoldfastClient client, Tag... tags) {
         this.client = new WeakReference<>(Objects.requireNonNull(client, "client"));
@@ -52,7 +52,7 @@ public final class HoldfastMetrics implements MeterBinder {
         count(registry, "acquired", ClientStats::acquired, "Acquires that got the lock");
         count(registry, "refused", ClientStats::refused, "Acquires that did not get it");
         count(registry, "unknown", ClientStats::unknown, "Acquires whose answer was lost");
-        count(registry, "released", ClientStats::released, "Holds released by a call");
+        count(registry, "released", ClientStats::released, "Holds that a call released");
         count(registry, "lost", ClientStats::lost, "Holds lost before their release");
         count(registry, "renewed", ClientStats::renewed, "Renewals in the background");
         FunctionTimer.builder(
@@ -62,7 +62,7 @@ public final class HoldfastMetrics implements MeterBinder {
                         me -> me.stats().waitedTime().toNanos(),
                         TimeUnit.NANOSECONDS)
                 .tags(tags)
-                .description("How long acquires waited that then got the lock")
+                .description("The wait of acquires that got the lock")
                 .register(registry);
     }
 

@@ -1,2 +1,2 @@
-/** What a client does, as Micrometer meters; an optional dependency. */
+/** A client's counts as Micrometer meters; an optional dependency. */
 package io.holdfast.micrometer;
