@@ -1,5 +1,5 @@
 /* A lock that was won by waiting: its grant is claimed before it runs out, whatever
- * happens to the claim. */
+ * happens to the claim, and its lease is as long as that of any hold. */
 #include "faults.h"
 
 #include "protocol/scripts.h"
@@ -106,12 +106,50 @@ static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **sta
     hf_lock_close(lock);
 }
 
+/* ---------------------------------------------------------------- Leases */
+
+/* A fence is the time of the grant, by the server's clock. */
+static int64_t lasts_ms(const hf_hold *hold) {
+    return expires_at("k") - hf_hold_fence(hold) / 1000;
+}
+
+static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) {
+    static const int64_t leases[] = {300, 900, 3000};
+    (void)state;
+    for (size_t i = 0; i < COUNT(leases); i++) {
+        hf_lock *lock = lock_k(client, leases[i], HF_OFF);
+        hf_hold *hold = won_by_waiting(lock, 0);
+        sleep_ms((int)(leases[i] * 2 / 3)); /* it is claimed by now, if it ever is */
+        assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] + EXPIRY_SLACK);
+        int64_t there = NUMBER("PTTL k"), here = hf_hold_remaining_ms(hold);
+        assert_in_range(here, 1, there);
+        assert_in_range(here, there - 10 - leases[i] / 100, there);
+        assert_soon(hf_hold_state(hold) == HF_LOST);
+        assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        assert_soon(NUMBER("EXISTS k") == 0);
+    }
+}
+
+static void test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted(void **state) {
+    (void)state;
+    hf_lock *lock = lock_k(client, 900, HF_ON);
+    hf_hold *hold = won_by_waiting(lock, 0);
+    for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(5))
+        assert_int_equal(hf_hold_state(hold), HF_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_claim_that_is_not_answered_is_made_again),
         TEST(test_a_claim_that_is_refused_once_is_made_again),
         TEST(test_a_grant_that_comes_late_is_claimed_at_once),
         TEST(test_a_grant_that_a_recheck_finds_late_is_claimed_at_once),
+        TEST(test_a_short_lease_won_by_waiting_ends_when_it_should),
+        TEST(test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted),
     };
     return RUN_TESTS(tests, count, words);
 }
