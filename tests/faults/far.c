@@ -1,15 +1,17 @@
-/* A server that is far away: what is held is renewed all the same. */
+/* A server that is far away, or does not answer: what is held is renewed all the same,
+ * and a call ends within its time. */
 #include "faults.h"
 
 static proxy *way;
-static hf_client *client; /* through it */
-static hf_lock *lock;     /* k */
+static hf_client *client, *other; /* through it; past it */
+static hf_lock *lock, *theirs;    /* both k: of client, of other */
 static hf_hold *hold;
 
 static int set_up(void **state) {
     int result = begin_fault(state);
     way = proxy_start();
     client = must_open(text("redis://127.0.0.1:%d", way->port));
+    other = open_client();
     return result;
 }
 
@@ -17,6 +19,7 @@ static int tear_down(void **state) {
     (void)state;
     atomic_store(&way->delay_ms, 0);
     hf_client_close(client);
+    hf_client_close(other);
     proxy_stop(way);
     return 0;
 }
@@ -64,9 +67,97 @@ static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
     hf_lock_close(lock);
 }
 
+/* -------------------------------------------------------------- Timeouts */
+
+/* What the header promises: the timeout, and one connect_timeout_ms. */
+enum { TIMEOUT_MS = 100, PROMISED_MS = TIMEOUT_MS + 2000, SLACK_MS = 250 * SLOW };
+
+/* Others hold it; and if it has waited before, the client hears of grants. */
+static void begin(bool has_waited) {
+    theirs = must_lock(other, "k", NULL);
+    lock = must_lock(client, "k", NULL);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    wake_keeper();
+    if (has_waited)
+        assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT);
+}
+
+/* It ended in time, without the lock, and leaves nothing behind when that can be told. */
+static void assert_ended(hf_status status, int64_t took_ms) {
+    atomic_store(&way->delay_ms, 0);
+    kill(the_server, SIGCONT);
+    if (took_ms > PROMISED_MS + SLACK_MS)
+        fail_msg("a timeout of %d ms took %lld ms", TIMEOUT_MS, (long long)took_ms);
+    assert_true(status == HF_ETIMEOUT || status == HF_EUNKNOWN || status == HF_ECONNECT);
+    assert_soon(queued("k") == 0);
+    give_back(hold, HF_OK);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
+static void acquire_in_time(void) {
+    int64_t since = now_ms();
+    hf_status status = hf_lock_acquire(lock, TIMEOUT_MS, NULL);
+    assert_ended(status, now_ms() - since);
+}
+
+static void started_in_time(void) {
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, TIMEOUT_MS, NULL, 9), HF_OK);
+    hf_completion completion = told(since + 20000);
+    int64_t took_ms = now_ms() - since;
+    assert_int_equal(completion.op, 9);
+    assert_ended(completion.status, took_ms);
+}
+
+static void far_away(void) { atomic_store(&way->delay_ms, 950); }
+
+static void silent(void) { kill(the_server, SIGSTOP); }
+
+static void test_a_timeout_is_kept_far_away(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        far_away();
+        acquire_in_time();
+    }
+}
+
+static void test_a_started_timeout_is_kept_far_away(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        far_away();
+        started_in_time();
+    }
+}
+
+static void test_a_timeout_is_kept_when_the_server_is_silent(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        silent();
+        acquire_in_time();
+    }
+}
+
+static void test_a_started_timeout_is_kept_when_the_server_is_silent(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        silent();
+        started_in_time();
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_of_five_round_trips_is_renewed),
+        TEST(test_a_timeout_is_kept_far_away),
+        TEST(test_a_started_timeout_is_kept_far_away),
+        TEST(test_a_timeout_is_kept_when_the_server_is_silent),
+        TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
     };
     return RUN_TESTS(tests, count, words);
 }
