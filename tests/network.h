@@ -81,6 +81,7 @@ typedef struct proxy {
     pthread_t thread;
     _Atomic mishap next;
     const char *_Atomic only; /* a call without these bytes passes; NULL: any is meant */
+    _Atomic int again;        /* so many times more */
     _Atomic int mishaps;      /* so many have happened */
     _Atomic int talks;        /* so many connections go through it */
     _Atomic int accepted;     /* so many have come, all together */
@@ -174,8 +175,10 @@ static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
         (only != NULL && memmem(bytes, (size_t)length, only, strlen(only)) == NULL))
         return PASS;
     mishap next = atomic_load(&p->next);
-    if (next != LOSE_ALL)
+    if (next != LOSE_ALL && next != PASS && atomic_fetch_sub(&p->again, 1) <= 0) {
         atomic_store(&p->next, PASS);
+        atomic_store(&p->again, 0);
+    }
     return next;
 }
 

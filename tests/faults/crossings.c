@@ -450,6 +450,47 @@ static void test_closing_under_a_started_try_ends_it_once(void **state) {
     hf_lock_close(lock);
 }
 
+static void *release_meanwhile(void *hold) {
+    hf_hold_release(hold);
+    return NULL;
+}
+
+/* Its request gets lost on the way, and by then the client is closed. */
+static void test_a_release_that_fails_while_its_client_closes_is_made_all_the_same(void **state) {
+    hf_client_options options = {.size = sizeof options, .command_timeout_ms = 500};
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        proxy *way = proxy_start();
+        hf_client *cid;
+        pthread_t thread;
+        hf_hold *hold, *next = NULL;
+        assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), &options, &cid),
+                      HF_OK);
+        hf_lock *lock = lock_for(cid, "stock", "cid", 60000),
+                *theirs = lock_for(ben, "stock", "ben", 60000);
+        assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+        assert_status(hf_hold_check_start(hold, 1), HF_OK); /* its connection is there */
+        assert_int_equal(next_of(cid).op, 1);
+        proxy_next(way, GO_DEAD, NULL);
+        if (started)
+            assert_status(hf_hold_release_start(hold, 2), HF_OK);
+        else
+            assert_int_equal(pthread_create(&thread, NULL, release_meanwhile, hold), 0);
+        assert_soon(atomic_load(&way->mishaps) == 1);
+        hf_client_close(cid);
+        if (!started)
+            pthread_join(thread, NULL);
+        hf_status status = hf_lock_acquire(theirs, 3000, &next);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        proxy_stop(way);
+        if (status != HF_OK)
+            fail_msg("a %s release was dropped", started ? "started" : "waiting");
+        give_back(next, HF_OK);
+        hf_lock_close(theirs);
+    }
+}
+
 /* A subscription that stayed would make its dead waiters look alive. */
 static void test_a_closed_client_listens_no_more(void **state) {
     hf_client *cid = open_client();
@@ -482,6 +523,7 @@ int main(int count, char **words) {
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
         TEST(test_a_started_try_that_is_answered_too_late_is_busy),
         TEST(test_closing_under_a_started_try_ends_it_once),
+        TEST(test_a_release_that_fails_while_its_client_closes_is_made_all_the_same),
         TEST(test_a_closed_client_listens_no_more),
     };
     return RUN_TESTS(tests, count, words);
