@@ -264,6 +264,54 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
 
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
+/* ----------------------------------------------------------------- Crowds */
+
+enum { CROWD = 100, FEW = 32 };
+static pthread_barrier_t together;
+
+static void *come_and_go(void *lock) {
+    hf_hold *hold = NULL;
+    pthread_barrier_wait(&together);
+    hf_status status = hf_lock_acquire(lock, 20000, &hold);
+    if (status == HF_OK)
+        status = hf_hold_release(hold);
+    if (status == HF_OK)
+        done++;
+    hf_hold_close(hold);
+    return NULL;
+}
+
+static long long connections_received(void) {
+    const char *name = "total_connections_received:";
+    return atoll(strstr(STRING("INFO stats"), name) + strlen(name));
+}
+
+/* All want one lock; or each one of its own. */
+static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) {
+    (void)state;
+    for (int locks = 1; locks <= CROWD; locks += CROWD - 1) {
+        hf_client *client = opened(tcp_url(), NULL);
+        hf_lock *lock[CROWD];
+        pthread_t threads[CROWD];
+        long long before = connections_received();
+        done = 0;
+        pthread_barrier_init(&together, NULL, CROWD);
+        for (int i = 0; i < CROWD; i++) {
+            const char *name = text("stock %d", i % locks);
+            assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &lock[i]), HF_OK);
+            assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, lock[i]), 0);
+        }
+        for (int i = 0; i < CROWD; i++) {
+            pthread_join(threads[i], NULL);
+            hf_lock_close(lock[i]);
+        }
+        pthread_barrier_destroy(&together);
+        hf_client_close(client);
+        assert_int_equal(done, CROWD);
+        assert_in_range(connections_received() - before, 0, FEW + 2); /* and the keeper's two */
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_all_connections_have_the_clients_name),
@@ -273,6 +321,7 @@ int main(void) {
         TEST(test_calls_share_the_connections_there_may_be),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
         TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
+        TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
