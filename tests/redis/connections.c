@@ -3,11 +3,13 @@
 #include "../server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 static int afresh(void **state) {
     (void)state;
@@ -264,6 +266,98 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
 
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
+/* -------------------------------------------------------------- Passwords */
+
+/* A user's holds do not wait for the file that the password is in. */
+typedef struct looker {
+    hf_hold *hold;
+    int64_t longest_ms, release_ms;
+    hf_status status;
+    atomic_bool done;
+} looker;
+
+static void *look_and_release(void *argument) {
+    looker *l = argument;
+    for (int64_t since = now_ms(), before; (before = now_ms()) < since + 1500; sleep_ms(1)) {
+        hf_hold_remaining_ms(l->hold);
+        if (now_ms() - before > l->longest_ms)
+            l->longest_ms = now_ms() - before;
+    }
+    int64_t before = now_ms();
+    l->status = hf_hold_release(l->hold);
+    l->release_ms = now_ms() - before;
+    l->done = true;
+    return NULL;
+}
+
+static hf_completion next_of(hf_client *client) {
+    hf_completion next = {.size = sizeof next};
+    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_NOTHING);
+    return next;
+}
+
+static void write_file(const char *path, const char *words) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(words, file);
+    fclose(file);
+}
+
+/* The number of the connection of this name that came last. */
+static long long last_connection(const char *name) {
+    long long id = 0, last = 0;
+    for (char *line = strtok(text("%s", STRING("CLIENT LIST")), "\n"); line != NULL;
+         line = strtok(NULL, "\n"))
+        if (strstr(line, name) != NULL && sscanf(line, "id=%lld", &id) == 1 && id > last)
+            last = id;
+    return last;
+}
+
+static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **state) {
+    char folder[] = "/tmp/holdfast-XXXXXX";
+    hf_client_options options = {.size = sizeof options, .client_name = "app"};
+    looker l = {.hold = NULL};
+    pthread_t thread;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    const char *path = text("%s/password", folder), *pipe = text("%s/pipe", folder);
+    write_file(path, "secret\n");
+    TELL("ACL SETUSER app on >secret ~* &* +@all");
+    hf_client *client = opened(
+        text("redis://app:@%s?password_file=%s", tcp_url() + strlen("redis://"), path), &options);
+    hf_lock *lock = stock(client);
+    assert_status(hf_lock_acquire(lock, 0, &l.hold), HF_OK);
+    assert_status(hf_hold_check_start(l.hold, 1), HF_OK); /* the keeper has its connection */
+    assert_int_equal(next_of(client).op, 1);
+    assert_int_equal(listed(" name=app "), 2);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(pipe, path), 0);
+    TELL("CLIENT KILL ID %lld", last_connection(" name=app "));
+    assert_status(hf_hold_check_start(l.hold, 2), HF_OK); /* now it needs another */
+    assert_int_equal(pthread_create(&thread, NULL, look_and_release, &l), 0);
+    for (int64_t until = now_ms() + 4000; !l.done && now_ms() < until;)
+        sleep_ms(1);
+    bool stuck = !l.done;
+    assert_int_equal(unlink(path), 0);
+    write_file(path, "secret\n");
+    do { /* whoever waits for it goes on */
+        int fd = open(pipe, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        close(fd);
+        sleep_ms(1);
+    } while (!l.done);
+    pthread_join(thread, NULL);
+    hf_hold_close(l.hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    assert_int_equal(system(text("rm -r %s", folder)), 0);
+    TELL("ACL DELUSER app");
+    if (stuck || l.longest_ms > 500)
+        fail_msg("a look at what is held took %lld ms", (long long)l.longest_ms);
+    assert_int_equal(l.status, HF_OK);
+    assert_in_range(l.release_ms, 0, 1000);
+}
+
 /* ----------------------------------------------------------------- Crowds */
 
 enum { CROWD = 100, FEW = 32 };
@@ -321,6 +415,7 @@ int main(void) {
         TEST(test_calls_share_the_connections_there_may_be),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
         TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
+        TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
         TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
