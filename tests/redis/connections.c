@@ -1,14 +1,10 @@
 /* The connections of a client: what they are called, how many there are, and how long
  * a call waits for one. */
-#include "../server.h"
+#include "../network.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 static int afresh(void **state) {
@@ -266,6 +262,102 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
 
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
+/* ------------------------------------------------------------------ Turns */
+
+enum { ASKERS = 8 };
+static atomic_int asked_so_far, most_overtaken;
+static atomic_bool asks;
+
+static void *ask_in_turn(void *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    while (asks) {
+        int before = asked_so_far;
+        if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_OK)
+            return NULL;
+        int others = asked_so_far++ - before;
+        for (int most_yet = most_overtaken; others > most_yet;)
+            atomic_compare_exchange_weak(&most_overtaken, &most_yet, others);
+    }
+    done++;
+    return NULL;
+}
+
+/* Nobody who comes later is given a connection first. Each call takes a few ms, so that a
+ * thread that the system lets wait a little falls behind by one or two. */
+static void test_calls_wait_for_a_connection_in_turn(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client_options options = {.size = sizeof options, .max_connections = 1};
+    hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
+    hf_lock *lock = stock(client);
+    pthread_t threads[ASKERS];
+    way->delay_ms = 2;
+    asked_so_far = most_overtaken = done = 0;
+    asks = true;
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_in_turn, lock), 0);
+    assert_soon(asked_so_far > 500);
+    asks = false;
+    for (int i = 0; i < ASKERS; i++)
+        pthread_join(threads[i], NULL);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+    assert_int_equal(done, ASKERS);
+    assert_in_range(most_overtaken, 0, 2 * ASKERS);
+}
+
+static void *acquire_often(void *client) {
+    hf_lock *lock;
+    hf_hold *hold;
+    hf_lock_open(client, "busy", 4, "one for all", 11, NULL, &lock);
+    while (asks) {
+        if (hf_lock_acquire(lock, 0, &hold) != HF_OK)
+            break;
+        asked_so_far++;
+        hf_hold_close(hold);
+    }
+    done++;
+    hf_lock_close(lock);
+    return NULL;
+}
+
+/* Forty acquires wait for two connections, for a second or so each. What ends or renews
+ * a hold goes in front of them. */
+static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
+    enum { CROWDED = 40, ROUND_TRIP_MS = 50 };
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client_options options = {.size = sizeof options, .max_connections = 2};
+    hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
+    pthread_t threads[CROWDED];
+    hf_hold *hold;
+    hf_lock *lock = stock(client);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    way->delay_ms = ROUND_TRIP_MS / 2;
+    asked_so_far = done = 0;
+    asks = true;
+    for (int i = 0; i < CROWDED; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, acquire_often, client), 0);
+    assert_soon(asked_so_far > 2);
+    int64_t before = now_ms();
+    assert_status(hf_hold_renew(hold), HF_OK);
+    int64_t renewed = now_ms();
+    assert_status(hf_hold_release(hold), HF_OK);
+    int64_t released = now_ms();
+    asks = false;
+    for (int i = 0; i < CROWDED; i++)
+        pthread_join(threads[i], NULL);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+    assert_int_equal(done, CROWDED);
+    /* Until one of the two is free, and there and back. */
+    assert_in_range(renewed - before, 0, 5 * ROUND_TRIP_MS);
+    assert_in_range(released - renewed, 0, 5 * ROUND_TRIP_MS);
+}
+
 /* -------------------------------------------------------------- Passwords */
 
 /* A user's holds do not wait for the file that the password is in. */
@@ -406,7 +498,7 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
     }
 }
 
-int main(void) {
+int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_all_connections_have_the_clients_name),
         TEST(test_a_client_may_be_given_a_name),
@@ -415,8 +507,12 @@ int main(void) {
         TEST(test_calls_share_the_connections_there_may_be),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
         TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
+        TEST(test_calls_wait_for_a_connection_in_turn),
+        TEST(test_who_holds_does_not_wait_behind_who_acquires),
         TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
         TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
     };
+    if (count > 1)
+        cmocka_set_test_filter(words[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
