@@ -144,7 +144,7 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     hf_lock_close(lock);
 }
 
-/* DESIGN 8t */
+/* Up to a hundred holds go with one request. */
 static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **state) {
     enum { LOCKS = 10000 / SLOW, SECONDS = 5 };
     (void)state;
@@ -370,7 +370,7 @@ static void sleep_and_look(void *argument) {
     hf_client_close(client);
 }
 
-/* DESIGN 3, validity: the deadline goes by a clock that does not stop. */
+/* C4: the deadline goes by a clock that does not stop. */
 static void test_a_holder_stopped_past_its_lease_knows_at_once(void **state) {
     (void)state;
     static int renew[] = {HF_OFF, HF_ON};
@@ -457,7 +457,7 @@ static void *try_and_end(void *lock) {
     return NULL;
 }
 
-/* DESIGN 8r; C11: a new thread is not taken for one that has ended. */
+/* C11: a new thread is not taken for one that has ended. */
 static void test_the_lock_of_a_thread_that_ended_is_renewed_on(void **state) {
     (void)state;
     hf_lock *lock = lease_lock(client, "k", 400, HF_ON);
@@ -475,7 +475,6 @@ static void test_the_lock_of_a_thread_that_ended_is_renewed_on(void **state) {
     hf_lock_close(lock);
 }
 
-/* DESIGN 8p */
 static void test_close_releases_what_is_held_and_ends_who_waits(void **state) {
     (void)state;
     hf_client *other = open_client();

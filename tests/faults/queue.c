@@ -382,7 +382,7 @@ static late *late_start(int64_t lease_ms, int threads) {
     return who;
 }
 
-/* DESIGN 3, validity: what was granted to it in its sleep is over, and it knows. */
+/* C4: what was granted to it in its sleep is over, and it knows. */
 static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_valid(void **state) {
     (void)state;
     late *sleeper = late_start(500, 1);
@@ -427,7 +427,7 @@ static void test_a_grant_read_late_lasts_no_longer_than_on_the_server(void **sta
     hf_lock_close(lock);
 }
 
-/* H2: the claim lease; and DESIGN 8h: once for all waiters of a stopped client.
+/* H2: the claim lease is lost once for all waiters of a stopped client.
  * H12: who was only asleep has not lost its place to those who came later. */
 static void test_a_stopped_client_with_many_waiters_costs_one_claim_lease(void **state) {
     (void)state;
@@ -480,8 +480,8 @@ test_a_stopped_waiter_for_a_lock_that_never_expires_costs_one_claim_lease(void *
     hf_lock_close(lock);
 }
 
-/* DESIGN 8g: a grant is given for 3 s and claimed for all of its lease, also without renewal.
- * 8h: it has a mark until then, by which a ghost would be known. */
+/* H2: a grant is given for 3 s and claimed for all of its lease, also without renewal.
+ * Until then it has a mark, by which a dead client would be known. */
 static void test_a_pushed_grant_is_claimed(void **state) {
     (void)state;
     client = open_client();
@@ -503,7 +503,7 @@ static void test_a_pushed_grant_is_claimed(void **state) {
 
 /* --------------------------------------------------------------- Nesting */
 
-/* DESIGN 8i: a grant admits one acquire; the owner's others come in after it. */
+/* A grant admits one acquire; the owner's others come in after it. */
 static void test_another_acquire_of_the_owner_that_queues_nests_in_its_first(void **state) {
     (void)state;
     client = open_client();

@@ -1,7 +1,7 @@
 /*
  * The scripts as a wire format: what they do to keys that any client may have
- * written. C4, H6 or 8h beside a test is the finding of the design's review, or
- * the decision of the design, that it holds on to.
+ * written. C4 or H6 beside a test is a line of docs/interleavings.md; a small letter
+ * behind it is one of several such cases.
  */
 #include "../server.h"
 
@@ -663,7 +663,7 @@ static void test_who_comes_to_wait_for_a_free_lock_has_it(void **state) {
     redisFree(cat);
 }
 
-static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **state) { /* 8i */
+static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **state) {
     (void)state;
     redisContext *ben = subscribe("hf:ben");
     hold_by(id(1), "ann", 10000);
@@ -681,7 +681,7 @@ static void test_other_acquires_of_the_granted_owner_join_when_they_ask(void **s
     redisFree(ben);
 }
 
-static void test_one_call_asks_for_many_waiters_and_tells_the_state_of_each(void **state) { /* 8f */
+static void test_one_call_asks_for_many_waiters_and_tells_the_state_of_each(void **state) {
     (void)state;
     hold_by(id(1), "ann", 20000);
     int64_t fence = hold_by(id(2), "ann", 20000);
@@ -882,7 +882,7 @@ static redisContext *leave_a_ghost(void) {
     return ann;
 }
 
-static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state) { /* 8h */
+static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state) { /* H2 */
     enum { TRY, ENQUEUE, KICK, BREAK, WAYS };
     (void)state;
     for (int way = 0; way < WAYS; way++) {
@@ -911,7 +911,7 @@ static void test_who_lets_a_grant_run_out_is_taken_out_of_the_queue(void **state
     }
 }
 
-static void test_a_ghost_that_asks_is_none(void **state) { /* 8h */
+static void test_a_ghost_that_asks_is_none(void **state) { /* H2 */
     (void)state;
     redisContext *ann = leave_a_ghost();
     assert_int_equal(recheck(id(5), "hf:ann", "ann3").state, QUEUED);
@@ -1136,7 +1136,7 @@ static void test_fences_at_one_time_differ_in_their_last_digit(void **state) { /
 }
 
 static void
-test_the_last_fence_is_kept_for_a_day_after_itself_and_the_clock(void **state) { /* C6, C10 */
+test_the_last_fence_is_kept_for_a_day_after_itself_and_the_clock(void **state) { /* C10 */
     const int64_t day = 86400000;
     (void)state;
     answer a = acquire(id(1), "ann");
@@ -1193,7 +1193,7 @@ static void test_a_nested_hold_has_the_outer_fence_whatever_the_floor(void **sta
     assert_int_equal(a.fence, fence);
 }
 
-static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) { /* 8e */
+static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) { /* C13 */
     static const char *const fences[] = {"9007199254740991", "9007199254740992",
                                          "99999999999999999999", "9007199254740992 hf:ben"};
     redisContext *ben = subscribe("hf:ben");

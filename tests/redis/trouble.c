@@ -159,7 +159,7 @@ static void test_a_renewal_whose_answer_is_lost_is_renewed(void **state) {
     release(hold);
 }
 
-static void test_an_extension_whose_answer_is_lost_adds_nothing_twice(void **state) { /* 8n */
+static void test_an_extension_whose_answer_is_lost_adds_nothing_twice(void **state) { /* C2 */
     (void)state;
     hf_hold *hold = acquired(mine);
     suffer(LOSE_REPLY);
