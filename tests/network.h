@@ -65,7 +65,7 @@ static inline void fake_stop(fake *server) {
 /* What becomes of the next script call; all others pass. */
 typedef enum {
     PASS,
-    LOSE_REPLY,   /* the server carries it out, and the connection ends */
+    LOSE_REPLY,   /* the server carries it out, and the connection ends: cut_at bytes came */
     LOSE_REQUEST, /* the connection ends, and the server has seen nothing */
     LATE_REQUEST, /* the connection ends, and the server sees it later */
     LATE_REPLY,   /* what the server answers is on its way for a while */
@@ -85,9 +85,14 @@ typedef struct proxy {
     _Atomic int mishaps;      /* so many have happened */
     _Atomic int talks;        /* so many connections go through it */
     _Atomic int accepted;     /* so many have come, all together */
-    _Atomic int delay_ms;     /* each way */
+    _Atomic int cut_at;       /* of the lost reply so much arrives; then after a stall the end */
+    _Atomic int stall_ms, answered; /* and so long was all of it */
+    _Atomic int delay_ms;           /* each way */
     _Atomic bool holds_request, holds_reply, holds_grants;
-    _Atomic int late_fd; /* where the request that is late goes */
+    _Atomic bool loses_grants;
+    _Atomic int grants_lost;
+    _Atomic bool unsubscribes; /* it tells the next that listens that this has ended */
+    _Atomic int late_fd;       /* where the request that is late goes */
     char late[65536];
     ssize_t late_length;
 } proxy;
@@ -104,7 +109,7 @@ typedef struct parcel {
 typedef struct talk {
     proxy *of;
     int fd, server;
-    bool replies_held, dead;
+    bool replies_held, dead, subscribes;
     parcel *requests, *answers; /* the oldest first */
 } talk;
 
@@ -133,6 +138,10 @@ static inline void post(const talk *t, parcel **last, const char *bytes, ssize_t
 
 static inline void post_answer(talk *t, const char *bytes, ssize_t length) {
     bool grant = memmem(bytes, (size_t)length, "\r\ng ", 4) != NULL;
+    if (grant && atomic_load(&t->of->loses_grants)) {
+        atomic_fetch_add(&t->of->grants_lost, 1);
+        return;
+    }
     post(t, &t->answers, bytes, length,
          t->replies_held ? &t->of->holds_reply
          : grant         ? &t->of->holds_grants
@@ -158,7 +167,7 @@ static inline bool deliver(parcel **first, int to) {
 
 /* Until something may be due: the soonest that a held one is looked at. */
 static inline int pause_of(const talk *t) {
-    int64_t now = now_ms(), ms = -1;
+    int64_t now = now_ms(), ms = t->subscribes ? 5 : -1;
     const parcel *firsts[] = {t->requests, t->answers};
     for (size_t i = 0; i < COUNT(firsts); i++) {
         if (firsts[i] == NULL)
@@ -182,37 +191,63 @@ static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
     return next;
 }
 
-/* One request on its way to the server: false if that ended the conversation. */
+/* The connection ends, with some of the answer. */
+static inline void cut_reply(talk *t, const char *bytes, ssize_t length) {
+    proxy *p = t->of;
+    char reply[65536];
+    if (!say(t->server, bytes, (size_t)length))
+        return;
+    ssize_t answered = recv(t->server, reply, sizeof reply, 0);
+    if (answered <= 0)
+        return;
+    int cut_at = atomic_load(&p->cut_at);
+    atomic_store(&p->answered, (int)answered);
+    atomic_fetch_add(&p->mishaps, 1);
+    say(t->fd, reply, (size_t)(cut_at < answered ? cut_at : answered));
+    sleep_ms(atomic_load(&p->stall_ms));
+}
+
+/* One request on its way to the server: false if that ends the conversation. */
 static inline bool pass_request(talk *t, const char *bytes, ssize_t length) {
     static const char refusal[] = "-ERR refused on the way\r\n";
     proxy *p = t->of;
-    char reply[65536];
     mishap next = take_mishap(p, bytes, length);
-    bool goes_on =
-        next != LOSE_REPLY && next != LOSE_REQUEST && next != LATE_REQUEST && next != LOSE_ALL;
-    if (next == LATE_REQUEST) {
+    bool goes_on = next != LOSE_REQUEST && next != LATE_REQUEST;
+    switch (next) {
+    case LOSE_REPLY:
+    case LOSE_ALL:
+        cut_reply(t, bytes, length);
+        return false;
+    case LOSE_REQUEST:
+        break;
+    case LATE_REQUEST:
         memcpy(p->late, bytes, (size_t)length);
         p->late_length = length;
         atomic_store(&p->late_fd, t->server);
         t->server = -1;
-    } else if (next == REFUSE) {
+        break;
+    case REFUSE:
         post_answer(t, refusal, sizeof refusal - 1);
-    } else if (next == GO_DEAD) {
+        break;
+    case GO_DEAD:
         t->dead = true;
-    } else if (next == LOSE_REPLY || next == LOSE_ALL) {
-        if (!say(t->server, bytes, (size_t)length) || recv(t->server, reply, sizeof reply, 0) <= 0)
-            return false;
-    } else if (next != LOSE_REQUEST) {
-        if (next == HOLD_REPLY)
-            t->replies_held = true;
-        if (next == HOLD_REPLY || next == HOLD_REQUEST)
-            atomic_store(next == HOLD_REPLY ? &p->holds_reply : &p->holds_request, true);
-        post(t, &t->requests, bytes, length, next == HOLD_REQUEST ? &p->holds_request : NULL);
-        if (!deliver(&t->requests, t->server))
-            return false;
-        if (next == LATE_REPLY)
-            sleep_ms(300);
+        break;
+    case HOLD_REQUEST:
+        atomic_store(&p->holds_request, true);
+        post(t, &t->requests, bytes, length, &p->holds_request);
+        break;
+    case HOLD_REPLY:
+        atomic_store(&p->holds_reply, true);
+        t->replies_held = true;
+        post(t, &t->requests, bytes, length, NULL);
+        break;
+    case LATE_REPLY:
+    case PASS:
+        post(t, &t->requests, bytes, length, NULL);
     }
+    goes_on = goes_on && deliver(&t->requests, t->server);
+    if (next == LATE_REPLY)
+        sleep_ms(300);
     if (next != PASS)
         atomic_fetch_add(&p->mishaps, 1);
     return goes_on;
@@ -225,6 +260,8 @@ static inline bool pass_some(talk *t, int from) {
         return false;
     if (t->dead)
         return true;
+    if (from == t->fd && memmem(bytes, (size_t)length, "SUBSCRIBE", 9) != NULL)
+        t->subscribes = true;
     if (from == t->fd)
         return pass_request(t, bytes, length);
     post_answer(t, bytes, length);
@@ -232,6 +269,7 @@ static inline bool pass_some(talk *t, int from) {
 }
 
 static inline void *proxy_talk(void *argument) {
+    static const char ended[] = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n";
     talk t = *(talk *)argument;
     free(argument);
     t.server = connect_to_server();
@@ -240,6 +278,8 @@ static inline void *proxy_talk(void *argument) {
         int ready = poll(fds, 2, pause_of(&t));
         if (ready > 0)
             goes_on = pass_some(&t, fds[0].revents != 0 ? t.fd : t.server);
+        if (t.subscribes && atomic_exchange(&t.of->unsubscribes, false))
+            post_answer(&t, ended, sizeof ended - 1);
         goes_on = goes_on && deliver(&t.requests, t.server) && deliver(&t.answers, t.fd);
     }
     for (parcel *left; (left = t.requests != NULL ? t.requests : t.answers) != NULL; free(left))
@@ -302,6 +342,8 @@ static inline const char *proxy_deliver(proxy *p) {
     assert_true(say(p->late_fd, p->late, (size_t)p->late_length));
     ssize_t length = recv(p->late_fd, reply, sizeof reply, 0);
     assert_true(length > 0);
+    close(p->late_fd);
+    atomic_store(&p->late_fd, -1);
     return text("%.*s", (int)length, reply);
 }
 
