@@ -67,13 +67,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_lock *stock(hf_client *of, int64_t lease_ms, int renew) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = renew};
-    hf_lock *lock;
-    assert_status(hf_lock_open(of, "stock", 5, NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
 static bool replicated(const hf_hold *hold) {
     redisReply *reply = tell(nodes[1 - master], "HGET stock f");
     return reply != NULL && reply->str != NULL && atoll(reply->str) == hf_hold_fence(hold);
@@ -98,8 +91,7 @@ static void assert_held_for(const hf_hold *hold, int64_t ms) {
 }
 
 static void release(hf_hold *hold) {
-    assert_status(hf_hold_release(hold), HF_OK);
-    hf_hold_close(hold);
+    give_back(hold, HF_OK);
     assert_true(left_there() == -2);
 }
 
@@ -113,7 +105,7 @@ static int64_t renewed(void) {
 
 static void renew_over_a_demotion(bool cut) {
     hf_hold *hold;
-    hf_lock *lock = stock(client, 3000, HF_ON);
+    hf_lock *lock = lease_lock(client, "stock", 3000, HF_ON);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_soon(renewed() > 0);
     demote(hold);
@@ -147,7 +139,8 @@ static void test_a_claim_leaves_a_demoted_master(void **state) {
     void *hold;
     pthread_t thread;
     (void)state;
-    hf_lock *lock = stock(client, 10000, HF_OFF), *taken = stock(other, 10000, HF_OFF);
+    hf_lock *lock = lease_lock(client, "stock", 10000, HF_OFF),
+            *taken = lease_lock(other, "stock", 10000, HF_OFF);
     assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, lock), 0);
     assert_soon(tell(nodes[master], "ZCARD {stock}stock:hf1:q")->integer == 1);

@@ -239,13 +239,6 @@ static bool everywhere(const char *key) {
     return true;
 }
 
-static hf_lock *renewed_lock(hf_client *of, const char *name) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 3000, .renew = HF_ON};
-    hf_lock *lock;
-    assert_status(hf_lock_open(of, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
 typedef struct rival {
     hf_lock *lock;
     const hf_hold *theirs;
@@ -288,8 +281,8 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     int64_t old = master_port();
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_client_open(url, NULL, &other), HF_OK);
-    hf_lock *lock = renewed_lock(client, "planned");
-    rival r = {.lock = renewed_lock(other, "planned")};
+    hf_lock *lock = lease_lock(client, "planned", 3000, HF_ON);
+    rival r = {.lock = lease_lock(other, "planned", 3000, HF_ON)};
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     r.theirs = hold;
     assert_soon(everywhere("planned"));
@@ -370,7 +363,7 @@ static void test_the_threads_of_one_client_never_overlap_in_a_planned_failover(v
     int64_t old = master_port();
     failures = 0;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
-    hf_lock *lock = renewed_lock(client, "busy");
+    hf_lock *lock = lease_lock(client, "busy", 3000, HF_ON);
     for (size_t i = 0; i < COUNT(threads); i++) {
         if (i == 2) /* the others need new connections */
             fail_over(old);

@@ -23,14 +23,9 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_lock *lock_k(hf_client *of, int64_t lease_ms, int renew) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = renew};
-    return must_lock(of, "k", &options);
-}
-
 /* The other holds the lock, and lets go of it so long after this one began to wait. */
 static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
-    hf_lock *theirs = lock_k(other, 60000, HF_OFF);
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
     hf_hold *hold;
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     waiter *w = waiter_start(lock, 20000);
@@ -58,7 +53,7 @@ static void assert_claimed(hf_hold *hold) {
 
 static void test_a_claim_that_is_not_answered_is_made_again(void **state) {
     (void)state;
-    hf_lock *lock = lock_k(client, 10000, HF_OFF);
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
     proxy_next(way, GO_DEAD, hf_script_claim.sha1);
     hf_hold *hold = won_by_waiting(lock, 0);
     assert_claimed(hold);
@@ -69,7 +64,7 @@ static void test_a_claim_that_is_not_answered_is_made_again(void **state) {
 
 static void test_a_claim_that_is_refused_once_is_made_again(void **state) {
     (void)state;
-    hf_lock *lock = lock_k(client, 60000, HF_OFF);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     proxy_next(way, REFUSE, hf_script_claim.sha1);
     hf_hold *hold = won_by_waiting(lock, 0);
     assert_claimed(hold);
@@ -80,7 +75,7 @@ static void test_a_claim_that_is_refused_once_is_made_again(void **state) {
 
 static void test_a_grant_that_comes_late_is_claimed_at_once(void **state) {
     (void)state;
-    hf_lock *lock = lock_k(client, 10000, HF_OFF);
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
     atomic_store(&way->holds_grants, true);
     hf_hold *hold = won_by_waiting(lock, 0);
     assert_claimed(hold);
@@ -91,7 +86,8 @@ static void test_a_grant_that_comes_late_is_claimed_at_once(void **state) {
 /* The message is lost, and the re-check comes when little of the grant is left. */
 static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **state) {
     (void)state;
-    hf_lock *lock = lock_k(client, 10000, HF_OFF), *theirs = lock_k(other, 60000, HF_OFF);
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
     hf_hold *hold;
     atomic_store(&way->holds_grants, true);
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
@@ -117,7 +113,7 @@ static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) 
     static const int64_t leases[] = {300, 900, 3000};
     (void)state;
     for (size_t i = 0; i < COUNT(leases); i++) {
-        hf_lock *lock = lock_k(client, leases[i], HF_OFF);
+        hf_lock *lock = lease_lock(client, "k", leases[i], HF_OFF);
         hf_hold *hold = won_by_waiting(lock, 0);
         sleep_ms((int)(leases[i] * 2 / 3)); /* it is claimed by now, if it ever is */
         assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] + EXPIRY_SLACK);
@@ -134,7 +130,7 @@ static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) 
 
 static void test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted(void **state) {
     (void)state;
-    hf_lock *lock = lock_k(client, 900, HF_ON);
+    hf_lock *lock = lease_lock(client, "k", 900, HF_ON);
     hf_hold *hold = won_by_waiting(lock, 0);
     for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(5))
         assert_int_equal(hf_hold_state(hold), HF_HELD);

@@ -20,12 +20,7 @@ static int tear_down(void **state) {
 }
 
 static hf_lock *lock_for(hf_client *client, const char *name, const char *owner, int64_t lease_ms) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_OFF};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), owner, owner != NULL ? strlen(owner) : 0,
-                               &options, &lock),
-                  HF_OK);
-    return lock;
+    return open_lock(client, name, owner, OPTIONS(.lease_ms = lease_ms, .renew = HF_OFF));
 }
 
 /* The holder's lease and the waiter's time end together: the re-check is due when

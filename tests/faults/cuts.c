@@ -77,12 +77,6 @@ static void cut(const hf_script *script, int at) {
 /* The connection ends, and the next request of that script arrives with proxy_deliver(). */
 static void keep(const hf_script *script) { proxy_next(way, LATE_REQUEST, script->sha1); }
 
-static hf_hold *held(hf_lock *of) {
-    hf_hold *hold;
-    assert_status(hf_lock_acquire(of, 0, &hold), HF_OK);
-    return hold;
-}
-
 static int64_t holds_of_k(void) {
     hf_lock_info info = {.size = sizeof info};
     assert_status(hf_lock_inspect(theirs, &info, NULL, 0, NULL), HF_OK);

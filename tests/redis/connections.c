@@ -19,12 +19,6 @@ static hf_client *opened(const char *url, const hf_client_options *options) {
     return client;
 }
 
-static hf_lock *stock(hf_client *client) {
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
-    return lock;
-}
-
 /* So many of the server's clients are listed with this. */
 static int listed(const char *part) {
     const char *at = STRING("CLIENT LIST");
@@ -57,7 +51,8 @@ static void test_all_connections_have_the_clients_name(void **state) {
     hf_client *other = open_client(), *client = opened(tcp_url(), NULL);
     hf_hold *theirs;
     pthread_t thread;
-    hf_lock *taken = stock(other), *wanted = stock(client);
+    hf_lock *taken = open_lock(other, "stock", NULL, NULL),
+            *wanted = open_lock(client, "stock", NULL, NULL);
     assert_int_equal(listed(" name=holdfast "), 2);
     assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, wanted), 0);
@@ -93,7 +88,7 @@ static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **s
     (void)state;
     TELL("ACL SETUSER ann reset on nopass ~* &* +@all -client");
     hf_client *client = opened(text("unix://ann:any@%s", unix_url() + strlen("unix://")), NULL);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 1000, &hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
@@ -137,7 +132,7 @@ static void test_the_keep_alive_is_as_asked_for_on_all_connections(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         hf_client_options options = {.size = sizeof options, .keepalive_ms = cases[i].ms};
         hf_client *client = opened(text("%s%s", tcp_url(), cases[i].query), &options);
-        hf_lock *lock = stock(client);
+        hf_lock *lock = open_lock(client, "stock", NULL, NULL);
         int count;
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
         assert_soon(keep_alive(&count) == cases[i].seconds && count == 3);
@@ -207,7 +202,7 @@ static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
     hf_client *hasty = opened(unix_url(), &options);
     hf_client *clients[] = {client, hasty};
     for (int i = 0; i < 2; i++) {
-        hf_lock *lock = stock(clients[i]);
+        hf_lock *lock = open_lock(clients[i], "stock", NULL, NULL);
         pthread_t thread;
         void *status;
         hf_lock_info info = {.size = sizeof info};
@@ -239,7 +234,7 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
     hf_client_options options = {
         .size = sizeof options, .max_connections = 1, .connect_timeout_ms = 300};
     hf_client *client = opened(unix_url(), &options);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     hf_lock *other;
     hf_lock_info info = {.size = sizeof info};
     pthread_t thread;
@@ -289,7 +284,7 @@ static void test_calls_wait_for_a_connection_in_turn(void **state) {
     proxy *way = proxy_start();
     hf_client_options options = {.size = sizeof options, .max_connections = 1};
     hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     pthread_t threads[ASKERS];
     way->delay_ms = 2;
     asked_so_far = most_overtaken = done = 0;
@@ -332,7 +327,7 @@ static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
     pthread_t threads[CROWDED];
     hf_hold *hold;
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     way->delay_ms = ROUND_TRIP_MS / 2;
     asked_so_far = done = 0;
@@ -417,7 +412,7 @@ static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **stat
     TELL("ACL SETUSER app on >secret ~* &* +@all");
     hf_client *client = opened(
         text("redis://app:@%s?password_file=%s", tcp_url() + strlen("redis://"), path), &options);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &l.hold), HF_OK);
     assert_status(hf_hold_check_start(l.hold, 1), HF_OK); /* the keeper has its connection */
     assert_int_equal(next_of(client).op, 1);
