@@ -65,10 +65,14 @@ static inline void fake_stop(fake *server) {
 /* The fate of the next script call; all others pass. */
 typedef enum {
     PASS,
-    LOSE_REPLY,   /* the server carries it out, and the connection ends */
+    LOSE_REPLY,   /* the server carries it out, and the connection ends: cut_at bytes came */
     LOSE_REQUEST, /* the connection ends, and the server has seen nothing */
     LATE_REQUEST, /* the connection ends, and the server sees it later */
     LATE_REPLY,   /* what the server answers is on its way for a while */
+    HOLD_REQUEST, /* it waits until it is let go */
+    HOLD_REPLY,   /* what the server answers waits until it is let go */
+    REFUSE,       /* the proxy answers an error, and the server has seen nothing */
+    GO_DEAD,      /* it and all that follows on its connection gets lost; it stays open */
     LOSE_ALL,     /* LOSE_REPLY for all that follow, too */
 } mishap;
 
@@ -76,16 +80,37 @@ typedef struct proxy {
     int fd, port;
     pthread_t thread;
     _Atomic mishap next;
-    _Atomic int mishaps; /* so many have happened */
-    _Atomic int talks;   /* so many connections go through it */
-    int late_fd;         /* the request that is late, and where it goes */
+    const char *_Atomic only; /* a call without these bytes passes; NULL: any is meant */
+    _Atomic int again;        /* so many times more */
+    _Atomic int mishaps;      /* so many have happened */
+    _Atomic int talks;        /* so many connections go through it */
+    _Atomic int accepted;     /* so many have come, all together */
+    _Atomic int cut_at;       /* of the lost reply so much arrives; then after a stall the end */
+    _Atomic int stall_ms, answered; /* and so long was all of it */
+    _Atomic int delay_ms;           /* each way */
+    _Atomic bool holds_request, holds_reply, holds_grants;
+    _Atomic bool loses_grants;
+    _Atomic int grants_lost;
+    _Atomic bool unsubscribes; /* it tells the next that listens that this has ended */
+    _Atomic int late_fd;       /* where the request that is late goes */
     char late[65536];
     ssize_t late_length;
 } proxy;
 
+/* Bytes on their way. */
+typedef struct parcel {
+    struct parcel *next;
+    int64_t due;
+    const _Atomic bool *held;
+    size_t length;
+    char bytes[];
+} parcel;
+
 typedef struct talk {
     proxy *of;
-    int fd;
+    int fd, server;
+    bool replies_held, dead, subscribes;
+    parcel *requests, *answers; /* the oldest first */
 } talk;
 
 static inline int connect_to_server(void) {
@@ -98,52 +123,169 @@ static inline int connect_to_server(void) {
     return -1;
 }
 
-/* One request on its way to the server: false if that ended the conversation. */
-static inline bool pass_request(proxy *p, int *server, const char *bytes, ssize_t length) {
-    char reply[65536];
-    mishap next = PASS;
-    if (memmem(bytes, (size_t)length, "\r\nEVAL", 6) != NULL) {
-        next = atomic_load(&p->next);
-        if (next != LOSE_ALL)
-            atomic_store(&p->next, PASS);
+static inline void post(const talk *t, parcel **last, const char *bytes, ssize_t length,
+                        const _Atomic bool *held) {
+    parcel *new = malloc(sizeof *new + (size_t)length);
+    new->next = NULL;
+    new->due = now_ms() + atomic_load(&t->of->delay_ms);
+    new->held = held;
+    new->length = (size_t)length;
+    memcpy(new->bytes, bytes, (size_t)length);
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = new;
+}
+
+static inline void post_answer(talk *t, const char *bytes, ssize_t length) {
+    bool grant = memmem(bytes, (size_t)length, "\r\ng ", 4) != NULL;
+    if (grant && atomic_load(&t->of->loses_grants)) {
+        atomic_fetch_add(&t->of->grants_lost, 1);
+        return;
     }
-    if (next == LATE_REQUEST) {
+    post(t, &t->answers, bytes, length,
+         t->replies_held ? &t->of->holds_reply
+         : grant         ? &t->of->holds_grants
+                         : NULL);
+}
+
+static inline bool waits(const parcel *first) {
+    return first->due > now_ms() || (first->held != NULL && atomic_load(first->held));
+}
+
+/* Deliver what is due: false if that ended the conversation. */
+static inline bool deliver(parcel **first, int to) {
+    while (*first != NULL && !waits(*first)) {
+        parcel *next = (*first)->next;
+        bool said = say(to, (*first)->bytes, (*first)->length);
+        free(*first);
+        *first = next;
+        if (!said)
+            return false;
+    }
+    return true;
+}
+
+/* Until something may be due: the soonest that a held one is looked at. */
+static inline int pause_of(const talk *t) {
+    int64_t now = now_ms(), ms = t->subscribes ? 5 : -1;
+    const parcel *firsts[] = {t->requests, t->answers};
+    for (size_t i = 0; i < COUNT(firsts); i++) {
+        if (firsts[i] == NULL)
+            continue;
+        int64_t left = firsts[i]->due > now ? firsts[i]->due - now : 1;
+        ms = ms < 0 || left < ms ? left : ms;
+    }
+    return (int)ms;
+}
+
+static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
+    const char *only = atomic_load(&p->only);
+    if (memmem(bytes, (size_t)length, "\r\nEVAL", 6) == NULL ||
+        (only != NULL && memmem(bytes, (size_t)length, only, strlen(only)) == NULL))
+        return PASS;
+    mishap next = atomic_load(&p->next);
+    if (next != LOSE_ALL && next != PASS && atomic_fetch_sub(&p->again, 1) <= 0) {
+        atomic_store(&p->next, PASS);
+        atomic_store(&p->again, 0);
+    }
+    return next;
+}
+
+/* The connection ends, with some of the answer. */
+static inline void cut_reply(talk *t, const char *bytes, ssize_t length) {
+    proxy *p = t->of;
+    char reply[65536];
+    if (!say(t->server, bytes, (size_t)length))
+        return;
+    ssize_t answered = recv(t->server, reply, sizeof reply, 0);
+    if (answered <= 0)
+        return;
+    int cut_at = atomic_load(&p->cut_at);
+    atomic_store(&p->answered, (int)answered);
+    atomic_fetch_add(&p->mishaps, 1);
+    say(t->fd, reply, (size_t)(cut_at < answered ? cut_at : answered));
+    sleep_ms(atomic_load(&p->stall_ms));
+}
+
+/* One request on its way to the server: false if that ends the conversation. */
+static inline bool pass_request(talk *t, const char *bytes, ssize_t length) {
+    static const char refusal[] = "-ERR refused on the way\r\n";
+    proxy *p = t->of;
+    mishap next = take_mishap(p, bytes, length);
+    bool goes_on = next != LOSE_REQUEST && next != LATE_REQUEST;
+    switch (next) {
+    case LOSE_REPLY:
+    case LOSE_ALL:
+        cut_reply(t, bytes, length);
+        return false;
+    case LOSE_REQUEST:
+        break;
+    case LATE_REQUEST:
         memcpy(p->late, bytes, (size_t)length);
         p->late_length = length;
-        p->late_fd = *server;
-        *server = -1;
-    } else if (next != LOSE_REQUEST) {
-        if (!say(*server, bytes, (size_t)length))
-            return false;
-        if (next == LATE_REPLY)
-            sleep_ms(300);
-        else if (next != PASS && recv(*server, reply, sizeof reply, 0) <= 0)
-            return false;
+        atomic_store(&p->late_fd, t->server);
+        t->server = -1;
+        break;
+    case REFUSE:
+        post_answer(t, refusal, sizeof refusal - 1);
+        break;
+    case GO_DEAD:
+        t->dead = true;
+        break;
+    case HOLD_REQUEST:
+        atomic_store(&p->holds_request, true);
+        post(t, &t->requests, bytes, length, &p->holds_request);
+        break;
+    case HOLD_REPLY:
+        atomic_store(&p->holds_reply, true);
+        t->replies_held = true;
+        post(t, &t->requests, bytes, length, NULL);
+        break;
+    case LATE_REPLY:
+    case PASS:
+        post(t, &t->requests, bytes, length, NULL);
     }
+    goes_on = goes_on && deliver(&t->requests, t->server);
+    if (next == LATE_REPLY)
+        sleep_ms(300);
     if (next != PASS)
         atomic_fetch_add(&p->mishaps, 1);
-    return next == PASS || next == LATE_REPLY;
+    return goes_on;
+}
+
+static inline bool pass_some(talk *t, int from) {
+    char bytes[65536];
+    ssize_t length = recv(from, bytes, sizeof bytes, 0);
+    if (length <= 0)
+        return false;
+    if (t->dead)
+        return true;
+    if (from == t->fd && memmem(bytes, (size_t)length, "SUBSCRIBE", 9) != NULL)
+        t->subscribes = true;
+    if (from == t->fd)
+        return pass_request(t, bytes, length);
+    post_answer(t, bytes, length);
+    return true;
 }
 
 static inline void *proxy_talk(void *argument) {
+    static const char ended[] = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n";
     talk t = *(talk *)argument;
-    char bytes[65536];
-    int server = connect_to_server();
     free(argument);
-    while (server >= 0) {
-        struct pollfd fds[] = {{.fd = t.fd, .events = POLLIN}, {.fd = server, .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0)
-            continue;
-        int from = fds[0].revents != 0 ? t.fd : server;
-        ssize_t length = recv(from, bytes, sizeof bytes, 0);
-        if (length <= 0)
-            break;
-        if (from == t.fd ? !pass_request(t.of, &server, bytes, length)
-                         : !say(t.fd, bytes, (size_t)length))
-            break;
+    t.server = connect_to_server();
+    for (bool goes_on = t.server >= 0; goes_on;) {
+        struct pollfd fds[] = {{.fd = t.fd, .events = POLLIN}, {.fd = t.server, .events = POLLIN}};
+        int ready = poll(fds, 2, pause_of(&t));
+        if (ready > 0)
+            goes_on = pass_some(&t, fds[0].revents != 0 ? t.fd : t.server);
+        if (t.subscribes && atomic_exchange(&t.of->unsubscribes, false))
+            post_answer(&t, ended, sizeof ended - 1);
+        goes_on = goes_on && deliver(&t.requests, t.server) && deliver(&t.answers, t.fd);
     }
-    if (server >= 0)
-        close(server);
+    for (parcel *left; (left = t.requests != NULL ? t.requests : t.answers) != NULL; free(left))
+        *(t.requests != NULL ? &t.requests : &t.answers) = left->next;
+    if (t.server >= 0)
+        close(t.server);
     close(t.fd);
     atomic_fetch_sub(&t.of->talks, 1);
     return NULL;
@@ -155,8 +297,9 @@ static inline void *proxy_main(void *argument) {
     int fd;
     while ((fd = accept(p->fd, NULL, NULL)) >= 0) {
         talk *t = malloc(sizeof *t);
-        *t = (talk){p, fd};
+        *t = (talk){.of = p, .fd = fd};
         atomic_fetch_add(&p->talks, 1);
+        atomic_fetch_add(&p->accepted, 1);
         if (pthread_create(&thread, NULL, proxy_talk, t) != 0)
             abort();
         pthread_detach(thread);
@@ -166,14 +309,23 @@ static inline void *proxy_main(void *argument) {
 
 static inline proxy *proxy_start(void) {
     proxy *p = calloc(1, sizeof *p);
-    p->fd = listen_somewhere(16, &p->port);
+    p->fd = listen_somewhere(64, &p->port);
     p->late_fd = -1;
     assert_int_equal(pthread_create(&p->thread, NULL, proxy_main, p), 0);
     return p;
 }
 
+/* The next script call suffers this; one with these bytes, or NULL: any. */
+static inline void proxy_next(proxy *p, mishap next, const char *only) {
+    atomic_store(&p->only, only);
+    atomic_store(&p->next, next);
+}
+
 /* After the clients have closed their connections. */
 static inline void proxy_stop(proxy *p) {
+    atomic_store(&p->holds_request, false);
+    atomic_store(&p->holds_reply, false);
+    atomic_store(&p->holds_grants, false);
     shutdown(p->fd, SHUT_RDWR);
     pthread_join(p->thread, NULL);
     assert_soon(atomic_load(&p->talks) == 0);
@@ -186,10 +338,12 @@ static inline void proxy_stop(proxy *p) {
 /* Lets the late request arrive; gives the server's answer to it. */
 static inline const char *proxy_deliver(proxy *p) {
     char reply[4096];
-    assert_true(p->late_fd >= 0);
+    assert_soon(atomic_load(&p->late_fd) >= 0);
     assert_true(say(p->late_fd, p->late, (size_t)p->late_length));
     ssize_t length = recv(p->late_fd, reply, sizeof reply, 0);
     assert_true(length > 0);
+    close(p->late_fd);
+    atomic_store(&p->late_fd, -1);
     return text("%.*s", (int)length, reply);
 }
 

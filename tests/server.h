@@ -2,7 +2,7 @@
 #ifndef SERVER_H
 #define SERVER_H
 
-#include "check.h"
+#include "lock.h"
 
 #include <hiredis/hiredis.h>
 #include <time.h>

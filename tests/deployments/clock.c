@@ -63,18 +63,12 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_lock *stock(hf_client *client, int64_t lease_ms) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
 /* ----------------------------------------------------------------- Tests */
 
 static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state) { /* C16 */
     (void)state;
-    hf_lock *mine = stock(ann, 1500), *theirs = stock(ben, 1500);
+    hf_lock *mine = lease_lock(ann, "stock", 1500, HF_ON),
+            *theirs = lease_lock(ben, "stock", 1500, HF_ON);
     hf_hold *hold, *next;
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
     step_clock(3600);
@@ -95,7 +89,8 @@ static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state)
 
 static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **state) { /* C10 */
     (void)state;
-    hf_lock *mine = stock(ann, 1500), *theirs = stock(ben, 1500);
+    hf_lock *mine = lease_lock(ann, "stock", 1500, HF_ON),
+            *theirs = lease_lock(ben, "stock", 1500, HF_ON);
     hf_hold *hold;
     step_clock(3600);
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
@@ -164,7 +159,8 @@ static void *wait_for_it(void *argument) {
 
 /* A waiter in the queue gets the lock after a step, with a hold that counts from now. */
 static void wait_over_a_step(int from, int to) {
-    hf_lock *mine = stock(ann, 10000), *theirs = stock(ben, 10000);
+    hf_lock *mine = lease_lock(ann, "stock", 10000, HF_ON),
+            *theirs = lease_lock(ben, "stock", 10000, HF_ON);
     hf_hold *hold;
     waiting w = {.lock = mine};
     step_clock(from);

@@ -14,12 +14,6 @@ static int begin(void **state) {
     return 0;
 }
 
-static hf_lock *open_lock(hf_client *of, const char *name, const hf_lock_options *options) {
-    hf_lock *lock;
-    assert_status(hf_lock_open(of, name, strlen(name), NULL, 0, options, &lock), HF_OK);
-    return lock;
-}
-
 /* The node that says that it serves the slot. */
 static int owner_of(int slot) {
     for (int i = 0; i < NODES; i++) {
@@ -88,7 +82,7 @@ static void test_a_thousand_locks_on_all_shards_from_one_client(void **state) {
     reset_counts();
     for (int i = 0; i < LOCKS; i++) {
         const char *name = i % 2 == 0 ? text("lock-%d", i) : text("{user%d}:lock", i);
-        locks[i] = open_lock(client, name, NULL);
+        locks[i] = open_lock(client, name, NULL, NULL);
         assert_status(hf_lock_acquire(locks[i], 0, &holds[i]), HF_OK);
     }
     long mine[MASTERS];
@@ -96,7 +90,7 @@ static void test_a_thousand_locks_on_all_shards_from_one_client(void **state) {
         assert_true((mine[i] = calls_of(i, "evalsha")) > LOCKS / 5);
     assert_in_range(mine[0] + mine[1] + mine[2], LOCKS, LOCKS + MASTERS);
     assert_int_equal(all_errors("MOVED"), 0);
-    hf_lock *lock = open_lock(other, "lock-0", NULL);
+    hf_lock *lock = open_lock(other, "lock-0", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
     hf_lock_close(lock);
     for (int i = 0; i < LOCKS; i++) {
@@ -117,7 +111,7 @@ static void test_all_are_renewed_whatever_their_slot(void **state) {
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     for (int i = 0; i < LOCKS; i++) {
-        locks[i] = open_lock(client, text("renewed-%d", i), &options);
+        locks[i] = open_lock(client, text("renewed-%d", i), NULL, &options);
         assert_status(hf_lock_acquire(locks[i], 0, &holds[i]), HF_OK);
     }
     sleep_ms(1500);
@@ -214,7 +208,7 @@ static void start_taking(bool nothing_goes_wrong) {
     for (int c = 0; c < 2; c++) {
         assert_status(hf_client_open(url, NULL, &clients[c]), HF_OK);
         for (int i = 0; i < SHARES; i++)
-            shared[c][i] = open_lock(clients[c], text("share-%d", i), &options);
+            shared[c][i] = open_lock(clients[c], text("share-%d", i), NULL, &options);
     }
     for (int i = 0; i < SHARES * TAKERS; i++) {
         who[i] = (taker){i % 2, i / TAKERS};
@@ -273,8 +267,8 @@ static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_client_open(url, NULL, &other), HF_OK);
     for (int i = 0; i < LOCKS; i++) {
-        hf_lock *lock = open_lock(client, text("many-%d", i), NULL);
-        theirs[i] = open_lock(other, text("many-%d", i), NULL);
+        hf_lock *lock = open_lock(client, text("many-%d", i), NULL, NULL);
+        theirs[i] = open_lock(other, text("many-%d", i), NULL, NULL);
         assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
         hf_lock_close(lock);
     }
@@ -393,8 +387,8 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_client_open(text("%s?connect_timeout=0.3", url), NULL, &other), HF_OK);
-    hf_lock *lock = open_lock(client, "movable", &options),
-            *theirs = open_lock(other, "movable", NULL);
+    hf_lock *lock = open_lock(client, "movable", NULL, &options),
+            *theirs = open_lock(other, "movable", NULL, NULL);
     int slot = slot_of("movable"), from = owner_of(slot), to = (from + 2) % MASTERS;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     begin_moving(slot, from, to);
@@ -441,8 +435,8 @@ static void test_a_waiter_goes_with_its_slot(void **state) {
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     assert_status(hf_client_open(url, NULL, &other), HF_OK);
-    hf_lock *lock = open_lock(client, "followed", &options);
-    hf_lock *theirs = open_lock(other, "followed", &options);
+    hf_lock *lock = open_lock(client, "followed", NULL, &options);
+    hf_lock *theirs = open_lock(other, "followed", NULL, &options);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, theirs), 0);
     assert_soon(tell(nodes[from], "ZCARD {followed}followed:hf1:q")->integer == 1);
@@ -472,7 +466,7 @@ static void test_redirections_are_limited(void **state) {
     int slot = slot_of("round"), one = owner_of(slot), two = (one + 1) % MASTERS;
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
-    hf_lock *lock = open_lock(client, "round", NULL);
+    hf_lock *lock = open_lock(client, "round", NULL, NULL);
     char *first = strdup(node_id(one)), *second = strdup(node_id(two));
     assert_ok(nodes[one], text("CLUSTER SETSLOT %d NODE %s", slot, second));
     assert_ok(nodes[two], text("CLUSTER SETSLOT %d NODE %s", slot, first));
@@ -533,7 +527,7 @@ static void fall(bool killed) {
     hf_hold *hold;
     start_taking(false);
     hf_lock_options options = {.size = sizeof options, .replicas = 1, .replica_timeout_ms = 3000};
-    hf_lock *kept = open_lock(clients[0], "{share-0}:kept", &options);
+    hf_lock *kept = open_lock(clients[0], "{share-0}:kept", NULL, &options);
     assert_status(hf_lock_acquire(kept, 0, &hold), HF_OK);
     assert_all_go_on(5000);
     reset_counts();
@@ -623,7 +617,8 @@ static int64_t hand_over(const char *at, int queue_port, bool queues) {
     pthread_t thread;
     assert_status(hf_client_open(at, NULL, &client), HF_OK);
     assert_status(hf_client_open(at, NULL, &other), HF_OK);
-    hf_lock *lock = open_lock(client, "lone", &options), *theirs = open_lock(other, "lone", NULL);
+    hf_lock *lock = open_lock(client, "lone", NULL, &options),
+            *theirs = open_lock(other, "lone", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, theirs), 0);
     if (queue_port > 0)
@@ -679,7 +674,7 @@ static void test_max_connections_count_for_all_nodes(void **state) {
     (void)state;
     assert_status(hf_client_open(text("%s?max_connections=1", url), NULL, &client), HF_OK);
     for (int i = 0; i < 30; i++) {
-        hf_lock *lock = open_lock(client, text("narrow-%d", i), NULL);
+        hf_lock *lock = open_lock(client, text("narrow-%d", i), NULL, NULL);
         assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
         hf_lock_close(lock);
     }
@@ -698,7 +693,7 @@ static void test_a_close_releases_on_all_shards(void **state) {
     for (int round = 0; round < 2; round++) {
         assert_status(hf_client_open(url, NULL, &client), HF_OK);
         for (int i = 0; i < LOCKS; i++) {
-            hf_lock *lock = open_lock(client, text("left-%d", i), NULL);
+            hf_lock *lock = open_lock(client, text("left-%d", i), NULL, NULL);
             assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
             hf_lock_close(lock);
         }
@@ -725,7 +720,7 @@ static void test_unreachable_seeds_are_said(void **state) {
     hf_hold *hold;
     int strangers = 0;
     for (int i = 0; i < 20; i++) {
-        hf_lock *lock = open_lock(client, text("stranger-%d", i), NULL);
+        hf_lock *lock = open_lock(client, text("stranger-%d", i), NULL, NULL);
         hf_status status = hf_lock_acquire(lock, 0, &hold);
         if (status != HF_OK) {
             assert_int_equal(status, HF_EUNSUPPORTED);

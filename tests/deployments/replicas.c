@@ -74,14 +74,9 @@ static void freeze(int replica) {
 }
 
 static hf_lock *stock(hf_client *client, int replicas, int64_t timeout_ms) {
-    hf_lock_options options = {.size = sizeof options,
-                               .replicas = replicas,
-                               .replica_timeout_ms = timeout_ms,
-                               .lease_ms = 8000,
-                               .reentrant = HF_OFF};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &options, &lock), HF_OK);
-    return lock;
+    return open_lock(client, "stock", NULL,
+                     OPTIONS(.replicas = replicas, .replica_timeout_ms = timeout_ms,
+                             .lease_ms = 8000, .reentrant = HF_OFF));
 }
 
 static long long exists(int port) { return tell(port, "EXISTS stock")->integer; }

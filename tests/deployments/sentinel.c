@@ -125,6 +125,178 @@ static void test_a_replica_that_is_named_is_not_taken_for_the_master(void **stat
     assert_message("is not a master now");
 }
 
+/* ------------------------------------------------------ A planned failover */
+
+/* The old master goes on for about ten seconds, until a sentinel makes a replica of it;
+ * a client that has not heard of the new one by then is served there. */
+static void fail_over_from(int64_t old) {
+    int64_t until = now_ms() + 20000;
+    fail_over(0);
+    while (master_port() == old) {
+        assert_true(now_ms() < until);
+        sleep_ms(5);
+    }
+}
+
+static void await_replica(int port) {
+    int64_t until = now_ms() + 30000;
+    while (!role_is(port, "slave")) {
+        assert_true(now_ms() < until);
+        sleep_ms(20);
+    }
+}
+
+static bool everywhere(const char *key) {
+    for (int i = 0; i < NODES; i++) {
+        redisReply *reply = tell(nodes[i], text("EXISTS %s", key));
+        if (reply == NULL || reply->integer != 1)
+            return false;
+    }
+    return true;
+}
+
+typedef struct rival {
+    hf_lock *lock;
+    const hf_hold *theirs;
+    int64_t overlap_ms; /* the other was certain of so much more when this one had it */
+    bool got;
+    atomic_bool done;
+} rival;
+
+static void *try_often(void *argument) {
+    rival *r = argument;
+    hf_hold *hold;
+    for (; !r->done; sleep_ms(10)) {
+        if (hf_lock_acquire(r->lock, 0, &hold) != HF_OK)
+            continue;
+        int64_t theirs_ms = hf_hold_remaining_ms(r->theirs);
+        r->got = true;
+        if (theirs_ms > r->overlap_ms)
+            r->overlap_ms = theirs_ms;
+        hf_hold_release(hold);
+        hf_hold_close(hold);
+    }
+    return NULL;
+}
+
+/* Until the key there lasts longer than before. */
+static int64_t await_renewal(int port, const char *key) {
+    int64_t since = now_ms(), last = INT64_MAX, ttl;
+    while ((ttl = tell(port, text("PTTL %s", key))->integer) <= last && now_ms() < since + 8000) {
+        last = ttl;
+        sleep_ms(10);
+    }
+    return now_ms() - since;
+}
+
+static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void **state) {
+    (void)state;
+    hf_client *other;
+    hf_hold *hold;
+    pthread_t thread;
+    int64_t old = master_port();
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    hf_lock *lock = lease_lock(client, "planned", 3000, HF_ON);
+    rival r = {.lock = lease_lock(other, "planned", 3000, HF_ON)};
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    r.theirs = hold;
+    assert_soon(everywhere("planned"));
+    assert_int_equal(pthread_create(&thread, NULL, try_often, &r), 0);
+    fail_over_from(old);
+    int64_t took_ms = await_renewal((int)master_port(), "planned");
+    await_replica((int)old);
+    sleep_ms(1500); /* longer than from one renewal to the next */
+    int state_now = hf_hold_state(hold);
+    r.done = true;
+    pthread_join(thread, NULL);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(r.lock);
+    hf_client_close(client);
+    hf_client_close(other);
+    if (r.overlap_ms > 0)
+        fail_msg("another held it while this one was certain of %lld ms", (long long)r.overlap_ms);
+    assert_false(r.got);
+    assert_int_equal(state_now, HF_HELD);
+    assert_in_range(took_ms, 0, 2500); /* by then it is renewed at the new master */
+}
+
+/* The newest hold inside, while it is there. */
+static struct {
+    pthread_mutex_t mutex;
+    const hf_hold *inside;
+    int64_t fence;
+    long entries, overlaps, fences_back;
+    atomic_bool done;
+} section = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void enter(const hf_hold *hold) {
+    pthread_mutex_lock(&section.mutex);
+    section.entries++;
+    section.overlaps += section.inside != NULL && hf_hold_remaining_ms(section.inside) > 0;
+    section.fences_back += hf_hold_fence(hold) <= section.fence;
+    if (hf_hold_fence(hold) > section.fence)
+        section.fence = hf_hold_fence(hold);
+    section.inside = hold;
+    pthread_mutex_unlock(&section.mutex);
+}
+
+static void leave(const hf_hold *hold) {
+    pthread_mutex_lock(&section.mutex);
+    if (section.inside == hold)
+        section.inside = NULL;
+    pthread_mutex_unlock(&section.mutex);
+}
+
+static void *come_and_go(void *lock) {
+    hf_hold *hold;
+    while (!section.done) {
+        hf_status status = hf_lock_acquire(lock, 0, &hold);
+        if (status == HF_OK) {
+            enter(hold);
+            sleep_ms(2);
+            leave(hold);
+            status = hf_hold_release(hold);
+            hf_hold_close(hold);
+        }
+        if (status == HF_EBUSY)
+            sleep_ms(1);
+        bool may_be =
+            status == HF_OK || status == HF_EBUSY || status == HF_ELOST || status == HF_EUNKNOWN;
+        if (!may_be) {
+            print_error("%s: %s\n", hf_status_name(status), hf_error_message());
+            failures++;
+        }
+    }
+    return NULL;
+}
+
+static void test_the_threads_of_one_client_never_overlap_in_a_planned_failover(void **state) {
+    (void)state;
+    pthread_t threads[8];
+    int64_t old = master_port();
+    failures = 0;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    hf_lock *lock = lease_lock(client, "busy", 3000, HF_ON);
+    for (size_t i = 0; i < COUNT(threads); i++) {
+        if (i == 2) /* the others need new connections */
+            fail_over_from(old);
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, lock), 0);
+    }
+    await_replica((int)old);
+    section.done = true;
+    for (size_t i = 0; i < COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    if (section.overlaps > 0 || section.fences_back > 0)
+        fail_msg("%ld of %ld overlapped, %ld had an old fence", section.overlaps, section.entries,
+                 section.fences_back);
+    assert_int_equal(failures, 0);
+}
+
 static void test_what_the_sentinels_do_not_know_is_said(void **state) {
     (void)state;
     assert_status(
@@ -137,13 +309,19 @@ static void test_what_the_sentinels_do_not_know_is_said(void **state) {
     assert_message("refused");
 }
 
-int main(void) {
+int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_what_the_sentinels_do_not_know_is_said, afresh),
         cmocka_unit_test_setup(test_a_replica_that_is_named_is_not_taken_for_the_master, afresh),
         cmocka_unit_test_setup(test_one_sentinel_that_answers_is_enough, afresh),
+        cmocka_unit_test_setup(test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in,
+                               afresh),
+        cmocka_unit_test_setup(test_the_threads_of_one_client_never_overlap_in_a_planned_failover,
+                               afresh),
         cmocka_unit_test_setup(test_waits_go_on_over_a_failover, afresh),
         cmocka_unit_test_setup(test_a_demoted_master_is_left, afresh),
     };
+    if (count > 1)
+        cmocka_set_test_filter(words[1]);
     return cmocka_run_group_tests(tests, start_all, stop_all);
 }

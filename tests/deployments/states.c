@@ -49,19 +49,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_lock *lock_of(hf_client *client, const char *name, int64_t lease_ms) {
-    hf_lock_options options = {
-        .size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON, .reentrant = HF_OFF};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
-static void give_back(hf_hold *hold) {
-    assert_status(hf_hold_release(hold), HF_OK);
-    hf_hold_close(hold);
-}
-
 static bool says(const char *command, const char *part) {
     redisReply *reply = tell(port, command);
     return reply != NULL && reply->str != NULL && strstr(reply->str, part) != NULL;
@@ -78,7 +65,8 @@ static hf_completion next(hf_client *client) {
 /* While the server answers so, a hold is looked at, a lock acquired and one started;
  * all succeed when it serves again. */
 static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
-    hf_lock *mine = lock_of(ben, "pens", 20000), *started = lock_of(ben, "ink", 20000);
+    hf_lock *mine = exclusive_lock(ben, "pens", 20000),
+            *started = exclusive_lock(ben, "ink", 20000);
     hf_hold *hold;
     pthread_t thread = 0;
     assert_soon(says("EVAL return(1) 0", refusal));
@@ -94,8 +82,8 @@ static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
                      3); /* one hold, however often it was asked */
     assert_int_equal(tell(port, "HLEN ink")->integer, 3);
     assert_status(hf_hold_check(held), HF_OK);
-    give_back(hold);
-    give_back(c.hold);
+    give_back(hold, HF_OK);
+    give_back(c.hold, HF_OK);
     if (thread != 0)
         pthread_join(thread, NULL);
     hf_lock_close(mine);
@@ -104,7 +92,7 @@ static void outlast(const char *refusal, void *(*end)(void *), hf_hold *held) {
 
 static void test_a_server_that_loads_its_data_is_waited_for(void **state) { /* LOADING, NOSCRIPT */
     (void)state;
-    hf_lock *lock = lock_of(ann, "stock", 20000);
+    hf_lock *lock = exclusive_lock(ann, "stock", 20000);
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     redisContext *context = redisConnect("127.0.0.1", port);
@@ -118,7 +106,7 @@ static void test_a_server_that_loads_its_data_is_waited_for(void **state) { /* L
     stop_server(&pid);
     start();
     outlast("LOADING", NULL, hold);
-    give_back(hold);
+    give_back(hold, HF_OK);
     hf_lock_close(lock);
     unlink(text("%s/dump", folder));
 }
@@ -135,13 +123,13 @@ static void *promote(void *argument) {
 
 static void test_a_replica_without_its_master_is_waited_for(void **state) { /* MASTERDOWN */
     (void)state;
-    hf_lock *lock = lock_of(ann, "stock", 20000);
+    hf_lock *lock = exclusive_lock(ann, "stock", 20000);
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     tell(port, "CONFIG SET replica-serve-stale-data no");
     tell(port, "REPLICAOF 127.0.0.1 1");
     outlast("MASTERDOWN", promote, hold);
-    give_back(hold);
+    give_back(hold, HF_OK);
     hf_lock_close(lock);
 }
 
@@ -159,7 +147,7 @@ static void *be_busy(void *argument) {
 
 static void test_a_server_in_a_long_script_is_waited_for(void **state) { /* BUSY */
     (void)state;
-    hf_lock *lock = lock_of(ann, "stock", 20000);
+    hf_lock *lock = exclusive_lock(ann, "stock", 20000);
     hf_hold *hold;
     pthread_t thread;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
@@ -167,7 +155,7 @@ static void test_a_server_in_a_long_script_is_waited_for(void **state) { /* BUSY
     outlast("BUSY", NULL, hold);
     pthread_join(thread, NULL);
     tell(port, "CONFIG SET lua-time-limit 5000");
-    give_back(hold);
+    give_back(hold, HF_OK);
     hf_lock_close(lock);
 }
 
@@ -207,7 +195,8 @@ static void *take_turns(void *argument) {
 /* Two clients take turns while the server refuses for 700 ms; meanwhile a hold of 1.5 s
  * is renewed again, and a refused release is repeated. */
 static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*end)(void)) {
-    hf_lock *locks[6], *mine = lock_of(ann, "held", 1500), *other = lock_of(ben, "other", 60000);
+    hf_lock *locks[6], *mine = exclusive_lock(ann, "held", 1500),
+                       *other = exclusive_lock(ben, "other", 60000);
     pthread_t threads[COUNT(locks)];
     hf_hold *hold, *lasting;
     turns = refused = inside = failures = 0;
@@ -216,7 +205,7 @@ static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*
     assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
     assert_status(hf_lock_acquire(other, 0, &lasting), HF_OK);
     for (size_t i = 0; i < COUNT(locks); i++) {
-        locks[i] = lock_of(i % 2 ? ann : ben, "stock", 60000);
+        locks[i] = exclusive_lock(i % 2 ? ann : ben, "stock", 60000);
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
     }
     assert_soon(turns > 50);
@@ -234,11 +223,11 @@ static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*
     if (refusal != NULL)
         assert_soon(tell(port, "EXISTS other")->integer == 0);
     else
-        give_back(lasting);
+        give_back(lasting, HF_OK);
     assert_in_range(now_ms() - ended_at, 0, 5000);
     assert_int_equal(hf_hold_state(hold), HF_HELD);
     assert_status(hf_hold_check(hold), HF_OK);
-    give_back(hold);
+    give_back(hold, HF_OK);
     done = true;
     for (size_t i = 0; i < COUNT(locks); i++) {
         pthread_join(threads[i], NULL);

@@ -37,13 +37,6 @@ static hf_client *opened(int at) {
     return client;
 }
 
-static hf_lock *lock_of(hf_client *client, const char *name, int64_t lease_ms) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
 /* In the server's place, a socket that listens. */
 static int listen_instead(int backlog) {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -106,8 +99,10 @@ static void *wait_for_it(void *argument) {
 
 static void everything_ends_in_time(int (*vanish)(void)) {
     hf_client *client = opened(port), *other = opened(port);
-    hf_lock *mine = lock_of(client, "mine", 20000), *theirs = lock_of(other, "theirs", 20000),
-            *wanted = lock_of(client, "theirs", 20000), *third = lock_of(client, "third", 20000);
+    hf_lock *mine = lease_lock(client, "mine", 20000, HF_ON),
+            *theirs = lease_lock(other, "theirs", 20000, HF_ON),
+            *wanted = lease_lock(client, "theirs", 20000, HF_ON),
+            *third = lease_lock(client, "third", 20000, HF_ON);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *first, *second, *third_hold, *hold;
     assert_status(hf_lock_acquire(mine, 0, &first), HF_OK);
@@ -226,8 +221,9 @@ static void *slam(void *argument) {
 static void test_a_connection_that_stays_broken_is_tried_now_and_then(void **state) {
     (void)state;
     hf_client *client = opened(port), *other = opened(port);
-    hf_lock *mine = lock_of(client, "mine", 6000), *theirs = lock_of(other, "theirs", 60000),
-            *wanted = lock_of(client, "theirs", 60000);
+    hf_lock *mine = lease_lock(client, "mine", 6000, HF_ON),
+            *theirs = lease_lock(other, "theirs", 60000, HF_ON),
+            *wanted = lease_lock(client, "theirs", 60000, HF_ON);
     hf_hold *first, *hold;
     pthread_t slammer;
     assert_status(hf_lock_acquire(mine, 0, &first), HF_OK); /* to be renewed */
@@ -318,7 +314,8 @@ static void test_a_subscription_to_another_server_is_not_relied_on(void **state)
     pthread_create(&relayer, NULL, relay_all, &listener);
 
     hf_client *client = opened(ntohs(address.sin_port)), *other = opened(port);
-    hf_lock *theirs = lock_of(other, "stock", 20000), *mine = lock_of(client, "stock", 20000);
+    hf_lock *theirs = lease_lock(other, "stock", 20000, HF_ON),
+            *mine = lease_lock(client, "stock", 20000, HF_ON);
     for (int i = 0; i < 2; i++) {
         hf_hold *hold;
         assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);

@@ -25,12 +25,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_hold *held(hf_lock *of) {
-    hf_hold *hold;
-    assert_status(hf_lock_acquire(of, 0, &hold), HF_OK);
-    return hold;
-}
-
 /* ----------------------------------------------------------- Completions */
 
 static hf_completion told(int64_t within_ms) {

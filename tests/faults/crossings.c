@@ -20,12 +20,7 @@ static int tear_down(void **state) {
 }
 
 static hf_lock *lock_for(hf_client *client, const char *name, const char *owner, int64_t lease_ms) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_OFF};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), owner, owner != NULL ? strlen(owner) : 0,
-                               &options, &lock),
-                  HF_OK);
-    return lock;
+    return open_lock(client, name, owner, OPTIONS(.lease_ms = lease_ms, .renew = HF_OFF));
 }
 
 /* The holder's lease and the waiter's time end together: the re-check is due when
@@ -222,6 +217,131 @@ static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(v
     proxy_stop(way);
 }
 
+/* C4 d: two replacements of one lease are under way at once, one through the pool and
+ * one through the keeper. Whatever the order in which they are sent, carried out and
+ * answered, the client never counts on more than the server has. */
+enum { SHORT_MS = 400, LONG_MS = 4000 };
+
+typedef struct crossing {
+    hf_hold *hold;
+    bool first_started;   /* through the keeper, and the second through the pool */
+    bool carried_in_turn; /* the first first; else the second */
+    bool answered_in_turn;
+    int64_t first_ms, second_ms;
+} crossing;
+
+typedef struct replacement {
+    hf_hold *hold;
+    int64_t ms;
+    pthread_t thread;
+} replacement;
+
+static void *replace(void *argument) {
+    const replacement *r = argument;
+    hf_status status = hf_hold_extend(r->hold, r->ms, 1);
+    must(status == HF_OK || status == HF_ELOST); /* on a busy machine it may be over */
+    return NULL;
+}
+
+static void replace_start(replacement *r, hf_hold *hold, int64_t ms, bool started) {
+    *r = (replacement){.hold = hold, .ms = ms};
+    if (started)
+        assert_status(hf_hold_extend_start(hold, ms, 1, 7), HF_OK);
+    else
+        must(pthread_create(&r->thread, NULL, replace, r) == 0);
+}
+
+static void replace_end(hf_client *cid, replacement *r) {
+    if (r->thread != 0)
+        pthread_join(r->thread, NULL);
+    else
+        assert_int_equal(next_of(cid).op, 7);
+}
+
+static void carried_out(int64_t ms) {
+    int64_t left;
+    assert_soon((left = NUMBER("PTTL stock")) <= ms && left > ms - SHORT_MS);
+}
+
+static void cross(proxy *way, hf_client *cid, const crossing *c) {
+    replacement first, second;
+    int mishaps = atomic_load(&way->mishaps);
+    proxy_next(way, c->carried_in_turn ? HOLD_REPLY : HOLD_REQUEST, NULL);
+    replace_start(&first, c->hold, c->first_ms, c->first_started);
+    assert_soon(atomic_load(&way->mishaps) == mishaps + 1);
+    if (c->carried_in_turn)
+        carried_out(c->first_ms);
+    if (c->answered_in_turn)
+        proxy_next(way, HOLD_REPLY, NULL);
+    replace_start(&second, c->hold, c->second_ms, !c->first_started);
+    if (c->answered_in_turn)
+        carried_out(c->second_ms);
+    else
+        replace_end(cid, &second);
+    atomic_store(&way->holds_request, false);
+    if (!c->answered_in_turn)
+        atomic_store(&way->holds_reply, false);
+    replace_end(cid, &first);
+    atomic_store(&way->holds_reply, false);
+    if (c->answered_in_turn)
+        replace_end(cid, &second);
+}
+
+/* By what was true before it was looked at here. */
+static bool more_here_than_there(const hf_hold *hold) {
+    hf_lock *theirs = lock_for(ben, "stock", "ben", 60000);
+    hf_hold *other = NULL;
+    bool more = false;
+    for (int64_t until = now_ms() + SHORT_MS + 200; other == NULL && now_ms() < until;) {
+        int64_t there = NUMBER("PTTL stock");
+        bool taken = hf_lock_acquire(theirs, 0, &other) == HF_OK;
+        int64_t here = hf_hold_remaining_ms(hold);
+        more = more || (here > 0 && (taken || here > there));
+    }
+    if (other != NULL)
+        give_back(other, HF_OK);
+    hf_lock_close(theirs);
+    return more;
+}
+
+static bool goes_wrong(crossing c) {
+    proxy *way = proxy_start();
+    hf_client *cid;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &c.hold), HF_OK);
+    assert_status(hf_hold_check_start(c.hold, 1), HF_OK); /* its connection is there */
+    assert_int_equal(next_of(cid).op, 1);
+    cross(way, cid, &c);
+    bool wrong = more_here_than_there(c.hold);
+    if (wrong)
+        print_error("%lld, then %lld ms, the %s by the keeper, carried out %s, answered %s\n",
+                    (long long)c.first_ms, (long long)c.second_ms,
+                    c.first_started ? "first" : "second", c.carried_in_turn ? "so" : "turned round",
+                    c.answered_in_turn ? "so" : "turned round");
+    hf_hold_close(c.hold);
+    hf_lock_close(lock);
+    hf_client_close(cid);
+    proxy_stop(way);
+    TELL("FLUSHALL");
+    return wrong;
+}
+
+static void test_replacements_that_cross_never_leave_two_holders(void **state) {
+    static const bool orders[][2] = {{true, false}, {false, false}, {false, true}};
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < COUNT(orders); i++)
+        for (int turned = 0; turned < 2; turned++)
+            for (int started = 0; started < 2; started++)
+                wrong += goes_wrong((crossing){.first_started = started,
+                                               .carried_in_turn = orders[i][0],
+                                               .answered_in_turn = orders[i][1],
+                                               .first_ms = turned ? SHORT_MS : LONG_MS,
+                                               .second_ms = turned ? LONG_MS : SHORT_MS});
+    assert_int_equal(wrong, 0);
+}
+
 /* The next holder would count on more than a late copy leaves on the server. */
 static void test_what_a_replacement_may_still_shorten_is_not_handed_over(void **state) {
     proxy *way = proxy_start();
@@ -325,6 +445,47 @@ static void test_closing_under_a_started_try_ends_it_once(void **state) {
     hf_lock_close(lock);
 }
 
+static void *release_meanwhile(void *hold) {
+    hf_hold_release(hold);
+    return NULL;
+}
+
+/* Its request gets lost on the way, and by then the client is closed. */
+static void test_a_release_that_fails_while_its_client_closes_is_made_all_the_same(void **state) {
+    hf_client_options options = {.size = sizeof options, .command_timeout_ms = 500};
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        proxy *way = proxy_start();
+        hf_client *cid;
+        pthread_t thread;
+        hf_hold *hold, *next = NULL;
+        assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), &options, &cid),
+                      HF_OK);
+        hf_lock *lock = lock_for(cid, "stock", "cid", 60000),
+                *theirs = lock_for(ben, "stock", "ben", 60000);
+        assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+        assert_status(hf_hold_check_start(hold, 1), HF_OK); /* its connection is there */
+        assert_int_equal(next_of(cid).op, 1);
+        proxy_next(way, GO_DEAD, NULL);
+        if (started)
+            assert_status(hf_hold_release_start(hold, 2), HF_OK);
+        else
+            assert_int_equal(pthread_create(&thread, NULL, release_meanwhile, hold), 0);
+        assert_soon(atomic_load(&way->mishaps) == 1);
+        hf_client_close(cid);
+        if (!started)
+            pthread_join(thread, NULL);
+        hf_status status = hf_lock_acquire(theirs, 3000, &next);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        proxy_stop(way);
+        if (status != HF_OK)
+            fail_msg("a %s release was dropped", started ? "started" : "waiting");
+        give_back(next, HF_OK);
+        hf_lock_close(theirs);
+    }
+}
+
 /* A subscription that stayed would make its dead waiters look alive. */
 static void test_a_closed_client_listens_no_more(void **state) {
     hf_client *cid = open_client();
@@ -348,6 +509,7 @@ int main(int count, char **words) {
         TEST(test_releases_at_once_end_a_hold_each),
         TEST(test_a_replacement_that_may_come_late_bounds_what_is_certain),
         TEST(test_a_renewal_that_is_answered_after_a_replacement_does_not_count),
+        TEST(test_replacements_that_cross_never_leave_two_holders),
         TEST(test_what_a_replacement_may_still_shorten_is_not_handed_over),
         TEST(test_a_hold_whose_lease_is_being_replaced_is_not_handed_over),
         TEST(test_renewals_and_replacements_may_be_made_at_once),
@@ -356,6 +518,7 @@ int main(int count, char **words) {
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
         TEST(test_a_started_try_that_is_answered_too_late_is_busy),
         TEST(test_closing_under_a_started_try_ends_it_once),
+        TEST(test_a_release_that_fails_while_its_client_closes_is_made_all_the_same),
         TEST(test_a_closed_client_listens_no_more),
     };
     return RUN_TESTS(tests, count, words);

@@ -4,205 +4,9 @@
 
 #include "protocol/scripts.h"
 
-/* ------------------------------------------------------------------- Tap */
-
-/* A proxy before the server that does one thing to one request, told by the
- * digest of its script, and passes all others. */
-typedef enum {
-    CUT,  /* of its answer so many bytes arrive, and the connection ends */
-    KEEP, /* the connection ends, and the request arrives when it is let go */
-} deed;
-
-typedef struct tap {
-    int fd, port;
-    pthread_t thread;
-    _Atomic int open; /* conversations */
-    pthread_mutex_t mutex;
-    const hf_script *script; /* of the request to be hit; NULL: none */
-    deed next;
-    int cut_at, answered; /* bytes: of the answer let through, of all of it */
-    int stall_ms;         /* before it is cut */
-    int hits;
-    char kept[65536];
-    ssize_t kept_length;
-    int kept_fd;
-    bool deaf;    /* the answer to every script is lost, with its connection */
-    bool swallow; /* what comes in as a grant is lost */
-    int swallowed;
-    bool unsubscribe; /* tell the next that subscribes that it is no more */
-} tap;
-
-typedef struct wire {
-    tap *of;
-    int fd, server;
-    bool hit, subscribes;
-} wire;
-
-static bool tap_request(wire *w, const char *bytes, ssize_t length) {
-    tap *t = w->of;
-    bool goes_on = true;
-    pthread_mutex_lock(&t->mutex);
-    if (t->script != NULL && memmem(bytes, (size_t)length, t->script->sha1, 40) != NULL) {
-        t->script = NULL;
-        t->hits++;
-        if (t->next == CUT) {
-            w->hit = true;
-        } else {
-            memcpy(t->kept, bytes, (size_t)length);
-            t->kept_length = length;
-            t->kept_fd = w->server;
-            w->server = -1;
-            goes_on = false;
-        }
-    }
-    if (t->deaf && memmem(bytes, (size_t)length, "EVALSHA", 7) != NULL) {
-        w->hit = true;
-        t->cut_at = 0;
-    }
-    if (memmem(bytes, (size_t)length, "SUBSCRIBE", 9) != NULL)
-        w->subscribes = true;
-    pthread_mutex_unlock(&t->mutex);
-    return goes_on && say(w->server, bytes, (size_t)length);
-}
-
-static bool tap_answer(wire *w, const char *bytes, ssize_t length) {
-    tap *t = w->of;
-    bool lost = false;
-    int stall_ms = 0;
-    pthread_mutex_lock(&t->mutex);
-    if (w->hit) {
-        stall_ms = t->stall_ms;
-        t->answered = (int)length;
-        if (length > t->cut_at)
-            length = t->cut_at;
-    }
-    if (t->swallow && memmem(bytes, (size_t)length, "\r\ng ", 4) != NULL) {
-        t->swallowed++;
-        lost = true;
-    }
-    pthread_mutex_unlock(&t->mutex);
-    if (!lost && length > 0 && !say(w->fd, bytes, (size_t)length))
-        return false;
-    sleep_ms(stall_ms);
-    return !w->hit;
-}
-
-static void *tap_wire(void *argument) {
-    static const char gone[] = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n";
-    wire w = *(wire *)argument;
-    char bytes[65536];
-    free(argument);
-    w.server = connect_to_server();
-    while (w.server >= 0) {
-        struct pollfd fds[] = {{.fd = w.fd, .events = POLLIN}, {.fd = w.server, .events = POLLIN}};
-        if (poll(fds, 2, w.subscribes ? 5 : -1) < 0)
-            break;
-        pthread_mutex_lock(&w.of->mutex);
-        bool tell = w.subscribes && w.of->unsubscribe;
-        if (tell)
-            w.of->unsubscribe = false;
-        pthread_mutex_unlock(&w.of->mutex);
-        if (tell && !say(w.fd, gone, sizeof gone - 1))
-            break;
-        if (fds[0].revents == 0 && fds[1].revents == 0)
-            continue;
-        bool asked_for = fds[0].revents != 0;
-        ssize_t length = recv(asked_for ? w.fd : w.server, bytes, sizeof bytes, 0);
-        if (length <= 0)
-            break;
-        if (!(asked_for ? tap_request(&w, bytes, length) : tap_answer(&w, bytes, length)))
-            break;
-    }
-    if (w.server >= 0)
-        close(w.server);
-    close(w.fd);
-    atomic_fetch_sub(&w.of->open, 1);
-    return NULL;
-}
-
-static void *tap_main(void *argument) {
-    tap *t = argument;
-    int fd;
-    while ((fd = accept(t->fd, NULL, NULL)) >= 0) {
-        wire *w = calloc(1, sizeof *w);
-        pthread_t thread;
-        w->of = t;
-        w->fd = fd;
-        atomic_fetch_add(&t->open, 1);
-        must(pthread_create(&thread, NULL, tap_wire, w) == 0);
-        pthread_detach(thread);
-    }
-    return NULL;
-}
-
-static tap *tap_start(void) {
-    tap *t = calloc(1, sizeof *t);
-    t->fd = listen_somewhere(64, &t->port);
-    t->kept_fd = -1;
-    pthread_mutex_init(&t->mutex, NULL);
-    must(pthread_create(&t->thread, NULL, tap_main, t) == 0);
-    return t;
-}
-
-/* After its clients have closed. */
-static void tap_stop(tap *t) {
-    shutdown(t->fd, SHUT_RDWR);
-    pthread_join(t->thread, NULL);
-    close(t->fd);
-    if (t->kept_fd >= 0)
-        close(t->kept_fd);
-    for (int i = 0; i < 1000 && atomic_load(&t->open) > 0; i++)
-        sleep_ms(1);
-    if (atomic_load(&t->open) == 0) /* else a test failed, and left some */
-        free(t);
-}
-
-static void tap_hit(tap *t, const hf_script *script, deed next, int cut_at) {
-    pthread_mutex_lock(&t->mutex);
-    t->next = next;
-    t->cut_at = cut_at;
-    t->answered = INT32_MAX;
-    t->hits = 0;
-    t->script = script;
-    pthread_mutex_unlock(&t->mutex);
-}
-
-static int tap_hits(tap *t) {
-    pthread_mutex_lock(&t->mutex);
-    int hits = t->hits;
-    pthread_mutex_unlock(&t->mutex);
-    return hits;
-}
-
-/* The bytes of the answer that was cut. */
-static int tap_answered(tap *t) {
-    pthread_mutex_lock(&t->mutex);
-    int bytes = t->answered;
-    pthread_mutex_unlock(&t->mutex);
-    return bytes;
-}
-
-/* Now the request that was kept arrives. */
-static void tap_let_go(tap *t) {
-    char reply[4096];
-    int64_t until = now_ms() + 5000;
-    pthread_mutex_lock(&t->mutex);
-    while (t->kept_fd < 0 && now_ms() < until) {
-        pthread_mutex_unlock(&t->mutex);
-        sleep_ms(1);
-        pthread_mutex_lock(&t->mutex);
-    }
-    assert_true(t->kept_fd >= 0);
-    assert_true(say(t->kept_fd, t->kept, (size_t)t->kept_length));
-    assert_true(recv(t->kept_fd, reply, sizeof reply, 0) > 0);
-    close(t->kept_fd);
-    t->kept_fd = -1;
-    pthread_mutex_unlock(&t->mutex);
-}
-
 /* ------------------------------------------------------------- The tests */
 
-static tap *way;                  /* to the server */
+static proxy *way;                /* to the server */
 static hf_client *client, *other; /* through it; past it */
 static hf_lock *lock, *theirs;    /* both k, for the same two */
 static const hf_lock_options by_the_minute = {.size = sizeof by_the_minute, .lease_ms = 60000};
@@ -233,7 +37,7 @@ static void warm_up(void) {
 
 static int set_up(void **state) {
     int result = begin_fault(state);
-    way = tap_start();
+    way = proxy_start();
     open_all(text("redis://127.0.0.1:%d", way->port), 2000, 1000);
     warm_up();
     return result;
@@ -257,16 +61,21 @@ static int tear_down(void **state) {
     lock = theirs = NULL;
     client = other = NULL;
     if (way != NULL)
-        tap_stop(way);
+        proxy_stop(way);
     way = NULL;
     return 0;
 }
 
-static hf_hold *held(hf_lock *of) {
-    hf_hold *hold;
-    assert_status(hf_lock_acquire(of, 0, &hold), HF_OK);
-    return hold;
+/* Of the next answer to that script so many bytes arrive, and the connection ends. */
+static void cut(const hf_script *script, int at) {
+    atomic_store(&way->cut_at, at);
+    atomic_store(&way->answered, INT32_MAX);
+    atomic_store(&way->mishaps, 0);
+    proxy_next(way, LOSE_REPLY, script->sha1);
 }
+
+/* The connection ends, and the next request of that script arrives with proxy_deliver(). */
+static void keep(const hf_script *script) { proxy_next(way, LATE_REQUEST, script->sha1); }
 
 static int64_t holds_of_k(void) {
     hf_lock_info info = {.size = sizeof info};
@@ -306,10 +115,10 @@ static hf_completion told(int64_t within_ms) {
 /* ---------------------------------------------- Answers cut at every byte */
 
 /* For every position in the answer, from its start to its end. */
-#define FOR_EVERY_CUT(script, cut)                                                                 \
-    for (int cut = 0, cut_more = 1; cut_more;                                                      \
-         assert_int_equal(tap_hits(way), 1), cut_more = cut++ < tap_answered(way))                 \
-        if (tap_hit(way, script, CUT, cut), 1)
+#define FOR_EVERY_CUT(script, at)                                                                  \
+    for (int at = 0, more = 1; more; assert_int_equal(atomic_load(&way->mishaps), 1),              \
+             more = at++ < atomic_load(&way->answered))                                            \
+        if (cut(script, at), 1)
 
 /* C2, C3, C4 */
 static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **state) {
@@ -317,7 +126,7 @@ static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **stat
     hf_lock_options once = {.size = sizeof once, .lease_ms = 60000, .reentrant = HF_OFF};
     hf_lock *locks[] = {lock, must_lock(client, "k", &once)};
     for (size_t i = 0; i < COUNT(locks); i++) {
-        FOR_EVERY_CUT(&hf_script_acquire, cut) {
+        FOR_EVERY_CUT(&hf_script_acquire, at) {
             hf_hold *hold = held(locks[i]);
             assert_int_equal(holds_of_k(), 1);
             assert_no_longer_than_there(hold);
@@ -332,19 +141,19 @@ static void test_an_acquire_whose_answer_is_cut_anywhere_is_one_hold(void **stat
 /* C4: the retry is told the time that is left, and counts it from its own send time. */
 static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     (void)state;
-    way->stall_ms = 300;
-    tap_hit(way, &hf_script_acquire, CUT, 0);
+    atomic_store(&way->stall_ms, 300);
+    cut(&hf_script_acquire, 0);
     hf_hold *hold = held(lock);
     assert_in_range(hf_hold_remaining_ms(hold), 59000, 59700);
     assert_no_longer_than_there(hold);
-    tap_hit(way, &hf_script_renew, CUT, 0);
+    cut(&hf_script_renew, 0);
     assert_status(hf_hold_renew(hold), HF_OK);
     assert_no_longer_than_there(hold);
     give_back(hold, HF_OK);
 
     /* Granted while the answer to its first request was lost. */
     hold = held(theirs);
-    tap_hit(way, &hf_script_acquire, CUT, 0);
+    cut(&hf_script_acquire, 0);
     waiter *w = waiter_start(lock, 5000);
     assert_soon(queued("k") == 1);
     give_back(hold, HF_OK);
@@ -356,10 +165,10 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
 /* C8 */
 static void test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place(void **state) {
     (void)state;
-    FOR_EVERY_CUT(&hf_script_acquire, cut) {
+    FOR_EVERY_CUT(&hf_script_acquire, at) {
         hf_hold *hold = held(theirs);
         waiter *w = waiter_start(lock, 5000);
-        assert_soon(tap_hits(way) == 1 && queued("k") == 1);
+        assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
         give_back(hold, HF_OK);
         waiter_join(w, HF_OK);
         assert_int_equal(holds_of_k(), 1);
@@ -373,9 +182,9 @@ static void test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place(
 /* C2 */
 static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **state) {
     (void)state;
-    FOR_EVERY_CUT(&hf_script_release, cut) {
+    FOR_EVERY_CUT(&hf_script_release, at) {
         hf_hold *hold = held(lock);
-        waiter *next = cut % 2 ? waiter_start(theirs, 5000) : NULL;
+        waiter *next = at % 2 ? waiter_start(theirs, 5000) : NULL;
         if (next != NULL)
             assert_soon(queued("k") == 1);
         give_back(hold, HF_OK);
@@ -392,7 +201,7 @@ static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **sta
 static void test_a_renewal_whose_answer_is_cut_anywhere_renews(void **state) {
     (void)state;
     hf_hold *hold = held(lock);
-    FOR_EVERY_CUT(&hf_script_renew, cut) {
+    FOR_EVERY_CUT(&hf_script_renew, at) {
         sleep_ms(2 + EXPIRY_SLACK);
         int64_t before = expires_at("k");
         assert_status(hf_hold_renew(hold), HF_OK);
@@ -408,8 +217,8 @@ static void test_a_renewal_in_the_background_outlives_its_cut_answer(void **stat
     hf_lock_options options = {.size = sizeof options, .lease_ms = 240, .renew = HF_ON};
     hf_lock *brief = must_lock(client, "k", &options);
     hf_hold *hold = held(brief);
-    FOR_EVERY_CUT(&hf_script_renew, cut) {
-        assert_soon(tap_hits(way) == 1 && tap_answered(way) != INT32_MAX);
+    FOR_EVERY_CUT(&hf_script_renew, at) {
+        assert_soon(atomic_load(&way->mishaps) == 1 && atomic_load(&way->answered) != INT32_MAX);
         int64_t before = expires_at("k");
         assert_soon(expires_at("k") > before || hf_hold_state(hold) != HF_HELD);
         assert_int_equal(hf_hold_state(hold), HF_HELD);
@@ -424,7 +233,7 @@ static void test_a_renewal_in_the_background_outlives_its_cut_answer(void **stat
 static void test_a_timeout_whose_cancel_is_cut_anywhere_leaves_nothing_behind(void **state) {
     (void)state;
     hf_hold *hold = held(theirs), *none;
-    FOR_EVERY_CUT(&hf_script_cancel, cut) {
+    FOR_EVERY_CUT(&hf_script_cancel, at) {
         assert_status(hf_lock_acquire(lock, 10, &none), HF_ETIMEOUT);
         assert_int_equal(queued("k"), 0);
     }
@@ -435,10 +244,10 @@ static void test_a_timeout_whose_cancel_is_cut_anywhere_leaves_nothing_behind(vo
 static void test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place(void **state) {
     (void)state;
     int64_t op = 0;
-    FOR_EVERY_CUT(&hf_script_recheck, cut) {
+    FOR_EVERY_CUT(&hf_script_recheck, at) {
         hf_hold *hold = held(theirs);
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, NULL, ++op), HF_OK);
-        assert_soon(tap_hits(way) == 1 && queued("k") == 1);
+        assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
         give_back(hold, HF_OK);
         hf_completion completion = told(5000);
         assert_int_equal(completion.kind, HF_ACQUIRED);
@@ -455,23 +264,23 @@ static void test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place(voi
 /* C3 */
 static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state) {
     (void)state;
-    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    keep(&hf_script_acquire);
     hf_hold *hold = held(lock);
-    tap_let_go(way); /* while it is held */
+    proxy_deliver(way); /* while it is held */
     assert_int_equal(holds_of_k(), 1);
     give_back(hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);
 
-    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    keep(&hf_script_acquire);
     give_back(held(lock), HF_OK);
-    tap_let_go(way); /* after it was released */
+    proxy_deliver(way); /* after it was released */
     assert_free_soon_and_for_good();
 
-    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    keep(&hf_script_acquire);
     give_back(held(lock), HF_OK);
     hold = held(theirs);
     char *before = snapshot("k");
-    tap_let_go(way); /* when somebody else holds it */
+    proxy_deliver(way); /* when somebody else holds it */
     assert_string_equal(snapshot("k"), before);
     give_back(hold, HF_OK);
     assert_free_soon_and_for_good();
@@ -481,18 +290,18 @@ static void test_a_late_copy_of_an_acquire_neither_takes_nor_counts(void **state
 static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **state) {
     (void)state;
     hf_hold *hold = held(theirs), *none;
-    tap_hit(way, &hf_script_acquire, KEEP, 0);
+    keep(&hf_script_acquire);
     assert_status(hf_lock_acquire(lock, 100, &none), HF_ETIMEOUT);
-    tap_let_go(way);
+    proxy_deliver(way);
     assert_int_equal(queued("k"), 0);
 
-    tap_hit(way, &hf_script_recheck, KEEP, 0);
+    keep(&hf_script_recheck);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
     sleep_ms(50); /* and the client knows that */
     assert_status(hf_op_cancel(client, 1), HF_OK);
     assert_int_equal(told(2000).status, HF_ECANCELED);
-    tap_let_go(way);
+    proxy_deliver(way);
     assert_int_equal(queued("k"), 0);
     give_back(hold, HF_OK);
     assert_free_soon_and_for_good();
@@ -502,17 +311,17 @@ static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **st
 static void test_a_late_copy_of_a_release_or_renewal_touches_nobody(void **state) {
     (void)state;
     hf_hold *hold = held(lock);
-    tap_hit(way, &hf_script_release, KEEP, 0);
+    keep(&hf_script_release);
     give_back(hold, HF_OK);
     hold = held(lock); /* the same owner again */
     char *before = snapshot("k");
-    tap_let_go(way);
+    proxy_deliver(way);
     assert_string_equal(snapshot("k"), before);
 
-    tap_hit(way, &hf_script_renew, KEEP, 0);
+    keep(&hf_script_renew);
     assert_status(hf_hold_renew(hold), HF_OK);
     give_back(hold, HF_OK);
-    tap_let_go(way);
+    proxy_deliver(way);
     assert_free_soon_and_for_good();
 }
 
@@ -524,19 +333,15 @@ static void test_a_grant_whose_message_is_lost_is_found_by_the_recheck(void **st
     hf_hold *hold = held(theirs);
     waiter *w = waiter_start(lock, 20000);
     assert_soon(queued("k") == 1);
-    pthread_mutex_lock(&way->mutex);
-    way->swallow = true;
-    pthread_mutex_unlock(&way->mutex);
+    atomic_store(&way->loses_grants, true);
     int64_t since = now_ms();
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
     print_message("found after %lld ms\n", (long long)(w->done_at - since));
-    assert_int_equal(way->swallowed, 1);
+    assert_int_equal(atomic_load(&way->grants_lost), 1);
     assert_in_range(w->done_at - since, 100, 3000 + 300);
     assert_no_longer_than_there(w->hold);
-    pthread_mutex_lock(&way->mutex);
-    way->swallow = false;
-    pthread_mutex_unlock(&way->mutex);
+    atomic_store(&way->loses_grants, false);
     give_back(w->hold, HF_OK);
     assert_free_soon_and_for_good();
 }
@@ -599,9 +404,7 @@ static void test_an_unsubscription_that_nobody_asked_for_is_noticed(void **state
     assert_soon(queued("k") == 1);
     int64_t since = now_ms();
     TELL("DEL {k}k:hf1:q"); /* it was skipped meanwhile */
-    pthread_mutex_lock(&way->mutex);
-    way->unsubscribe = true;
-    pthread_mutex_unlock(&way->mutex);
+    atomic_store(&way->unsubscribes, true);
     assert_soon(queued("k") == 1);
     assert_in_range(now_ms() - since, 0, 1000);
     give_back(hold, HF_OK);
@@ -616,16 +419,12 @@ static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **
     hf_lock *renewed = must_lock(client, "k", &options);
     assert_true(hf_client_fd(client) >= 0);
     hf_hold *hold = held(renewed);
-    pthread_mutex_lock(&way->mutex);
-    way->deaf = true;
-    pthread_mutex_unlock(&way->mutex);
+    proxy_next(way, LOSE_ALL, "EVALSHA");
     hf_completion loss = told(2000);
     assert_int_equal(loss.kind, HF_LOSS);
     assert_int_equal(loss.cause, HF_CAUSE_UNREACHABLE);
     int64_t left = NUMBER("PTTL k");
-    pthread_mutex_lock(&way->mutex);
-    way->deaf = false;
-    pthread_mutex_unlock(&way->mutex);
+    proxy_next(way, PASS, NULL);
     int64_t since = now_ms();
     assert_soon(NUMBER("EXISTS k") == 0);
     int64_t took = now_ms() - since;

@@ -254,11 +254,6 @@ static inline void waiter_join(waiter *w, hf_status expected) {
                  hf_status_name(expected));
 }
 
-static inline void give_back(hf_hold *hold, hf_status expected) {
-    assert_status(hf_hold_release(hold), expected);
-    hf_hold_close(hold);
-}
-
 /* ------------------------------------------------------------ The server */
 
 /* So many acquires stand in the queue of a lock with a name without braces. */

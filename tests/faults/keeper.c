@@ -25,17 +25,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static hf_lock *lease_lock(hf_client *of, const char *name, int64_t lease_ms, int renew) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = renew};
-    return must_lock(of, name, &options);
-}
-
-static hf_hold *held(hf_lock *lock) {
-    hf_hold *hold;
-    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
-    return hold;
-}
-
 static int64_t realtime_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -144,6 +133,7 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     hf_lock_close(lock);
 }
 
+/* Up to a hundred holds go with one request. */
 static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **state) {
     enum { LOCKS = 10000 / SLOW, SECONDS = 5 };
     (void)state;

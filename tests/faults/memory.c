@@ -231,15 +231,9 @@ static void died(int signal) {
 
 static char *url; /* to be opened */
 
-static hf_lock *lock_of(hf_client *client, const hf_lock_options *options) {
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, options, &lock), HF_OK);
-    return lock;
-}
-
 static void use(hf_client *client) {
     hf_hold *hold;
-    hf_lock *lock = lock_of(client, NULL);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
@@ -346,7 +340,7 @@ static void break_it(hf_lock *lock) {
 
 static void run_try(void) {
     hf_client *client = open_client();
-    hf_lock *lock = lock_of(client, &long_lease);
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
     hf_hold *hold = NULL;
     arm();
     hf_status status = hf_lock_acquire(lock, 0, &hold);
@@ -410,7 +404,7 @@ static hf_status end_of(waiter *w) {
 /* Waits in the queue, is granted the lock by message, and releases it. */
 static void run_wait(void) {
     hf_client *holder = open_client(), *client = open_client();
-    hf_lock *lock = lock_of(holder, &long_lease);
+    hf_lock *lock = open_lock(holder, "stock", NULL, &long_lease);
     hf_hold *hold;
     waiter w;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
@@ -438,7 +432,7 @@ static void test_a_wait_and_its_grant_without_memory(void **state) {
 
 static void run_timeout(void) {
     hf_client *holder = open_client(), *client = open_client();
-    hf_lock *lock = lock_of(holder, &long_lease);
+    hf_lock *lock = open_lock(holder, "stock", NULL, &long_lease);
     hf_hold *hold;
     waiter w;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
@@ -484,7 +478,8 @@ static void check_completion(const hf_completion *found, int kind) {
 /* Started: acquired by message, then released, each with its completion. */
 static void run_started(void) {
     hf_client *holder = open_client(), *client = open_client();
-    hf_lock *lock = lock_of(holder, &long_lease), *mine = lock_of(client, &long_lease);
+    hf_lock *lock = open_lock(holder, "stock", NULL, &long_lease),
+            *mine = open_lock(client, "stock", NULL, &long_lease);
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     arm();
@@ -554,7 +549,8 @@ static void test_what_is_started_without_memory(void **state) {
 
 static void run_hold(void) {
     hf_client *client = open_client(), *other = open_client();
-    hf_lock *lock = lock_of(client, &long_lease), *theirs = lock_of(other, &long_lease);
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease),
+            *theirs = open_lock(other, "stock", NULL, &long_lease);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *hold, *adopted = NULL;
     char owner[512], token[HF_TOKEN_MAX];
@@ -599,7 +595,7 @@ static void test_what_a_holder_does_without_memory(void **state) {
 /* Somebody else's lock that would stand for ever is given an end. */
 static void run_heal(void) {
     hf_client *client = open_client();
-    hf_lock *lock = lock_of(client, &long_lease);
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
     hf_hold *hold;
     tell_raw("SET %s theirs", "stock");
     arm();
@@ -630,7 +626,7 @@ static hf_stats stats_of(hf_client *client) {
 static void run_keeper(void) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_ON};
     hf_client *client = open_client();
-    hf_lock *lock = lock_of(client, &options);
+    hf_lock *lock = open_lock(client, "stock", NULL, &options);
     hf_hold *hold;
     arm();
     hf_status status = hf_lock_acquire(lock, 0, &hold);
@@ -656,7 +652,7 @@ static void run_loss(void) {
     hf_lock_options options = {.size = sizeof options, .lease_ms = 100, .renew = HF_ON};
     hf_client *client = open_client();
     assert_true(hf_client_fd(client) >= 0);
-    hf_lock *lock = lock_of(client, &options);
+    hf_lock *lock = open_lock(client, "stock", NULL, &options);
     hf_hold *hold;
     arm();
     hf_status status = hf_lock_acquire(lock, 0, &hold);
@@ -680,7 +676,7 @@ static void test_a_loss_is_told_without_memory(void **state) {
 /* Closed with holds, with one that waits, and with a release under way. */
 static void run_close(void) {
     hf_client *client = open_client();
-    hf_lock *lock = lock_of(client, &long_lease);
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
     hf_hold *holds[3];
     waiter w;
     for (size_t i = 0; i < COUNT(holds); i++)

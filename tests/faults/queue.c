@@ -1,6 +1,8 @@
 /* The queue: every waiter gets the lock in turn, once, and soon, whoever dies. */
 #include "faults.h"
 
+#include "protocol/scripts.h"
+
 static hf_client *client; /* this process's own, in tests that have one */
 /* The first thing in the shared memory, so that workers find it. */
 #define inside ((section *)(void *)shared_from)
@@ -16,17 +18,6 @@ static int tear_down(void **state) {
     hf_client_close(client);
     client = NULL;
     return 0;
-}
-
-static hf_lock *lease_lock(hf_client *of, const char *name, int64_t lease_ms, int renew) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = renew};
-    return must_lock(of, name, &options);
-}
-
-static hf_hold *held(hf_lock *lock) {
-    hf_hold *hold;
-    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
-    return hold;
 }
 
 /* A process that acquires, says so, and then does nothing. */
@@ -803,6 +794,65 @@ static void test_without_the_right_to_subscribe_it_works_by_asking(void **state)
     TELL("ACL DELUSER poller");
 }
 
+static _Atomic bool enough;
+
+static void *wait_again_and_again(void *lock) {
+    while (!atomic_load(&enough)) {
+        hf_hold *hold;
+        if (hf_lock_acquire(lock, 1000, &hold) == HF_OK)
+            give_back(hold, HF_OK);
+    }
+    return NULL;
+}
+
+/* One may not listen for a while, and the other's self-test fails twice. Within a minute
+ * both hear of grants, and so stand in the queue. */
+static void test_a_client_that_polls_hears_of_grants_again_within_a_minute(void **state) {
+    enum { MINUTE_MS = 60000, SLACK_MS = 3000 };
+    static const char *const names[] = {"refused", "unlucky"};
+    hf_client *clients[2];
+    hf_lock *held_by_others[2], *wanted[2];
+    hf_hold *holds[2];
+    pthread_t threads[2];
+    bool queues[2] = {false, false};
+    (void)state;
+    proxy *way = proxy_start();
+    atomic_store(&way->again, 1);
+    proxy_next(way, REFUSE, hf_script_selftest.sha1);
+    client = open_client();
+    clients[0] = must_open(poller_url());
+    clients[1] = must_open(text("redis://127.0.0.1:%d", way->port));
+    atomic_store(&enough, false);
+    for (int i = 0; i < 2; i++) {
+        held_by_others[i] = must_lock(client, names[i], NULL);
+        wanted[i] = must_lock(clients[i], names[i], NULL);
+        holds[i] = held(held_by_others[i]);
+        assert_status(hf_lock_acquire(wanted[i], 500, NULL), HF_ETIMEOUT); /* by asking often */
+        must(pthread_create(&threads[i], NULL, wait_again_and_again, wanted[i]) == 0);
+    }
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    TELL("ACL SETUSER poller allchannels");
+    for (int64_t since = now_ms(); !(queues[0] && queues[1]); sleep_ms(10)) {
+        for (int i = 0; i < 2; i++)
+            queues[i] = queues[i] || queued(names[i]) > 0;
+        if (now_ms() > since + MINUTE_MS + SLACK_MS)
+            break;
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 2; i++) {
+        give_back(holds[i], HF_OK);
+        pthread_join(threads[i], NULL);
+        hf_lock_close(held_by_others[i]);
+        hf_lock_close(wanted[i]);
+        hf_client_close(clients[i]);
+    }
+    proxy_stop(way);
+    TELL("ACL DELUSER poller");
+    for (int i = 0; i < 2; i++)
+        if (!queues[i])
+            fail_msg("after a minute the %s one still asks", names[i]);
+}
+
 /* H5: it is the releaser's user that needs the waiter's channel. */
 static void test_a_releaser_without_the_right_to_publish_releases_and_is_followed(void **state) {
     (void)state;
@@ -854,6 +904,7 @@ int main(int count, char **words) {
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),
         TEST(test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted),
         TEST(test_without_the_right_to_subscribe_it_works_by_asking),
+        TEST(test_a_client_that_polls_hears_of_grants_again_within_a_minute),
         TEST(test_a_releaser_without_the_right_to_publish_releases_and_is_followed),
     };
     return RUN_TESTS(tests, count, words);

@@ -31,13 +31,7 @@ static int tear_down(void **state) {
 /* A lock with options; 0 for a default. close_locks() closes it. */
 static hf_lock *lock_with(hf_client *client, const char *name, const char *owner, int64_t lease_ms,
                           int32_t reentrant) {
-    hf_lock_options options = {
-        .size = sizeof options, .lease_ms = lease_ms, .reentrant = reentrant};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), owner, owner != NULL ? strlen(owner) : 0,
-                               &options, &lock),
-                  HF_OK);
-    return lock;
+    return open_lock(client, name, owner, OPTIONS(.lease_ms = lease_ms, .reentrant = reentrant));
 }
 
 static hf_lock *stock(hf_client *client) { return lock_with(client, "stock", NULL, 0, 0); }

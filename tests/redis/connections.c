@@ -1,13 +1,11 @@
 /* The connections of a client: their names, their number, and how long
  * a call waits for one. */
-#include "../server.h"
+#include "../network.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 
 static int afresh(void **state) {
     (void)state;
@@ -19,12 +17,6 @@ static hf_client *opened(const char *url, const hf_client_options *options) {
     hf_client *client;
     assert_status(hf_client_open(url, options, &client), HF_OK);
     return client;
-}
-
-static hf_lock *stock(hf_client *client) {
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
-    return lock;
 }
 
 /* So many of the server's clients are listed with this. */
@@ -59,7 +51,8 @@ static void test_all_connections_have_the_clients_name(void **state) {
     hf_client *other = open_client(), *client = opened(tcp_url(), NULL);
     hf_hold *theirs;
     pthread_t thread;
-    hf_lock *taken = stock(other), *wanted = stock(client);
+    hf_lock *taken = open_lock(other, "stock", NULL, NULL),
+            *wanted = open_lock(client, "stock", NULL, NULL);
     assert_int_equal(listed(" name=holdfast "), 2);
     assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, wanted), 0);
@@ -95,7 +88,7 @@ static void test_a_user_who_may_not_say_its_name_is_served_all_the_same(void **s
     (void)state;
     TELL("ACL SETUSER ann reset on nopass ~* &* +@all -client");
     hf_client *client = opened(text("unix://ann:any@%s", unix_url() + strlen("unix://")), NULL);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     hf_hold *hold;
     assert_status(hf_lock_acquire(lock, 1000, &hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
@@ -139,7 +132,7 @@ static void test_the_keep_alive_is_as_asked_for_on_all_connections(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         hf_client_options options = {.size = sizeof options, .keepalive_ms = cases[i].ms};
         hf_client *client = opened(text("%s%s", tcp_url(), cases[i].query), &options);
-        hf_lock *lock = stock(client);
+        hf_lock *lock = open_lock(client, "stock", NULL, NULL);
         int count;
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
         assert_soon(keep_alive(&count) == cases[i].seconds && count == 3);
@@ -209,7 +202,7 @@ static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
     hf_client *hasty = opened(unix_url(), &options);
     hf_client *clients[] = {client, hasty};
     for (int i = 0; i < 2; i++) {
-        hf_lock *lock = stock(clients[i]);
+        hf_lock *lock = open_lock(clients[i], "stock", NULL, NULL);
         pthread_t thread;
         void *status;
         hf_lock_info info = {.size = sizeof info};
@@ -241,7 +234,7 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
     hf_client_options options = {
         .size = sizeof options, .max_connections = 1, .connect_timeout_ms = 300};
     hf_client *client = opened(unix_url(), &options);
-    hf_lock *lock = stock(client);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     hf_lock *other;
     hf_lock_info info = {.size = sizeof info};
     pthread_t thread;
@@ -264,7 +257,243 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
 
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
-int main(void) {
+/* ------------------------------------------------------------------ Turns */
+
+enum { ASKERS = 8 };
+static atomic_int asked_so_far, most_overtaken;
+static atomic_bool asks;
+
+static void *ask_in_turn(void *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    while (asks) {
+        int before = asked_so_far;
+        if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_OK)
+            return NULL;
+        int others = asked_so_far++ - before;
+        for (int most_yet = most_overtaken; others > most_yet;)
+            atomic_compare_exchange_weak(&most_overtaken, &most_yet, others);
+    }
+    done++;
+    return NULL;
+}
+
+/* Nobody who comes later is given a connection first. Each call takes a few ms, so that a
+ * thread that the system lets wait a little falls behind by one or two. */
+static void test_calls_wait_for_a_connection_in_turn(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client_options options = {.size = sizeof options, .max_connections = 1};
+    hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
+    pthread_t threads[ASKERS];
+    way->delay_ms = 2;
+    asked_so_far = most_overtaken = done = 0;
+    asks = true;
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_in_turn, lock), 0);
+    assert_soon(asked_so_far > 500);
+    asks = false;
+    for (int i = 0; i < ASKERS; i++)
+        pthread_join(threads[i], NULL);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+    assert_int_equal(done, ASKERS);
+    assert_in_range(most_overtaken, 0, 2 * ASKERS);
+}
+
+static void *acquire_often(void *client) {
+    hf_lock *lock;
+    hf_hold *hold;
+    hf_lock_open(client, "busy", 4, "one for all", 11, NULL, &lock);
+    while (asks) {
+        if (hf_lock_acquire(lock, 0, &hold) != HF_OK)
+            break;
+        asked_so_far++;
+        hf_hold_close(hold);
+    }
+    done++;
+    hf_lock_close(lock);
+    return NULL;
+}
+
+/* Forty acquires wait for two connections, for a second or so each. What ends or renews
+ * a hold goes in front of them. */
+static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
+    enum { CROWDED = 40, ROUND_TRIP_MS = 50 };
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client_options options = {.size = sizeof options, .max_connections = 2};
+    hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
+    pthread_t threads[CROWDED];
+    hf_hold *hold;
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    way->delay_ms = ROUND_TRIP_MS / 2;
+    asked_so_far = done = 0;
+    asks = true;
+    for (int i = 0; i < CROWDED; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, acquire_often, client), 0);
+    assert_soon(asked_so_far > 2);
+    int64_t before = now_ms();
+    assert_status(hf_hold_renew(hold), HF_OK);
+    int64_t renewed = now_ms();
+    assert_status(hf_hold_release(hold), HF_OK);
+    int64_t released = now_ms();
+    asks = false;
+    for (int i = 0; i < CROWDED; i++)
+        pthread_join(threads[i], NULL);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+    assert_int_equal(done, CROWDED);
+    /* Until one of the two is free, and there and back. */
+    assert_in_range(renewed - before, 0, 5 * ROUND_TRIP_MS);
+    assert_in_range(released - renewed, 0, 5 * ROUND_TRIP_MS);
+}
+
+/* -------------------------------------------------------------- Passwords */
+
+/* A user's holds do not wait for the file that the password is in. */
+typedef struct looker {
+    hf_hold *hold;
+    int64_t longest_ms, release_ms;
+    hf_status status;
+    atomic_bool done;
+} looker;
+
+static void *look_and_release(void *argument) {
+    looker *l = argument;
+    for (int64_t since = now_ms(), before; (before = now_ms()) < since + 1500; sleep_ms(1)) {
+        hf_hold_remaining_ms(l->hold);
+        if (now_ms() - before > l->longest_ms)
+            l->longest_ms = now_ms() - before;
+    }
+    int64_t before = now_ms();
+    l->status = hf_hold_release(l->hold);
+    l->release_ms = now_ms() - before;
+    l->done = true;
+    return NULL;
+}
+
+static hf_completion next_of(hf_client *client) {
+    hf_completion next = {.size = sizeof next};
+    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_NOTHING);
+    return next;
+}
+
+static void write_file(const char *path, const char *words) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(words, file);
+    fclose(file);
+}
+
+/* The number of the connection of this name that came last. */
+static long long last_connection(const char *name) {
+    long long id = 0, last = 0;
+    for (char *line = strtok(text("%s", STRING("CLIENT LIST")), "\n"); line != NULL;
+         line = strtok(NULL, "\n"))
+        if (strstr(line, name) != NULL && sscanf(line, "id=%lld", &id) == 1 && id > last)
+            last = id;
+    return last;
+}
+
+static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **state) {
+    char folder[] = "/tmp/holdfast-XXXXXX";
+    hf_client_options options = {.size = sizeof options, .client_name = "app"};
+    looker l = {.hold = NULL};
+    pthread_t thread;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    const char *path = text("%s/password", folder), *pipe = text("%s/pipe", folder);
+    write_file(path, "secret\n");
+    TELL("ACL SETUSER app on >secret ~* &* +@all");
+    hf_client *client = opened(
+        text("redis://app:@%s?password_file=%s", tcp_url() + strlen("redis://"), path), &options);
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
+    assert_status(hf_lock_acquire(lock, 0, &l.hold), HF_OK);
+    assert_status(hf_hold_check_start(l.hold, 1), HF_OK); /* the keeper has its connection */
+    assert_int_equal(next_of(client).op, 1);
+    assert_int_equal(listed(" name=app "), 2);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(pipe, path), 0);
+    TELL("CLIENT KILL ID %lld", last_connection(" name=app "));
+    assert_status(hf_hold_check_start(l.hold, 2), HF_OK); /* now it needs another */
+    assert_int_equal(pthread_create(&thread, NULL, look_and_release, &l), 0);
+    for (int64_t until = now_ms() + 4000; !l.done && now_ms() < until;)
+        sleep_ms(1);
+    bool stuck = !l.done;
+    assert_int_equal(unlink(path), 0);
+    write_file(path, "secret\n");
+    do { /* whoever waits for it goes on */
+        int fd = open(pipe, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        close(fd);
+        sleep_ms(1);
+    } while (!l.done);
+    pthread_join(thread, NULL);
+    hf_hold_close(l.hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    assert_int_equal(system(text("rm -r %s", folder)), 0);
+    TELL("ACL DELUSER app");
+    if (stuck || l.longest_ms > 500)
+        fail_msg("a look at what is held took %lld ms", (long long)l.longest_ms);
+    assert_int_equal(l.status, HF_OK);
+    assert_in_range(l.release_ms, 0, 1000);
+}
+
+/* ----------------------------------------------------------------- Crowds */
+
+enum { CROWD = 100, FEW = 32 };
+static pthread_barrier_t together;
+
+static void *come_and_go(void *lock) {
+    hf_hold *hold = NULL;
+    pthread_barrier_wait(&together);
+    hf_status status = hf_lock_acquire(lock, 20000, &hold);
+    if (status == HF_OK)
+        status = hf_hold_release(hold);
+    if (status == HF_OK)
+        done++;
+    hf_hold_close(hold);
+    return NULL;
+}
+
+static long long connections_received(void) {
+    const char *name = "total_connections_received:";
+    return atoll(strstr(STRING("INFO stats"), name) + strlen(name));
+}
+
+/* All want one lock; or each one of its own. */
+static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) {
+    (void)state;
+    for (int locks = 1; locks <= CROWD; locks += CROWD - 1) {
+        hf_client *client = opened(tcp_url(), NULL);
+        hf_lock *lock[CROWD];
+        pthread_t threads[CROWD];
+        long long before = connections_received();
+        done = 0;
+        pthread_barrier_init(&together, NULL, CROWD);
+        for (int i = 0; i < CROWD; i++) {
+            const char *name = text("stock %d", i % locks);
+            assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &lock[i]), HF_OK);
+            assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, lock[i]), 0);
+        }
+        for (int i = 0; i < CROWD; i++) {
+            pthread_join(threads[i], NULL);
+            hf_lock_close(lock[i]);
+        }
+        pthread_barrier_destroy(&together);
+        hf_client_close(client);
+        assert_int_equal(done, CROWD);
+        assert_in_range(connections_received() - before, 0, FEW + 2); /* and the keeper's two */
+    }
+}
+
+int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_all_connections_have_the_clients_name),
         TEST(test_a_client_may_be_given_a_name),
@@ -273,6 +502,12 @@ int main(void) {
         TEST(test_calls_share_the_connections_there_may_be),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
         TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
+        TEST(test_calls_wait_for_a_connection_in_turn),
+        TEST(test_who_holds_does_not_wait_behind_who_acquires),
+        TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
+        TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
     };
+    if (count > 1)
+        cmocka_set_test_filter(words[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,14 +18,6 @@ static int restore(void **state) {
     return 0;
 }
 
-static hf_lock *lock_of(hf_client *client, const char *name, int64_t lease_ms) {
-    hf_lock_options options = {
-        .size = sizeof options, .lease_ms = lease_ms, .renew = HF_ON, .reentrant = HF_OFF};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock), HF_OK);
-    return lock;
-}
-
 /* ---------------------------------------------------------------- Evicting */
 
 static void test_a_policy_that_evicts_is_warned_of(void **state) { /* C9 */
@@ -70,7 +62,7 @@ static void test_who_may_not_ask_for_the_policy_is_served(void **state) {
     const char *path = unix_url() + strlen("unix://");
     assert_status(hf_client_open(text("unix://ann:x@%s", path), NULL, &client), HF_OK);
     assert_string_equal(hf_client_warning(client), "");
-    hf_lock *lock = lock_of(client, "stock", 10000);
+    hf_lock *lock = exclusive_lock(client, "stock", 10000);
     assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
     assert_status(hf_lock_release(lock), HF_OK);
     hf_lock_close(lock);
@@ -81,7 +73,7 @@ static void test_who_may_not_ask_for_the_policy_is_served(void **state) {
 static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greater(void **state) {
     (void)state;
     hf_client *client = open_client();
-    hf_lock *lock = lock_of(client, "stock", 600);
+    hf_lock *lock = exclusive_lock(client, "stock", 600);
     hf_hold *hold, *next;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     int64_t fence = hf_hold_fence(hold);
@@ -140,11 +132,11 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     turns = full = failures = 0;
     done = false;
     for (int i = 0; i < 4; i++) {
-        mine[i] = lock_of(clients[0], text("held %d", i), 1000); /* renewed all the while */
+        mine[i] = exclusive_lock(clients[0], text("held %d", i), 1000); /* renewed all the while */
         assert_status(hf_lock_acquire(mine[i], 0, &held[i]), HF_OK);
     }
     for (int i = 0; i < 8; i++) {
-        locks[i] = lock_of(clients[i % 2], "stock", 5000);
+        locks[i] = exclusive_lock(clients[i % 2], "stock", 5000);
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
     }
     assert_soon(turns > 50);

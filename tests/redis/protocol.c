@@ -1135,7 +1135,7 @@ static void test_fences_at_one_time_differ_in_their_last_digit(void **state) { /
 }
 
 static void
-test_the_last_fence_is_kept_for_a_day_after_itself_and_the_clock(void **state) { /* C6, C10 */
+test_the_last_fence_is_kept_for_a_day_after_itself_and_the_clock(void **state) { /* C10 */
     const int64_t day = 86400000;
     (void)state;
     answer a = acquire(id(1), "ann");
@@ -1192,7 +1192,7 @@ static void test_a_nested_hold_has_the_outer_fence_whatever_the_floor(void **sta
     assert_int_equal(a.fence, fence);
 }
 
-static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) {
+static void test_a_fence_out_of_bounds_is_an_error_before_any_write(void **state) { /* C13 */
     static const char *const fences[] = {"9007199254740991", "9007199254740992",
                                          "99999999999999999999", "9007199254740992 hf:ben"};
     redisContext *ben = subscribe("hf:ben");

@@ -6,13 +6,6 @@ static hf_client *alice; /* through it */
 static hf_client *bob;   /* past it */
 static hf_lock *mine, *theirs;
 
-static hf_lock *stock(hf_client *client, const char *owner, int64_t lease_ms) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms};
-    hf_lock *lock;
-    assert_status(hf_lock_open(client, "stock", 5, owner, strlen(owner), &options, &lock), HF_OK);
-    return lock;
-}
-
 static int set_up(void **state) {
     hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 1000};
     (void)state;
@@ -20,8 +13,8 @@ static int set_up(void **state) {
     way = proxy_start();
     assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), &options, &alice), HF_OK);
     bob = open_client();
-    mine = stock(alice, "ann", 60000);
-    theirs = stock(bob, "ben", 60000);
+    mine = open_lock(alice, "stock", "ann", OPTIONS(.lease_ms = 60000));
+    theirs = open_lock(bob, "stock", "ben", OPTIONS(.lease_ms = 60000));
     /* The server knows the scripts, so that each call below is one request. */
     hf_hold *hold;
     hf_lock_info info = {.size = sizeof info};

@@ -1,0 +1,169 @@
+/* A master that becomes a replica at once, without a connection that breaks: it answers,
+ * but writes no more. The sentinel names the new one. */
+#include "servers.h"
+
+#include <pthread.h>
+
+enum { NODES = 2 };
+static int nodes[NODES], master, sentinel; /* ports, but for the master: which node */
+static pid_t node_pids[NODES], sentinel_pid;
+static hf_client *client, *other;
+
+static bool in_step(void) {
+    redisReply *reply = tell(nodes[master], "INFO replication");
+    return reply != NULL && strstr(reply->str, "state=online") != NULL;
+}
+
+static void name_master(void) {
+    tell(sentinel, "SENTINEL REMOVE mine");
+    redisReply *reply = tell(sentinel, text("SENTINEL MONITOR mine 127.0.0.1 %d 1", nodes[master]));
+    assert_string_equal(good(reply)->str, "OK");
+}
+
+static int start_all(void **state) {
+    if (open_folder(state) != 0)
+        return 1;
+    alarm(60);
+    for (int i = 0; i < NODES; i++) {
+        nodes[i] = free_port();
+        node_pids[i] = START("--port", number(nodes[i]), "--save", "", "--dir", folder,
+                             "--repl-diskless-sync-delay", "0");
+        assert_soon(answers(nodes[i]));
+    }
+    tell(nodes[1], text("REPLICAOF 127.0.0.1 %d", nodes[0]));
+    sentinel = free_port();
+    const char *file = text("%s/sentinel.conf", folder);
+    FILE *conf = fopen(file, "w");
+    fprintf(conf, "port %d\n", sentinel);
+    fclose(conf);
+    sentinel_pid = START(file, "--sentinel");
+    assert_soon(answers(sentinel));
+    name_master();
+    return 0;
+}
+
+static int stop_all(void **state) {
+    stop_server(&sentinel_pid);
+    for (int i = 0; i < NODES; i++)
+        stop_server(&node_pids[i]);
+    return remove_folder(state);
+}
+
+static int set_up(void **state) {
+    const char *url = text("redis+sentinel://127.0.0.1:%d/mine", sentinel);
+    (void)state;
+    alarm(60);
+    assert_soon(in_step());
+    tell(nodes[master], "FLUSHALL");
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(client);
+    hf_client_close(other);
+    return 0;
+}
+
+static bool replicated(const hf_hold *hold) {
+    redisReply *reply = tell(nodes[1 - master], "HGET stock f");
+    return reply != NULL && reply->str != NULL && atoll(reply->str) == hf_hold_fence(hold);
+}
+
+/* The replica, which has the hold, takes over. */
+static void demote(const hf_hold *hold) {
+    assert_soon(replicated(hold));
+    master = 1 - master;
+    tell(nodes[master], "REPLICAOF NO ONE");
+    name_master();
+    tell(nodes[1 - master], text("REPLICAOF 127.0.0.1 %d", nodes[master]));
+}
+
+static int64_t left_there(void) { return tell(nodes[master], "PTTL stock")->integer; }
+
+static void assert_held_for(const hf_hold *hold, int64_t ms) {
+    for (int64_t since = now_ms(); now_ms() < since + ms; sleep_ms(5))
+        if (hf_hold_state(hold) != HF_HELD)
+            fail_msg("lost after %lld ms, with %lld ms left at the new master",
+                     (long long)(now_ms() - since), (long long)left_there());
+}
+
+static void release(hf_hold *hold) {
+    give_back(hold, HF_OK);
+    assert_true(left_there() == -2);
+}
+
+/* ------------------------------------------------------------------- Tests */
+
+static int64_t renewed(void) {
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    return stats.renewed;
+}
+
+static void renew_over_a_demotion(bool cut) {
+    hf_hold *hold;
+    hf_lock *lock = lease_lock(client, "stock", 3000, HF_ON);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_soon(renewed() > 0);
+    demote(hold);
+    if (cut)
+        tell(nodes[1 - master], "CLIENT KILL TYPE normal");
+    assert_held_for(hold, 5000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1500, left_there() + 10);
+    release(hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_renewal_leaves_a_demoted_master(void **state) {
+    (void)state;
+    renew_over_a_demotion(false);
+}
+
+static void test_a_renewal_that_finds_its_connection_cut_leaves_it_too(void **state) {
+    (void)state;
+    renew_over_a_demotion(true);
+}
+
+static void *wait_for_it(void *lock) {
+    hf_hold *hold = NULL;
+    if (hf_lock_acquire(lock, 10000, &hold) != HF_OK)
+        return NULL;
+    return hold;
+}
+
+static void test_a_claim_leaves_a_demoted_master(void **state) {
+    hf_hold *theirs;
+    void *hold;
+    pthread_t thread;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "stock", 10000, HF_OFF),
+            *taken = lease_lock(other, "stock", 10000, HF_OFF);
+    assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, lock), 0);
+    assert_soon(tell(nodes[master], "ZCARD {stock}stock:hf1:q")->integer == 1);
+    assert_status(hf_hold_release(theirs), HF_OK);
+    hf_hold_close(theirs);
+    pthread_join(thread, &hold);
+    assert_non_null(hold);
+    demote(hold);
+    assert_held_for(hold, 4000);
+    assert_in_range(hf_hold_remaining_ms(hold), 4000, left_there() + 10);
+    release(hold);
+    hf_lock_close(lock);
+    hf_lock_close(taken);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_renewal_leaves_a_demoted_master, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_renewal_that_finds_its_connection_cut_leaves_it_too,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_claim_leaves_a_demoted_master, set_up, tear_down),
+    };
+    if (count > 1)
+        cmocka_set_test_filter(words[1]);
+    return cmocka_run_group_tests(tests, start_all, stop_all);
+}

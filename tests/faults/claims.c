@@ -1,0 +1,151 @@
+/* A lock that was won by waiting: its grant is claimed before it runs out, whatever
+ * happens to the claim, and its lease is as long as that of any hold. */
+#include "faults.h"
+
+#include "protocol/scripts.h"
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+
+static int set_up(void **state) {
+    int result = begin_fault(state);
+    way = proxy_start();
+    client = must_open(text("redis://127.0.0.1:%d", way->port));
+    other = open_client();
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(client);
+    hf_client_close(other);
+    proxy_stop(way);
+    return 0;
+}
+
+/* The other holds the lock, and lets go of it so long after this one began to wait. */
+static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(after_ms);
+    give_back(hold, HF_OK);
+    hf_lock_close(theirs);
+    if (atomic_load(&way->holds_grants)) {
+        sleep_ms(2300);
+        atomic_store(&way->holds_grants, false);
+    }
+    waiter_join(w, HF_OK);
+    return w->hold;
+}
+
+/* It is held for good: for longer than the server gave it before it was claimed. */
+static void assert_claimed(hf_hold *hold) {
+    for (int64_t until = now_ms() + 3500; now_ms() < until; sleep_ms(5))
+        if (hf_hold_state(hold) != HF_HELD)
+            fail_msg("lost %lld ms after it was won", (long long)(now_ms() - until + 3500));
+    assert_in_range(hf_hold_remaining_ms(hold), 4000, NUMBER("PTTL k"));
+}
+
+/* ---------------------------------------------------------------- Claims */
+
+static void test_a_claim_that_is_not_answered_is_made_again(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    proxy_next(way, GO_DEAD, hf_script_claim.sha1);
+    hf_hold *hold = won_by_waiting(lock, 0);
+    assert_claimed(hold);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+static void test_a_claim_that_is_refused_once_is_made_again(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    proxy_next(way, REFUSE, hf_script_claim.sha1);
+    hf_hold *hold = won_by_waiting(lock, 0);
+    assert_claimed(hold);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+static void test_a_grant_that_comes_late_is_claimed_at_once(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    atomic_store(&way->holds_grants, true);
+    hf_hold *hold = won_by_waiting(lock, 0);
+    assert_claimed(hold);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* The message is lost, and the re-check comes when little of the grant is left. */
+static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold;
+    atomic_store(&way->holds_grants, true);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    sleep_ms(400); /* it asks again within 3 s, and the grant lasts for as long */
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_claimed(w->hold);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
+/* ---------------------------------------------------------------- Leases */
+
+/* A fence is the time of the grant, by the server's clock. */
+static int64_t lasts_ms(const hf_hold *hold) {
+    return expires_at("k") - hf_hold_fence(hold) / 1000;
+}
+
+static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) {
+    static const int64_t leases[] = {300, 900, 3000};
+    (void)state;
+    for (size_t i = 0; i < COUNT(leases); i++) {
+        hf_lock *lock = lease_lock(client, "k", leases[i], HF_OFF);
+        hf_hold *hold = won_by_waiting(lock, 0);
+        sleep_ms((int)(leases[i] * 2 / 3)); /* it is claimed by now, if it ever is */
+        assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] + EXPIRY_SLACK);
+        int64_t there = NUMBER("PTTL k"), here = hf_hold_remaining_ms(hold);
+        assert_in_range(here, 1, there);
+        assert_in_range(here, there - 10 - leases[i] / 100, there);
+        assert_soon(hf_hold_state(hold) == HF_LOST);
+        assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        assert_soon(NUMBER("EXISTS k") == 0);
+    }
+}
+
+static void test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 900, HF_ON);
+    hf_hold *hold = won_by_waiting(lock, 0);
+    for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(5))
+        assert_int_equal(hf_hold_state(hold), HF_HELD);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_claim_that_is_not_answered_is_made_again),
+        TEST(test_a_claim_that_is_refused_once_is_made_again),
+        TEST(test_a_grant_that_comes_late_is_claimed_at_once),
+        TEST(test_a_grant_that_a_recheck_finds_late_is_claimed_at_once),
+        TEST(test_a_short_lease_won_by_waiting_ends_when_it_should),
+        TEST(test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,163 @@
+/* A server that is far away, or does not answer: what is held is renewed all the same,
+ * and a call ends within its time. */
+#include "faults.h"
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+static hf_lock *lock, *theirs;    /* both k: of client, of other */
+static hf_hold *hold;
+
+static int set_up(void **state) {
+    int result = begin_fault(state);
+    way = proxy_start();
+    client = must_open(text("redis://127.0.0.1:%d", way->port));
+    other = open_client();
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    atomic_store(&way->delay_ms, 0);
+    hf_client_close(client);
+    hf_client_close(other);
+    proxy_stop(way);
+    return 0;
+}
+
+static hf_completion told(int64_t until) {
+    hf_completion completion = {.size = sizeof completion};
+    do {
+        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
+        int64_t left = until - now_ms();
+        poll(&fd, 1, left > 0 ? (int)left : 0);
+        assert_status(hf_client_next(client, &completion), HF_OK);
+    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    return completion;
+}
+
+/* The keeper has its connection, before it is in a hurry. */
+static void wake_keeper(void) {
+    hf_lock *another = must_lock(client, "another", NULL);
+    hf_hold *mine;
+    assert_status(hf_lock_acquire(another, 0, &mine), HF_OK);
+    assert_status(hf_hold_check_start(mine, 1), HF_OK);
+    assert_int_equal(told(now_ms() + 10000).op, 1);
+    give_back(mine, HF_OK);
+    hf_lock_close(another);
+}
+
+/* --------------------------------------------------------------- Renewal */
+
+static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 200 * SLOW, .renew = HF_ON};
+    (void)state;
+    lock = must_lock(client, "k", &options);
+    wake_keeper();
+    atomic_store(&way->delay_ms, 20 * SLOW);
+    assert_status(hf_lock_acquire(lock, 5000, &hold), HF_OK);
+    int accepted = atomic_load(&way->accepted);
+    int64_t since = now_ms();
+    while (hf_hold_state(hold) == HF_HELD && now_ms() < since + 5000)
+        sleep_ms(1);
+    int64_t held_ms = now_ms() - since;
+    int more = atomic_load(&way->accepted) - accepted;
+    if (hf_hold_state(hold) != HF_HELD || more > 3)
+        fail_msg("held for %lld ms, with %d new connections", (long long)held_ms, more);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* -------------------------------------------------------------- Timeouts */
+
+/* What the header promises: the timeout, and one connect_timeout_ms. */
+enum { TIMEOUT_MS = 100, PROMISED_MS = TIMEOUT_MS + 2000, SLACK_MS = 250 * SLOW };
+
+/* Others hold it; and if it has waited before, the client hears of grants. */
+static void begin(bool has_waited) {
+    theirs = must_lock(other, "k", NULL);
+    lock = must_lock(client, "k", NULL);
+    assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
+    wake_keeper();
+    if (has_waited)
+        assert_status(hf_lock_acquire(lock, 50, NULL), HF_ETIMEOUT);
+}
+
+/* It ended in time, without the lock, and leaves nothing behind when that can be told. */
+static void assert_ended(hf_status status, int64_t took_ms) {
+    atomic_store(&way->delay_ms, 0);
+    kill(the_server, SIGCONT);
+    if (took_ms > PROMISED_MS + SLACK_MS)
+        fail_msg("a timeout of %d ms took %lld ms", TIMEOUT_MS, (long long)took_ms);
+    assert_true(status == HF_ETIMEOUT || status == HF_EUNKNOWN || status == HF_ECONNECT);
+    assert_soon(queued("k") == 0);
+    give_back(hold, HF_OK);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
+static void acquire_in_time(void) {
+    int64_t since = now_ms();
+    hf_status status = hf_lock_acquire(lock, TIMEOUT_MS, NULL);
+    assert_ended(status, now_ms() - since);
+}
+
+static void started_in_time(void) {
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, TIMEOUT_MS, NULL, 9), HF_OK);
+    hf_completion completion = told(since + 20000);
+    int64_t took_ms = now_ms() - since;
+    assert_int_equal(completion.op, 9);
+    assert_ended(completion.status, took_ms);
+}
+
+static void far_away(void) { atomic_store(&way->delay_ms, 950); }
+
+static void silent(void) { kill(the_server, SIGSTOP); }
+
+static void test_a_timeout_is_kept_far_away(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        far_away();
+        acquire_in_time();
+    }
+}
+
+static void test_a_started_timeout_is_kept_far_away(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        far_away();
+        started_in_time();
+    }
+}
+
+static void test_a_timeout_is_kept_when_the_server_is_silent(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        silent();
+        acquire_in_time();
+    }
+}
+
+static void test_a_started_timeout_is_kept_when_the_server_is_silent(void **state) {
+    (void)state;
+    for (int has_waited = 0; has_waited < 2; has_waited++) {
+        begin(has_waited);
+        silent();
+        started_in_time();
+    }
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_lease_of_five_round_trips_is_renewed),
+        TEST(test_a_timeout_is_kept_far_away),
+        TEST(test_a_started_timeout_is_kept_far_away),
+        TEST(test_a_timeout_is_kept_when_the_server_is_silent),
+        TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
+    };
+    return RUN_TESTS(tests, count, words);
+}
