@@ -118,11 +118,7 @@ unsigned hf_discovery_version(hf_discovery *discovery, int node) {
 }
 
 bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection) {
-    int node = connection->node;
-    pthread_mutex_lock(&discovery->mutex);
-    bool current = connection->version == discovery->nodes[node].version && serves(discovery, node);
-    pthread_mutex_unlock(&discovery->mutex);
-    return current;
+    return connection->version == hf_discovery_version(discovery, connection->node);
 }
 
 bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection) {
