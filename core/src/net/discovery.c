@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "net/map.h"
+#include "net/sentinel.h"
 #include "protocol/errors.h"
 
 /* A Cluster is asked at most so often who serves what: less and less often while it
@@ -117,11 +118,7 @@ unsigned hf_discovery_version(hf_discovery *discovery, int node) {
 }
 
 bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection) {
-    int node = connection->node;
-    pthread_mutex_lock(&discovery->mutex);
-    bool current = connection->version == discovery->nodes[node].version && serves(discovery, node);
-    pthread_mutex_unlock(&discovery->mutex);
-    return current;
+    return connection->version == hf_discovery_version(discovery, connection->node);
 }
 
 bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection) {
@@ -277,71 +274,6 @@ static hf_status connect_node(hf_discovery *discovery, int node, unsigned versio
 
 /* ------------------------------------------------------------- Sentinels */
 
-/* A sentinel that is asked, and what tells that it has something to say. */
-typedef struct sentinel {
-    hf_address address;
-    hf_connection *questions, *events;
-} sentinel;
-
-static hf_status sentinel_open(const hf_discovery *discovery, const hf_place *place,
-                               int64_t deadline, sentinel *at) {
-    *at = (sentinel){0};
-    hf_status status =
-        hf_address_make(&discovery->address, place->host, place->port, NULL, &at->address);
-    if (status != HF_OK)
-        return status;
-    status =
-        hf_connection_open(&at->address, discovery->tls, HF_ASKS_ONLY, deadline, &at->questions);
-    if (status != HF_OK)
-        hf_address_unmake(&at->address);
-    return status;
-}
-
-static void sentinel_close(sentinel *at) {
-    hf_connection_close(at->questions);
-    hf_connection_close(at->events);
-    hf_address_unmake(&at->address);
-}
-
-/* Without a password, and with the URL's if it wants one. */
-static hf_status sentinel_ask(const sentinel *at, hf_connection *connection, int64_t deadline,
-                              int count, const char **words, redisReply **reply_out) {
-    hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
-    if (status != HF_OK || (*reply_out)->type != REDIS_REPLY_ERROR ||
-        strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
-        return status;
-    freeReplyObject(*reply_out);
-    *reply_out = NULL;
-    status = hf_connection_authenticate(connection, &at->address, deadline);
-    return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
-                           : status;
-}
-
-static bool is_place(const redisReply *reply) {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-           reply->element[0]->type == REDIS_REPLY_STRING &&
-           reply->element[1]->type == REDIS_REPLY_STRING;
-}
-
-/* Where the master is; hf_address_unmake(). */
-static hf_status sentinel_master(const hf_discovery *discovery, const sentinel *at,
-                                 int64_t deadline, hf_address *master) {
-    redisReply *reply;
-    const char *service = discovery->address.service;
-    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
-    hf_status status = sentinel_ask(at, at->questions, deadline, 3, words, &reply);
-    if (status != HF_OK)
-        return status;
-    if (is_place(reply))
-        status = hf_address_make(&discovery->address, reply->element[0]->str,
-                                 atoi(reply->element[1]->str), NULL, master);
-    else
-        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s", at->address.shown,
-                         service);
-    freeReplyObject(reply);
-    return status;
-}
-
 static void show_place(const hf_address *address, char text[NAMED_SIZE]) {
     snprintf(text, NAMED_SIZE, "%.255s %d", address->host, address->port);
 }
@@ -360,16 +292,21 @@ static hf_status connect_master(hf_discovery *discovery, unsigned version, const
     return HF_OK;
 }
 
+static hf_status open_sentinel(const hf_discovery *discovery, size_t which, int64_t deadline,
+                               hf_sentinel *sentinel) {
+    return hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, sentinel);
+}
+
 static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsigned version,
                                      int64_t share, int64_t deadline,
                                      hf_connection **connection_out) {
-    sentinel at;
+    hf_sentinel sentinel;
     hf_address master;
-    hf_status status = sentinel_open(discovery, &discovery->address.places[which], share, &at);
+    hf_status status = open_sentinel(discovery, which, share, &sentinel);
     if (status != HF_OK)
         return status;
-    status = sentinel_master(discovery, &at, share, &master);
-    sentinel_close(&at);
+    status = hf_sentinel_master(&sentinel, share, &master);
+    hf_sentinel_close(&sentinel);
     if (status != HF_OK)
         return status;
     __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
@@ -562,49 +499,6 @@ static bool set_watch_fd(hf_discovery *discovery, int fd) {
     return wanted;
 }
 
-/* What a sentinel says when the replica has become the master, and when it names that one.
- * One that does not let us listen is asked only. */
-static hf_status subscribe(const hf_discovery *discovery, sentinel *at, int64_t deadline) {
-    redisReply *reply;
-    const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
-    hf_status status =
-        hf_connection_open(&at->address, discovery->tls, HF_ASKS_ONLY, deadline, &at->events);
-    if (status != HF_OK)
-        return status;
-    status = sentinel_ask(at, at->events, deadline, 3, words, &reply);
-    bool refused = status == HF_OK && reply->type == REDIS_REPLY_ERROR;
-    freeReplyObject(reply);
-    if (refused) {
-        hf_connection_close(at->events);
-        at->events = NULL;
-    }
-    if (status != HF_OK || refused)
-        return status;
-    status = hf_connection_exchange(at->events, deadline, &reply); /* of the second channel */
-    freeReplyObject(reply);
-    return status;
-}
-
-static int events_fd(const sentinel *at) {
-    return hf_connection_fd(at->events != NULL ? at->events : at->questions);
-}
-
-/* Wait for something to happen, or until the sentinel is asked anyway. */
-static hf_status wait_for_event(const sentinel *at, int64_t ms) {
-    struct pollfd fd = {.fd = events_fd(at), .events = POLLIN};
-    hf_status status = HF_OK;
-    if (poll(&fd, 1, (int)ms) < 1)
-        return HF_OK;
-    if (at->events == NULL)
-        return HF_ECONNECT; /* nothing was asked just now: it has hung up */
-    do {
-        redisReply *reply;
-        status = hf_connection_exchange(at->events, hf_after(hf_now(), ASK_MS), &reply);
-        freeReplyObject(reply);
-    } while (status == HF_OK && hf_connection_unasked(at->events));
-    return status;
-}
-
 /* A sentinel names this one. False: it is another one than before, and could not be reached
  * or does not say that it is the master, yet. */
 static bool meet_master(hf_discovery *discovery, const hf_address *master) {
@@ -626,26 +520,26 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
 
 /* Until that sentinel fails or is silent, or nobody wants it. False: it never answered. */
 static bool follow_sentinel(hf_discovery *discovery, size_t which) {
-    sentinel at;
+    hf_sentinel sentinel;
     hf_address master;
     int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (sentinel_open(discovery, &discovery->address.places[which], deadline, &at) != HF_OK)
+    if (open_sentinel(discovery, which, deadline, &sentinel) != HF_OK)
         return false;
     bool answered = false;
-    hf_status status = subscribe(discovery, &at, deadline);
-    while (status == HF_OK && set_watch_fd(discovery, events_fd(&at))) {
+    hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
+    while (status == HF_OK && set_watch_fd(discovery, hf_sentinel_fd(&sentinel))) {
         deadline = hf_after(hf_now(), discovery->connect_ms);
-        status = sentinel_master(discovery, &at, deadline, &master);
+        status = hf_sentinel_master(&sentinel, deadline, &master);
         if (status != HF_OK)
             break;
         answered = true;
         __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
         bool met = meet_master(discovery, &master);
         hf_address_unmake(&master);
-        status = wait_for_event(&at, met ? ASK_MS : ASK_AGAIN_MS);
+        status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
     }
     set_watch_fd(discovery, -1);
-    sentinel_close(&at);
+    hf_sentinel_close(&sentinel);
     return answered;
 }
 

@@ -39,7 +39,7 @@ size_t hf_discovery_nodes(hf_discovery *discovery);
 unsigned hf_discovery_version(hf_discovery *discovery, int node);
 /* Goes up whenever some slot is served by another node, or a node is another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
-/* Does it lead to a server that its node still is, and that still serves? */
+/* Does it lead to the server that its node still is? */
 bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection);
 /* Does it lead to a server that the sentinels have replaced as the master? What that answers
  * does not count. */

@@ -78,14 +78,16 @@ static void retire_outdated(hf_pool *pool, shelf *at, hf_connection **closed) {
     while (all != NULL) {
         hf_connection *connection = all;
         all = all->next;
-        if (hf_discovery_current(pool->discovery, connection))
+        if (hf_discovery_current(pool->discovery, connection) &&
+            hf_discovery_serves(pool->discovery, connection->node))
             push_idle(at, connection);
         else
             retire(pool, connection, closed);
     }
 }
 
-/* When something has changed: close what leads to servers that its nodes are no more. */
+/* When something has changed: close what leads to servers that their nodes are no more, or that
+ * serve nothing any more. */
 static void sweep(hf_pool *pool, hf_connection **closed) {
     unsigned change = hf_discovery_change(pool->discovery);
     if (change == pool->change)

@@ -222,6 +222,7 @@ typedef struct hf_trip {
     const hf_request *request;
     hf_request alone; /* the same with one key, if its slot is being moved */
     bool has_alone;
+    bool explains; /* which permissions the user lacks, if it is refused for that */
     hf_course course;
     int64_t deadline;
 } hf_trip;
@@ -342,7 +343,7 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
         hf_fail(status,
                 "%s: redirected %d times, because its nodes do not agree who serves slot %u", shown,
                 HF_REDIRECTIONS_MAX, trip->request->slot);
-    if (hf_error_permission(hf_error_message()))
+    if (trip->explains && hf_error_permission(hf_error_message()))
         hf_transport_explain(transport, trip->request, trip->deadline);
     if (!trip->course.doubtful)
         return status;
@@ -374,28 +375,31 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
     }
 }
 
+static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
+    memset(answer, 0, sizeof *answer);
+    if (trip->request->encoded.failed)
+        return hf_fail(HF_ENOMEM, "no memory");
+    hf_status status = run(transport, trip, answer);
+    answer->doubtful = trip->course.doubtful;
+    if (trip->has_alone)
+        hf_request_free(&trip->alone);
+    return status;
+}
+
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer) {
-    hf_trip trip = {.request = request, .deadline = deadline};
-    memset(answer, 0, sizeof *answer);
-    if (request->encoded.failed)
-        return hf_fail(HF_ENOMEM, "no memory");
-    hf_status status = run(transport, &trip, answer);
-    answer->doubtful = trip.course.doubtful;
-    if (trip.has_alone)
-        hf_request_free(&trip.alone);
-    return status;
+    hf_trip trip = {.request = request, .deadline = deadline, .explains = true};
+    return go(transport, &trip, answer);
 }
 
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
     char text[300];
     hf_request question;
     hf_answer answer;
-    if (request->script == &hf_script_permissions)
-        return;
     snprintf(text, sizeof text, "%s", hf_error_message());
     hf_request_permissions(&question, request);
-    hf_transport_call(transport, &question, deadline, &answer);
+    hf_trip trip = {.request = &question, .deadline = deadline};
+    go(transport, &trip, &answer);
     bool string =
         answer.reply != NULL && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
     hf_fail(HF_ESERVER, "%s%s%.180s", text, string ? "; missing: " : "",

@@ -1,0 +1,107 @@
+#include "net/sentinel.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An event that has begun to come is there so soon. */
+#define READ_MS 1000
+
+hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
+                           hf_sentinel *sentinel) {
+    const hf_place *place = &all->places[which];
+    *sentinel = (hf_sentinel){.all = all, .tls = tls};
+    hf_status status = hf_address_make(all, place->host, place->port, NULL, &sentinel->address);
+    if (status != HF_OK)
+        return status;
+    status =
+        hf_connection_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
+    if (status != HF_OK)
+        hf_address_unmake(&sentinel->address);
+    return status;
+}
+
+void hf_sentinel_close(hf_sentinel *sentinel) {
+    hf_connection_close(sentinel->questions);
+    hf_connection_close(sentinel->events);
+    hf_address_unmake(&sentinel->address);
+}
+
+/* Without a password, and with the URL's if it wants one. */
+static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
+                              int64_t deadline, int count, const char **words,
+                              redisReply **reply_out) {
+    hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
+    if (status != HF_OK || (*reply_out)->type != REDIS_REPLY_ERROR ||
+        strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
+        return status;
+    freeReplyObject(*reply_out);
+    *reply_out = NULL;
+    status = hf_connection_authenticate(connection, &sentinel->address, deadline);
+    return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
+                           : status;
+}
+
+static bool is_place(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[0]->type == REDIS_REPLY_STRING &&
+           reply->element[1]->type == REDIS_REPLY_STRING;
+}
+
+hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master) {
+    redisReply *reply;
+    const char *service = sentinel->all->service;
+    const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
+    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
+    if (status != HF_OK)
+        return status;
+    if (is_place(reply))
+        status = hf_address_make(sentinel->all, reply->element[0]->str,
+                                 atoi(reply->element[1]->str), NULL, master);
+    else
+        status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
+                         sentinel->address.shown, service);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* It tells when the replica has become the master, and when that one is named. */
+hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
+    redisReply *reply;
+    const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
+    hf_status status = hf_connection_open(&sentinel->address, sentinel->tls, HF_ASKS_ONLY, deadline,
+                                          &sentinel->events);
+    if (status != HF_OK)
+        return status;
+    status = ask_sentinel(sentinel, sentinel->events, deadline, 3, words, &reply);
+    bool refused = status == HF_OK && reply->type == REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
+    if (refused) {
+        hf_connection_close(sentinel->events);
+        sentinel->events = NULL;
+    }
+    if (status != HF_OK || refused)
+        return status;
+    status = hf_connection_exchange(sentinel->events, deadline, &reply); /* of the second channel */
+    freeReplyObject(reply);
+    return status;
+}
+
+int hf_sentinel_fd(const hf_sentinel *sentinel) {
+    return hf_connection_fd(sentinel->events != NULL ? sentinel->events : sentinel->questions);
+}
+
+hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {
+    struct pollfd fd = {.fd = hf_sentinel_fd(sentinel), .events = POLLIN};
+    hf_status status = HF_OK;
+    if (poll(&fd, 1, (int)ms) < 1)
+        return HF_OK;
+    if (sentinel->events == NULL)
+        return HF_ECONNECT; /* nothing was asked just now: it has hung up */
+    do {
+        redisReply *reply;
+        status = hf_connection_exchange(sentinel->events, hf_after(hf_now(), READ_MS), &reply);
+        freeReplyObject(reply);
+    } while (status == HF_OK && hf_connection_unasked(sentinel->events));
+    return status;
+}
