@@ -261,24 +261,32 @@ typedef struct relay {
     int from, to;
 } relay;
 
-/* Commands go to the one, subscriptions to the other. */
+static int connect_to(int there) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)there),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Commands go to the one, and a connection that subscribes goes on with the other. */
 static void *converse(void *argument) {
     relay r = *(relay *)argument;
     char bytes[16384];
     free(argument);
-    ssize_t length = recv(r.from, bytes, sizeof bytes, 0);
-    int to = length > 0 && memmem(bytes, (size_t)length, "\nSUBSCRIBE", 10) ? second_port : port;
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)to),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    r.to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = connect(r.to, (struct sockaddr *)&address, sizeof address) == 0 && length > 0 &&
-                send(r.to, bytes, (size_t)length, MSG_NOSIGNAL) == length;
-    while (good) {
+    r.to = connect_to(port);
+    for (bool good = r.to >= 0; good;) {
         struct pollfd fds[] = {{.fd = r.from, .events = POLLIN}, {.fd = r.to, .events = POLLIN}};
         poll(fds, 2, -1);
         int end = fds[0].revents != 0 ? 0 : 1;
-        length = recv(fds[end].fd, bytes, sizeof bytes, 0);
+        ssize_t length = recv(fds[end].fd, bytes, sizeof bytes, 0);
+        if (end == 0 && length > 0 && memmem(bytes, (size_t)length, "\nSUBSCRIBE", 10)) {
+            close(r.to);
+            fds[1].fd = r.to = connect_to(second_port);
+        }
         good = length > 0 && send(fds[1 - end].fd, bytes, (size_t)length, MSG_NOSIGNAL) == length;
     }
     close(r.from);
