@@ -50,20 +50,11 @@ static bool renews(const hf_hold *hold) {
 
 static void hold_due(hf_timer *timer, int64_t now);
 
-/* A hold is worth knowing which server is the master. */
-static void watch_master(const hf_hold *hold) {
-    int64_t until = hold->validity.deadline;
-    if (until == HF_NO_DEADLINE)
-        until = hf_after(hf_now(), 3 * LOOK_MS);
-    hf_transport_watch(hold->client->transport, until);
-}
-
 void hf_renewal_plan_locked(hf_hold *hold) {
     hf_client *client = hold->client;
     int64_t due = HF_NO_DEADLINE;
     hold->timer.slack = 0;
     if (hold->state == HF_HELD && hf_hold_is_listed(hold)) {
-        watch_master(hold);
         bool renewing = renews(hold);
         if (renewing || hold->renew || hf_completions_wanted_locked(client))
             due = hold->validity.deadline;

@@ -572,7 +572,6 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait)
     }
     hf_request_recheck(&task->request, queue->names, asks, count,
                        hf_table_floor_locked(client, queue->names), wait);
-    hf_transport_watch(client->transport, hf_after(hf_now(), 2 * RECHECK_MS));
     int64_t ms = hf_transport_patience_ms(client->transport) + (mine->tries ? 0 : RECHECK_MS);
     hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
     return true;

@@ -149,11 +149,14 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
     status = try_nodes(transport);
-    if (status == HF_OK)
-        *transport_out = transport;
-    else
+    if (status != HF_OK) {
         hf_transport_free(transport);
-    return status;
+        return status;
+    }
+    /* Always: a client that asks now and then must not ask the old master first. */
+    hf_discovery_watch(transport->discovery, HF_NO_DEADLINE);
+    *transport_out = transport;
+    return HF_OK;
 }
 
 void hf_transport_hurry(hf_transport *transport) {
