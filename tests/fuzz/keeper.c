@@ -78,7 +78,7 @@ void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *requ
                                  int64_t deadline);
 void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const *requests,
                                size_t count, int64_t deadline);
-bool __wrap_hf_transport_target(hf_transport *transport, int node, hf_address *address);
+hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node);
 int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot);
 unsigned __wrap_hf_transport_change(const hf_transport *transport);
 bool __wrap_hf_transport_serves(hf_transport *transport, int node);
@@ -121,9 +121,9 @@ void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const 
     (void)transport, (void)requests, (void)count, (void)deadline;
 }
 
-bool __wrap_hf_transport_target(hf_transport *transport, int node, hf_address *address) {
-    (void)transport, (void)node, (void)address;
-    return false;
+hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node) {
+    (void)transport, (void)node;
+    return NULL;
 }
 
 int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot) {
@@ -248,7 +248,7 @@ static void answer(input *from) {
     }
     redisReply *reply = read_reply(from);
     if (reply == NULL || !take_answer(&client->links, link, reply, hf_now()))
-        lose_connection(&client->links, link, hf_now());
+        fail_connection(&client->links, link, hf_now());
     freeReplyObject(reply);
 }
 

@@ -9,7 +9,7 @@ static void put(hf_timers *timers, size_t place, hf_timer *timer) {
     timer->place = place;
 }
 
-static void settle(hf_timers *timers, size_t place, hf_timer *timer) {
+static void sift(hf_timers *timers, size_t place, hf_timer *timer) {
     while (place > 1 && timer->due < timers->heap[place / 2 - 1]->due) {
         put(timers, place, timers->heap[place / 2 - 1]);
         place /= 2;
@@ -51,7 +51,7 @@ void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due) {
     if (timer->place == 0)
         timer->place = ++timers->count;
     timer->due = due;
-    settle(timers, timer->place, timer);
+    sift(timers, timer->place, timer);
 }
 
 void hf_timer_clear(hf_timers *timers, hf_timer *timer) {
@@ -59,7 +59,7 @@ void hf_timer_clear(hf_timers *timers, hf_timer *timer) {
         return;
     hf_timer *last = timers->heap[--timers->count];
     if (last != timer)
-        settle(timers, timer->place, last);
+        sift(timers, timer->place, last);
     timer->place = 0;
 }
 

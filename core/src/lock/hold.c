@@ -42,7 +42,7 @@ static void drop_started(hf_task *task) {
 }
 
 /* With what is sure to be needed. If HF_OK the mutex is held, until submit_started(). */
-static hf_status new_started(hf_hold *hold, int32_t kind, int64_t op,
+static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
                              void (*done)(hf_task *, hf_status, const redisReply *),
                              started_task **task_out) {
     hf_client *client = hold->client;
@@ -203,7 +203,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(hold->client);
     if (status == HF_OK)
-        status = new_started(hold, HF_RELEASE, op, release_done, &mine);
+        status = begin_started(hold, HF_RELEASE, op, release_done, &mine);
     if (status != HF_OK)
         return status;
     mine->state = hf_hold_end_locked(hold, hf_now(), &listed);
@@ -391,7 +391,7 @@ static hf_status start_renewal(hf_hold *hold, hf_renew_mode mode, int64_t op) {
     started_task *mine;
     hf_status status = check_held(hold);
     if (status == HF_OK)
-        status = new_started(hold, HF_RENEWAL, op, renewal_done, &mine);
+        status = begin_started(hold, HF_RENEWAL, op, renewal_done, &mine);
     if (status != HF_OK)
         return status;
     mine->mode = mode;
@@ -412,7 +412,7 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, 
     started_task *mine;
     hf_status status = check_extension(hold, duration_ms, replace);
     if (status == HF_OK)
-        status = new_started(hold, HF_RENEWAL, op, renewal_done, &mine);
+        status = begin_started(hold, HF_RENEWAL, op, renewal_done, &mine);
     if (status != HF_OK)
         return status;
     mine->lease_ms = extend_locked(hold, duration_ms, replace, &mine->mode);

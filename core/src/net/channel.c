@@ -270,7 +270,7 @@ static void ask_again(hf_links *links, hf_channel *channel) {
 }
 
 /* What was asked for is another node's: MOVED, with the slot and the place. */
-static void moved(hf_links *links, hf_link *link, const char *text) {
+static void slot_moved(hf_links *links, hf_link *link, const char *text) {
     unsigned long slot = strtoul(text + strlen("MOVED "), NULL, 10);
     hf_transport_redirect(links->transport, link->node, text);
     HF_EACH(at, &link->asked) {
@@ -287,7 +287,7 @@ static void hear_error(hf_links *links, hf_link *link, const char *text) {
     if (refused || unknown) /* it works without, by asking often */
         set_mode(links, link, HF_POLLING);
     else if (clustered && strncmp(text, "MOVED ", 6) == 0)
-        moved(links, link, text);
+        slot_moved(links, link, text);
     else /* it passes: BUSY, LOADING and their like */
         hf_link_deaf(links, link);
 }
@@ -380,7 +380,7 @@ static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
 }
 
 /* Somebody is connecting for it: is that over? */
-static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
+static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
     hf_status status;
     if (!hf_dial_take(link->subscription_dial, &link->subscription, &status))
         return false;
@@ -404,7 +404,7 @@ static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
         if (link->subscription_dial == NULL)
             hf_link_deaf(links, link);
     }
-    return link->subscription_dial != NULL && take_dialled(links, link, now);
+    return link->subscription_dial != NULL && take_subscription(links, link, now);
 }
 
 static void ping(hf_links *links, hf_link *link, int64_t now) {

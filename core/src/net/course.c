@@ -58,7 +58,7 @@ static hf_step splits(hf_course *course) {
     return step;
 }
 
-static hf_step refused(const hf_outcome *outcome) {
+static hf_step refused_by_server(const hf_outcome *outcome) {
     return outcome->insists ? (hf_step){.what = HF_STEP_AGAIN, .pause_ms = INSIST_MS}
                             : (hf_step){.what = HF_STEP_FAIL};
 }
@@ -80,7 +80,7 @@ static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
     case HF_AFTER_WAIT:
         break;
     default:
-        return refused(outcome);
+        return refused_by_server(outcome);
     }
     return later_anywhere(course, outcome);
 }

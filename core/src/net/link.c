@@ -130,7 +130,7 @@ static hf_status explain_circle(const hf_links *links) {
 }
 
 /* The form with one key, if there is one. */
-static bool go_alone(hf_task *task) {
+static bool send_alone(hf_task *task) {
     hf_request alone;
     if (!hf_request_alone(&alone, &task->request))
         return false;
@@ -152,7 +152,7 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
         status = explain_circle(links);
     if (step.what == HF_STEP_FAIL) {
         hf_task_end(task, task->course.doubtful ? HF_EUNKNOWN : status, NULL);
-    } else if ((step.what == HF_STEP_ALONE && go_alone(task)) || step.pause_ms == 0) {
+    } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {
         int64_t pause_ms = hf_jitter(step.pause_ms / 2, step.pause_ms + 1);

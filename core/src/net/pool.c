@@ -161,7 +161,7 @@ static void dequeue(hf_pool *pool, const waiter *who) {
 }
 
 /* CLOCK_BOOTTIME, which deadlines are of, is not one that can be waited by. */
-static void sleep_on(hf_pool *pool, waiter *who, int64_t ms) {
+static void sleep_in_turn(hf_pool *pool, waiter *who, int64_t ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     ms = until.tv_nsec / HF_MS + (ms < 3600000 ? ms : 3600000);
@@ -182,7 +182,7 @@ static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadl
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     enqueue(pool, who, urgent);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
-        sleep_on(pool, who, ms);
+        sleep_in_turn(pool, who, ms);
     if (!who->served)
         dequeue(pool, who);
     pthread_setcancelstate(cancelable, NULL);
