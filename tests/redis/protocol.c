@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 
+#include "protocol/errors.h"
 #include "protocol/scripts.h"
 
 #define K "stock"
@@ -1525,6 +1526,23 @@ static void test_without_a_permission_to_write_nothing_is_changed(void **state) 
     assert_string_equal(snapshot(F), fence);
 }
 
+/* Its error goes through, so that the client looks for the master. */
+static void test_a_replica_refuses_a_renewal_and_a_claim_with_its_own_error(void **state) {
+    (void)state;
+    hold_by(id(1), "ann", 10000);
+    TELL("REPLICAOF 127.0.0.1 1");
+    redisReply *renewed = run(&hf_script_renew, 1, K, RENEWAL(id(1)), NULL);
+    redisReply *claimed = run(&hf_script_claim, 2, K, F, id(1), "60000", NULL);
+    TELL("REPLICAOF NO ONE");
+    redisReply *replies[] = {renewed, claimed};
+    for (size_t i = 0; i < COUNT(replies); i++) {
+        hf_status status;
+        assert_int_equal(replies[i]->type, REDIS_REPLY_ERROR);
+        assert_int_equal(hf_error_class(replies[i]->str, &status), HF_AFTER_RECONNECT);
+    }
+    assert_int_equal(renew(id(1), 60000, LONGER), 60000);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void) {
@@ -1594,6 +1612,7 @@ int main(void) {
         TEST(test_a_releaser_who_may_not_publish_leaves_no_half_grant),
         TEST(test_a_releaser_who_may_not_ask_who_listens_sets_it_free),
         TEST(test_without_a_permission_to_write_nothing_is_changed),
+        TEST(test_a_replica_refuses_a_renewal_and_a_claim_with_its_own_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

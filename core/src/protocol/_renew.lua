@@ -1,11 +1,18 @@
+-- An error of the whole server, not of one key: it is no master now, and the client must
+-- look for the one that is. It goes out as it came.
+local function elsewhere(reply)
+  return string.find(reply.err, 'READONLY', 1, true) or string.find(reply.err, 'MASTERDOWN', 1, true)
+end
+
 -- Move one hold's own expiry. mode: 0 never shorten it; 1 set it, shorter or
 -- not; 2 only look. Answers the remaining ms, -1: never, -2: not held, -3: the
--- server refused. The key's TTL stays the latest of its holds', and is moved
--- first: a full server allows that, and then the rest.
+-- server refused; or its error, if the server is elsewhere(). The key's TTL stays the
+-- latest of its holds', and is moved first: a full server allows that, and then the rest.
 local function renew(K, id, lease, mode)
   local field = 'h' .. id
   local held = redis.pcall('HMGET', K, 'hf1', field)
   if held.err then
+    if elsewhere(held) then return held end
     return string.find(held.err, 'WRONGTYPE', 1, true) and -2 or -3
   end
   local mine = tonumber(held[2] or nil)
@@ -18,7 +25,7 @@ local function renew(K, id, lease, mode)
   -- renewals would each cut a millisecond off another's hold.
   local latest = ends
   local fields = redis.pcall('HLEN', K) == 3 and {} or redis.pcall('HGETALL', K)
-  if fields.err then return -3 end
+  if fields.err then return elsewhere(fields) and fields or -3 end
   for i = 1, #fields, 2 do
     local name = fields[i]
     if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' and latest > 0 then
@@ -32,7 +39,7 @@ local function renew(K, id, lease, mode)
   else
     moved = redis.pcall('PEXPIREAT', K, latest)
   end
-  if type(moved) == 'table' then return -3 end
+  if type(moved) == 'table' then return elsewhere(moved) and moved or -3 end
   moved = redis.pcall('HSET', K, field, ends)
   return type(moved) == 'table' and -3 or remaining(ends)
 end

@@ -17,6 +17,7 @@ local stored = redis.call('GET', F)
 --@include _live.lua
 --@include _renew.lua
 local left = renew(K, ARGV[1], lease, '0')
+if type(left) == 'table' then return left end
 -- Only a hold that stands: the mark is then its own. PERSIST or PEXPIREAT went
 -- before, or nothing needed to move and the lease is as good as claimed.
 if left ~= -2 and left ~= -3 and (mark or ARGV[3] == '1') then

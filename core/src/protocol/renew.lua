@@ -18,6 +18,8 @@ local now_ms = math.floor(now / 1000)
 --@include _renew.lua
 replies[1] = now
 for i = 1, #KEYS do
-  replies[1 + i] = renew(KEYS[i], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i])
+  local left = renew(KEYS[i], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i])
+  if type(left) == 'table' then return left end
+  replies[1 + i] = left
 end
 return replies
