@@ -44,7 +44,7 @@ struct hf_discovery {
     place_of_node *nodes; /* those of the map, or the one */
     unsigned change;
     bool looking;             /* that thread runs */
-    int64_t look_at, look_ms; /* in a Cluster, not before that, and so long after the last */
+    int64_t look_at, look_ms; /* not before that, and so long after the last */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the master, as a sentinel named it last and it was reached */
     bool watching;            /* that thread runs */
@@ -445,33 +445,22 @@ static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
     discovery->look_at = hf_after(hf_now(), hf_jitter(discovery->look_ms / 2, discovery->look_ms));
 }
 
-/* Where the one server is, to know whether it is another one. */
-static void look_for_server(hf_discovery *discovery) {
-    hf_connection *connection;
-    if (hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection) == HF_OK)
-        hf_connection_close(connection);
-}
-
 static void *run_look(void *argument) {
     hf_discovery *discovery = argument;
     unsigned before = hf_discovery_change(discovery);
     int64_t since = hf_now();
-    if (discovery->map == NULL)
-        look_for_server(discovery);
-    else
-        ask_nodes(discovery, hf_after(since, discovery->connect_ms));
+    ask_nodes(discovery, hf_after(since, discovery->connect_ms));
     pthread_mutex_lock(&discovery->mutex);
     discovery->looking = false;
-    if (discovery->map != NULL)
-        plan_look(discovery, since, before != discovery->change);
+    plan_look(discovery, since, before != discovery->change);
     pthread_mutex_unlock(&discovery->mutex);
     hf_discovery_drop(discovery);
     return NULL;
 }
 
 void hf_discovery_look(hf_discovery *discovery) {
-    if (discovery->address.path != NULL)
-        return; /* a path is where it is */
+    if (discovery->map == NULL)
+        return; /* each new connection finds the one server by itself */
     pthread_mutex_lock(&discovery->mutex);
     bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
     discovery->looking = discovery->looking || start;
@@ -656,39 +645,4 @@ void hf_discovery_shut(hf_discovery *discovery) {
 
 const hf_address *hf_discovery_address(const hf_discovery *discovery) {
     return &discovery->address;
-}
-
-const hf_tls *hf_discovery_tls(const hf_discovery *discovery) { return discovery->tls; }
-
-/* ------------------------------------------------------- For driven links */
-
-static bool is_number(const char *host) {
-    unsigned char bytes[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
-}
-
-bool hf_discovery_target(hf_discovery *discovery, int which, hf_address *address) {
-    const hf_address *own = &discovery->address;
-    bool known = false;
-    if (own->path != NULL) {
-        *address = *own;
-        address->shown = strdup(own->shown);
-        address->host = address->name = NULL;
-        return address->shown != NULL;
-    }
-    pthread_mutex_lock(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[which];
-    const hf_place *place = discovery->map != NULL ? &discovery->map->nodes[which] : NULL;
-    char name[NAMED_SIZE];
-    snprintf(name, sizeof name, "%s",
-             place != NULL              ? place->host
-             : own->kind == HF_SENTINEL ? discovery->named
-                                        : own->host);
-    name[strcspn(name, " ")] = '\0';
-    if (*node->peer != '\0')
-        known = hf_address_make(own, node->peer, node->port, name, address) == HF_OK;
-    else if (place != NULL && is_number(place->host))
-        known = hf_address_make(own, place->host, place->port, NULL, address) == HF_OK;
-    pthread_mutex_unlock(&discovery->mutex);
-    return known;
 }

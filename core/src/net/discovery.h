@@ -50,7 +50,7 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 /* Run it on a thread that nobody waits for, with a reference, which it drops at its end. Not
  * in a forked child. */
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
-/* Have a thread look for the server, or ask the nodes who serves what. */
+/* In a Cluster: have a thread ask the nodes which of them serves what. */
 void hf_discovery_look(hf_discovery *discovery);
 /* Have a thread follow the master until then, where sentinels know it; an earlier end is
  * put off. */
@@ -62,8 +62,5 @@ void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 
 const hf_address *hf_discovery_address(const hf_discovery *discovery);
-const hf_tls *hf_discovery_tls(const hf_discovery *discovery);
-/* Where the node was last reached, by number; hf_address_unmake(). False: it is not known. */
-bool hf_discovery_target(hf_discovery *discovery, int node, hf_address *address);
 
 #endif

@@ -41,10 +41,6 @@ int hf_transport_redirect(hf_transport *transport, int node, const char *text) {
     return hf_discovery_redirect(transport->discovery, node, text);
 }
 
-bool hf_transport_target(hf_transport *transport, int node, hf_address *address) {
-    return hf_discovery_target(transport->discovery, node, address);
-}
-
 unsigned hf_transport_version(hf_transport *transport, int node) {
     return hf_discovery_version(transport->discovery, node);
 }
@@ -60,10 +56,6 @@ void hf_transport_set_wake(hf_transport *transport, int fd) {
 }
 
 hf_discovery *hf_transport_discovery(hf_transport *transport) { return transport->discovery; }
-
-const hf_tls *hf_transport_tls(const hf_transport *transport) {
-    return hf_discovery_tls(transport->discovery);
-}
 
 const char *hf_transport_shown(const hf_transport *transport) {
     return hf_discovery_address(transport->discovery)->shown;
