@@ -47,10 +47,6 @@ unsigned hf_transport_version(hf_transport *transport, int node) {
 
 void hf_transport_look(hf_transport *transport) { hf_discovery_look(transport->discovery); }
 
-void hf_transport_watch(hf_transport *transport, int64_t until) {
-    hf_discovery_watch(transport->discovery, until);
-}
-
 void hf_transport_set_wake(hf_transport *transport, int fd) {
     hf_discovery_set_wake(transport->discovery, fd);
 }
@@ -141,14 +137,11 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
     status = try_nodes(transport);
-    if (status != HF_OK) {
+    if (status == HF_OK)
+        *transport_out = transport;
+    else
         hf_transport_free(transport);
-        return status;
-    }
-    /* Always: a client that asks now and then must not ask the old master first. */
-    hf_discovery_watch(transport->discovery, HF_NO_DEADLINE);
-    *transport_out = transport;
-    return HF_OK;
+    return status;
 }
 
 void hf_transport_hurry(hf_transport *transport) {

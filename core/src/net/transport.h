@@ -74,9 +74,6 @@ unsigned hf_transport_version(hf_transport *transport, int node);
 /* In a Cluster: have a thread ask the nodes which of them serves what. */
 void hf_transport_look(hf_transport *transport);
 
-/* Until then follow the master, where sentinels know it: the node's version goes up when it is
- * another server, and nothing more is asked of the old one. */
-void hf_transport_watch(hf_transport *transport, int64_t until);
 /* An eventfd that is written to when a version or a slot's node changes, and when a dial is
  * over; -1: none any more. */
 void hf_transport_set_wake(hf_transport *transport, int fd);
