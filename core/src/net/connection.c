@@ -439,38 +439,32 @@ static void keep_alive(int fd, int64_t ms) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
 }
 
-/* Connect, or begin to. */
-static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms, bool driven,
-                       hf_connection **connection_out) {
+/* hiredis's context, connected; NULL with *status. */
+static redisContext *reach(const hf_address *address, int64_t ms, hf_status *status) {
+    redisOptions options = {0};
     if (ms > INT32_MAX)
         ms = INT32_MAX; /* what poll() takes */
     struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    hf_connection *connection = calloc(1, sizeof *connection);
-    redisOptions options = {0};
-    *connection_out = NULL;
-    if (connection == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
+    options.connect_timeout = &timeout;
     if (address->path != NULL)
         REDIS_OPTIONS_SET_UNIX(&options, address->path);
     else
         REDIS_OPTIONS_SET_TCP(&options, address->host, address->port);
-    if (driven)
-        options.options |= REDIS_OPT_NONBLOCK;
-    else
-        options.connect_timeout = &timeout;
     redisContext *redis = ms > 0 ? redisConnectWithOptions(&options) : NULL;
-    if (redis == NULL || redis->err != 0) {
-        bool memory = ms > 0 && (redis == NULL || redis->err == REDIS_ERR_OOM);
-        hf_status status =
-            hf_fail(memory ? HF_ENOMEM : HF_ECONNECT, "cannot reach %s: %s", address->shown,
-                    memory          ? "no memory"
-                    : redis != NULL ? redis->errstr
-                                    : "no answer in time");
-        if (redis != NULL)
-            redisFree(redis);
-        free(connection);
-        return status;
-    }
+    if (redis != NULL && redis->err == 0)
+        return redis;
+    bool memory = ms > 0 && (redis == NULL || redis->err == REDIS_ERR_OOM);
+    *status = hf_fail(memory ? HF_ENOMEM : HF_ECONNECT, "cannot reach %s: %s", address->shown,
+                      memory          ? "no memory"
+                      : redis != NULL ? redis->errstr
+                                      : "no answer in time");
+    if (redis != NULL)
+        redisFree(redis);
+    return NULL;
+}
+
+/* Read, write and parse by our own functions. */
+static void hook(hf_connection *connection, redisContext *redis) {
     connection->functions = *redis->funcs;
     connection->functions.read = receive;
     connection->functions.write = transmit;
@@ -483,28 +477,40 @@ static hf_status reach(const hf_address *address, const hf_tls *tls, int64_t ms,
     redis->reader->privdata = connection;
     redis->reader->maxelements = HF_REPLY_PARTS_MAX;
     connection->redis = redis;
-    connection->driven = driven;
+}
+
+static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_t ms,
+                            hf_connection **connection_out) {
+    hf_status status = HF_OK;
+    hf_connection *connection = calloc(1, sizeof *connection);
+    *connection_out = NULL;
+    if (connection == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    redisContext *redis = reach(address, ms, &status);
+    if (redis == NULL) {
+        free(connection);
+        return status;
+    }
+    hook(connection, redis);
     connection->deadline = HF_NO_DEADLINE;
     snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
     fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     enlist(connection);
     if (address->path == NULL && address->options.keepalive_ms != HF_NEVER)
         keep_alive(redis->fd, address->options.keepalive_ms);
-    if (tls != NULL) {
-        hf_status status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
-        if (status != HF_OK) {
-            hf_connection_close(connection);
-            return status;
-        }
-    }
-    *connection_out = connection;
-    return HF_OK;
+    if (tls != NULL)
+        status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
+    if (status == HF_OK)
+        *connection_out = connection;
+    else
+        hf_connection_close(connection);
+    return status;
 }
 
 hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
                              int64_t deadline, hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = reach(address, tls, hf_until(deadline, hf_now()), false, &connection);
+    hf_status status = connect_to(address, tls, hf_until(deadline, hf_now()), &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
@@ -526,52 +532,13 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
 
 bool hf_connection_set_driven(hf_connection *connection) {
     int fd = connection->redis->fd, flags = fcntl(fd, F_GETFL);
-    connection->driven = connection->connected = true;
+    connection->driven = true;
     connection->deadline = HF_NO_DEADLINE;
     connection->received = 0;
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
-                              hf_connection **connection_out) {
-    hf_connection *connection;
-    hf_status status = reach(address, tls, 1, true, &connection);
-    *connection_out = NULL;
-    if (status != HF_OK)
-        return status;
-    const char *words[3];
-    char *secret = NULL;
-    int count;
-    status = auth(address, words, &count, &secret);
-    bool ok = true;
-    if (status == HF_OK && count > 0) {
-        ok = redisAppendCommandArgv(connection->redis, count, words, NULL) == REDIS_OK;
-        connection->greetings++;
-    }
-    hf_secret_free(secret);
-    if (status != HF_OK) {
-        hf_connection_close(connection);
-        return status;
-    }
-    if (address->database != 0) {
-        ok =
-            ok && redisAppendCommand(connection->redis, "SELECT %d", address->database) == REDIS_OK;
-        connection->greetings++;
-    }
-    connection->unheeded = 1;
-    ok = ok && redisAppendCommand(connection->redis, "HELLO 2 SETNAME %s",
-                                  address->options.client_name) == REDIS_OK;
-    if (!ok || !introduce(connection)) {
-        hf_connection_close(connection);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    *connection_out = connection;
-    return HF_OK;
-}
-
 short hf_connection_events(const hf_connection *connection) {
-    if (!connection->connected)
-        return POLLOUT;
     bool more = sdslen(connection->redis->obuf) > 0 &&
                 (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
     return more ? POLLIN | POLLOUT : POLLIN;
@@ -579,17 +546,6 @@ short hf_connection_events(const hf_connection *connection) {
 
 hf_status hf_connection_drive(hf_connection *connection) {
     redisContext *redis = connection->redis;
-    if (!connection->connected) {
-        struct pollfd fd = {.fd = redis->fd, .events = POLLOUT};
-        int error = 0;
-        socklen_t size = sizeof error;
-        if (poll(&fd, 1, 0) < 1)
-            return HF_OK;
-        getsockopt(redis->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-        if (error != 0)
-            return hf_fail(HF_ECONNECT, "cannot reach %s: %s", connection->shown, strerror(error));
-        connection->connected = true;
-    }
     /* Until there is nothing to send, or the socket takes no more. */
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
@@ -612,20 +568,11 @@ hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) 
                            connection->redis->reader->errstr);
         if (reply != NULL)
             connection->received = 0;
-        if (reply == NULL || connection->greetings + connection->unheeded == 0) {
+        if (reply == NULL || connection->unheeded == 0) {
             *reply_out = reply;
             return HF_OK;
         }
-        bool needed = connection->greetings > 0;
-        if (needed)
-            connection->greetings--;
-        else
-            connection->unheeded--;
-        hf_status status = HF_OK;
-        if (needed && ((redisReply *)reply)->type != REDIS_REPLY_STATUS)
-            status = hf_fail(HF_EAUTH, "%s refused the log-in or the database", connection->shown);
+        connection->unheeded--;
         freeReplyObject(reply);
-        if (status != HF_OK)
-            return status;
     }
 }

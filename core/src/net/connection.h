@@ -23,9 +23,7 @@ typedef struct hf_connection {
     int64_t timeout_ms; /* what the socket's timeout is set to */
     size_t received;    /* bytes of the reply that is being read */
     bool driven;        /* non-blocking: driven by hand over poll(2) */
-    bool connected;     /* driven: known to be */
-    int greetings;      /* driven: answers to the log-in still to come */
-    int unheeded;       /* after them, answers that nobody waits for */
+    int unheeded;       /* so many answers are still to come that nobody waits for */
     char shown[128];    /* the address, for messages */
 } hf_connection;
 
@@ -70,14 +68,10 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
                                  redisReply **reply_out);
 
 /*
- * The same without ever blocking, for a thread that waits in poll(2): begin to
- * connect, with the log-in queued. hf_connection_drive() does what can be done
- * now; hf_connection_next() takes the replies that are there, without those to
- * the log-in: HF_OK with NULL when there is none.
+ * The same without ever blocking from now on, for a thread that waits in poll(2).
+ * hf_connection_drive() does what can be done now; hf_connection_next() takes the replies
+ * that are there: HF_OK with NULL when there is none. False: the system refuses.
  */
-hf_status hf_connection_start(const hf_address *address, const hf_tls *tls,
-                              hf_connection **connection_out);
-/* Or go on so with one that was opened. False: the system refuses. */
 bool hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);

@@ -44,13 +44,12 @@ struct hf_discovery {
     place_of_node *nodes; /* those of the map, or the one */
     unsigned change;
     bool looking;             /* that thread runs */
-    int64_t look_at, look_ms; /* in a Cluster, not before that, and so long after the last */
+    int64_t look_at, look_ms; /* not before that, and so long after the last */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the master, as a sentinel named it last and it was reached */
     bool watching;            /* that thread runs */
-    int64_t watch_until;
-    int watch_fd; /* what it waits on, or -1 */
-    int wake_fd;  /* or -1 */
+    int watch_fd;             /* what it waits on, or -1 */
+    int wake_fd;              /* or -1 */
     bool shut;
 };
 
@@ -333,6 +332,108 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
     return status;
 }
 
+/* -------------------------------------------------------------- Watching */
+
+/* Its events are waited for from now on. False: the client is closed. */
+static bool set_watch_fd(hf_discovery *discovery, int fd) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool wanted = !discovery->shut;
+    discovery->watch_fd = wanted ? fd : -1;
+    pthread_mutex_unlock(&discovery->mutex);
+    return wanted;
+}
+
+/* A sentinel names this one. False: it is another one than before, and could not be reached
+ * or does not say that it is the master, yet. */
+static bool meet_master(hf_discovery *discovery, const hf_address *master) {
+    char text[NAMED_SIZE];
+    hf_connection *connection;
+    show_place(master, text);
+    pthread_mutex_lock(&discovery->mutex);
+    bool same = strcmp(text, discovery->named) == 0;
+    unsigned version = discovery->nodes[0].version;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (same)
+        return true;
+    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
+    if (connect_master(discovery, version, master, deadline, &connection) != HF_OK)
+        return false;
+    hf_connection_close(connection);
+    return true;
+}
+
+/* Until that sentinel fails or is silent, or the client is closed. False: it never answered. */
+static bool follow_sentinel(hf_discovery *discovery, size_t which) {
+    hf_sentinel sentinel;
+    hf_address master;
+    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
+    if (open_sentinel(discovery, which, deadline, &sentinel) != HF_OK)
+        return false;
+    bool answered = false;
+    hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
+    while (status == HF_OK && set_watch_fd(discovery, hf_sentinel_fd(&sentinel))) {
+        deadline = hf_after(hf_now(), discovery->connect_ms);
+        status = hf_sentinel_master(&sentinel, deadline, &master);
+        if (status != HF_OK)
+            break;
+        answered = true;
+        __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
+        bool met = meet_master(discovery, &master);
+        hf_address_unmake(&master);
+        status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
+    }
+    set_watch_fd(discovery, -1);
+    hf_sentinel_close(&sentinel);
+    return answered;
+}
+
+static bool keep_watching(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool wanted = discovery->watching = !discovery->shut;
+    pthread_mutex_unlock(&discovery->mutex);
+    return wanted;
+}
+
+static void *run_watch(void *argument) {
+    hf_discovery *discovery = argument;
+    size_t which = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
+    int64_t pause_ms = ASK_AGAIN_MS;
+    while (keep_watching(discovery)) {
+        pause_ms = follow_sentinel(discovery, which) ? ASK_AGAIN_MS : 2 * pause_ms;
+        which = (which + 1) % discovery->address.place_count;
+        pause_ms = pause_ms < ASK_MS ? pause_ms : ASK_MS;
+        if (!keep_watching(discovery))
+            break;
+        poll(NULL, 0, (int)hf_jitter(pause_ms / 2, pause_ms));
+    }
+    hf_discovery_drop(discovery);
+    return NULL;
+}
+
+/* From the first connection to the last: a client that only asks now and then must not ask the
+ * old master either. */
+static void watch_sentinels(hf_discovery *discovery) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool start = !discovery->watching && !discovery->shut;
+    discovery->watching = discovery->watching || start;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (!start || hf_discovery_detach(discovery, run_watch, discovery))
+        return;
+    pthread_mutex_lock(&discovery->mutex);
+    discovery->watching = false; /* the next connection tries again */
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
+/* --------------------------------------------------------- Any deployment */
+
+static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, int64_t deadline,
+                                   hf_connection **connection_out) {
+    hf_status status = connect_by_sentinels(discovery, version, deadline, connection_out);
+    if (status == HF_OK)
+        watch_sentinels(discovery);
+    return status;
+}
+
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out) {
     int64_t by = hf_after(hf_now(), discovery->connect_ms);
@@ -344,7 +445,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
         status =
             hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
     else if (discovery->address.kind == HF_SENTINEL)
-        status = connect_by_sentinels(discovery, version, by, connection_out);
+        status = connect_and_watch(discovery, version, by, connection_out);
     else if (discovery->address.kind == HF_CLUSTER)
         status = connect_node(discovery, node, version, by, connection_out);
     else
@@ -445,33 +546,22 @@ static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
     discovery->look_at = hf_after(hf_now(), hf_jitter(discovery->look_ms / 2, discovery->look_ms));
 }
 
-/* Where the one server is, to know whether it is another one. */
-static void look_for_server(hf_discovery *discovery) {
-    hf_connection *connection;
-    if (hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection) == HF_OK)
-        hf_connection_close(connection);
-}
-
 static void *run_look(void *argument) {
     hf_discovery *discovery = argument;
     unsigned before = hf_discovery_change(discovery);
     int64_t since = hf_now();
-    if (discovery->map == NULL)
-        look_for_server(discovery);
-    else
-        ask_nodes(discovery, hf_after(since, discovery->connect_ms));
+    ask_nodes(discovery, hf_after(since, discovery->connect_ms));
     pthread_mutex_lock(&discovery->mutex);
     discovery->looking = false;
-    if (discovery->map != NULL)
-        plan_look(discovery, since, before != discovery->change);
+    plan_look(discovery, since, before != discovery->change);
     pthread_mutex_unlock(&discovery->mutex);
     hf_discovery_drop(discovery);
     return NULL;
 }
 
 void hf_discovery_look(hf_discovery *discovery) {
-    if (discovery->address.path != NULL)
-        return; /* a path is where it is */
+    if (discovery->map == NULL)
+        return; /* each new connection finds the one server by itself */
     pthread_mutex_lock(&discovery->mutex);
     bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
     discovery->looking = discovery->looking || start;
@@ -480,106 +570,6 @@ void hf_discovery_look(hf_discovery *discovery) {
         return;
     pthread_mutex_lock(&discovery->mutex);
     discovery->looking = false;
-    pthread_mutex_unlock(&discovery->mutex);
-}
-
-/* -------------------------------------------------------------- Watching */
-
-/* With the mutex held. */
-static bool is_wanted(const hf_discovery *discovery) {
-    return !discovery->shut && hf_now() < discovery->watch_until;
-}
-
-/* Its events are waited for from now on. False: nobody wants them any more. */
-static bool set_watch_fd(hf_discovery *discovery, int fd) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool wanted = is_wanted(discovery);
-    discovery->watch_fd = wanted ? fd : -1;
-    pthread_mutex_unlock(&discovery->mutex);
-    return wanted;
-}
-
-/* A sentinel names this one. False: it is another one than before, and could not be reached
- * or does not say that it is the master, yet. */
-static bool meet_master(hf_discovery *discovery, const hf_address *master) {
-    char text[NAMED_SIZE];
-    hf_connection *connection;
-    show_place(master, text);
-    pthread_mutex_lock(&discovery->mutex);
-    bool same = strcmp(text, discovery->named) == 0;
-    unsigned version = discovery->nodes[0].version;
-    pthread_mutex_unlock(&discovery->mutex);
-    if (same)
-        return true;
-    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (connect_master(discovery, version, master, deadline, &connection) != HF_OK)
-        return false;
-    hf_connection_close(connection);
-    return true;
-}
-
-/* Until that sentinel fails or is silent, or nobody wants it. False: it never answered. */
-static bool follow_sentinel(hf_discovery *discovery, size_t which) {
-    hf_sentinel sentinel;
-    hf_address master;
-    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
-    if (open_sentinel(discovery, which, deadline, &sentinel) != HF_OK)
-        return false;
-    bool answered = false;
-    hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
-    while (status == HF_OK && set_watch_fd(discovery, hf_sentinel_fd(&sentinel))) {
-        deadline = hf_after(hf_now(), discovery->connect_ms);
-        status = hf_sentinel_master(&sentinel, deadline, &master);
-        if (status != HF_OK)
-            break;
-        answered = true;
-        __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
-        bool met = meet_master(discovery, &master);
-        hf_address_unmake(&master);
-        status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
-    }
-    set_watch_fd(discovery, -1);
-    hf_sentinel_close(&sentinel);
-    return answered;
-}
-
-/* False: nobody wants it any more, and the next who does starts another thread. */
-static bool keep_watching(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool wanted = discovery->watching = is_wanted(discovery);
-    pthread_mutex_unlock(&discovery->mutex);
-    return wanted;
-}
-
-static void *run_watch(void *argument) {
-    hf_discovery *discovery = argument;
-    size_t which = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
-    int64_t pause_ms = ASK_AGAIN_MS;
-    while (keep_watching(discovery)) {
-        pause_ms = follow_sentinel(discovery, which) ? ASK_AGAIN_MS : 2 * pause_ms;
-        which = (which + 1) % discovery->address.place_count;
-        pause_ms = pause_ms < ASK_MS ? pause_ms : ASK_MS;
-        if (!keep_watching(discovery))
-            break;
-        poll(NULL, 0, (int)hf_jitter(pause_ms / 2, pause_ms));
-    }
-    hf_discovery_drop(discovery);
-    return NULL;
-}
-
-void hf_discovery_watch(hf_discovery *discovery, int64_t until) {
-    if (discovery->address.kind != HF_SENTINEL)
-        return;
-    pthread_mutex_lock(&discovery->mutex);
-    if (until > discovery->watch_until)
-        discovery->watch_until = until;
-    bool start = !discovery->watching && is_wanted(discovery);
-    discovery->watching = discovery->watching || start;
-    pthread_mutex_unlock(&discovery->mutex);
-    if (!start || hf_discovery_detach(discovery, run_watch, discovery))
-        return;
-    pthread_mutex_lock(&discovery->mutex);
-    discovery->watching = false;
     pthread_mutex_unlock(&discovery->mutex);
 }
 
@@ -656,39 +646,4 @@ void hf_discovery_shut(hf_discovery *discovery) {
 
 const hf_address *hf_discovery_address(const hf_discovery *discovery) {
     return &discovery->address;
-}
-
-const hf_tls *hf_discovery_tls(const hf_discovery *discovery) { return discovery->tls; }
-
-/* ------------------------------------------------------- For driven links */
-
-static bool is_number(const char *host) {
-    unsigned char bytes[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
-}
-
-bool hf_discovery_target(hf_discovery *discovery, int which, hf_address *address) {
-    const hf_address *own = &discovery->address;
-    bool known = false;
-    if (own->path != NULL) {
-        *address = *own;
-        address->shown = strdup(own->shown);
-        address->host = address->name = NULL;
-        return address->shown != NULL;
-    }
-    pthread_mutex_lock(&discovery->mutex);
-    const place_of_node *node = &discovery->nodes[which];
-    const hf_place *place = discovery->map != NULL ? &discovery->map->nodes[which] : NULL;
-    char name[NAMED_SIZE];
-    snprintf(name, sizeof name, "%s",
-             place != NULL              ? place->host
-             : own->kind == HF_SENTINEL ? discovery->named
-                                        : own->host);
-    name[strcspn(name, " ")] = '\0';
-    if (*node->peer != '\0')
-        known = hf_address_make(own, node->peer, node->port, name, address) == HF_OK;
-    else if (place != NULL && is_number(place->host))
-        known = hf_address_make(own, place->host, place->port, NULL, address) == HF_OK;
-    pthread_mutex_unlock(&discovery->mutex);
-    return known;
 }

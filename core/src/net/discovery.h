@@ -21,7 +21,8 @@ void hf_discovery_drop(hf_discovery *discovery);
 void hf_discovery_shut(hf_discovery *discovery);
 
 /* Connect to the node, wherever it is now, and log in; waits, connect_timeout at most. The
- * connection knows its node and that node's version. */
+ * connection knows its node and that node's version. Behind sentinels a thread follows the
+ * master from then on. */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
 /* A connection to the node has failed: others are asked for the slots first. */
@@ -50,20 +51,13 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 /* Run it on a thread that nobody waits for, with a reference, which it drops at its end. Not
  * in a forked child. */
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
-/* Have a thread look for the server, or ask the nodes who serves what. */
+/* In a Cluster: have a thread ask the nodes which of them serves what. */
 void hf_discovery_look(hf_discovery *discovery);
-/* Have a thread follow the master until then, where sentinels know it; an earlier end is
- * put off. */
-void hf_discovery_watch(hf_discovery *discovery, int64_t until);
-
 /* An eventfd that each change is written to from now on, and hf_discovery_wake(); -1: none
  * any more. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 
 const hf_address *hf_discovery_address(const hf_discovery *discovery);
-const hf_tls *hf_discovery_tls(const hf_discovery *discovery);
-/* Where the node was last reached, by number; hf_address_unmake(). False: it is not known. */
-bool hf_discovery_target(hf_discovery *discovery, int node, hf_address *address);
 
 #endif

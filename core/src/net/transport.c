@@ -41,29 +41,17 @@ int hf_transport_redirect(hf_transport *transport, int node, const char *text) {
     return hf_discovery_redirect(transport->discovery, node, text);
 }
 
-bool hf_transport_target(hf_transport *transport, int node, hf_address *address) {
-    return hf_discovery_target(transport->discovery, node, address);
-}
-
 unsigned hf_transport_version(hf_transport *transport, int node) {
     return hf_discovery_version(transport->discovery, node);
 }
 
 void hf_transport_look(hf_transport *transport) { hf_discovery_look(transport->discovery); }
 
-void hf_transport_watch(hf_transport *transport, int64_t until) {
-    hf_discovery_watch(transport->discovery, until);
-}
-
 void hf_transport_set_wake(hf_transport *transport, int fd) {
     hf_discovery_set_wake(transport->discovery, fd);
 }
 
 hf_discovery *hf_transport_discovery(hf_transport *transport) { return transport->discovery; }
-
-const hf_tls *hf_transport_tls(const hf_transport *transport) {
-    return hf_discovery_tls(transport->discovery);
-}
 
 const char *hf_transport_shown(const hf_transport *transport) {
     return hf_discovery_address(transport->discovery)->shown;
@@ -149,14 +137,11 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
     status = try_nodes(transport);
-    if (status != HF_OK) {
+    if (status == HF_OK)
+        *transport_out = transport;
+    else
         hf_transport_free(transport);
-        return status;
-    }
-    /* Always: a client that asks now and then must not ask the old master first. */
-    hf_discovery_watch(transport->discovery, HF_NO_DEADLINE);
-    *transport_out = transport;
-    return HF_OK;
+    return status;
 }
 
 void hf_transport_hurry(hf_transport *transport) {

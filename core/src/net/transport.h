@@ -69,20 +69,11 @@ int hf_transport_redirect(hf_transport *transport, int node, const char *text);
 hf_after_error hf_transport_error(hf_transport *transport, const char *shown, const char *text,
                                   hf_status *status);
 
-/*
- * For connections of the keeper's own, which must not wait: where the node was
- * last reached (hf_address_unmake(); false: not known now), and how to have it
- * looked for, names resolved and sentinels or nodes asked, on a thread that may wait.
- */
-bool hf_transport_target(hf_transport *transport, int node, hf_address *address);
 /* Goes up whenever the node is found to be another server. */
 unsigned hf_transport_version(hf_transport *transport, int node);
+/* In a Cluster: have a thread ask the nodes which of them serves what. */
 void hf_transport_look(hf_transport *transport);
-const hf_tls *hf_transport_tls(const hf_transport *transport);
 
-/* Until then follow the master, where sentinels know it: the node's version goes up when it is
- * another server, and nothing more is asked of the old one. */
-void hf_transport_watch(hf_transport *transport, int64_t until);
 /* An eventfd that is written to when a version or a slot's node changes, and when a dial is
  * over; -1: none any more. */
 void hf_transport_set_wake(hf_transport *transport, int fd);
