@@ -879,6 +879,25 @@ static void test_a_releaser_without_the_right_to_publish_releases_and_is_followe
     assert_nothing_left();
 }
 
+/* A release that others may wait for has a command before it, in the same write, so that the
+ * server writes to the waiter first. One that nobody waits for has none. */
+static void test_only_a_release_after_a_wait_has_a_command_before_it(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    hf_hold *first = held(lock);
+    int64_t before = stat_calls("ping");
+    waiter *behind = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    give_back(first, HF_OK);
+    waiter_join(behind, HF_OK);
+    assert_int_equal(stat_calls("ping"), before);
+    give_back(behind->hold, HF_OK);
+    assert_int_equal(stat_calls("ping"), before + 1);
+    hf_lock_close(lock);
+    assert_nothing_left();
+}
+
 /* ------------------------------------------------------------------- */
 
 int main(int count, char **words) {
@@ -886,6 +905,7 @@ int main(int count, char **words) {
         TEST(test_64_waiters_of_4_processes_are_served_in_the_order_they_came),
         TEST(test_a_clock_that_steps_back_lets_nobody_in_front),
         TEST(test_a_handoff_costs_two_commands_however_many_wait),
+        TEST(test_only_a_release_after_a_wait_has_a_command_before_it),
         TEST(test_no_waiter_is_lost_over_20000_handoffs),
         TEST(test_after_a_killed_holder_the_next_holds_when_its_lease_ends),
         TEST(test_after_a_killed_holder_that_was_waited_for_too),

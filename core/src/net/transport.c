@@ -232,11 +232,20 @@ static hf_status exchange(hf_connection *connection, const hf_course *course, in
     return hf_connection_exchange(connection, by, reply_out);
 }
 
+/* The server writes first to the client that it queued last. A release that hands on queues
+ * the waiter, and then its own caller; so a command before it, in the same write, queues
+ * the caller first, and the waiter hears of its grant sooner. Nothing depends on it. */
+static bool append_nudge(hf_connection *connection) {
+    connection->unheeded++;
+    return hf_connection_append_words(connection, 1, (const char *[]){"PING"}, NULL);
+}
+
 static bool append(hf_connection *connection, const hf_request *request, const hf_course *course) {
     hf_bytes head;
     hf_bytes_init(&head);
     hf_request_head(request, course->whole, &head);
-    bool ok = (!course->asking || hf_connection_append_asking(connection)) &&
+    bool ok = (!request->hands_on || append_nudge(connection)) &&
+              (!course->asking || hf_connection_append_asking(connection)) &&
               hf_connection_append(connection, &head) &&
               hf_connection_append(connection, &request->encoded);
     hf_bytes_free(&head);
