@@ -134,13 +134,13 @@ static void queue_many(void) {
     while (left > 0) {
         hf_completion completion = {.size = sizeof completion};
         check(hf_client_next(client, &completion));
-        if (completion.kind == HF_NOTHING) {
+        if (completion.kind == HF_KIND_NONE) {
             poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1000);
-        } else if (completion.kind == HF_ACQUIRED) {
+        } else if (completion.kind == HF_KIND_ACQUIRE) {
             check(completion.status);
             check(hf_hold_release_start(completion.hold, completion.op));
             hf_hold_close(completion.hold);
-        } else if (completion.kind == HF_RELEASE) {
+        } else if (completion.kind == HF_KIND_RELEASE) {
             check(completion.status);
             left--;
         }
@@ -216,13 +216,13 @@ static void soak(void) {
         for (bool under_way = true; under_way;) {
             hf_completion completion = {.size = sizeof completion};
             check(hf_client_next(client, &completion));
-            if (completion.kind == HF_NOTHING)
+            if (completion.kind == HF_KIND_NONE)
                 poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1000);
-            if (completion.kind == HF_ACQUIRED && completion.status == HF_OK) {
+            if (completion.kind == HF_KIND_ACQUIRE && completion.status == HF_OK) {
                 check(hf_hold_release(completion.hold));
                 hf_hold_close(completion.hold);
             }
-            under_way = completion.kind != HF_ACQUIRED;
+            under_way = completion.kind != HF_KIND_ACQUIRE;
         }
         hf_lock_close(lock);
         hf_lock_close(theirs);

@@ -19,7 +19,8 @@
 %javaconst(1);
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
-%javaconst(0) HF_KEEP;
+%javaconst(0) HF_ACQUIRE_KEEP;
+%javaconst(0) HF_EXTEND_REPLACE;
 
 /* Not for Java: other functions do the same, or Java does not need them. */
 %ignore hf_client;
@@ -34,12 +35,12 @@
 %ignore hf_hold_renew_start;
 %ignore hf_hold_extend_start;
 %ignore hf_hold_check_start;
-%ignore HF_RENEWAL;
+%ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;
 %ignore HF_LEASE_DEFAULT;
-%ignore HF_INTERRUPTIBLE;
+%ignore HF_ACQUIRE_INTERRUPTIBLE;
 %ignore HF_BREAK_FOREIGN;
 
 /* ---------------------------------------------------------------- Errors */
@@ -85,6 +86,15 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     $result = $1;
 }
 
+/* An error's text as byte[]: the JVM's "UTF-8" is not UTF-8. */
+%immutable hf_error::replicas;
+%immutable hf_error::message;
+%typemap(jni) char message[ANY] "jbyteArray"
+%typemap(jtype) char message[ANY] "byte[]"
+%typemap(jstype) char message[ANY] "byte[]"
+%typemap(javaout) char message[ANY] { return $jnicall; }
+%typemap(out) char message[ANY] "$result = hf_bytes(jenv, $1, strlen($1));"
+
 /* ----------------------------------------------------------------- Bytes */
 
 /* byte[] in; null is NULL. */
@@ -109,7 +119,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
-    (const void *token, size_t length)
+    (const void *token, size_t token_len)
 };
 
 /* hf_client_open()'s URL as byte[]: the JVM's "UTF-8" is not UTF-8. */
@@ -167,13 +177,13 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         $result = hf_bytes(jenv, $1, *$3 < $2 ? *$3 : $2);
 }
 
-%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *length_out)
+%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)
     (char token[HF_TOKEN_MAX], size_t length = 0) {
     $1 = token;
     $2 = sizeof token;
     $3 = &length;
 }
-%typemap(argout) (void *token, size_t capacity, size_t *length_out) {
+%typemap(argout) (void *token, size_t capacity, size_t *token_len_out) {
     if (result == HF_OK)
         $result = hf_bytes(jenv, $1, *$3);
 }

@@ -16,6 +16,7 @@
 %ignore hf_lock_close;
 %ignore hf_hold_close;
 %ignore hf_completion;
+%ignore hf_error;
 %ignore hf_client_kept;
 
 /* ---------------------------------------------------------------- Errors */
@@ -49,12 +50,16 @@ static void hf_raise(int status)
     Py_INCREF($result);
 }
 
+/* hf_error_last() answers the number of replicas; the exception has the text. */
+%typemap(out) const hf_error * "$result = PyLong_FromLongLong($1->replicas);"
+
 /* --------------------------------------------------------------- Signals */
 
 %{
 /* Python runs the handlers of signals in its main thread only. */
-static int hf_run_handlers(void)
+static int hf_run_handlers(void *context)
 {
+    (void)context;
     if (gettid() != getpid())
         return -1;
     PyGILState_STATE state = PyGILState_Ensure();
@@ -63,7 +68,7 @@ static int hf_run_handlers(void)
     return raised ? 1 : 0;
 }
 %}
-%typemap(in, numinputs = 0) hf_interrupt "$1 = hf_run_handlers;"
+%typemap(in, numinputs = 0) (hf_interrupt check, void *context) "$1 = hf_run_handlers; $2 = NULL;"
 
 /* ----------------------------------------------------------------- Bytes */
 
@@ -83,7 +88,7 @@ static int hf_run_handlers(void)
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
-    (const void *token, size_t length)
+    (const void *token, size_t token_len)
 };
 
 /* hf_lock_inspect() answers the owner's bytes. */
@@ -99,13 +104,13 @@ static int hf_run_handlers(void)
 }
 
 /* hf_hold_hand_over() answers the token's bytes. */
-%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *length_out)
+%typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)
     (char token[HF_TOKEN_MAX], size_t length = 0) {
     $1 = token;
     $2 = sizeof token;
     $3 = &length;
 }
-%typemap(argout) (void *token, size_t capacity, size_t *length_out) {
+%typemap(argout) (void *token, size_t capacity, size_t *token_len_out) {
     Py_DECREF($result);
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)*$3);
 }
@@ -162,8 +167,7 @@ static int hf_run_handlers(void)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number or that of the replicas,
- * hold or None). */
+/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas, message). */
 %typemap(in, numinputs = 0) hf_completion * (hf_completion completion) {
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
@@ -177,8 +181,11 @@ static int hf_run_handlers(void)
     else
         Py_INCREF(hold);
     Py_DECREF($result);
-    $result = Py_BuildValue("iiLLN", (int)$1->kind, (int)$1->status, (long long)$1->op,
-                            (long long)($1->hold_number ? $1->hold_number : $1->replicas), hold);
+    PyObject *message = PyUnicode_DecodeUTF8(
+        $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
+    $result = Py_BuildValue("iiLLNLN", (int)$1->kind, (int)$1->status, (long long)$1->op,
+                            (long long)$1->hold_number, hold, (long long)$1->error.replicas,
+                            message);
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

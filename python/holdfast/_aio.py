@@ -20,32 +20,11 @@ if TYPE_CHECKING:
     from ._client import Client
     from ._notices import Call, Notices
 
-_TOLD = {
-    _holdfast.HF_ENOTHELD: "it was released before",
-    _holdfast.HF_ELOST: "the hold was lost before",
-    _holdfast.HF_EUNKNOWN: "the answer was lost",
-    _holdfast.HF_ECANCELED: "the client was closed",
-    _holdfast.HF_ECLOSED: "the client was closed",
-    _holdfast.HF_ECONNECT: "the server cannot be reached",
-    _holdfast.HF_EAUTH: "the server refused the user or the password",
-    _holdfast.HF_ESERVER: "the server refused it",
-    _holdfast.HF_EPROTOCOL: "the server's answer makes no sense",
-    _holdfast.HF_EUNSUPPORTED: "the server is not supported",
-    _holdfast.HF_ENOMEM: "there is too little memory",
-    _holdfast.HF_EREPLICAS: "too few replicas had it in time",
-}
-
-
 def _task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:
         raise RuntimeError("no running task")
     return task
-
-
-def _failure(lock: Lock, what: str, status: int, reached: int = 0) -> Exception:
-    told = _TOLD.get(status, f"status {status}")
-    return error(status, f"lock {lock.name!r} was not {what}: {told}", reached)
 
 
 @final
@@ -170,7 +149,7 @@ class AsyncLock:
         if handle is None:
             if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
                 raise LockTimeout(f"others held {lock.name!r} for {milliseconds / 1000} s")
-            raise _failure(lock, "acquired", status, call.reached)
+            raise error(status, call.message, call.reached)
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())
         hold = AsyncHold(lock, handle, options is loose, lock._quiet if quiet is None else quiet)
@@ -339,7 +318,7 @@ async def _released(lock: Lock, call: Call) -> None:
     status, _ = await call.wait()
     lock._client._look()
     if status != _holdfast.HF_OK:
-        raise _failure(lock, "released", status)
+        raise error(status, call.message)
 
 
 async def _renewed(
@@ -349,7 +328,7 @@ async def _renewed(
     _, call = notices.start(lambda number: begin(handle, *how, number))
     status, _ = await call.wait()
     if status != _holdfast.HF_OK:
-        raise _failure(lock, "renewed", status)
+        raise error(status, call.message)
 
 
 @final

@@ -93,5 +93,5 @@ def error(status: int, message: str, reached: int | None = None) -> Exception:
     """Make the exception for a status. The extension calls this."""
     made = _CLASSES.get(status, LockError)(message)
     if isinstance(made, LockNotReplicated):
-        made.reached = _holdfast.hf_error_replicas() if reached is None else reached
+        made.reached = _holdfast.hf_error_last() if reached is None else reached
     return made

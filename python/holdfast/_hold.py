@@ -24,9 +24,9 @@ AnyHold = TypeVar("AnyHold", bound="BaseHold")
 _log = logging.getLogger("holdfast")
 
 _STATES = {
-    _holdfast.HF_HELD: "held",
-    _holdfast.HF_LOST: "lost",
-    _holdfast.HF_RELEASED: "released",
+    _holdfast.HF_STATE_HELD: "held",
+    _holdfast.HF_STATE_LOST: "lost",
+    _holdfast.HF_STATE_RELEASED: "released",
 }
 _CAUSES = {
     _holdfast.HF_CAUSE_NONE: None,
@@ -85,7 +85,7 @@ class BaseHold:
     @property
     def valid(self) -> bool:
         """Is it still held, as far as this process knows? Sends nothing."""
-        return _holdfast.hf_hold_state(self._handle) == _holdfast.HF_HELD
+        return _holdfast.hf_hold_state(self._handle) == _holdfast.HF_STATE_HELD
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
@@ -147,7 +147,7 @@ class BaseLost:
         handle = self._hold._handle
         return (
             _holdfast.hf_hold_cause(handle) != _holdfast.HF_CAUSE_NONE
-            or _holdfast.hf_hold_state(handle) == _holdfast.HF_LOST
+            or _holdfast.hf_hold_state(handle) == _holdfast.HF_STATE_LOST
         )
 
     @property

@@ -27,7 +27,7 @@ def _flags(flags: int) -> _holdfast.AcquireOptions:
 
 # The core only reads these options, so all acquires share them.
 loose = _flags(0)
-kept = _flags(_holdfast.HF_KEEP)
+kept = _flags(_holdfast.HF_ACQUIRE_KEEP)
 
 
 def _give_back(got: list[_holdfast.Hold]) -> None:

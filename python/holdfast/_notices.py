@@ -32,6 +32,7 @@ class Call:
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
         self.reached = 0  # how many replicas had it, if too few did
+        self.message = "the client was closed"  # what went wrong, if it did
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:
         """Set the outcome. Any thread may call it; RuntimeError if the loop is closed."""
@@ -230,30 +231,35 @@ class Notices:
         """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
-                kind, status, op, number, hold = _holdfast.hf_client_next(self._client)
-                if kind == _holdfast.HF_NOTHING:
+                kind, status, op, number, hold, reached, message = _holdfast.hf_client_next(
+                    self._client
+                )
+                if kind == _holdfast.HF_KIND_NONE:
                     return True
-                if kind == _holdfast.HF_LOSS:
+                if kind == _holdfast.HF_KIND_LOSS:
                     _, lost = self._watches.pop(number, (None, None))
                     if lost is not None:
                         lost()
                     self.look()
                 else:
-                    self._settle(op, status, hold, number)
+                    self._settle(op, status, hold, reached, message)
         except ClosedError:
             self._closed = True
             for op in list(self._calls):
-                self._settle(op, _holdfast.HF_ECANCELED, None)
+                self._settle(op, _holdfast.HF_ECANCELED, None, 0, "the client was closed")
             self._watches.clear()
             self.look()
             return False
 
-    def _settle(self, op: int, status: int, hold: _holdfast.Hold | None, reached: int = 0) -> None:
+    def _settle(
+        self, op: int, status: int, hold: _holdfast.Hold | None, reached: int, message: str
+    ) -> None:
         call = self._calls.pop(op, None)
         try:
             if call is None:
                 raise RuntimeError("no task waits for it")
             call.reached = reached
+            call.message = message
             call.end(status, hold)
         except RuntimeError:  # no task waits, or its loop is closed
             self._drop(hold)

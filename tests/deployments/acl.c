@@ -210,7 +210,7 @@ static bool keeps(void) {
     hf_hold_close(first); /* it just ends */
     assert_status(hf_lock_acquire_start(anns, NULL, 0, 5000, NULL, 1), HF_OK);
     int64_t until = now_ms() + 6000;
-    while (done.kind != HF_ACQUIRED && now_ms() < until) {
+    while (done.kind != HF_KIND_ACQUIRE && now_ms() < until) {
         sleep_ms(1);
         hf_client_next(ann, &done);
     }

@@ -75,7 +75,7 @@ static void test_a_step_forward_ends_leases_and_the_holder_is_told(void **state)
     int64_t before = now_ms();
     assert_status(hf_lock_acquire(theirs, 0, &next), HF_OK); /* two holders */
     assert_true(hf_hold_fence(next) > hf_hold_fence(hold));  /* is what remains */
-    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
     assert_in_range(now_ms() - before, 0, 1000); /* at its next renewal */
     assert_status(hf_hold_release(hold), HF_ELOST);
@@ -102,7 +102,7 @@ static void test_a_step_back_leaves_holds_and_fences_grow_all_the_same(void **st
     assert_in_range(hf_hold_remaining_ms(hold), 1, 1500);
     assert_status(hf_hold_extend(hold, 5000, 0), HF_OK);
     assert_in_range(hf_hold_remaining_ms(hold), 1500, 6500);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     int64_t fence = hf_hold_fence(hold);
     assert_status(hf_hold_release(hold), HF_OK);
     hf_hold_close(hold);
@@ -133,11 +133,11 @@ static void test_what_was_seen_to_be_lost_stays_lost_whatever_the_server_says(vo
     sleep_ms(300);     /* and for longer than was known */
     kill(pid, SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, check_it, hold), 0);
-    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
     kill(pid, SIGCONT);
     pthread_join(thread, &status);
     assert_status((hf_status)(intptr_t)status, HF_ELOST);
-    assert_int_equal(hf_hold_state(hold), HF_LOST);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
     hf_hold_close(hold);
     hf_lock_close(lock);
 }

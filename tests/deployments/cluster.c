@@ -116,7 +116,7 @@ static void test_all_are_renewed_whatever_their_slot(void **state) {
     }
     sleep_ms(1500);
     for (int i = 0; i < LOCKS; i++) {
-        assert_int_equal(hf_hold_state(holds[i]), HF_HELD);
+        assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
         assert_status(hf_hold_release(holds[i]), HF_OK);
         hf_hold_close(holds[i]);
         hf_lock_close(locks[i]);
@@ -286,7 +286,7 @@ static void test_a_thousand_waits_at_once_on_all_shards(void **state) {
     while (won < LOCKS && now_ms() < since + 10000) {
         hf_completion told = {.size = sizeof told};
         assert_status(hf_client_next(other, &told), HF_OK);
-        if (told.kind == HF_NOTHING) {
+        if (told.kind == HF_KIND_NONE) {
             sleep_ms(1);
             continue;
         }
@@ -395,7 +395,7 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     sleep_ms(700);
     assert_int_equal(move_keys(slot, from, to, "movable"), 1);
     sleep_ms(700);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_renew(hold), HF_OK);
     assert_status(hf_lock_acquire(theirs, 0, &none), HF_ESERVER); /* nobody can tell yet */
     assert_message("TRYAGAIN");
@@ -480,7 +480,7 @@ static void test_redirections_are_limited(void **state) {
     do {
         sleep_ms(1);
         hf_client_next(client, &told);
-    } while (told.kind == HF_NOTHING && now_ms() < since + 10000);
+    } while (told.kind == HF_KIND_NONE && now_ms() < since + 10000);
     long again = all_errors("MOVED") - before - moved;
     assert_ok(nodes[one], text("CLUSTER SETSLOT %d NODE %s", slot, first));
     assert_ok(nodes[two], text("CLUSTER SETSLOT %d NODE %s", slot, first));
@@ -624,7 +624,7 @@ static int64_t hand_over(const char *at, int queue_port, bool queues) {
     if (queue_port > 0)
         assert_soon(tell(queue_port, "ZCARD {lone}lone:hf1:q")->integer == queues);
     sleep_ms(700);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     int64_t before = now_ms();
     assert_status(hf_hold_release(hold), HF_OK);
     pthread_join(thread, &won);

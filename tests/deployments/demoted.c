@@ -85,7 +85,7 @@ static int64_t left_there(void) { return tell(nodes[master], "PTTL stock")->inte
 
 static void assert_held_for(const hf_hold *hold, int64_t ms) {
     for (int64_t since = now_ms(); now_ms() < since + ms; sleep_ms(5))
-        if (hf_hold_state(hold) != HF_HELD)
+        if (hf_hold_state(hold) != HF_STATE_HELD)
             fail_msg("lost after %lld ms, with %lld ms left at the new master",
                      (long long)(now_ms() - since), (long long)left_there());
 }

@@ -125,7 +125,7 @@ static void test_too_few_replicas_are_told_of_and_nothing_is_held(void **state) 
         int64_t before = now_ms();
         assert_status(hf_lock_acquire(lock, timeout_ms, &hold), HF_EREPLICAS);
         assert_null(hold);
-        assert_int_equal(hf_error_replicas(), REPLICAS);
+        assert_int_equal(hf_error_last()->replicas, REPLICAS);
         assert_message("2 of the 3 replicas");
         assert_in_range(now_ms() - before, 290, 1300);
         assert_int_equal(exists(ports[0]), 0);
@@ -204,7 +204,7 @@ static void test_with_one_replica_frozen_the_other_is_enough(void **state) {
     }
     assert_in_range(now_ms() - before, 0, 800); /* it would be 20 s */
     assert_status(hf_lock_acquire(two, 0, &hold), HF_EREPLICAS);
-    assert_int_equal(hf_error_replicas(), 1);
+    assert_int_equal(hf_error_last()->replicas, 1);
     assert_free_at_once();
     hf_lock_close(one);
     hf_lock_close(two);
@@ -281,7 +281,7 @@ typedef struct waiting {
 static void *wait_for_it(void *argument) {
     waiting *w = argument;
     w->status = hf_lock_acquire(w->lock, 10000, &w->hold);
-    w->reached = hf_error_replicas();
+    w->reached = hf_error_last()->replicas;
     return NULL;
 }
 
@@ -338,7 +338,7 @@ static void test_who_was_granted_it_without_the_replicas_hands_it_on(void **stat
 
 static hf_completion next(void) {
     hf_completion c = {.size = sizeof c};
-    assert_soon(hf_client_next(ann, &c) == HF_OK && c.kind != HF_NOTHING);
+    assert_soon(hf_client_next(ann, &c) == HF_OK && c.kind != HF_KIND_NONE);
     return c;
 }
 
@@ -349,7 +349,7 @@ static void test_a_started_acquire_ends_when_the_replicas_have_it(void **state) 
     for (int timeout_ms = 0; timeout_ms <= 5000; timeout_ms += 5000) {
         assert_status(hf_lock_acquire_start(mine, NULL, 0, timeout_ms, NULL, 7), HF_OK);
         hf_completion c = next();
-        assert_int_equal(c.kind, HF_ACQUIRED);
+        assert_int_equal(c.kind, HF_KIND_ACQUIRE);
         assert_status(c.status, HF_OK);
         assert_int_equal(exists(ports[1]) + exists(ports[2]), 2);
         release(c.hold);
@@ -384,9 +384,9 @@ static void test_a_started_acquire_without_the_replicas_is_told_how_many(void **
     }
     for (int i = 0; i < 40; i++) {
         hf_completion c = next();
-        assert_int_equal(c.kind, HF_ACQUIRED);
+        assert_int_equal(c.kind, HF_KIND_ACQUIRE);
         assert_status(c.status, HF_EREPLICAS);
-        assert_int_equal(c.replicas, 1);
+        assert_int_equal(c.error.replicas, 1);
         assert_null(c.hold);
         assert_int_equal(c.hold_number, 0);
     }

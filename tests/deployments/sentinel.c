@@ -219,7 +219,7 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     if (r.overlap_ms > 0)
         fail_msg("another held it while this one was certain of %lld ms", (long long)r.overlap_ms);
     assert_false(r.got);
-    assert_int_equal(state_now, HF_HELD);
+    assert_int_equal(state_now, HF_STATE_HELD);
     assert_in_range(took_ms, 0, 2500); /* by then it is renewed at the new master */
 }
 

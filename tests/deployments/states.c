@@ -56,7 +56,7 @@ static bool says(const char *command, const char *part) {
 
 static hf_completion next(hf_client *client) {
     hf_completion c = {.size = sizeof c};
-    assert_soon(hf_client_next(client, &c) == HF_OK && c.kind != HF_NOTHING);
+    assert_soon(hf_client_next(client, &c) == HF_OK && c.kind != HF_KIND_NONE);
     return c;
 }
 
@@ -225,7 +225,7 @@ static void refuse_for_a_while(const char *refusal, void (*begin)(void), void (*
     else
         give_back(lasting, HF_OK);
     assert_in_range(now_ms() - ended_at, 0, 5000);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_check(hold), HF_OK);
     give_back(hold, HF_OK);
     done = true;

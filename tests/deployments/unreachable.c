@@ -137,9 +137,9 @@ static void everything_ends_in_time(int (*vanish)(void)) {
         struct pollfd readable = {.fd = hf_client_fd(client), .events = POLLIN};
         assert_int_equal(poll(&readable, 1, 5000), 1);
         assert_status(hf_client_next(client, &c), HF_OK);
-        if (c.kind == HF_NOTHING)
+        if (c.kind == HF_KIND_NONE)
             continue;
-        assert_true(c.kind == HF_ACQUIRED || c.kind == HF_RELEASE);
+        assert_true(c.kind == HF_KIND_ACQUIRE || c.kind == HF_KIND_RELEASE);
         assert_int_not_equal(c.status, HF_OK);
         left--;
     }

@@ -36,7 +36,7 @@ static hf_completion told(int64_t within_ms) {
         assert_true(fd.fd >= 0);
         poll(&fd, 1, left > 0 ? (int)left : 0);
         assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
     assert_int_equal(completion.size, sizeof completion);
     return completion;
 }
@@ -53,7 +53,7 @@ static hf_completion told_of(int32_t kind, int64_t op, hf_status status, int64_t
 }
 
 static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
-    hf_completion completion = told_of(HF_ACQUIRED, op, status, within_ms);
+    hf_completion completion = told_of(HF_KIND_ACQUIRE, op, status, within_ms);
     assert_int_equal(completion.hold != NULL, status == HF_OK);
     assert_int_equal(completion.hold_number, hf_hold_number(completion.hold));
     return completion.hold;
@@ -61,13 +61,13 @@ static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
 
 static void told_released(int64_t op, hf_status status, int64_t within_ms) {
     hf_completion completion = told(within_ms);
-    assert_int_equal(completion.kind, HF_RELEASE);
+    assert_int_equal(completion.kind, HF_KIND_RELEASE);
     assert_int_equal(completion.op, op);
     assert_int_equal(completion.status, status);
     assert_null(completion.hold);
 }
 
-static void told_nothing(void) { assert_int_equal(told(0).kind, HF_NOTHING); }
+static void told_nothing(void) { assert_int_equal(told(0).kind, HF_KIND_NONE); }
 
 static void start(int64_t timeout_ms, int64_t op) {
     assert_status(hf_lock_acquire_start(lock, NULL, 0, timeout_ms, NULL, op), HF_OK);
@@ -102,14 +102,14 @@ static void test_500_started_acquires_are_served_in_order_on_one_thread(void **s
     while (released < OPS) {
         hf_completion completion = told(5000);
         assert_int_equal(completion.status, HF_OK);
-        if (completion.kind == HF_ACQUIRED) {
+        if (completion.kind == HF_KIND_ACQUIRE) {
             assert_int_equal(completion.op, ++acquired);
             assert_true(hf_hold_fence(completion.hold) > fence);
             fence = hf_hold_fence(completion.hold);
             assert_status(hf_hold_release_start(completion.hold, OPS + acquired), HF_OK);
             hf_hold_close(completion.hold);
         } else {
-            assert_int_equal(completion.kind, HF_RELEASE);
+            assert_int_equal(completion.kind, HF_KIND_RELEASE);
             assert_int_equal(completion.op, OPS + ++released);
         }
     }
@@ -187,7 +187,7 @@ static void test_a_started_acquire_that_times_out_leaves_nothing_behind(void **s
         start(i, i); /* some before they have a place */
     for (int i = 1; i <= 40; i++) {
         hf_completion completion = told(2000);
-        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
         assert_int_equal(completion.status, HF_ETIMEOUT);
     }
     assert_int_equal(queued("k"), 0);
@@ -297,7 +297,7 @@ static void test_a_cancel_that_races_the_grant_leaves_nothing_behind(void **stat
         assert_int_equal(completion.op, i);
         if (completion.status == HF_OK) {
             won++;
-            assert_int_equal(hf_hold_state(completion.hold), HF_HELD);
+            assert_int_equal(hf_hold_state(completion.hold), HF_STATE_HELD);
             give_back(completion.hold, HF_OK);
         } else {
             assert_int_equal(completion.status, HF_ECANCELED);
@@ -333,7 +333,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     (void)state;
     hf_hold *hold = held(lock);
     assert_status(hf_hold_release_start(hold, 7), HF_OK);
-    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
     assert_int_equal(hf_hold_remaining_ms(hold), 0);
     assert_status(hf_hold_release_start(hold, 8), HF_ENOTHELD);
     assert_status(hf_hold_release(hold), HF_ENOTHELD);
@@ -352,7 +352,7 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
 /* ----------------------------------------------------------------- Renew */
 
 static void told_renewed(int64_t op, hf_status status, int64_t within_ms) {
-    assert_null(told_of(HF_RENEWAL, op, status, within_ms).hold);
+    assert_null(told_of(HF_KIND_RENEWAL, op, status, within_ms).hold);
 }
 
 static void test_a_started_renewal_does_what_one_that_is_waited_for_does(void **state) {
@@ -390,7 +390,7 @@ static void test_a_started_renewal_finds_a_loss_and_a_release(void **state) {
     TELL("DEL k");
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
     hf_completion loss = told(2000);
-    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.cause, HF_CAUSE_GONE);
     told_renewed(1, HF_ELOST, 2000);
     assert_status(hf_hold_renew_start(hold, 2), HF_ELOST);
@@ -428,7 +428,7 @@ static void test_a_started_renewal_ends_whatever_becomes_of_its_hold(void **stat
     kill(the_server, SIGCONT);
     hf_completion completion = {.size = sizeof completion};
     assert_status(hf_client_next(closed, &completion), HF_OK);
-    assert_int_equal(completion.kind, HF_RENEWAL);
+    assert_int_equal(completion.kind, HF_KIND_RENEWAL);
     assert_int_equal(completion.op, 3);
     assert_int_equal(completion.status, HF_ECLOSED);
     assert_status(hf_client_next(closed, &completion), HF_ECLOSED);
@@ -439,7 +439,7 @@ static void test_a_started_renewal_ends_whatever_becomes_of_its_hold(void **stat
     lock = must_lock(client, "k", NULL);
 }
 
-/* ------------------------------------------------------- Arguments, HF_KEEP */
+/* ------------------------------------------------------- Arguments, HF_ACQUIRE_KEEP */
 
 static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     (void)state;
@@ -467,14 +467,14 @@ static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     assert_status(hf_client_next(client, NULL), HF_EINVAL);
     assert_status(hf_client_next(client, &small), HF_EINVAL);
     assert_int_equal(hf_client_fd(NULL), -1);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     told_nothing();
     give_back(hold, HF_OK);
 }
 
 static void test_keep_leaves_a_started_hold_with_the_client_too(void **state) {
     (void)state;
-    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_ACQUIRE_KEEP};
     for (int released = 0; released < 2; released++) {
         assert_status(hf_lock_acquire_start(lock, "ann", 3, 1000, &keep, 1), HF_OK);
         hf_hold *hold = told_acquired(1, HF_OK, 2000);
@@ -508,10 +508,10 @@ static void test_a_started_acquire_renews_loses_and_heals_like_any(void **state)
     assert_status(hf_lock_acquire_start(brief, NULL, 0, 5000, &renewed, 1), HF_OK);
     hf_hold *hold = told_acquired(1, HF_OK, 400 + 300);
     sleep_ms(1000);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     TELL("DEL k");
     hf_completion loss = told(300);
-    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.hold_number, hf_hold_number(hold));
     assert_int_equal(loss.cause, HF_CAUSE_GONE);
     give_back(hold, HF_ELOST);
@@ -533,7 +533,7 @@ static void test_closing_ends_every_operation_with_its_completion(void **state) 
     bool seen[21] = {false};
     for (int i = 1; i <= 20; i++) {
         assert_status(hf_client_next(closed, &completion), HF_OK);
-        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
         assert_int_equal(completion.status, HF_ECANCELED);
         assert_in_range(completion.op, 1, 20);
         assert_false(seen[completion.op]);
@@ -569,7 +569,7 @@ static void test_a_close_that_races_what_was_started_leaves_nothing_behind(void 
         for (int j = 0; j < 5; j++) {
             hf_completion completion = {.size = sizeof completion};
             assert_status(hf_client_next(closed, &completion), HF_OK);
-            assert_int_equal(completion.kind, HF_ACQUIRED);
+            assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
             hf_hold_close(completion.hold);
         }
         hf_lock_close(lock);
@@ -605,7 +605,7 @@ static void test_what_is_started_while_the_client_is_closed_ends_too(void **stat
         assert_true((intptr_t)status == HF_ECLOSED || (intptr_t)status == HF_ENOTHELD);
         for (long left = begun; left > 0; left--) {
             assert_status(hf_client_next(closed, &completion), HF_OK);
-            assert_int_equal(completion.kind, HF_RENEWAL);
+            assert_int_equal(completion.kind, HF_KIND_RENEWAL);
         }
         assert_status(hf_client_next(closed, &completion), HF_ECLOSED);
         hf_hold_close(hold);

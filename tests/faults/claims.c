@@ -44,7 +44,7 @@ static hf_hold *won_by_waiting(hf_lock *lock, int after_ms) {
 /* It is held for good: for longer than the server gave it before it was claimed. */
 static void assert_claimed(hf_hold *hold) {
     for (int64_t until = now_ms() + 3500; now_ms() < until; sleep_ms(5))
-        if (hf_hold_state(hold) != HF_HELD)
+        if (hf_hold_state(hold) != HF_STATE_HELD)
             fail_msg("lost %lld ms after it was won", (long long)(now_ms() - until + 3500));
     assert_in_range(hf_hold_remaining_ms(hold), 4000, NUMBER("PTTL k"));
 }
@@ -120,7 +120,7 @@ static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) 
         int64_t there = NUMBER("PTTL k"), here = hf_hold_remaining_ms(hold);
         assert_in_range(here, 1, there);
         assert_in_range(here, there - 10 - leases[i] / 100, there);
-        assert_soon(hf_hold_state(hold) == HF_LOST);
+        assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
         assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
         hf_hold_close(hold);
         hf_lock_close(lock);
@@ -133,7 +133,7 @@ static void test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted(void 
     hf_lock *lock = lease_lock(client, "k", 900, HF_ON);
     hf_hold *hold = won_by_waiting(lock, 0);
     for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(5))
-        assert_int_equal(hf_hold_state(hold), HF_HELD);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
 }

@@ -184,7 +184,7 @@ static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **st
 
 static hf_completion next_of(hf_client *client) {
     hf_completion next = {.size = sizeof next};
-    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_NOTHING);
+    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_KIND_NONE);
     return next;
 }
 
@@ -438,7 +438,7 @@ static void test_closing_under_a_started_try_ends_it_once(void **state) {
     sleep_ms(50);
     hf_client_close(cid);
     hf_completion next = next_of(cid);
-    assert_int_equal(next.kind, HF_ACQUIRED);
+    assert_int_equal(next.kind, HF_KIND_ACQUIRE);
     assert_int_equal(next.op, 5);
     next = (hf_completion){.size = sizeof next};
     assert_status(hf_client_next(cid, &next), HF_ECLOSED);

@@ -220,11 +220,11 @@ static void test_a_renewal_in_the_background_outlives_its_cut_answer(void **stat
     FOR_EVERY_CUT(&hf_script_renew, at) {
         assert_soon(atomic_load(&way->mishaps) == 1 && atomic_load(&way->answered) != INT32_MAX);
         int64_t before = expires_at("k");
-        assert_soon(expires_at("k") > before || hf_hold_state(hold) != HF_HELD);
-        assert_int_equal(hf_hold_state(hold), HF_HELD);
+        assert_soon(expires_at("k") > before || hf_hold_state(hold) != HF_STATE_HELD);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     }
     sleep_ms(300);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_no_longer_than_there(hold);
     give_back(hold, HF_OK);
     hf_lock_close(brief);
@@ -250,7 +250,7 @@ static void test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place(voi
         assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
         give_back(hold, HF_OK);
         hf_completion completion = told(5000);
-        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
         assert_int_equal(completion.status, HF_OK);
         assert_int_equal(holds_of_k(), 1);
         assert_int_equal(queued("k"), 0);
@@ -387,7 +387,7 @@ static void test_after_a_new_subscription_all_waiters_ask_again(void **state) {
     give_back(hold, HF_OK);
     for (int i = 1; i <= OPS; i++) {
         hf_completion completion = told(3000);
-        assert_int_equal(completion.kind, HF_ACQUIRED);
+        assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
         assert_int_equal(completion.status, HF_OK);
         assert_int_equal(completion.op, i);
         give_back(completion.hold, HF_OK);
@@ -421,7 +421,7 @@ static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **
     hf_hold *hold = held(renewed);
     proxy_next(way, LOSE_ALL, "EVALSHA");
     hf_completion loss = told(2000);
-    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.cause, HF_CAUSE_UNREACHABLE);
     int64_t left = NUMBER("PTTL k");
     proxy_next(way, PASS, NULL);
@@ -688,20 +688,20 @@ static void *start_many(void *argument) {
         for (;;) {
             hf_completion completion = {.size = sizeof completion};
             must_be(hf_client_next(own, &completion), HF_OK);
-            if (completion.kind == HF_NOTHING)
+            if (completion.kind == HF_KIND_NONE)
                 break;
-            if (completion.kind == HF_ACQUIRED && completion.status == HF_OK) {
+            if (completion.kind == HF_KIND_ACQUIRE && completion.status == HF_OK) {
                 enter_and_leave(completion.hold, &seed);
                 must_be(hf_hold_release_start(completion.hold, completion.op), HF_OK);
                 hf_hold_close(completion.hold);
-            } else if (completion.kind == HF_ACQUIRED) {
+            } else if (completion.kind == HF_KIND_ACQUIRE) {
                 must(completion.status == HF_EBUSY || completion.status == HF_ETIMEOUT ||
                      completion.status == HF_ECANCELED || completion.status == HF_EUNKNOWN ||
                      completion.status == HF_ECONNECT);
                 atomic_fetch_add(&all->gave_up, 1);
                 under_way--;
             } else {
-                must(completion.kind == HF_RELEASE && completion.status == HF_OK);
+                must(completion.kind == HF_KIND_RELEASE && completion.status == HF_OK);
                 under_way--; /* it was one until now */
             }
         }

@@ -31,7 +31,7 @@ static hf_completion told(int64_t until) {
         int64_t left = until - now_ms();
         poll(&fd, 1, left > 0 ? (int)left : 0);
         assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
     return completion;
 }
 
@@ -57,11 +57,11 @@ static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
     assert_status(hf_lock_acquire(lock, 5000, &hold), HF_OK);
     int accepted = atomic_load(&way->accepted);
     int64_t since = now_ms();
-    while (hf_hold_state(hold) == HF_HELD && now_ms() < since + 5000)
+    while (hf_hold_state(hold) == HF_STATE_HELD && now_ms() < since + 5000)
         sleep_ms(1);
     int64_t held_ms = now_ms() - since;
     int more = atomic_load(&way->accepted) - accepted;
-    if (hf_hold_state(hold) != HF_HELD || more > 3)
+    if (hf_hold_state(hold) != HF_STATE_HELD || more > 3)
         fail_msg("held for %lld ms, with %d new connections", (long long)held_ms, more);
     give_back(hold, HF_OK);
     hf_lock_close(lock);

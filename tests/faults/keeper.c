@@ -68,17 +68,17 @@ static hf_completion told(int64_t within_ms) {
         assert_true(fd.fd >= 0);
         poll(&fd, 1, left > 0 ? (int)left : 0);
         assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
     return completion;
 }
 
 static void assert_told_of(const hf_hold *hold, int cause, int64_t within_ms) {
     hf_completion loss = told(within_ms);
-    assert_int_equal(loss.kind, HF_LOSS);
+    assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.status, HF_ELOST);
     assert_int_equal(loss.hold_number, hf_hold_number(hold));
     assert_int_equal(loss.cause, cause);
-    assert_int_equal(hf_hold_state(hold), HF_LOST);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
     assert_int_equal(hf_hold_cause(hold), cause);
     assert_int_equal(hf_hold_remaining_ms(hold), 0);
 }
@@ -90,7 +90,7 @@ static void give_up(hf_hold *hold) {
     assert_status(hf_hold_extend(hold, 1000, 0), HF_ELOST);
     assert_status(hf_hold_release(hold), HF_ELOST);
     assert_status(hf_hold_release(hold), HF_ENOTHELD);
-    assert_int_equal(told(0).kind, HF_NOTHING);
+    assert_int_equal(told(0).kind, HF_KIND_NONE);
     hf_hold_close(hold);
 }
 
@@ -105,7 +105,7 @@ static void test_a_renewed_hold_lasts_for_many_leases(void **state) {
     for (int64_t until = now_ms() + 1500; now_ms() < until; sleep_ms(20)) {
         int64_t ends = realtime_ms() + hf_hold_remaining_ms(hold);
         assert_in_range(ends, realtime_ms(), expires_at("k"));
-        assert_int_equal(hf_hold_state(hold), HF_HELD);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
         assert_status(hf_lock_acquire(theirs, 0, &none), HF_EBUSY);
     }
     assert_status(hf_hold_check(hold), HF_OK);
@@ -128,7 +128,7 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     monitor_start();
     sleep_ms(25000);
     assert_int_equal(monitor_stop(&hf_script_renew), 7); /* every third of 10 s */
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
 }
@@ -158,9 +158,9 @@ static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **
     print_message("%d locks: %lld commands and %lld ms of processor time in %d s\n", LOCKS,
                   (long long)commands, (long long)cpu_us / 1000, SECONDS);
     assert_in_range(commands, 1, 100 * SECONDS / SLOW);
-    assert_int_equal(told(0).kind, HF_NOTHING); /* none was lost */
+    assert_int_equal(told(0).kind, HF_KIND_NONE); /* none was lost */
     for (int i = 0; i < LOCKS; i++) {
-        assert_int_equal(hf_hold_state(holds[i]), HF_HELD);
+        assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
         hf_hold_close(holds[i]);
     }
     TELL("FLUSHALL");
@@ -189,8 +189,8 @@ static void test_a_hold_outlives_connections_that_die_and_a_server_that_pauses(v
         TELL("CLIENT KILL TYPE normal");
     TELL("CLIENT PAUSE 500 ALL"); /* longer than the client waits for one answer */
     sleep_ms(1500);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
-    assert_int_equal(told(0).kind, HF_NOTHING);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_int_equal(told(0).kind, HF_KIND_NONE);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
 }
@@ -246,7 +246,7 @@ static void test_a_hold_whose_key_is_deleted_is_lost_by_its_next_renewal(void **
     for (size_t i = 0; i < COUNT(ways); i++) {
         hf_hold *hold = held(lock);
         TELL(ways[i]);
-        assert_int_equal(hf_hold_state(hold), HF_HELD); /* nobody has told it yet */
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD); /* nobody has told it yet */
         assert_told_of(hold, HF_CAUSE_GONE, 900 / 3 + 150);
         give_up(hold);
         assert_int_equal(NUMBER("EXISTS k"), i == 2);
@@ -300,10 +300,10 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_before_its_key_expires(vo
     kill(the_server, SIGSTOP);
     while (realtime_ms() < expires - 100)
         sleep_ms(1);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     while (realtime_ms() < expires)
         ;
-    assert_int_equal(hf_hold_state(hold), HF_LOST);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
     assert_told_of(hold, HF_CAUSE_UNREACHABLE, 50 * SLOW);
     give_up(hold);
     kill(the_server, SIGCONT);
@@ -332,7 +332,7 @@ static void test_one_bad_key_does_not_fail_the_renewal_of_the_others(void **stat
     sleep_ms(2000);
     for (int i = 0; i < LOCKS; i++) {
         bool bad = i % 10 == 7 && i < 40;
-        assert_int_equal(hf_hold_state(holds[i]), bad ? HF_LOST : HF_HELD);
+        assert_int_equal(hf_hold_state(holds[i]), bad ? HF_STATE_LOST : HF_STATE_HELD);
         assert_int_equal(hf_hold_cause(holds[i]), bad ? HF_CAUSE_GONE : HF_CAUSE_NONE);
         give_back(holds[i], bad ? HF_ELOST : HF_OK);
     }
@@ -348,11 +348,11 @@ static void sleep_and_look(void *argument) {
     hf_lock *lock = lease_lock(client, "k", 400, renew);
     must_be(hf_lock_acquire(lock, 0, &hold), HF_OK);
     raise(SIGSTOP);
-    must(hf_hold_state(hold) == HF_LOST);
+    must(hf_hold_state(hold) == HF_STATE_LOST);
     must(hf_hold_remaining_ms(hold) == 0);
     must_be(hf_hold_check(hold), HF_ELOST);
     sleep_ms(300); /* nothing brings it back */
-    must(hf_hold_state(hold) == HF_LOST);
+    must(hf_hold_state(hold) == HF_STATE_LOST);
     must_be(hf_hold_release(hold), HF_ELOST);
     hf_hold_close(hold);
     hf_lock_close(lock);
@@ -406,7 +406,7 @@ static void test_a_forked_child_touches_nothing_and_the_parent_goes_on(void **st
         must_be(hf_client_next(client, &completion), HF_EFORKED);
         must(hf_client_fd(client) == -1);
         must_be(hf_lock_open(client, "k", 1, NULL, 0, NULL, &fresh), HF_EFORKED);
-        must(hf_hold_state(hold) == HF_LOST);
+        must(hf_hold_state(hold) == HF_STATE_LOST);
         must(hf_hold_remaining_ms(hold) == 0);
         hf_hold_close(hold);
         hf_lock_close(lock);
@@ -425,7 +425,7 @@ static void test_a_forked_child_touches_nothing_and_the_parent_goes_on(void **st
     }
     worker_join(pid);
     sleep_ms(1500);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_check(hold), HF_OK);
     assert_status(hf_lock_release(second), HF_OK);
     give_back(hold, HF_OK);
@@ -485,7 +485,7 @@ static void test_close_releases_what_is_held_and_ends_who_waits(void **state) {
     for (int i = 0; i < 3; i++) {
         waiter_join(waiters[i], HF_ECANCELED);
         assert_int_equal(NUMBER("EXISTS %s", text("k%d", i)), 0);
-        assert_int_equal(hf_hold_state(holds[i]), HF_RELEASED);
+        assert_int_equal(hf_hold_state(holds[i]), HF_STATE_RELEASED);
         assert_status(hf_hold_release(holds[i]), HF_ECLOSED);
         assert_status(hf_hold_check(holds[i]), HF_ECLOSED);
         hf_hold_close(holds[i]);

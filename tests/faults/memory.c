@@ -465,7 +465,7 @@ static hf_completion next_of(hf_client *client) {
         if (poll(&fd, 1, 10000) != 1)
             fail_msg("no completion came");
         assert_status(hf_client_next(client, &found), HF_OK);
-    } while (found.kind == HF_NOTHING);
+    } while (found.kind == HF_KIND_NONE);
     return found;
 }
 
@@ -501,7 +501,7 @@ static void run_started(void) {
     told(hf_hold_release(hold));
     while (expected-- > 0) {
         hf_completion found = next_of(client);
-        assert_int_equal(found.kind, HF_ACQUIRED);
+        assert_int_equal(found.kind, HF_KIND_ACQUIRE);
         if (found.status == HF_OK && found.op != 3) {
             hf_status release = hf_hold_release_start(found.hold, 4);
             told(release);
@@ -509,13 +509,13 @@ static void run_started(void) {
             if (release != HF_OK)
                 told(hf_hold_release(found.hold));
             hf_hold_close(found.hold);
-            while (release == HF_OK && (found = next_of(client)).kind == HF_ACQUIRED) {
+            while (release == HF_OK && (found = next_of(client)).kind == HF_KIND_ACQUIRE) {
                 assert_int_not_equal(found.status, HF_OK);
                 expected--;
             }
             if (release == HF_OK) {
                 expected--;
-                check_completion(&found, HF_RELEASE);
+                check_completion(&found, HF_KIND_RELEASE);
             }
         } else if (found.status == HF_OK) {
             told(hf_hold_release(found.hold));
@@ -530,7 +530,7 @@ static void run_started(void) {
     assert_soon(number_of("EXISTS %s", "stock") == 0);
     assert_status(hf_lock_acquire_start(mine, NULL, 0, 1000, NULL, 5), HF_OK);
     hf_completion found = next_of(client);
-    check_completion(&found, HF_ACQUIRED);
+    check_completion(&found, HF_KIND_ACQUIRE);
     assert_status(hf_hold_release(found.hold), HF_OK);
     hf_hold_close(found.hold);
     hf_hold_close(hold);
@@ -562,7 +562,7 @@ static void run_hold(void) {
     told(hf_hold_extend(hold, 50000, 1));
     told(hf_hold_check(hold));
     told(hf_lock_inspect(lock, &info, owner, sizeof owner, &length));
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     hf_status status = hf_hold_hand_over(hold, token, sizeof token, &length);
     if (status != HF_EUNKNOWN) { /* the answer to its replacement could be read */
         told(status);
@@ -633,7 +633,7 @@ static void run_keeper(void) {
     told(status);
     if (status == HF_OK) {
         assert_soon(stats_of(client).renewed > 0 || stats_of(client).lost > 0);
-        assert_int_equal(hf_hold_state(hold), HF_HELD);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
         told(hf_hold_release(hold));
         hf_hold_close(hold);
     }
@@ -659,8 +659,8 @@ static void run_loss(void) {
     told(status);
     if (status == HF_OK) {
         tell_raw("DEL %s", "stock");
-        assert_int_equal(next_of(client).kind, HF_LOSS);
-        assert_int_equal(hf_hold_state(hold), HF_LOST);
+        assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
         hf_hold_close(hold);
     }
     disarm();

@@ -46,7 +46,7 @@ static hf_completion told(int64_t within_ms) {
         int64_t left = until - now_ms();
         poll(&fd, 1, left > 0 ? (int)left : 0);
         assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_NOTHING && now_ms() < until);
+    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
     return completion;
 }
 
@@ -75,9 +75,9 @@ static bool ends(const char *name, int64_t lease_ms) {
     }
     hf_lock_close(lock);
     hf_lock_close(theirs);
-    if (completion.kind == HF_NOTHING)
+    if (completion.kind == HF_KIND_NONE)
         print_error("with a lease of %lld ms it never ended\n", (long long)lease_ms);
-    return completion.kind != HF_NOTHING;
+    return completion.kind != HF_KIND_NONE;
 }
 
 /* Between two looks the lease ends: of some of these leases. */

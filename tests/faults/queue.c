@@ -330,7 +330,7 @@ static void *wait_late(void *argument) {
     hf_lock *lock = lease_lock(who->client, "k", who->lease_ms, HF_DEFAULT);
     must_be(hf_lock_acquire(lock, HF_FOREVER, &hold), HF_OK);
     int64_t remaining = hf_hold_remaining_ms(hold);
-    must(hf_hold_state(hold) == HF_HELD && remaining != 0);
+    must(hf_hold_state(hold) == HF_STATE_HELD && remaining != 0);
     section_enter(inside, hold);
     must_be(hf_hold_check(hold), HF_OK);
     redisContext *redis = redisConnectUnix(unix_url() + strlen("unix://"));
@@ -588,7 +588,7 @@ static void on_signal(int number) { (void)number; }
 
 static void *wait_interruptibly(void *argument) {
     waiter *w = argument;
-    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_INTERRUPTIBLE};
     w->status = hf_lock_acquire_as(w->lock, NULL, 0, 5000, &options, &w->hold);
     atomic_store(&w->done, true);
     return NULL;

@@ -210,9 +210,9 @@ static void keep(hf_hold *hold) {
 
 static void read_completions(void) {
     hf_completion found = {.size = sizeof found};
-    while (hf_client_next(client, &found) == HF_OK && found.kind != HF_NOTHING) {
-        promise(found.kind >= HF_ACQUIRED && found.kind <= HF_LOSS);
-        promise((found.hold != NULL) == (found.kind == HF_ACQUIRED && found.status == HF_OK));
+    while (hf_client_next(client, &found) == HF_OK && found.kind != HF_KIND_NONE) {
+        promise(found.kind >= HF_KIND_ACQUIRE && found.kind <= HF_KIND_LOSS);
+        promise((found.hold != NULL) == (found.kind == HF_KIND_ACQUIRE && found.status == HF_OK));
         if (found.hold != NULL)
             keep(found.hold);
     }

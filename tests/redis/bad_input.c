@@ -613,7 +613,7 @@ static void test_null_handles_are_refused_and_closing_null_does_nothing(void **s
     assert_status(hf_hold_extend(NULL, 1000, 0), HF_EINVAL);
     assert_int_equal(hf_hold_fence(NULL), 0);
     assert_int_equal(hf_hold_remaining_ms(NULL), 0);
-    assert_int_equal(hf_hold_state(NULL), HF_RELEASED);
+    assert_int_equal(hf_hold_state(NULL), HF_STATE_RELEASED);
     assert_status(hf_client_owner(NULL, 't', 1, owner, sizeof owner), HF_EINVAL);
     assert_status(hf_client_owner(client, 'x', 1, owner, sizeof owner), HF_EINVAL);
     assert_status(hf_client_owner(client, 't', 0, owner, sizeof owner), HF_EINVAL);

@@ -74,7 +74,7 @@ static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {
     hf_lock *lock = stock_for(alice, 5000);
     hf_hold *hold = acquired(lock);
     assert_true(hf_hold_fence(hold) > 0);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_in_range(hf_hold_remaining_ms(hold), 3000, 5000);
     assert_string_equal(STRING("TYPE stock"), "hash");
     /* The server's lease never ends before the holder's deadline. */
@@ -197,7 +197,7 @@ static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
     static const struct {
         uint32_t flags;
         hf_status status;
-    } cases[] = {{HF_INTERRUPTIBLE, HF_EINTR}, {0, HF_ETIMEOUT}};
+    } cases[] = {{HF_ACQUIRE_INTERRUPTIBLE, HF_EINTR}, {0, HF_ETIMEOUT}};
     struct sigaction action = {.sa_handler = ignore}, old;
     (void)state;
     sigaction(SIGUSR1, &action, &old);
@@ -251,7 +251,7 @@ static void test_release_too_often_is_not_held_and_changes_nothing(void **state)
     hf_lock *mine = stock(alice), *theirs = stock(bob);
     hf_hold *hold = acquired(mine);
     assert_status(hf_hold_release(hold), HF_OK);
-    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
     assert_int_equal(hf_hold_remaining_ms(hold), 0);
     hf_hold *next = acquired(theirs);
     char *before = snapshot("stock");
@@ -437,7 +437,7 @@ static void test_an_owner_that_holds_a_lock_that_is_not_reentrant_is_busy(void *
 /* ------------------------------------------------- Holds left with the client */
 
 static void test_the_clients_stack_is_shared_by_all_handles_of_a_name(void **state) {
-    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_ACQUIRE_KEEP};
     hf_hold *second;
     (void)state;
     hf_lock *lock = stock(alice), *same = stock(alice);
@@ -450,7 +450,7 @@ static void test_the_clients_stack_is_shared_by_all_handles_of_a_name(void **sta
     assert_int_equal(hf_lock_count_as(other, NULL, 0), 0);
     assert_status(hf_lock_release(other), HF_ENOTHELD);
     assert_status(hf_lock_release(lock), HF_OK); /* the newest first */
-    assert_int_equal(hf_hold_state(second), HF_RELEASED);
+    assert_int_equal(hf_hold_state(second), HF_STATE_RELEASED);
     assert_status(hf_lock_release(same), HF_OK);
     assert_status(hf_lock_release(same), HF_ENOTHELD);
     assert_int_equal(inspected(lock).count, 1);
@@ -462,7 +462,7 @@ static void test_the_clients_stack_is_shared_by_all_handles_of_a_name(void **sta
 }
 
 static void test_a_kept_hold_that_was_released_by_hand_is_off_the_stack(void **state) {
-    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_KEEP};
+    hf_acquire_options keep = {.size = sizeof keep, .flags = HF_ACQUIRE_KEEP};
     hf_hold *hold;
     (void)state;
     hf_lock *lock = stock(alice);
@@ -617,7 +617,7 @@ static void test_when_a_lease_ends_another_takes_over(void **state) {
     assert_in_range(now_ms() - before, 50, 2000);
     assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
     /* The loser knew before the server could grant it to another. */
-    assert_int_equal(hf_hold_state(stale), HF_LOST);
+    assert_int_equal(hf_hold_state(stale), HF_STATE_LOST);
     assert_int_equal(hf_hold_remaining_ms(stale), 0);
     assert_int_equal(hf_lock_count_as(mine, NULL, 0), 0);
     hf_hold_close(stale);
@@ -680,13 +680,13 @@ static void test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call(void
     for (size_t i = 0; i < COUNT(calls); i++) {
         hf_hold *stale = acquired(mine);
         TELL("DEL stock");
-        assert_int_equal(hf_hold_state(stale), HF_HELD); /* only the fence protects here */
+        assert_int_equal(hf_hold_state(stale), HF_STATE_HELD); /* only the fence protects here */
         hf_hold *next = acquired(theirs);
         assert_true(hf_hold_fence(next) > hf_hold_fence(stale));
         char *before = snapshot("stock");
         assert_status(calls[i](stale), HF_ELOST);
         assert_string_equal(snapshot("stock"), before);
-        assert_true(hf_hold_state(stale) != HF_HELD);
+        assert_true(hf_hold_state(stale) != HF_STATE_HELD);
         hf_hold_close(stale);
         release(next);
     }
@@ -704,7 +704,7 @@ static void test_a_lost_hold_that_still_stands_on_the_server_is_released(void **
     for (size_t i = 0; i < fields->elements; i++)
         if (strlen(fields->element[i]->str) == 33)
             TELL("HSET stock %s 0", fields->element[i]->str);
-    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
     assert_busy(theirs);
     assert_status(hf_hold_release(hold), HF_ELOST);
     assert_free(theirs);
@@ -983,7 +983,7 @@ static void test_after_close_every_call_answers_closed(void **state) {
     assert_status(hf_hold_renew(hold), HF_ECLOSED);
     assert_status(hf_hold_check(hold), HF_ECLOSED);
     assert_status(hf_hold_extend(hold, 1000, 0), HF_ECLOSED);
-    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
     assert_int_equal(hf_hold_remaining_ms(hold), 0);
     assert_true(hf_hold_fence(hold) == fence);
     assert_status(hf_lock_open(bob, "stock", 5, NULL, 0, NULL, &new_lock), HF_OK);
@@ -1030,7 +1030,7 @@ static int in_the_child(hf_lock *lock, hf_hold *hold) {
     if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_EFORKED ||
         hf_lock_break(lock, hf_hold_fence(hold), 0) != HF_EFORKED)
         return 5;
-    if (hf_hold_state(hold) == HF_HELD || hf_hold_remaining_ms(hold) != 0 ||
+    if (hf_hold_state(hold) == HF_STATE_HELD || hf_hold_remaining_ms(hold) != 0 ||
         hf_lock_count_as(lock, NULL, 0) != 0)
         return 6;
     hf_hold_close(hold);
@@ -1132,7 +1132,7 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     size_t length;
     (void)state;
     assert_status(hf_hold_hand_over(hold, token, 10, &length), HF_EINVAL);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
     assert_status(hf_hold_release(hold), HF_ENOTHELD); /* it is not this client's any more */
     assert_status(hf_lock_adopt(theirs, token, length, &adopted), HF_OK);

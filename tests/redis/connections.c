@@ -381,7 +381,7 @@ static void *look_and_release(void *argument) {
 
 static hf_completion next_of(hf_client *client) {
     hf_completion next = {.size = sizeof next};
-    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_NOTHING);
+    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_KIND_NONE);
     return next;
 }
 

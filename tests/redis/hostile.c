@@ -154,7 +154,7 @@ static void ask_everything(const char *what) {
     if (hf_client_fd(client) >= 0 &&
         check(hf_lock_acquire_start(lock, NULL, 0, 30, NULL, 1)) == HF_OK) {
         hf_completion done = {.size = sizeof done};
-        assert_soon(hf_client_next(client, &done) == HF_OK && done.kind == HF_ACQUIRED);
+        assert_soon(hf_client_next(client, &done) == HF_OK && done.kind == HF_KIND_ACQUIRE);
         check(done.status);
         hf_hold_close(done.hold);
     }

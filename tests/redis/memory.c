@@ -82,7 +82,7 @@ static void test_who_holds_what_was_evicted_is_told_and_the_next_fence_is_greate
     ask("SET more x"); /* makes it evict, and is refused all the same */
     assert_int_equal(NUMBER("EXISTS stock"), 0);
     TELL("CONFIG SET maxmemory 0");
-    assert_soon(hf_hold_state(hold) == HF_LOST);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
     assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
     assert_status(hf_lock_acquire(lock, 0, &next), HF_OK);
     assert_true(hf_hold_fence(next) > fence);
@@ -148,7 +148,7 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     sleep_ms(1200); /* longer than the leases of what is held */
     assert_int_equal(turns, before);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(hf_hold_state(held[i]), HF_HELD);
+        assert_int_equal(hf_hold_state(held[i]), HF_STATE_HELD);
         assert_status(hf_hold_release(held[i]), HF_OK);
         assert_int_equal(NUMBER("EXISTS %s", text("held %d", i)), 0);
     }

@@ -243,10 +243,10 @@ static void test_what_cannot_be_known_is_unknown_within_the_time_promised(void *
     assert_null(none);
     before = now_ms();
     assert_unknown(hf_hold_renew(kept), before);
-    assert_int_equal(hf_hold_state(kept), HF_HELD); /* it lasts at least as long as before */
+    assert_int_equal(hf_hold_state(kept), HF_STATE_HELD); /* it lasts at least as long as before */
     before = now_ms();
     assert_unknown(hf_hold_release(hold), before);
-    assert_int_equal(hf_hold_state(hold), HF_RELEASED);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
     before = now_ms();
     assert_unknown(hf_lock_break(mine, 1, 0), before);
     assert_status(hf_lock_inspect(mine, &info, NULL, 0, NULL), HF_ECONNECT);
@@ -295,7 +295,7 @@ static void test_a_server_that_is_gone_is_out_of_reach_and_nothing_was_done(void
     assert_message("cannot reach redis://127.0.0.1:");
     assert_in_range(now_ms() - before, 0, 3000);
     assert_status(hf_hold_renew(hold), HF_ECONNECT);
-    assert_int_equal(hf_hold_state(hold), HF_HELD);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     assert_status(hf_hold_release(hold), HF_ECONNECT);
     assert_int_equal(holds(), 1);
     hf_hold_close(hold);

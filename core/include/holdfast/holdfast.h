@@ -92,7 +92,7 @@ enum {
     HF_EUNKNOWN = 7,
     /** The wait was cancelled, or the client was closed during it. Nothing is held. */
     HF_ECANCELED = 8,
-    /** A signal ended the wait (HF_INTERRUPTIBLE only). Nothing is held. */
+    /** A signal ended the wait (HF_ACQUIRE_INTERRUPTIBLE only). Nothing is held. */
     HF_EINTR = 9,
     /** The server cannot be reached. Nothing was done. */
     HF_ECONNECT = 10,
@@ -109,7 +109,7 @@ enum {
     /** The client belongs to the process that this one was forked from. */
     HF_EFORKED = 16,
     /**
-     * Fewer replicas than the lock asks for had it in time; see hf_error_replicas().
+     * Fewer replicas than the lock asks for had it in time; see hf_error_last().
      * The lock was released again. Nothing is held.
      */
     HF_EREPLICAS = 17
@@ -134,12 +134,25 @@ HF_API const char *hf_status_name(hf_status status);
  */
 HF_API const char *hf_error_message(void);
 
+/** The longest text of an hf_error, in bytes, with its NUL. */
+#define HF_ERROR_MAX 400
+
+/** What went wrong: in a call of this thread, or in an operation that was started. */
+typedef struct hf_error {
+    /** Of HF_EREPLICAS: how many replicas had the lock; otherwise 0. */
+    int64_t replicas;
+    /** As hf_error_message(). */
+    char message[HF_ERROR_MAX];
+} hf_error;
+
 /**
- * How many replicas had the lock, after a call of this thread that answered HF_EREPLICAS.
+ * The error of the last call of this thread that did not answer HF_OK.
+ *
+ * @return  This thread's, valid until its next call; never NULL.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API int64_t hf_error_replicas(void);
+HF_API const hf_error *hf_error_last(void);
 
 /**
  * The version of the library in use, as "0.1.0".
@@ -307,7 +320,7 @@ HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t ser
  * Tell a waiting thread whether a signal should end its wait. Answer 0: not
  * now; above 0: yes; below 0: never on this thread, do not ask again in this wait.
  */
-typedef int (*hf_interrupt)(void);
+typedef int (*hf_interrupt)(void *context);
 
 /**
  * Call `check` on waiting threads after a signal, and every 50 ms in case one
@@ -315,13 +328,15 @@ typedef int (*hf_interrupt)(void);
  * without losing its place in the queue. No client lock is held during the
  * call. A positive answer ends the wait with HF_EINTR, and nothing is held.
  *
- * @param check  NULL for no check, the default.
+ * @param check    NULL for no check, the default.
+ * @param context  Given to `check` at each call; the caller's.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check);
+HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check,
+                                         void *context);
 
 /* ------------------------------------------------------------------ Lock */
 
@@ -434,15 +449,15 @@ HF_API void hf_lock_close(hf_lock *lock);
 HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out);
 
 /** For hf_acquire_options.flags: leave the hold with the client, for hf_lock_release(). */
-#define HF_KEEP 1u
+#define HF_ACQUIRE_KEEP 1u
 /** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
-#define HF_INTERRUPTIBLE 2u
+#define HF_ACQUIRE_INTERRUPTIBLE 2u
 
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
-    /** HF_KEEP, HF_INTERRUPTIBLE. */
+    /** HF_ACQUIRE_KEEP, HF_ACQUIRE_INTERRUPTIBLE. */
     uint32_t flags;
     /** Milliseconds, or HF_NEVER; default: the lock's lease, and then its renew counts too. */
     int64_t lease_ms;
@@ -454,7 +469,7 @@ typedef struct hf_acquire_options {
 /**
  * hf_lock_acquire() with an owner and options for this one call.
  *
- * HF_KEEP and hold_out may be combined: the hold is then on the owner's stack,
+ * HF_ACQUIRE_KEEP and hold_out may be combined: the hold is then on the owner's stack,
  * where hf_lock_release() finds it, and the caller has a handle of it too.
  *
  * @param owner    NULL for the lock's owner, see hf_lock_open().
@@ -470,7 +485,7 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
 
 /**
  * Release the newest hold that the caller left with the client. The same owner
- * acquired it with hold_out NULL or with HF_KEEP, through any handle of this
+ * acquired it with hold_out NULL or with HF_ACQUIRE_KEEP, through any handle of this
  * client with the same name. If the lock is not reentrant and has no owner:
  * release the newest hold that any thread acquired through this very handle.
  *
@@ -593,7 +608,7 @@ HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
 /* ------------------------------------------------------------------ Hold */
 
 /** States of a hold. */
-enum { HF_HELD = 1, HF_LOST = 2, HF_RELEASED = 3 };
+enum { HF_STATE_HELD = 1, HF_STATE_LOST = 2, HF_STATE_RELEASED = 3 };
 
 /** Why a hold was lost. */
 enum {
@@ -640,17 +655,20 @@ HF_API hf_status hf_hold_release(hf_hold *hold);
  */
 HF_API hf_status hf_hold_renew(hf_hold *hold);
 
+/** For hf_hold_extend(): last exactly so long from now, which may be shorter. */
+#define HF_EXTEND_REPLACE 1u
+
 /**
- * Make the hold last duration_ms longer. With `replace` it lasts exactly
+ * Make the hold last duration_ms longer. With HF_EXTEND_REPLACE it lasts exactly
  * duration_ms from now instead, which may be shorter, and later renewals use
  * that as its lease.
  *
- * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with replace also HF_NEVER.
+ * @param duration_ms  HF_LEASE_MIN to HF_LEASE_MAX; with HF_EXTEND_REPLACE also HF_NEVER.
  * @retval HF_EINVAL, and every answer of hf_hold_renew().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace);
+HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags);
 
 /**
  * Ask the server whether the hold still stands. Changes nothing there.
@@ -682,7 +700,7 @@ HF_API int64_t hf_hold_fence(const hf_hold *hold);
 HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
 
 /**
- * HF_HELD, HF_LOST or HF_RELEASED, as far as this process knows.
+ * HF_STATE_HELD, HF_STATE_LOST or HF_STATE_RELEASED, as far as this process knows.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -712,10 +730,10 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  *
  * @param[out] token      Receives the token's bytes.
  * @param capacity        The size of token; HF_TOKEN_MAX is enough.
- * @param[out] length_out The token's length.
+ * @param[out] token_len_out  The token's length.
  * @retval HF_OK
  * @retval HF_EINVAL    The buffer is too small. The hold is as before.
- * @retval HF_EUNKNOWN  An hf_hold_extend() with `replace` is under way, or its answer
+ * @retval HF_EUNKNOWN  An hf_hold_extend() with HF_EXTEND_REPLACE is under way, or its answer
  *                      was lost: it may still cut the lease short. The hold is as
  *                      before.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
@@ -723,7 +741,7 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *length_out);
+HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out);
 
 /** The longest token, in bytes. */
 #define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
@@ -742,12 +760,12 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, 
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out);
+HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out);
 
 /**
  * Give the handle back. This does not release: a hold still held lasts until
  * its lease ends, and is not renewed any more unless it was left with the
- * client (HF_KEEP). NULL is allowed.
+ * client (HF_ACQUIRE_KEEP). NULL is allowed.
  *
  * Threads:  any, once.   Blocks: never.   Since: 0.1.
  */
@@ -764,22 +782,22 @@ HF_API void hf_hold_close(hf_hold *hold);
 /** The kinds of completion. */
 enum {
     /** The queue is empty. */
-    HF_NOTHING = 0,
+    HF_KIND_NONE = 0,
     /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
-    HF_ACQUIRED = 1,
+    HF_KIND_ACQUIRE = 1,
     /** An hf_hold_release_start() ended. */
-    HF_RELEASE = 2,
+    HF_KIND_RELEASE = 2,
     /** A hold was lost: `hold_number` and `cause` say which and why. */
-    HF_LOSS = 3,
+    HF_KIND_LOSS = 3,
     /** An hf_hold_renew_start(), _extend_start() or _check_start() ended. */
-    HF_RENEWAL = 4
+    HF_KIND_RENEWAL = 4
 };
 
 /** One completion; set size before hf_client_next(). */
 typedef struct hf_completion {
     /** sizeof(hf_completion) of the caller's header. */
     uint32_t size;
-    /** HF_NOTHING, HF_ACQUIRED, HF_RELEASE, HF_LOSS or HF_RENEWAL. */
+    /** HF_KIND_NONE, HF_KIND_ACQUIRE, HF_KIND_RELEASE, HF_KIND_LOSS or HF_KIND_RENEWAL. */
     int32_t kind;
     /** What the blocking function would have answered; HF_ELOST for a loss. */
     int32_t status;
@@ -789,10 +807,10 @@ typedef struct hf_completion {
     int64_t op;
     /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
-    /** HF_ACQUIRED with HF_OK: the hold; give it back with hf_hold_close(). */
+    /** HF_KIND_ACQUIRE with HF_OK: the hold; give it back with hf_hold_close(). */
     hf_hold *hold;
-    /** HF_ACQUIRED with HF_EREPLICAS: how many replicas had it. */
-    int64_t replicas;
+    /** If status is not HF_OK: what went wrong, as after the blocking function. */
+    hf_error error;
 } hf_completion;
 
 /**
@@ -809,7 +827,7 @@ HF_API int hf_client_fd(hf_client *client);
 /**
  * Take one completion off the queue.
  *
- * @param[in,out] completion  Set completion->size first. kind is HF_NOTHING if
+ * @param[in,out] completion  Set completion->size first. kind is HF_KIND_NONE if
  *                            the queue is empty.
  * @retval HF_OK
  * @retval HF_ECLOSED  The client is closed, and the queue is empty.
@@ -820,14 +838,14 @@ HF_API int hf_client_fd(hf_client *client);
 HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 
 /**
- * Start hf_lock_acquire_as(). An HF_ACQUIRED completion follows if, and only
+ * Start hf_lock_acquire_as(). An HF_KIND_ACQUIRE completion follows if, and only
  * if, this answers HF_OK. If neither this call nor the lock names an owner, the
  * operation is its own owner: two acquires that one thread started exclude
  * each other.
  *
  * @param op       The caller's number for it, above 0; no other operation under
  *                 way on this client may have it.
- * @param options  NULL for the defaults. HF_KEEP leaves the hold with the client too.
+ * @param options  NULL for the defaults. HF_ACQUIRE_KEEP leaves the hold with the client too.
  * @retval HF_OK      Started.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
  *
@@ -838,7 +856,7 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
                                        int64_t op);
 
 /**
- * Start hf_hold_release(). Locally the hold ends at once. An HF_RELEASE
+ * Start hf_hold_release(). Locally the hold ends at once. An HF_KIND_RELEASE
  * completion follows if, and only if, this answers HF_OK.
  *
  * @param op  The caller's number for it, above 0.
@@ -851,7 +869,7 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
 HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
 
 /**
- * Start hf_hold_renew(). An HF_RENEWAL completion follows if, and only if, this
+ * Start hf_hold_renew(). An HF_KIND_RENEWAL completion follows if, and only if, this
  * answers HF_OK.
  *
  * @param op  The caller's number for it, above 0.
@@ -864,12 +882,13 @@ HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
 HF_API hf_status hf_hold_renew_start(hf_hold *hold, int64_t op);
 
 /**
- * Start hf_hold_extend(); answers as hf_hold_renew_start(). If `replace` shortens
+ * Start hf_hold_extend(); answers as hf_hold_renew_start(). If HF_EXTEND_REPLACE shortens
  * the hold, it is shorter locally at once.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op);
+HF_API hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags,
+                                      int64_t op);
 
 /**
  * Start hf_hold_check(); answers as hf_hold_renew_start().

@@ -14,14 +14,13 @@
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
-static _Thread_local char message[512];
-static _Thread_local int64_t replicas;
+static _Thread_local hf_error last;
 
-const char *hf_error_message(void) { return message; }
+const char *hf_error_message(void) { return last.message; }
 
-int64_t hf_error_replicas(void) { return replicas; }
+const hf_error *hf_error_last(void) { return &last; }
 
-void hf_set_replicas(int64_t reached) { replicas = reached; }
+void hf_explain_replicas(int64_t replicas) { last.replicas = replicas; }
 
 const char *hf_version(void) {
     return STRING(HF_VERSION_MAJOR) "." STRING(HF_VERSION_MINOR) "." STRING(HF_VERSION_PATCH);
@@ -42,11 +41,12 @@ const char *hf_status_name(hf_status status) {
 void hf_explain(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(last.message, sizeof last.message, format, args);
     va_end(args);
+    last.replicas = 0;
     /* A server's own words may be in it: they are not to write lines of their own to a
      * log, nor to tell a terminal anything. */
-    for (char *c = message; *c != '\0'; c++)
+    for (char *c = last.message; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
 }

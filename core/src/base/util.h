@@ -18,8 +18,8 @@
     })
 void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What hf_error_replicas() answers on this thread from now on. */
-void hf_set_replicas(int64_t reached);
+/* How many replicas had it, after the message that says so. */
+void hf_explain_replicas(int64_t replicas);
 
 /* Bytes as one printable word for a message, cut short; a static per thread. */
 const char *hf_quote(const void *bytes, size_t length);

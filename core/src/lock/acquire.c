@@ -288,7 +288,7 @@ static hf_status explain_refusal_locked(acquiring *call) {
     hf_request request;
     hf_ask ask = hf_hold_ask(call->hold);
     hf_request_acquire(&request, call->hold->names, &ask, 0);
-    hf_fail(HF_ESERVER, "%s", hf_waiting_refusal_locked(call->client));
+    hf_fail(HF_ESERVER, "%s", hf_waiting_reason_locked(call->client));
     hf_client_unlock(call->client);
     hf_transport_explain(call->client->transport, &request, deadline_of(call));
     hf_request_free(&request);
@@ -336,8 +336,7 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
         if (op->status == HF_ESERVER)
             return explain_refusal_locked(call);
         if (op->status != HF_OK)
-            return hf_fail(op->status, "%s cannot be reached",
-                           hf_transport_shown(call->client->transport));
+            return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
         if (hf_now() < call->hold->validity.deadline)
             return HF_OK;
         status = queue_again_locked(call, op);
@@ -430,7 +429,7 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return status;
     if (options->lease_ms == HF_NEVER && lock->max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
-    if ((options->flags & ~(HF_KEEP | HF_INTERRUPTIBLE)) != 0)
+    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE)) != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
@@ -533,8 +532,8 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
                       .hold = hold,
                       .timeout_ms = timeout_ms,
                       .until = hf_after(hf_now(), timeout_ms),
-                      .interruptible = (flags & HF_INTERRUPTIBLE) != 0};
-    bool keep = hold_out == NULL || (flags & HF_KEEP) != 0;
+                      .interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0};
+    bool keep = hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0;
     while ((status = acquire_once(&call, keep)) == HF_ELOST && hf_now() < call.until)
         continue;
     if (status == HF_ELOST)
@@ -552,12 +551,32 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 
 /* --------------------------------------------------------------- Started */
 
+/* For the completion. What else goes wrong has this thread's message already. */
+static void explain_outcome(const hf_op *op, hf_status status) {
+    const hf_names *names = op->hold->names;
+    const char *lock = hf_quote(names->data, names->length);
+    switch (status) {
+    case HF_EBUSY:
+        hf_fail(status, "lock %s is held by somebody else", lock);
+        break;
+    case HF_ETIMEOUT:
+        hf_fail(status, "lock %s was held by others for %lld ms", lock, (long long)op->timeout_ms);
+        break;
+    case HF_ECANCELED:
+        hf_fail(status, "the wait for lock %s was cancelled%s", lock,
+                op->hold->client->closed ? ": the client was closed" : "");
+        break;
+    default:
+        break;
+    }
+}
+
 /* Its completion; the op is freed. */
-static void tell_acquired(hf_op *op, hf_status status, int64_t replicas) {
+static void tell_acquired(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     hf_client *client = hold->client;
-    hf_completion completion = {
-        .kind = HF_ACQUIRED, .status = status, .op = op->number, .replicas = replicas};
+    hf_completion completion = {.kind = HF_KIND_ACQUIRE, .status = status, .op = op->number};
+    explain_outcome(op, status);
     count_acquire(client, status, op->score > 0 ? op->since : 0);
     if (status == HF_OK) {
         completion.hold = hold;
@@ -582,7 +601,7 @@ static void started_ended(hf_op *op, hf_status status) {
     if (status == HF_OK && hold->replicas > 0)
         hf_op_confirm_locked(op, tell_acquired);
     else
-        tell_acquired(op, status, 0);
+        tell_acquired(op, status);
 }
 
 /* Takes an op without a thread out of the queue. */
@@ -607,6 +626,11 @@ static void canceled(hf_task *task, hf_status status, const redisReply *reply) {
     hf_op_finish_locked(op, HF_ECANCELED);
 }
 
+/* Nothing of it was ever sent: it is the server that was not there, not the lock. */
+static bool is_unsent(const hf_op *op) {
+    return !op->answered && !op->hold->bury && hf_link_is_unsent(op->link, op->since);
+}
+
 static void expired(hf_task *task, hf_status status, const redisReply *reply) {
     leave_task *mine = HF_OF(leave_task, task, task);
     hf_op *op = hf_op_find_locked(mine->client, mine->id);
@@ -615,6 +639,10 @@ static void expired(hf_task *task, hf_status status, const redisReply *reply) {
     if (op == NULL || op->canceled)
         return; /* the grant was faster, or a cancel */
     op->busy = false;
+    if (status != HF_OK && status != HF_EUNKNOWN && is_unsent(op)) {
+        hf_op_finish_locked(op, status);
+        return;
+    }
     if (status != HF_OK || !hf_reply_cancel(reply, &look, &standing)) {
         hf_op_undo_locked(op);
         hf_op_finish_locked(op, HF_EUNKNOWN);
@@ -658,7 +686,10 @@ static void withdraw_op(hf_op *op, bool cancel) {
     if (task == NULL) {
         if (sent) /* and no memory to ask what came of it */
             hf_op_undo_locked(op);
-        hf_op_finish_locked(op, cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT);
+        hf_status status = cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT;
+        if (!cancel && !sent && !op->answered)
+            status = hf_link_explain(&client->links, op->link);
+        hf_op_finish_locked(op, status);
         return;
     }
     op->busy = true; /* from now on nobody else asks for it */
@@ -683,8 +714,10 @@ static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_
     op->keeps = keeps;
     op->timer.fire = op_due;
     bool good = hf_op_enter_locked(op);
-    if (good && timeout_ms == 0)
-        good = hf_op_try_locked(op);
+    /* Where no grants come yet it may well be free, if nobody here waits for it. */
+    if (good &&
+        (timeout_ms == 0 || (hf_op_is_alone(op) && !hf_grants_come(&client->links, hold->names))))
+        good = hf_op_try_locked(op, timeout_ms == 0);
     if (good)
         return op;
     hf_op_leave_locked(op);
@@ -726,8 +759,8 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     if (status != HF_OK)
         return status;
     hf_client_lock(lock->client);
-    status =
-        start_acquire_locked(lock->client, hold, timeout_ms, op_number, (flags & HF_KEEP) != 0);
+    status = start_acquire_locked(lock->client, hold, timeout_ms, op_number,
+                                  (flags & HF_ACQUIRE_KEEP) != 0);
     hf_client_unlock(lock->client);
     if (status != HF_OK)
         hf_hold_drop(hold);

@@ -79,15 +79,17 @@ int64_t hf_client_patience(const hf_client *client) {
     return hf_after(hf_now(), hf_transport_patience_ms(client->transport));
 }
 
-hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check) {
+hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context) {
     hf_status status = hf_client_check(client);
-    if (status == HF_OK)
-        client->interrupt = check;
-    return status;
+    if (status != HF_OK)
+        return status;
+    client->interrupt_context = context;
+    client->interrupt = check;
+    return HF_OK;
 }
 
 hf_status hf_client_listen(const hf_client *client, bool *listens) {
-    int answer = client->interrupt();
+    int answer = client->interrupt(client->interrupt_context);
     *listens = answer >= 0;
     return answer > 0 ? hf_fail(HF_EINTR, "a signal ended the wait") : HF_OK;
 }

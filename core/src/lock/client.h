@@ -35,6 +35,7 @@ struct hf_client {
     unsigned generation;
     hf_transport *transport;
     hf_interrupt interrupt;
+    void *interrupt_context;
     int closed_fd;    /* readable when the client is closed: ends waits */
     char prefix[336]; /* "<host>/<pid>:<client id>:" */
     size_t prefix_length;

@@ -63,6 +63,8 @@ void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *comp
     if (news == NULL)
         return;
     news->completion = *completion;
+    if (completion->status != HF_OK)
+        news->completion.error = *hf_error_last();
     hf_list_add_last(&completions->news, &news->item);
     eventfd_write(completions->fd, 1);
 }

@@ -23,7 +23,8 @@ hf_status hf_completions_want_locked(hf_client *client);
 int hf_completions_fd(const hf_client *client);
 
 hf_news *hf_news_new(const hf_completion *completion);
-/* Put it where it is read, if anybody listens, in the news kept for it. */
+/* Put it where it is read, if anybody listens, in the news kept for it; with this thread's
+ * message, if it is about something that failed. */
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion);
 
 /* The client is being closed: acquires whose completion was never read are told to have

@@ -15,7 +15,7 @@ int hf_hold_cause(const hf_hold *hold) {
     int64_t now = hf_now();
     hf_client_lock(hold->client);
     int cause = hold->cause;
-    if (cause == HF_CAUSE_NONE && hf_hold_state_now(hold, now) == HF_LOST)
+    if (cause == HF_CAUSE_NONE && hf_hold_state_now(hold, now) == HF_STATE_LOST)
         cause = hf_loss_cause(hold);
     hf_client_unlock(hold->client);
     return cause;
@@ -43,8 +43,8 @@ static void drop_started(hf_task *task) {
 
 /* With what is sure to be needed. If HF_OK the mutex is held, until submit_started(). */
 static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
-                             void (*done)(hf_task *, hf_status, const redisReply *),
-                             started_task **task_out) {
+                               void (*done)(hf_task *, hf_status, const redisReply *),
+                               started_task **task_out) {
     hf_client *client = hold->client;
     hf_completion completion = {.kind = kind, .op = op, .hold_number = hold->number};
     if (op < 1)
@@ -93,13 +93,13 @@ static void end_started(started_task *mine, hf_status status) {
 int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
     *listed = hf_hold_is_listed(hold);
-    if (state == HF_LOST && hold->state == HF_HELD) { /* before the renewal saw it */
+    if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before the renewal saw it */
         hold->cause = hf_loss_cause(hold);
         hold->client->stats.lost++;
     }
-    if (state == HF_LOST && hold->pushed)
+    if (state == HF_STATE_LOST && hold->pushed)
         hf_queue_recheck_locked(hold->client, hold->names);
-    hold->state = HF_RELEASED;
+    hold->state = HF_STATE_RELEASED;
     if (*listed)
         hf_table_remove_locked(hold->client, hold);
     return state;
@@ -108,7 +108,7 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
 /* What a release came to. */
 static hf_status release_status(const hf_hold *hold, int state, hf_status status,
                                 hf_release_outcome outcome, bool doubtful) {
-    if (state == HF_LOST)
+    if (state == HF_STATE_LOST)
         return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
     if (status != HF_OK)
         return status;
@@ -135,7 +135,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
 static void count_release(hf_client *client, int state, hf_status status) {
     if (status == HF_OK)
         client->stats.released++;
-    else if (status == HF_ELOST && state == HF_HELD)
+    else if (status == HF_ELOST && state == HF_STATE_HELD)
         client->stats.lost++;
 }
 
@@ -152,7 +152,7 @@ static hf_status release(hf_hold *hold, bool counts) {
     hf_client_lock(client);
     int state = hf_hold_end_locked(hold, now, &listed);
     hf_client_unlock(client);
-    if (state == HF_RELEASED)
+    if (state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
     hf_hold_release_request(&request, hold);
     hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
@@ -203,11 +203,11 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(hold->client);
     if (status == HF_OK)
-        status = begin_started(hold, HF_RELEASE, op, release_done, &mine);
+        status = begin_started(hold, HF_KIND_RELEASE, op, release_done, &mine);
     if (status != HF_OK)
         return status;
     mine->state = hf_hold_end_locked(hold, hf_now(), &listed);
-    if (mine->state == HF_RELEASED)
+    if (mine->state == HF_STATE_RELEASED)
         return withdraw_started(hold, mine);
     hf_hold_release_request(&mine->task.request, hold);
     hold->references -= listed; /* the table's is the task's now */
@@ -218,12 +218,12 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
 /* ----------------------------------------------------------------- Renew */
 
 void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
-    if (hold->state != HF_HELD)
+    if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
     } else if (left_ms == HF_RENEWAL_GONE) {
-        hold->state = HF_LOST;
+        hold->state = HF_STATE_LOST;
     } else if (left_ms >= HF_TTL_NONE) {
         /* One that is not in the table yet has no deadline that could be past. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
@@ -244,9 +244,9 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
                        "cannot write",
                        hf_quote(hold->names->data, hold->names->length));
     switch (hf_hold_state_now(hold, hf_now())) {
-    case HF_HELD:
+    case HF_STATE_HELD:
         return HF_OK;
-    case HF_RELEASED:
+    case HF_STATE_RELEASED:
         return hf_hold_explain_not_held(hold);
     default:
         return hf_hold_explain_lost(hold, "the server does not know it any more");
@@ -305,9 +305,9 @@ static hf_status check_held(const hf_hold *hold) {
     if (status != HF_OK)
         return status;
     switch (hf_hold_state(hold)) {
-    case HF_HELD:
+    case HF_STATE_HELD:
         return HF_OK;
-    case HF_LOST:
+    case HF_STATE_LOST:
         return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
     default:
         return hf_hold_explain_not_held(hold);
@@ -328,7 +328,10 @@ hf_status hf_hold_renew(hf_hold *hold) { return renew_as(hold, HF_RENEW_LONGER);
 
 hf_status hf_hold_check(hf_hold *hold) { return renew_as(hold, HF_RENEW_LOOK); }
 
-static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, int replace) {
+static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint32_t flags) {
+    bool replace = (flags & HF_EXTEND_REPLACE) != 0;
+    if ((flags & ~HF_EXTEND_REPLACE) != 0)
+        return hf_fail(HF_EINVAL, "the flags of an extension have an unknown bit");
     if (!(replace && duration_ms == HF_NEVER) &&
         (duration_ms < HF_LEASE_MIN || duration_ms > HF_LEASE_MAX))
         return hf_fail(HF_EINVAL, "extend by %lld ms: it takes 10 ms to 10 years",
@@ -341,12 +344,13 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, int r
 
 /* The lease to send for it, and its mode; 0 if it was just released, or handed over:
  * then it is not ours to shorten. */
-static int64_t extend_locked(hf_hold *hold, int64_t duration_ms, int replace, hf_renew_mode *mode) {
+static int64_t extend_locked(hf_hold *hold, int64_t duration_ms, uint32_t flags,
+                             hf_renew_mode *mode) {
     hf_validity *validity = &hold->validity;
-    if (hold->state == HF_RELEASED)
+    if (hold->state == HF_STATE_RELEASED)
         return 0;
     int64_t now = hf_now();
-    if (replace) {
+    if ((flags & HF_EXTEND_REPLACE) != 0) {
         *mode = HF_RENEW_EXACTLY;
         hf_validity_replaces(validity, now, duration_ms);
         hf_renewal_next_locked(hold, now);
@@ -364,13 +368,13 @@ static int64_t extend_locked(hf_hold *hold, int64_t duration_ms, int replace, hf
     return lease_ms;
 }
 
-hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, int replace) {
+hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     hf_renew_mode mode;
-    hf_status status = check_extension(hold, duration_ms, replace);
+    hf_status status = check_extension(hold, duration_ms, flags);
     if (status != HF_OK)
         return status;
     hf_client_lock(hold->client);
-    int64_t lease_ms = extend_locked(hold, duration_ms, replace, &mode);
+    int64_t lease_ms = extend_locked(hold, duration_ms, flags, &mode);
     hf_client_unlock(hold->client);
     return lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
 }
@@ -391,7 +395,7 @@ static hf_status start_renewal(hf_hold *hold, hf_renew_mode mode, int64_t op) {
     started_task *mine;
     hf_status status = check_held(hold);
     if (status == HF_OK)
-        status = begin_started(hold, HF_RENEWAL, op, renewal_done, &mine);
+        status = begin_started(hold, HF_KIND_RENEWAL, op, renewal_done, &mine);
     if (status != HF_OK)
         return status;
     mine->mode = mode;
@@ -408,14 +412,14 @@ hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
     return start_renewal(hold, HF_RENEW_LOOK, op);
 }
 
-hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, int64_t op) {
+hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
     started_task *mine;
-    hf_status status = check_extension(hold, duration_ms, replace);
+    hf_status status = check_extension(hold, duration_ms, flags);
     if (status == HF_OK)
-        status = begin_started(hold, HF_RENEWAL, op, renewal_done, &mine);
+        status = begin_started(hold, HF_KIND_RENEWAL, op, renewal_done, &mine);
     if (status != HF_OK)
         return status;
-    mine->lease_ms = extend_locked(hold, duration_ms, replace, &mine->mode);
+    mine->lease_ms = extend_locked(hold, duration_ms, flags, &mine->mode);
     if (mine->lease_ms == 0)
         return withdraw_started(hold, mine);
     submit_started_renewal(hold, mine);
@@ -425,21 +429,22 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, int replace, 
 /* -------------------------------------------------------------- Handing over */
 
 /* "hf1 <hold id> <fence> <owner>" */
-hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *length_out) {
+hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out) {
     char head[64];
-    if (token == NULL || length_out == NULL)
-        return hf_fail(HF_EINVAL, "token or length_out is NULL");
+    if (token == NULL || token_len_out == NULL)
+        return hf_fail(HF_EINVAL, "token or token_len_out is NULL");
     hf_status status = check_held(hold);
     if (status != HF_OK)
         return status;
     int length = snprintf(head, sizeof head, "hf1 %s %lld ", hold->id, (long long)hold->fence);
-    *length_out = (size_t)length + hold->owner_length;
-    if (*length_out > capacity)
-        return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small", *length_out);
+    *token_len_out = (size_t)length + hold->owner_length;
+    if (*token_len_out > capacity)
+        return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small",
+                       *token_len_out);
     memcpy(token, head, (size_t)length);
     memcpy((char *)token + length, hold->owner, hold->owner_length);
     bool listed = false;
-    int state = HF_RELEASED;
+    int state = HF_STATE_RELEASED;
     hf_client_lock(hold->client);
     bool doubtful = hf_validity_is_doubtful(&hold->validity);
     if (!doubtful) /* which the other side could not know */
@@ -449,10 +454,10 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     if (doubtful)
         return hf_fail(HF_EUNKNOWN, "lock %s may still be cut short by hf_hold_extend()",
                        hf_quote(hold->names->data, hold->names->length));
-    if (state == HF_HELD)
+    if (state == HF_STATE_HELD)
         return HF_OK;
-    return state == HF_LOST ? hf_hold_explain_lost(hold, "its lease ended")
-                            : hf_hold_explain_not_held(hold);
+    return state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
+                                  : hf_hold_explain_not_held(hold);
 }
 
 /* Where the owner begins in the token; 0: it is none. */
@@ -485,7 +490,7 @@ static hf_status adopt(hf_hold *hold) {
     return status;
 }
 
-hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold **hold_out) {
+hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out) {
     char id[HF_ID_LENGTH + 1];
     int64_t fence;
     if (hold_out != NULL)
@@ -495,10 +500,11 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t length, hf_hold
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    size_t at = read_token(token, length, id, &fence);
+    size_t at = read_token(token, token_len, id, &fence);
     if (at == 0)
         return hf_fail(HF_EINVAL, "that is not a token of hf_hold_hand_over()");
-    hf_hold *hold = hf_hold_new(lock->client, lock->names, (const char *)token + at, length - at);
+    hf_hold *hold =
+        hf_hold_new(lock->client, lock->names, (const char *)token + at, token_len - at);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);

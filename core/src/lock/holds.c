@@ -68,11 +68,12 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->fence = fence;
     hold->began_at = hold->granted_at = began_at;
     hold->validity.deadline = deadline;
-    hold->state = HF_HELD;
+    hold->state = HF_STATE_HELD;
 }
 
 int hf_hold_state_now(const hf_hold *hold, int64_t now) {
-    return hold->state == HF_HELD && now >= hold->validity.deadline ? HF_LOST : hold->state;
+    return hold->state == HF_STATE_HELD && now >= hold->validity.deadline ? HF_STATE_LOST
+                                                                          : hold->state;
 }
 
 hf_ask hf_hold_ask(const hf_hold *hold) {
@@ -108,9 +109,9 @@ int64_t hf_hold_number(const hf_hold *hold) { return hold != NULL ? hold->number
 
 int hf_hold_state(const hf_hold *hold) {
     if (hold == NULL)
-        return HF_RELEASED;
+        return HF_STATE_RELEASED;
     if (hf_client_inherited(hold->client))
-        return HF_LOST;
+        return HF_STATE_LOST;
     int64_t now = hf_now();
     hf_client_lock(hold->client);
     int state = hf_hold_state_now(hold, now);
@@ -123,7 +124,7 @@ int64_t hf_hold_remaining_ms(const hf_hold *hold) {
         return 0;
     int64_t now = hf_now(), remaining = 0;
     hf_client_lock(hold->client);
-    if (hf_hold_state_now(hold, now) == HF_HELD)
+    if (hf_hold_state_now(hold, now) == HF_STATE_HELD)
         remaining = hold->validity.deadline == HF_NO_DEADLINE
                         ? HF_NEVER
                         : (hold->validity.deadline - now) / HF_MS;
@@ -224,7 +225,8 @@ hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len,
     HF_EACH(at, &client->table->holds) {
         const hf_hold *hold = HF_OF(hf_hold, item, at);
         if (!hold->kept || hold->owner_length != owner_len ||
-            memcmp(hold->owner, owner, owner_len) != 0 || hf_hold_state_now(hold, now) != HF_HELD)
+            memcmp(hold->owner, owner, owner_len) != 0 ||
+            hf_hold_state_now(hold, now) != HF_STATE_HELD)
             continue;
         *name_len_out = hold->names->length;
         status = hold->names->length <= capacity ? HF_OK : HF_EINVAL;

@@ -139,7 +139,7 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
     while (holds->first != NULL) {
         hf_hold *hold = HF_OF(hf_hold, item, holds->first);
         hf_table_remove_locked(client, hold);
-        hold->state = HF_RELEASED;
+        hold->state = HF_STATE_RELEASED;
         hf_list_add_last(ended, &hold->item);
     }
 }
@@ -194,7 +194,7 @@ static void close_client(hf_client *client, bool release) {
 
     hf_client_lock(client);
     for (hf_item *at; (at = hf_list_take_first(&tasks)) != NULL;)
-        hf_task_end(HF_OF(hf_task, item, at), HF_ECLOSED, NULL);
+        hf_task_end(HF_OF(hf_task, item, at), hf_fail(HF_ECLOSED, "the client is closed"), NULL);
     for (hf_item *at; (at = hf_list_take_first(&ended)) != NULL;)
         hf_hold_drop_locked(HF_OF(hf_hold, item, at));
     hf_completions_close_locked(client);

@@ -61,7 +61,7 @@ int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_le
     hf_client_lock(lock->client);
     for (const hf_hold *hold = NULL;
          (hold = hf_table_next_locked(lock->client, lock->names, &chosen.holder, hold)) != NULL;)
-        count += hf_hold_state_now(hold, now) == HF_HELD;
+        count += hf_hold_state_now(hold, now) == HF_STATE_HELD;
     hf_client_unlock(lock->client);
     return count;
 }

@@ -54,7 +54,7 @@ void hf_renewal_plan_locked(hf_hold *hold) {
     hf_client *client = hold->client;
     int64_t due = HF_NO_DEADLINE;
     hold->timer.slack = 0;
-    if (hold->state == HF_HELD && hf_hold_is_listed(hold)) {
+    if (hold->state == HF_STATE_HELD && hf_hold_is_listed(hold)) {
         bool renewing = renews(hold);
         if (renewing || hold->renew || hf_completions_wanted_locked(client))
             due = hold->validity.deadline;
@@ -111,12 +111,12 @@ int hf_loss_cause(const hf_hold *hold) {
 
 void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_client *client = hold->client;
-    hold->state = HF_LOST;
+    hold->state = HF_STATE_LOST;
     hold->cause = cause;
     client->stats.lost++;
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
-        .kind = HF_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
+        .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
     hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
     if (cause != HF_CAUSE_GONE)
@@ -152,7 +152,7 @@ static void drop_renewal(hf_task *task) {
 
 static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
     hold->asked = false;
-    if (hold->state != HF_HELD || !hf_hold_is_listed(hold))
+    if (hold->state != HF_STATE_HELD || !hf_hold_is_listed(hold))
         return;
     if (left_ms == HF_RENEWAL_GONE) {
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
@@ -259,7 +259,7 @@ static void claim(hf_hold *hold, int64_t now) {
 
 static void hold_due(hf_timer *timer, int64_t now) {
     hf_hold *hold = HF_OF(hf_hold, timer, timer);
-    if (hold->state != HF_HELD)
+    if (hold->state != HF_STATE_HELD)
         return;
     if (now >= hold->validity.deadline) {
         hf_hold_lose_locked(hold, hf_loss_cause(hold));

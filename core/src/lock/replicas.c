@@ -14,7 +14,7 @@
 typedef struct confirm {
     hf_item item;
     hf_op *op;
-    void (*told)(hf_op *op, hf_status status, int64_t replicas);
+    void (*told)(hf_op *op, hf_status status);
     bool busy;     /* a thread sees to it */
     bool canceled; /* the close has told */
 } confirm;
@@ -64,26 +64,27 @@ static hf_status ask_replicas(hf_hold *hold) {
 hf_status hf_hold_confirm(hf_hold *hold) {
     hf_client *client = hold->client;
     hf_status status = hold->reached < 0 ? ask_replicas(hold) : HF_OK;
-    if (status == HF_OK && hold->reached >= hold->replicas && hf_hold_state(hold) == HF_HELD)
+    if (status == HF_OK && hold->reached >= hold->replicas && hf_hold_state(hold) == HF_STATE_HELD)
         return HF_OK;
     char why[300];
     snprintf(why, sizeof why, "%s", hf_error_message());
     int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
-    bool lost = hf_hold_state(hold) != HF_HELD;
+    bool lost = hf_hold_state(hold) != HF_STATE_HELD;
     hf_hold_give_up(hold);
     if (status != HF_OK)
         return hf_fail(status, "%s", why);
     if (lost)
         return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
                        hf_quote(hold->names->data, hold->names->length));
-    hf_set_replicas(reached);
-    return hf_fail(HF_EREPLICAS,
-                   "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
-                   "released again",
-                   hf_quote(hold->names->data, hold->names->length), (long long)reached,
-                   (int)hold->replicas, (long long)hold->replica_ms);
+    hf_fail(HF_EREPLICAS,
+            "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
+            "released again",
+            hf_quote(hold->names->data, hold->names->length), (long long)reached,
+            (int)hold->replicas, (long long)hold->replica_ms);
+    hf_explain_replicas(reached);
+    return HF_EREPLICAS;
 }
 
 /* --------------------------------------------------------------- Started */
@@ -113,7 +114,7 @@ static void *confirm_all(void *argument) {
         } else {
             if (status == HF_OK)
                 op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
-            mine->told(op, status, status == HF_EREPLICAS ? hf_error_replicas() : 0);
+            mine->told(op, status);
         }
         free(mine);
     }
@@ -145,7 +146,7 @@ static void give_up(hf_op *op) {
         hf_hold_drop_locked(hold);
 }
 
-void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status, int64_t replicas)) {
+void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {
     hf_client *client = op->hold->client;
     confirm *mine = calloc(1, sizeof *mine);
     if (mine != NULL) {
@@ -158,7 +159,7 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status, i
         free(mine);
     }
     give_up(op); /* no memory or thread to be had: then nobody has it */
-    told(op, HF_ENOMEM, 0);
+    told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
 }
 
 void hf_confirming_cancel_locked(hf_client *client) {
@@ -168,14 +169,14 @@ void hf_confirming_cancel_locked(hf_client *client) {
             continue;
         if (mine->busy) { /* its thread is in the middle of a request, and frees it */
             hf_completion completion = {
-                .kind = HF_ACQUIRED, .status = HF_ECANCELED, .op = mine->op->number};
+                .kind = HF_KIND_ACQUIRE, .status = HF_ECANCELED, .op = mine->op->number};
             mine->canceled = true;
             client->stats.refused++;
             hf_tell_locked(client, &mine->op->news, &completion);
             continue;
         }
         hf_list_remove(at);
-        mine->told(mine->op, HF_ECANCELED, 0);
+        mine->told(mine->op, HF_ECANCELED);
         free(mine);
     }
 }

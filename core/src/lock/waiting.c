@@ -42,10 +42,10 @@ typedef struct hf_queue {
 struct hf_waiting {
     hf_queue *queues[QUEUES];
     hf_op *ids[IDS];
-    unsigned owners[OWNERS]; /* how many wait, by a hash of lock and owner */
-    hf_list spare;           /* ops with their descriptors, to be used again */
-    const hf_op *self;       /* the one on whose thread a subscription is being read just now */
-    char refusal[200];
+    unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
+    hf_list spare;             /* ops with their descriptors, to be used again */
+    const hf_op *self;         /* the one on whose thread a subscription is being read just now */
+    char reason[HF_ERROR_MAX]; /* of the last wait that failed */
 };
 
 #define OP_AT(at) HF_OF(hf_op, place, at)
@@ -447,6 +447,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     hf_client *client = client_of(op);
     hf_hold *hold = op->hold;
     bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
+    op->answered = true;
     if (from != NULL)
         hf_link_pair(from, sent_at, look->server_us);
     if (busy && look->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
@@ -485,12 +486,17 @@ typedef struct recheck_task {
     hf_task task;
     hf_client *client;
     hf_names *names;
-    bool tries; /* not the queue's own question */
+    bool aside; /* not the queue's own question */
     size_t count;
     char ids[][HF_ID_LENGTH + 1];
 } recheck_task;
 
 static void drop_recheck(hf_task *task) { hf_names_drop(HF_OF(recheck_task, task, task)->names); }
+
+/* For the thread that waits: why nothing comes of it. */
+static void keep_reason(hf_client *client) {
+    snprintf(client->waiting->reason, sizeof client->waiting->reason, "%s", hf_error_message());
+}
 
 /* The server did not answer it: it asks again; or its caller learns why it cannot. */
 static void recheck_failed(hf_op *op, hf_status status, bool refused) {
@@ -501,6 +507,7 @@ static void recheck_failed(hf_op *op, hf_status status, bool refused) {
     }
     if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
         hf_op_undo_locked(op);
+    hf_fail(status, "%s", client_of(op)->waiting->reason);
     hf_op_finish_locked(op, status);
 }
 
@@ -527,12 +534,11 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     if (status == HF_OK && !hf_reply_recheck(reply, &look, standings, mine->count))
         status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
     hf_queue *queue = find_queue(client, mine->names);
-    if (queue != NULL && !mine->tries)
+    if (queue != NULL && !mine->aside)
         queue->asking = false;
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
-    if (refused)
-        snprintf(client->waiting->refusal, sizeof client->waiting->refusal, "%s",
-                 hf_error_message());
+    if (status != HF_OK)
+        keep_reason(client);
     for (size_t i = 0; i < mine->count; i++) {
         hf_op *op = hf_op_find_locked(client, mine->ids[i]);
         if (op == NULL)
@@ -551,8 +557,20 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         plan_queue(queue, status);
 }
 
+/* What has no place yet is asked for until its time is up; the others ask again soon. */
+static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t count) {
+    int64_t patience_ms = hf_transport_patience_ms(client->transport), now = hf_now();
+    int64_t latest = hf_after(now, patience_ms + (ops[0]->score > 0 ? RECHECK_MS : 0));
+    for (size_t i = 0; i < count; i++) {
+        int64_t until = ops[i]->until == HF_NO_DEADLINE ? now : ops[i]->until;
+        if (ops[i]->score == 0 && hf_after(until, patience_ms) > latest)
+            latest = hf_after(until, patience_ms);
+    }
+    return latest;
+}
+
 /* False: no memory. */
-static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait) {
+static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait, bool aside) {
     hf_client *client = queue->client;
     recheck_task *mine;
     hf_ask asks[RECHECK_OPS];
@@ -562,7 +580,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait)
     mine = HF_OF(recheck_task, task, task);
     mine->client = client;
     mine->names = hf_names_keep(queue->names);
-    mine->tries = ops[0]->tries;
+    mine->aside = aside;
     mine->count = count;
     for (size_t i = 0; i < count; i++) {
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
@@ -572,14 +590,13 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait)
     }
     hf_request_recheck(&task->request, queue->names, asks, count,
                        hf_table_floor_locked(client, queue->names), wait);
-    int64_t ms = hf_transport_patience_ms(client->transport) + (mine->tries ? 0 : RECHECK_MS);
-    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
+    hf_task_submit(&client->links, task, give_up_at(client, ops, count));
     return true;
 }
 
-bool hf_op_try_locked(hf_op *op) {
-    op->tries = true;
-    return recheck(op->queue, &op, 1, false);
+bool hf_op_try_locked(hf_op *op, bool only) {
+    op->tries = only;
+    return recheck(op->queue, &op, 1, false, true);
 }
 
 /* Those that have not asked under this subscription, a hundred at a time; if all have, the
@@ -610,7 +627,7 @@ static void queue_due(hf_timer *timer, int64_t now) {
     size_t count = choose_askers(queue, ops);
     if (count == 0)
         return;
-    queue->asking = recheck(queue, ops, count, !polling);
+    queue->asking = recheck(queue, ops, count, !polling, false);
     if (!queue->asking)
         hf_thread_timer_locked(queue->client, timer, hf_after(now, RECHECK_MS));
 }
@@ -620,6 +637,8 @@ void hf_op_want_grants_locked(hf_op *op) {
 }
 
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
+
+bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
 
 void hf_op_ask_soon_locked(hf_op *op) {
     hf_thread_timer_locked(client_of(op), &op->queue->timer, 0);
@@ -634,7 +653,7 @@ void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
     hf_thread_timer_locked(client, &queue->timer, 0);
 }
 
-const char *hf_waiting_refusal_locked(const hf_client *client) { return client->waiting->refusal; }
+const char *hf_waiting_reason_locked(const hf_client *client) { return client->waiting->reason; }
 
 /* --------------------------------------------------- What the links tell */
 
@@ -672,13 +691,18 @@ static void changed(hf_links *links, hf_channel *channel) {
 }
 
 /* What has no place in the queue yet does not wait for a server for ever. */
-static void silent(hf_links *links, hf_channel *channel, int64_t now) {
+static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopeless) {
+    hf_client *client = HF_OF(hf_client, links, links);
     int64_t patience_ms = hf_transport_patience_ms(links->transport);
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
         hf_op *op = OP_AT(place);
-        if (op->score == 0 && op->asking == 0 && now >= hf_after(op->since, patience_ms))
-            hf_op_finish_locked(op, HF_ECONNECT);
+        bool patient = op->until != HF_NO_DEADLINE || now < hf_after(op->since, patience_ms);
+        if (op->score > 0 || op->asking > 0 || (patient && !hopeless))
+            continue;
+        hf_status status = hf_link_explain(links, op->link);
+        keep_reason(client);
+        hf_op_finish_locked(op, status);
     }
 }
 

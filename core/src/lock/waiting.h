@@ -20,7 +20,8 @@ typedef struct hf_op {
     bool busy;      /* its own thread, or its cancel, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
     bool canceled;
-    bool done; /* status says how it ended; if HF_OK, hold is held */
+    bool answered; /* the server has said how it stands */
+    bool done;     /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     struct hf_queue *queue; /* NULL: it is in none */
     hf_link *link;          /* that of the queue's channel */
@@ -85,14 +86,16 @@ int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64
 /* See that its channel is subscribed to; and how often it has been. */
 void hf_op_want_grants_locked(hf_op *op);
 unsigned hf_op_epoch(const hf_op *op);
+/* Does nothing else of this client wait for that lock? */
+bool hf_op_is_alone(const hf_op *op);
 /* Have its queue asked for, soon. */
 void hf_op_ask_soon_locked(hf_op *op);
-/* Ask once, without queueing. False: no memory. */
-bool hf_op_try_locked(hf_op *op);
+/* Ask once, without queueing; only: and end it then. False: no memory. */
+bool hf_op_try_locked(hf_op *op, bool only);
 /* The client's places in that queue may be gone: all that wait ask again. */
 void hf_queue_recheck_locked(hf_client *client, const hf_names *names);
-/* Why the server refused what a wait needs. */
-const char *hf_waiting_refusal_locked(const hf_client *client);
+/* Why the last wait failed. */
+const char *hf_waiting_reason_locked(const hf_client *client);
 
 /* A thread waits for its op, reading the subscription itself if nobody else does, until it
  * is done or, with `ask`, can ask for a place. */

@@ -176,10 +176,9 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
     link->listen_at = hf_after(now, hf_jitter(ms / 2, ms + 1));
     links->listener->deaf(links, link);
     links->listener->wake(links);
-    if (now < hf_after(link->failing_since, hf_transport_patience_ms(links->transport)))
-        return;
+    bool hopeless = link->failure != HF_OK && link->failure != HF_ECONNECT;
     HF_EACH(at, &link->unasked)
-    links->listener->silent(links, CHANNEL_OF(at), now);
+    links->listener->silent(links, CHANNEL_OF(at), now, hopeless);
 }
 
 /* What came of its test: all that wait on it look again. */
@@ -386,9 +385,13 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
         return false;
     link->subscription_dial = NULL;
     link->heard_at = link->pinged_at = now;
-    if (status != HF_OK)
-        hf_link_deaf(links, link);
-    return status == HF_OK;
+    if (status == HF_OK) {
+        link->failure = HF_OK;
+        return true;
+    }
+    hf_link_failed(links, link, status);
+    hf_link_deaf(links, link);
+    return false;
 }
 
 /* False: not yet. */

@@ -164,6 +164,8 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
 
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_list lost = {0};
+    if (link->commands != NULL)
+        link->lost_at = now;
     hf_connection_close(link->commands);
     link->commands = NULL;
     link->asked_first = false;
@@ -188,12 +190,21 @@ static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     link->retry_at = hf_after(now, hf_jitter(link->retry_ms / 2, link->retry_ms));
 }
 
+hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
+    if (link->failure != HF_OK)
+        return hf_fail(link->failure, "%s", link->why);
+    return hf_fail(HF_ECONNECT, "%s cannot be reached", hf_transport_shown(links->transport));
+}
+
+bool hf_link_is_unsent(const hf_link *link, int64_t since) {
+    return link->commands == NULL && link->lost_at < since;
+}
+
 /* Nothing came of it in its time. */
 static hf_status explain_given_up(const hf_links *links, const hf_link *link, bool doubtful) {
-    if (!doubtful && link->failure != HF_OK)
-        return hf_fail(link->failure, "%s", link->why);
-    return hf_fail(doubtful ? HF_EUNKNOWN : HF_ECONNECT, "%s cannot be reached",
-                   hf_transport_shown(links->transport));
+    if (!doubtful)
+        return hf_link_explain(links, link);
+    return hf_fail(HF_EUNKNOWN, "%s cannot be reached", hf_transport_shown(links->transport));
 }
 
 /* What was sent keeps its place, for an answer that nobody minds any more. */
@@ -300,18 +311,37 @@ static int64_t answer_ms(const hf_links *links, const hf_link *link) {
     return TASK_OF(link->sent.first)->answer_ms > 0 && its < ms ? its : ms;
 }
 
+/* A password that is wrong does not become right by waiting. */
+static void refuse_waiting(hf_links *links, hf_link *link) {
+    hf_list all = {0};
+    hf_list_move(&link->waiting, &all);
+    for (hf_item *at; (at = hf_list_take_first(&all)) != NULL;) {
+        if (TASK_OF(at)->insists || TASK_OF(at)->course.doubtful)
+            hf_list_add_last(&link->waiting, at);
+        else
+            hf_task_end(TASK_OF(at), hf_link_explain(links, link), NULL);
+    }
+}
+
+void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
+    link->failure = status;
+    snprintf(link->why, sizeof link->why, "%s", hf_error_message());
+    if (status != HF_ECONNECT)
+        refuse_waiting(links, link);
+}
+
 /* Somebody is connecting for it: is that over? */
 static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_status status;
     if (!hf_dial_take(link->dial, &link->commands, &status))
         return false;
     link->dial = NULL;
-    link->failure = status;
     if (status == HF_OK) {
+        link->failure = HF_OK;
         link->warm = false;
         return true;
     }
-    snprintf(link->why, sizeof link->why, "%s", hf_error_message());
+    hf_link_failed(links, link, status);
     fail_connection(links, link, now);
     return false;
 }

@@ -46,8 +46,9 @@ typedef struct hf_listener {
     void (*granted)(hf_links *links, struct hf_link *link, const hf_grant *grant);
     /* Grants come in on it now, or do not any more. */
     void (*changed)(hf_links *links, struct hf_channel *channel);
-    /* Nothing has come of subscribing for as long as a call may take. */
-    void (*silent)(hf_links *links, struct hf_channel *channel, int64_t now);
+    /* Nothing has come of subscribing once more; hf_link_explain() says why. hopeless: and
+     * nothing will, by waiting. */
+    void (*silent)(hf_links *links, struct hf_channel *channel, int64_t now, bool hopeless);
     /* The subscription is gone: nobody can read it. */
     void (*deaf)(hf_links *links, struct hf_link *link);
     /* The channel is at another link now. */
@@ -72,6 +73,7 @@ typedef struct hf_link {
     int64_t overdue_at;         /* no task here is given up before that */
     bool asked_first;           /* ASKING is answered, but not yet what it stood before */
     bool warm;                  /* connect, though nothing waits yet */
+    int64_t lost_at;            /* when the last connection was */
     hf_status failure;          /* why the last dial came to nothing, with the message */
     char why[200];
     int64_t trip_ms;                /* the last answer took so long */
@@ -125,6 +127,12 @@ void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
 hf_task *hf_task_new(size_t size, void (*done)(hf_task *, hf_status, const redisReply *),
                      void (*drop)(hf_task *));
 void hf_task_free(hf_task *task);
+/* Why the server was not asked, for this thread's message: the status of the last dial. */
+hf_status hf_link_explain(const hf_links *links, const hf_link *link);
+/* A dial of it came to nothing, with this thread's message. */
+void hf_link_failed(hf_links *links, hf_link *link, hf_status status);
+/* Has nothing been sent since then? */
+bool hf_link_is_unsent(const hf_link *link, int64_t since);
 /* Call done, and free it. */
 void hf_task_end(hf_task *task, hf_status status, const redisReply *reply);
 /* Send it soon, and call done with the outcome. Takes the task over. */

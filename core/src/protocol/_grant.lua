@@ -35,7 +35,8 @@ end
 --
 -- Returns the granted waiter, or nil and whether there may be more to skip. A
 -- user who may not see to the first in the queue leaves it and the rest alone,
--- and the lock free: the third result, an error if the server said one. They will
+-- and the lock free: the third result, an error if the server said one and it is the
+-- caller's own turn. They will
 -- come and ask.
 -- The first write of each step is a removal, which a server without memory
 -- still allows.
@@ -81,7 +82,7 @@ local function grant(asking, ghost)
     if stuck then
       redis.pcall('ZADD', Q, score, member) -- refused if it was the last of a slot being moved
       redis.pcall('PEXPIRE', Q, '30000') -- it may have been the only one
-      return nil, false, true
+      return nil, false, asks and type(stuck) == 'table' and stuck or true
     end
   end
   return nil, true

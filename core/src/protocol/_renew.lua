@@ -7,7 +7,8 @@ end
 -- Move one hold's own expiry. mode: 0 never shorten it; 1 set it, shorter or
 -- not; 2 only look. Answers the remaining ms, -1: never, -2: not held, -3: the
 -- server refused; or its error, if the server is elsewhere(). The key's TTL stays the
--- latest of its holds', and is moved first: a full server allows that, and then the rest.
+-- latest of its holds', also if somebody else has set it, and is moved first: a full server
+-- allows that, and then the rest.
 local function renew(K, id, lease, mode)
   local field = 'h' .. id
   local held = redis.pcall('HMGET', K, 'hf1', field)
@@ -17,9 +18,15 @@ local function renew(K, id, lease, mode)
   end
   local mine = tonumber(held[2] or nil)
   if not (held[1] and mine and live(mine)) then return -2 end
+  if mode == '2' then
+    -- Somebody may have given the key an earlier end than the hold's.
+    local ttl, left = redis.pcall('PTTL', K), remaining(mine)
+    if type(ttl) == 'table' then return elsewhere(ttl) and ttl or -3 end
+    return ttl >= 0 and (left == -1 or ttl < left) and ttl or left
+  end
   local ends = lease > 0 and now_ms + lease or 0
   local longer = mine ~= 0 and (ends == 0 or ends > mine)
-  if mode == '2' or ends == mine or (mode == '0' and not longer) then return remaining(mine) end
+  if mode == '0' and not longer then ends = mine end
 
   -- Exactly, not by the TTL: that is counted from later than now_ms, and many
   -- renewals would each cut a millisecond off another's hold.
@@ -40,6 +47,7 @@ local function renew(K, id, lease, mode)
     moved = redis.pcall('PEXPIREAT', K, latest)
   end
   if type(moved) == 'table' then return elsewhere(moved) and moved or -3 end
+  if ends == mine then return remaining(ends) end
   moved = redis.pcall('HSET', K, field, ends)
   return type(moved) == 'table' and -3 or remaining(ends)
 end

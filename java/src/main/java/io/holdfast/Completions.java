@@ -15,10 +15,10 @@ import java.util.function.LongConsumer;
  * can be collected.
  */
 final class Completions {
-    /** How an operation ended: a status, and the hold if it acquired one. */
-    record Outcome(int status, long hold, long replicas) {
+    /** How an operation ended: a status, the hold if it acquired one, and what went wrong. */
+    record Outcome(int status, long hold, long replicas, String text) {
         /** The Error or RuntimeException for it. */
-        Throwable failure(String text) {
+        Throwable failure() {
             return status == Core.HF_EREPLICAS
                     ? new LockNotReplicatedException(text, replicas)
                     : Status.of(status, text);
@@ -95,7 +95,7 @@ final class Completions {
             while (Core.bell_sleep(bell, descriptor)) {
                 for (;;) {
                     Core.hf_client_next(client, completion);
-                    if (completion.getKind() == Core.HF_NOTHING) {
+                    if (completion.getKind() == Core.HF_KIND_NONE) {
                         break;
                     }
                     tell(completion);
@@ -105,7 +105,7 @@ final class Completions {
     }
 
     private void tell(hf_completion completion) {
-        if (completion.getKind() == Core.HF_LOSS) {
+        if (completion.getKind() == Core.HF_KIND_LOSS) {
             WeakReference<Hold> watched = holds.remove(completion.getHold_number());
             Hold hold = watched == null ? null : watched.get();
             if (hold != null) {
@@ -116,7 +116,10 @@ final class Completions {
         Operation operation = operations.remove(completion.getOp());
         operation.complete(
                 new Outcome(
-                        completion.getStatus(), completion.getHold(), completion.getReplicas()));
+                        completion.getStatus(),
+                        completion.getHold(),
+                        completion.getError().getReplicas(),
+                        Bytes.text(completion.getError().getMessage())));
     }
 
     /** Makes close() leave the client's holds unreleased. */
@@ -136,7 +139,8 @@ final class Completions {
         } else {
             Core.hf_client_close(client);
         }
-        operations.values().forEach(o -> o.complete(new Outcome(Core.HF_ECLOSED, 0, 0)));
+        Outcome closed = new Outcome(Core.HF_ECLOSED, 0, 0, "the client is closed");
+        operations.values().forEach(o -> o.complete(closed));
     }
 
     private void joinReader() {

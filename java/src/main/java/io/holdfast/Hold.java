@@ -42,7 +42,7 @@ public final class Hold implements AutoCloseable {
                 this,
                 () -> {
                     client.forget(number);
-                    if (handle.close(Core::hf_hold_state) != Core.HF_RELEASED) {
+                    if (handle.close(Core::hf_hold_state) != Core.HF_STATE_RELEASED) {
                         Holdfast.LOG.log(
                                 Level.WARNING,
                                 describe(lock, fence)
@@ -84,7 +84,7 @@ public final class Hold implements AutoCloseable {
      */
     public boolean isValid() {
         Integer state = handle.call(Core::hf_hold_state);
-        return state != null && state == Core.HF_HELD;
+        return state != null && state == Core.HF_STATE_HELD;
     }
 
     /**
@@ -215,8 +215,7 @@ public final class Hold implements AutoCloseable {
                     if (status == Core.HF_ELOST && lastCause == Core.HF_CAUSE_NONE) {
                         lastCause = Core.HF_CAUSE_GONE;
                     }
-                    String message = this + " was not released: " + Status.why(status);
-                    released.completeExceptionally(Status.of(status, message));
+                    released.completeExceptionally(outcome.failure());
                 });
         return released;
     }

@@ -424,7 +424,7 @@ public final class RedisLock implements Lock {
             case Core.HF_ETIMEOUT:
                 return false;
             default:
-                throw Status.raised(outcome.failure(failure(outcome)));
+                throw Status.raised(outcome.failure());
         }
     }
 
@@ -460,7 +460,7 @@ public final class RedisLock implements Lock {
         operation.thenAcceptAsync(
                 outcome -> {
                     if (outcome.status() != Core.HF_OK) {
-                        future.completeExceptionally(outcome.failure(failure(outcome)));
+                        future.completeExceptionally(outcome.failure());
                     } else if (future.isDone()) {
                         giveUp(outcome.hold(), null);
                     } else {
@@ -487,7 +487,7 @@ public final class RedisLock implements Lock {
             byte[] owner, long timeoutMillis, long leaseMillis, boolean keep) {
         try (hf_acquire_options options = new hf_acquire_options()) {
             options.setLease_ms(leaseMillis);
-            options.setFlags(keep ? Core.HF_KEEP : 0);
+            options.setFlags(keep ? Core.HF_ACQUIRE_KEEP : 0);
             return client.start(
                     number ->
                             call(
@@ -502,9 +502,5 @@ public final class RedisLock implements Lock {
         return nanos == FOREVER_NANOS
                 ? Core.HF_FOREVER
                 : TimeUnit.NANOSECONDS.toMillis(nanos - 1) + 1;
-    }
-
-    private String failure(Completions.Outcome outcome) {
-        return this + " was not acquired: " + Status.why(outcome.status());
     }
 }

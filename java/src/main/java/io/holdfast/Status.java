@@ -21,24 +21,6 @@ final class Status {
         return (RuntimeException) failure;
     }
 
-    /** A text for a started operation, which ends with a status but no message. */
-    static String why(int status) {
-        return switch (status) {
-            case Core.HF_EBUSY, Core.HF_ETIMEOUT -> "others hold it";
-            case Core.HF_ELOST -> "it was lost before";
-            case Core.HF_EUNKNOWN -> "the answer was lost";
-            case Core.HF_ECONNECT -> "the server cannot be reached";
-            case Core.HF_EAUTH -> "the server refused the user or the password";
-            case Core.HF_ESERVER -> "the server answered with an error";
-            case Core.HF_EPROTOCOL -> "the server's answer makes no sense";
-            case Core.HF_EUNSUPPORTED -> "the server is not supported";
-            case Core.HF_ENOMEM -> "there is too little memory";
-            case Core.HF_ECANCELED, Core.HF_ECLOSED -> "the client was closed";
-            case Core.HF_EREPLICAS -> "too few replicas had it in time";
-            default -> "status " + status;
-        };
-    }
-
     /** The Error or RuntimeException for it. */
     static Throwable of(int status, String text) {
         switch (status) {
@@ -70,7 +52,7 @@ final class Status {
             case Core.HF_EFORKED:
                 return new ClosedException(text);
             case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
-                return new LockNotReplicatedException(text, Core.hf_error_replicas());
+                return new LockNotReplicatedException(text, Core.hf_error_last().getReplicas());
             default:
                 return new HoldfastException(text);
         }
