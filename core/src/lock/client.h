@@ -1,12 +1,14 @@
 /*
  * What everything in this floor shares: the client, its handle, its mutex and its
- * thread. Each file of the floor keeps what is its own in a part that only it can see.
+ * thread. A file of the floor keeps its own data in a part that only it can see.
  *
- * Mutexes. There are two: the client's, here, for all of this floor and its links; and
- * the transport's, below it, which is locked last and never held while anything waits.
- * A function whose name ends in _locked needs the client's mutex held, and so does each
- * that is given a client's part, timer, task or operation; all others must be called
- * without it. hf_client_unlock() is the one way to let it go.
+ * The client's mutex, here, is for all of this floor and its links. Those of the floor
+ * below (docs/design.md) may be taken under it, never the other way round. A function
+ * whose name ends in _locked needs it held, and so do callbacks of timers, tasks and
+ * links, and functions that are given an op. A function that takes it itself has a comment
+ * that says "Without the mutex", or is in the public header. Those that only read what
+ * never changes, or count references, do not mind. hf_client_unlock() is the one way to
+ * let it go.
  */
 #ifndef HF_CLIENT_H
 #define HF_CLIENT_H
@@ -44,7 +46,7 @@ struct hf_client {
 
     pthread_mutex_t mutex; /* of all below */
     bool closed;           /* calls are refused */
-    bool swept;            /* and the queue has been emptied: waiting threads may return */
+    bool swept;            /* and the close has collected everything: waiting threads return */
     unsigned char random[1024];
     size_t random_left;
     hf_stats stats;
@@ -53,7 +55,7 @@ struct hf_client {
 
     /* The thread: thread.c. */
     pthread_t thread;
-    bool started, stop;
+    bool started, stop; /* it is joined by the close, and started stays true */
     void *(*run)(void *client);
     int wake_fd, clock_fd;
     int64_t sleeps_until; /* INT64_MIN while it is awake */
@@ -69,7 +71,7 @@ struct hf_client {
     struct hf_confirming *confirming;
 };
 
-/* Is the handle there, of this process, and not closed? */
+/* Is the handle there, of this process, and not closed? With or without the mutex. */
 hf_status hf_client_check(const hf_client *client);
 /* Of the process that this one was forked from? */
 bool hf_client_inherited(const hf_client *client);
@@ -80,7 +82,7 @@ void hf_client_drop(hf_client *client);
 void hf_client_lock(hf_client *client);
 /* Let the mutex go, and only then wake whoever has been told something. */
 void hf_client_unlock(hf_client *client);
-/* Write to this eventfd in hf_client_unlock(). */
+/* Write to this eventfd in hf_client_unlock(): a thread is to wake up then. */
 void hf_client_tell_locked(hf_client *client, int fd);
 
 /* A new hold id: random, 32 hex digits and a NUL. */
@@ -89,7 +91,7 @@ hf_status hf_client_new_id_locked(hf_client *client, char *id);
 /* For how long a call without a timeout may take, from now on. */
 int64_t hf_client_patience(const hf_client *client);
 
-/* Sleep; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
+/* Sleep, without the mutex; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
 hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible);
 /* Let the language look for signals; HF_EINTR if one ends the wait. *listens: ask again. */
 hf_status hf_client_listen(const hf_client *client, bool *listens);

@@ -41,7 +41,8 @@ static void drop_started(hf_task *task) {
     free(mine->news);
 }
 
-/* With what is sure to be needed. If HF_OK the mutex is held, until submit_started(). */
+/* With what is sure to be needed. If HF_OK the mutex is held, until submit_started() or
+ * withdraw_started(). */
 static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
                                void (*done)(hf_task *, hf_status, const redisReply *),
                                started_task **task_out) {

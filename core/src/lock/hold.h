@@ -9,7 +9,7 @@
 int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed);
 /* Release it for an acquire that came to nothing. Without the mutex. */
 void hf_hold_give_up(hf_hold *hold);
-/* A claim or a renewal for the whole lease was answered so. */
+/* A claim, a look, or a renewal that never shortens was answered so. */
 void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms);
 
 #endif

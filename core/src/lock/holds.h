@@ -23,13 +23,13 @@ struct hf_hold {
     int64_t replica_ms;
     int64_t lock_serial; /* not 0: only this lock finds it on the stack */
 
-    /* Until it is in the table it belongs to the thread that acquires it; then all below is
-     * under the client's mutex. */
+    /* Until it is in the table it belongs to the thread that acquires it, or, while that
+     * waits, to its op; with an op or in the table all below is under the client's mutex. */
     int state, cause;
     hf_validity validity;
     bool bury;          /* some copy of its acquire may still be under way */
     bool pushed;        /* granted by a message, and not claimed yet */
-    bool waited;        /* others were there when it was acquired: others may wait now */
+    bool waited;        /* it had a place in the queue: so others may wait now */
     int64_t granted_at; /* of the outermost hold of this owner */
     int64_t began_at;   /* not later than its own lease did */
     int64_t reached;    /* so many replicas had it when it was acquired; -1: not asked yet */
@@ -45,7 +45,7 @@ struct hf_hold {
 
     /* The table's. */
     hf_item item;
-    bool kept;             /* for hf_lock_release() */
+    bool kept;             /* on its owner's stack, for hf_lock_release() */
     struct hf_hold *older; /* in its bucket of the stacks */
     uint64_t stack;        /* the hash that chose the bucket */
 
@@ -53,7 +53,8 @@ struct hf_hold {
     char owner[];
 };
 
-/* With all the memory that it will ever need: what is acquired can be kept. */
+/* With all the memory that it will ever need: what is acquired can be kept. Without the mutex,
+ * and so hf_hold_drop(). */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
 void hf_hold_drop(hf_hold *hold);
 /* The hold must not be the last to know its client. */

@@ -32,7 +32,7 @@ hf_status hf_check_switch(int32_t value, const char *what);
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 
-/* What a new hold of this lock is like. */
+/* Give a new hold the lock's options, but for replicas, which only an acquire waits for. */
 void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, bool renew);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Renewal: holds are renewed in batches, grants are claimed, and a loss is noticed and
- * told. When is decided in one place, hf_renewal_interval(). Everything here needs the
- * client's mutex.
+ * told. hf_renewal_interval() alone decides how often. For a hold in the table everything
+ * here needs the client's mutex, but for hf_hold_claim_request(), which reads what does not
+ * change.
  */
 #ifndef HF_RENEWAL_H
 #define HF_RENEWAL_H
@@ -12,15 +13,16 @@
 struct hf_renewing *hf_renewal_begin(void);
 void hf_renewal_end(struct hf_renewing *renewing);
 
-/* All of the cadence, in ns: a hold is renewed a third of its lease after it was given, so
- * that two more tries fit in. A grant is claimed a third of its claim lease after it. */
+/* The cadence, in ns: a hold is renewed a third of its lease after it was given, so that two
+ * more tries fit in. A grant is claimed a third of its claim lease after it. One that never
+ * ends is looked at now and then. */
 int64_t hf_renewal_interval(const hf_hold *hold);
 
 /* It is held, and in the table: plan its first renewal or its claim. */
 void hf_renewal_first_locked(hf_hold *hold);
 /* It was renewed by what was sent then: plan the next. */
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
-/* It was changed: see again when it must be looked at. */
+/* It was changed: set its timer anew, for its renewal or its end. */
 void hf_renewal_plan_locked(hf_hold *hold);
 /* Another server than before: all that is held is renewed there at once. */
 void hf_renewal_all_locked(hf_client *client);
@@ -31,7 +33,7 @@ void hf_renewal_flush_locked(hf_client *client);
 
 /* From now on losses are told, too. */
 hf_status hf_losses_tell_locked(hf_client *client);
-/* Why its lease ended, if it did. */
+/* Why it is lost if its lease has ended: an HF_CAUSE_. */
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);

@@ -1,5 +1,5 @@
-/* Undoing in the background what was given up, until it could not matter any more; and
- * two more things that nobody waits for. */
+/* Undoing in the background what was given up, until it could not matter any more; and two
+ * more requests whose answer no caller waits for: kick and heal. */
 #ifndef HF_UNDO_H
 #define HF_UNDO_H
 

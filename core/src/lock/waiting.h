@@ -1,6 +1,7 @@
 /*
- * Waiting: acquires in the server's queue, the grants that come in for them, and when to
- * ask again. Everything here needs the client's mutex.
+ * Waiting: acquires in the server's queue, the grants that come in for them, when to ask
+ * again, and the thread that reads the subscription. Everything here that is given an op
+ * needs the client's mutex; hf_waiting_begin() and hf_waiting_end() do not.
  */
 #ifndef HF_WAITING_H
 #define HF_WAITING_H
@@ -12,22 +13,22 @@ struct hf_queue;
 /* An acquire that waits. Its name on the server is its hold's id. */
 typedef struct hf_op {
     hf_hold *hold;
-    int64_t timeout_ms; /* HF_FOREVER or more */
-    int64_t since, until;
-    int64_t score;  /* its first place in the queue; 0: none yet */
-    unsigned epoch; /* of its channel, when it last asked */
-    int asking;     /* requests for it under way */
-    bool busy;      /* its own thread, or its cancel, has a request for it under way */
-    bool tries;     /* asks once, and does not queue */
-    bool canceled;
-    bool answered; /* the server has said how it stands */
-    bool done;     /* status says how it ended; if HF_OK, hold is held */
+    int64_t timeout_ms;   /* or HF_FOREVER */
+    int64_t since, until; /* it waits since then, and until then */
+    int64_t score;        /* its first place in the queue; 0: none yet */
+    unsigned epoch;       /* of its channel, when it last asked; 0: it has not, or must again */
+    int asking;           /* requests for it under way */
+    bool busy;            /* its own thread, or its cancel, has a request for it under way */
+    bool tries;           /* asks once, and does not queue */
+    bool canceled;        /* its release is under way: a grant is not taken any more */
+    bool answered;        /* the server has said how it stands */
+    bool done;            /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     struct hf_queue *queue; /* NULL: it is in none */
     hf_link *link;          /* that of the queue's channel */
     hf_item place;          /* in the queue */
     size_t owner;           /* its bucket of owners */
-    struct hf_op *same_id;
+    struct hf_op *same_id;  /* the next in its bucket of ids */
 
     /* Of one with a thread. */
     int event_fd; /* tells it to look again; or -1 */
@@ -46,12 +47,12 @@ typedef struct hf_op {
 /* NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(hf_client *client);
 void hf_waiting_end(hf_client *client);
-/* What it does when a link tells of something. Of another server, the caller sees to it. */
+/* What it does when a link tells of something; but `replaced` is for the caller to set. */
 extern const hf_listener hf_waiting_listener;
 /* The client is being closed: tasks that take those that wait out of their queues, and
  * the end of those that have no thread. */
 void hf_waiting_close_locked(hf_client *client, hf_list *tasks);
-/* Threads look again. */
+/* All threads that wait look again. */
 void hf_waiting_notify_locked(hf_client *client);
 /* How many acquires wait. */
 int64_t hf_waiting_count_locked(const hf_client *client);
@@ -73,8 +74,9 @@ hf_ask hf_op_ask(const hf_op *op);
 void hf_op_undo_locked(hf_op *op);
 /* Its id is spent: give it a new one, with its old place. */
 hf_status hf_op_renew_id_locked(hf_op *op);
-/* It is granted since began_at: end it with HF_OK. False: the deadline is past, or somebody
- * was granted it since, so that it is the answer of a server that is the master no more. */
+/* It is granted since began_at: end it with HF_OK. False, and nothing is done: the deadline is
+ * past; or the client has seen a higher fence, so that the server is the master no more.
+ * pushed: by a message, or not for the whole lease, so that it must be claimed. */
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed);
 void hf_op_finish_locked(hf_op *op, hf_status status);
 /* What acquire answered for it, from a server with that link or NULL. */
@@ -83,8 +85,9 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
 /* When a hold ends that stands so, by an answer to what was sent then. */
 int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at);
 
-/* See that its channel is subscribed to; and how often it has been. */
+/* See that its channel is subscribed to. */
 void hf_op_want_grants_locked(hf_op *op);
+/* How often its channel has been. */
 unsigned hf_op_epoch(const hf_op *op);
 /* Does nothing else of this client wait for that lock? */
 bool hf_op_is_alone(const hf_op *op);

@@ -12,8 +12,8 @@ typedef struct hf_channel {
     hf_item item;  /* in link->asked or link->unasked */
     hf_link *link; /* to the server that has it */
     unsigned slot;
-    hf_list users; /* items of the listener's: those that wait for grants on it */
-    bool wanted;   /* somebody has come to wait */
+    hf_list users; /* the listener's: the local queues of the locks whose grants come in on it */
+    bool wanted;   /* some op has come to wait; it stays so */
     bool subscribed;
     unsigned epoch;             /* one more with each time that it was */
     int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
@@ -23,7 +23,8 @@ typedef struct hf_channel {
     char name[];
 } hf_channel;
 
-/* That of a single server. False: no memory. */
+/* A single server's channel is made here; a cluster's are made as they are needed. False: no
+ * memory. */
 bool hf_channels_begin(hf_links *links);
 void hf_channels_end(hf_links *links);
 
@@ -33,13 +34,15 @@ hf_channel *hf_channel_get(hf_links *links, const hf_names *names);
 void hf_channel_leave(hf_links *links, hf_channel *channel);
 /* See that it is subscribed to, where that is of use. */
 void hf_channel_want(hf_links *links, hf_channel *channel);
-/* Do grants come in on it, or on that of the lock? */
+/* Do grants come in on it? */
 bool hf_channel_works(const hf_channel *channel);
+/* The same for the lock's channel, if it has one yet. */
 bool hf_grants_come(hf_links *links, const hf_names *names);
 
-/* Read what came in. HF_OK, or that connection is lost. */
+/* Read what came in, and tell the listener. Otherwise than HF_OK: hf_link_deaf() must follow. */
 hf_status hf_link_listen(hf_links *links, hf_link *link);
-/* It is lost, or of no use. */
+/* The subscription is lost, or of no use: close it, tell the listener, and subscribe again in a
+ * while. */
 void hf_link_deaf(hf_links *links, hf_link *link);
 void hf_link_close_subscription(hf_link *link);
 

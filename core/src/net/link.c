@@ -139,8 +139,8 @@ static bool send_alone(hf_task *task) {
     return true;
 }
 
-/* It has no answer that counts: what its course says next. Answers whether the server is of
- * no use any more. */
+/* It has no answer that counts: do as its course says. True: the server is of no use any
+ * more. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
     outcome->clustered = hf_transport_clustered(links->transport);
     outcome->pinned = task->pinned;
@@ -183,7 +183,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
 
 /* Its connection failed, or could not be made: again in a while. */
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
-    hf_transport_look(links->transport); /* it may be elsewhere by now */
+    hf_transport_look(links->transport); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
     int64_t ms = link->retry_ms < RETRY_MIN_MS ? RETRY_MIN_MS : 2 * link->retry_ms;
     link->retry_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;

@@ -1,9 +1,10 @@
 /*
  * Links: the connections that one thread drives without ever blocking, two to each
- * server: one for requests, here, and one for channels (channel.h). Everything is
- * called under the mutex of their owner, who also says when to drive them.
+ * server: one for requests, here, and one for channels (channel.h), which a thread that
+ * waits may read too (hf_link_listen()). The caller holds the mutex of their owner, which
+ * also decides when to drive them. hf_links_drive() (links.h) is the way in.
  *
- * A link knows requests, answers and a listener; it does not know who waits.
+ * A link knows requests, answers and a listener. It does not know which op a grant is for.
  */
 #ifndef HF_LINK_H
 #define HF_LINK_H
@@ -28,23 +29,24 @@ typedef struct hf_task {
     struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
     hf_course course;
-    bool pinned;  /* to its link, whoever serves the slot */
+    bool pinned;  /* to its link, whichever node serves the slot */
     bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
     int64_t answer_ms; /* its answer may take so long; 0: as long as that of any command */
-    /* Called once, then the task is freed. The reply stays the link's. HF_OK: it is no
-     * error. NULL: nobody minds. */
+    /* Called once, with the mutex held; or NULL. The reply is the link's, no error, and there
+     * only with HF_OK; otherwise the thread's message explains. Then the task is freed, but
+     * for one that was sent and given up: it keeps its place until its answer comes. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
     void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
 } hf_task;
 
-/* What is told of a link's events. */
+/* Told of a link's events, with the mutex held. */
 typedef struct hf_listener {
     /* There is something to drive. */
     void (*wake)(hf_links *links);
     void (*granted)(hf_links *links, struct hf_link *link, const hf_grant *grant);
-    /* Grants come in on it now, or do not any more. */
+    /* It is subscribed to, or the link's mode has changed: those that wait on it look again. */
     void (*changed)(hf_links *links, struct hf_channel *channel);
     /* Nothing has come of subscribing once more; hf_link_explain() says why. hopeless: and
      * nothing will, by waiting. */
@@ -57,7 +59,13 @@ typedef struct hf_listener {
     void (*replaced)(hf_links *links);
 } hf_listener;
 
-typedef enum { HF_UNTESTED, HF_TESTING, HF_GRANTS, HF_POLLING } hf_link_mode;
+/* Do grants come in from that server? A self-test tells: a message that it sends to itself. */
+typedef enum {
+    HF_UNTESTED, /* it is not known yet */
+    HF_TESTING,
+    HF_GRANTS, /* they do */
+    HF_POLLING /* they do not, until retest_at */
+} hf_link_mode;
 
 /* All that is known of one server. */
 typedef struct hf_link {
@@ -91,12 +99,13 @@ typedef struct hf_link {
     int64_t failing_since, pinged_at, heard_at, tested_at;
     int tests_failed; /* one after the other */
 
-    /* Those that wait, and which thread reads: the listener's. */
+    /* Those that wait, and the thread that reads: the listener's to write. Here the link is
+     * kept while anybody waits, and the driving thread does not read if there is a reader. */
     hf_list threads; /* that wait here */
     hf_item *reader; /* the one of them that reads the subscription; or NULL */
     size_t others;   /* wait here without a thread */
-    bool watching;   /* the driving thread reads it */
-    hf_timer unread; /* nobody does: the driving thread will */
+    bool watching;   /* the driving thread polls it to read */
+    hf_timer unread; /* until it fires the driving thread leaves it unread, if nobody waits */
 } hf_link;
 
 struct hf_links {
@@ -106,7 +115,7 @@ struct hf_links {
     const char *client_id;
     hf_list all;
     hf_link first;          /* of them; those to other nodes of a cluster come and go */
-    unsigned change;        /* of the transport's map, when they were last told apart by it */
+    unsigned change;        /* the transport's, when tasks and channels were last sorted by it */
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
     bool closed;            /* nothing is sent any more */
     struct hf_channel *own; /* of a single server */
@@ -135,12 +144,14 @@ void hf_link_failed(hf_links *links, hf_link *link, hf_status status);
 bool hf_link_is_unsent(const hf_link *link, int64_t since);
 /* Call done, and free it. */
 void hf_task_end(hf_task *task, hf_status status, const redisReply *reply);
-/* Send it soon, and call done with the outcome. Takes the task over. */
+/* Send it soon, and call done with the outcome: at once, if the links are closed. Takes the
+ * task over. */
 void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at);
 
 /* Send, receive and reconnect as far as that needs no waiting. */
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
-/* What was sent has no answer and will get none: it is sent again. */
+/* Close the connection for requests. Those that were sent get no answer: their course says
+ * whether they are sent again. */
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
 /* When it must be driven next. */
 int64_t hf_link_requests_due(const hf_links *links, const hf_link *link);

@@ -37,8 +37,10 @@ typedef struct hf_look {
     int64_t ttl_ms; /* of the lock */
 } hf_look;
 
-/* False: the script gives no such answer. That of an acquire with this lease. */
+/* Each answers false if its script gives no such reply. */
+/* lease_ms: that of the acquire, because a short answer does not repeat it. */
 bool hf_reply_acquire(const redisReply *reply, int64_t lease_ms, hf_look *look, hf_standing *mine);
+/* count: so many hold ids were asked about. */
 bool hf_reply_recheck(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
 bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine);
 /* Did a kick leave more of the queue to skip? */
@@ -53,12 +55,12 @@ typedef enum {
 } hf_release_outcome;
 hf_release_outcome hf_reply_release(const redisReply *reply);
 
-/* What a renewal or a claim answers for a hold: what is left of it, HF_TTL_NONE, or one of
- * these. */
+/* What a renewal or a claim answers for a hold: what is left of it in ms, HF_TTL_NONE, or one
+ * of these. */
 #define HF_RENEWAL_GONE INT64_C(-2)
 #define HF_RENEWAL_REFUSED INT64_C(-3) /* or nothing that can be read */
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
-/* That of many; what cannot be read, or no reply, is a refusal. */
+/* The same for each of many; what cannot be read, or no reply (NULL), is a refusal. */
 void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
 
 typedef struct hf_found {
@@ -73,7 +75,8 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found);
 /* How many listen on our channel; the selftest's answer. */
 int64_t hf_reply_listeners(const redisReply *reply);
 
-/* Does it say that a hold stands, as acquire and claim do? */
+/* Does the reply of an acquire or a claim say that the hold stands, so that something may have
+ * been written? */
 bool hf_reply_holds(const redisReply *reply);
 
 /* A message on a client's channel: "g <hold id> <fence> <server us> <granted ms>". */

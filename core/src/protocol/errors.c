@@ -16,8 +16,8 @@ static const char *inner_error(const char *text) {
     return *at == '-' ? at + 1 : at;
 }
 
-/* The one table of server errors, by the first word. A script's own error
- * comes wrapped ("ERR ... script: ..."), but these keep their code. */
+/* The one table of server errors, by the first word, behind what a script of Redis 6.2
+ * puts before it. */
 hf_after_error hf_error_class(const char *text, hf_status *status) {
     static const struct {
         const char *code;

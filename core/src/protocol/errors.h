@@ -4,19 +4,21 @@
 
 #include "base/util.h"
 
-/* All but HF_AFTER_FAIL were not carried out and may be sent again. */
+/* What a client does after an error. In all cases but the first the request was not carried
+ * out, and may be sent again; course.h decides when and where. */
 typedef enum {
-    HF_AFTER_FAIL,
-    HF_AFTER_LOAD,
-    HF_AFTER_WAIT,
-    HF_AFTER_RECONNECT,
-    HF_AFTER_MOVED,
-    HF_AFTER_ASK,
-    HF_AFTER_SPLIT
+    HF_AFTER_FAIL,      /* tell the caller: it is refused, or the error is unknown */
+    HF_AFTER_LOAD,      /* send it with its script's text */
+    HF_AFTER_WAIT,      /* the server is not ready */
+    HF_AFTER_RECONNECT, /* the server is no master: find the one that is */
+    HF_AFTER_MOVED,     /* another node serves its slot */
+    HF_AFTER_ASK,       /* another node has its keys already: send it there, after ASKING */
+    HF_AFTER_SPLIT      /* its keys are on two nodes, while their slot moves */
 } hf_after_error;
+/* *status: for the caller, if the request is not sent again. */
 hf_after_error hf_error_class(const char *text, hf_status *status);
 
-/* Does it say that the user may not do something, without saying what? */
+/* Does it say that the user lacks a permission? It does not name all that are missing. */
 bool hf_error_permission(const char *text);
 
 /* As much of it as may be shown: what follows ", with args" are the arguments. */

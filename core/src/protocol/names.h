@@ -13,7 +13,7 @@ typedef struct hf_names {
     uint64_t hash; /* of the name */
     unsigned slot; /* of it and its companions, in a cluster */
     size_t length; /* of the name, which is data[0..length) */
-    size_t tagged; /* of "{tag}name:", which follows it */
+    size_t tagged; /* the length of "{tag}name:", which follows: companions begin with it */
     char data[];
 } hf_names;
 

@@ -17,8 +17,8 @@ typedef struct hf_request {
     unsigned slot;             /* of the keys */
     int32_t replicas;          /* so many should have it, within replica_ms; 0: none need it */
     int64_t replica_ms;
-    bool hands_on;  /* a release that probably grants the lock to a waiter */
-    bool separable; /* a release that can do with the lock's key: hf_request_alone() */
+    bool hands_on;  /* a release that probably grants: a blocking call sends a PING before it */
+    bool separable; /* a release that has a form with the lock's key alone: hf_request_alone() */
     hf_bytes encoded;
 } hf_request;
 
@@ -39,7 +39,8 @@ typedef struct hf_ask {
 /* The floor is the highest fence of that lock that the client has seen. */
 void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t floor);
-/* For several that wait. wait: they join the queue. */
+/* How several stand that wait for one lock. wait: they join the queue, or stay in it. Else one
+ * that asks alone gets the lock if it is free. */
 void hf_request_recheck(hf_request *request, const hf_names *names, const hf_ask *asks,
                         size_t count, int64_t floor, bool wait);
 /* Hand on a lock that was left free with more of its queue to skip. */
@@ -48,7 +49,7 @@ void hf_request_kick(hf_request *request, const hf_names *names);
  * pushed: it was granted by a message and never claimed. */
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury,
                         bool pushed);
-/* Leave the queue, but for what was granted already. */
+/* Leave the queue. A grant that came first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* write: something is written in any case, so that there is something to WAIT for. */
 void hf_request_claim(hf_request *request, const hf_names *names, const char *id, int64_t lease_ms,
@@ -83,7 +84,7 @@ void hf_request_permissions(hf_request *request, const hf_request *refused);
 bool hf_request_alone(hf_request *request, const hf_request *split);
 
 void hf_request_free(hf_request *request);
-/* It is there now, and no more where it was. */
+/* A request may point into itself, so that a plain copy would not do. */
 void hf_request_move(hf_request *to, hf_request *from);
 /* The bytes before `encoded`: EVALSHA with the digest, or EVAL with the text. */
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head);

@@ -1,4 +1,5 @@
-/* The Lua scripts of protocol/, embedded by the build. */
+/* The Lua scripts of protocol/, embedded by the build. Files that begin with _ are parts of
+ * them (cmake/embed_lua.cmake). */
 #ifndef HF_SCRIPTS_H
 #define HF_SCRIPTS_H
 
