@@ -96,7 +96,7 @@ static hf_status parse_login(const char *from, size_t length, hf_address *addres
     /* redis://name@host: the password was forgotten. */
     if (colon == NULL)
         return hf_fail(HF_EINVAL,
-                       "malformed URL: in front of the @ stands user:password or :password");
+                       "malformed URL: in front of the @ it takes user:password or :password");
     if (colon > from)
         address->user = decode(from, (size_t)(colon - from), &bad);
     address->secret = decode(colon + 1, length - (size_t)(colon + 1 - from), &bad);
@@ -166,7 +166,7 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
     return bad ? hf_fail(HF_EINVAL, "malformed URL: client_name takes 1 to 63 characters") : HF_OK;
 }
 
-/* An option that there is not. Its name is shown only where it cannot be the rest of a password:
+/* There is no such option. Its name is shown only where it cannot be the rest of a password:
  * the hosts in front are good, and a value follows. */
 static hf_status refuse_option(const char *name) {
     size_t length = strcspn(name, "=&");
@@ -179,7 +179,7 @@ static hf_status refuse_option(const char *name) {
                    named ? hf_quote(name, length) : "");
 }
 
-/* *unknown: the first option that there is not, or NULL. */
+/* *unknown: the first option with an unknown name, or NULL. */
 static hf_status parse_query(const char *query, hf_address *address, const char **unknown) {
     struct {
         const char *name;

@@ -19,6 +19,8 @@
  * room for all the parts of each array that is announced. */
 #define REPLY_BYTES_MAX (1024 * 1024)
 #define REPLY_DEPTH_MAX 8
+/* The first byte of a TLS alert, and of no answer of Redis. */
+#define TLS_ALERT 0x15
 
 static void set_error(redisContext *redis, int type, const char *text) {
     redis->err = type;
@@ -64,6 +66,11 @@ static bool later(const hf_connection *connection) {
     return connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+/* A server that expects TLS may say so to the first plain bytes. */
+static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
+    return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
+}
+
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
     /* Bytes that come drop by drop must not put the deadline off. */
@@ -74,7 +81,13 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     for (;;) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
                                                 : recv(redis->fd, buffer, size, 0);
+        if (count > 0 && is_tls_alert(connection, buffer)) {
+            set_error(redis, REDIS_ERR_PROTOCOL,
+                      "it speaks TLS, so the URL must begin with rediss");
+            return -1;
+        }
         if (count > 0) {
+            connection->heard = true;
             connection->received += (size_t)count;
             if (connection->received <= REPLY_BYTES_MAX)
                 return count;
@@ -194,6 +207,19 @@ bool hf_connection_append_asking(hf_connection *connection) {
     return redisAppendFormattedCommand(connection->redis, asking, sizeof asking - 1) == REDIS_OK;
 }
 
+/* What may be wrong if the server has sent nothing at all: one that expects TLS hangs up at the
+ * first plain bytes; one that does not speak TLS waits for the end of a line. */
+static const char *advice(const hf_connection *connection, int error) {
+    if (connection->heard || connection->redis->connection_type != REDIS_CONN_TCP)
+        return "";
+    if (connection->tls == NULL && (error == REDIS_ERR_EOF || error == REDIS_ERR_IO))
+        return ": if the server expects TLS, the URL must begin with rediss";
+    if (connection->tls != NULL && error == REDIS_ERR_TIMEOUT &&
+        !hf_tls_established(connection->tls))
+        return ": if the server does not speak TLS, the URL must begin with redis, not rediss";
+    return "";
+}
+
 /* hiredis's error as a status. */
 static hf_status trouble(const hf_connection *connection, int error, const char *text) {
     if (connection->too_deep) /* which hiredis takes for a lack of memory */
@@ -204,7 +230,7 @@ static hf_status trouble(const hf_connection *connection, int error, const char 
     case REDIS_ERR_OOM:
         return hf_fail(HF_ENOMEM, "no memory");
     default:
-        return hf_fail(HF_ECONNECT, "%s", text);
+        return hf_fail(HF_ECONNECT, "%s%s", text, advice(connection, error));
     }
 }
 
@@ -517,7 +543,7 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
     status = log_in(connection, address, needs, deadline);
     if (status != HF_OK) {
         if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
-            char text[160];
+            char text[300];
             snprintf(text, sizeof text, "%s", hf_error_message());
             hf_fail(status, "cannot log in to %s: %s", address->shown, text);
         }

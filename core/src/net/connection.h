@@ -22,6 +22,7 @@ typedef struct hf_connection {
     int64_t deadline;   /* of the read or write that is under way */
     int64_t timeout_ms; /* what the socket's timeout is set to */
     size_t received;    /* bytes of the reply that is being read */
+    bool heard;         /* the server has sent something */
     bool driven;        /* non-blocking: driven by hand over poll(2) */
     int unheeded;       /* so many answers are still to come that nobody waits for */
     char shown[128];    /* the address, for messages */

@@ -1,6 +1,7 @@
 #include "net/sentinel.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +28,21 @@ void hf_sentinel_close(hf_sentinel *sentinel) {
     hf_address_unmake(&sentinel->address);
 }
 
+static hf_status explain_failure(const hf_sentinel *sentinel, hf_status status) {
+    char text[300];
+    snprintf(text, sizeof text, "%s", hf_error_message());
+    return hf_fail(status, "cannot ask the sentinel %s: %s", sentinel->address.shown, text);
+}
+
 /* Without a password, and with the URL's if it wants one. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
                               int64_t deadline, int count, const char **words,
                               redisReply **reply_out) {
     hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
-    if (status != HF_OK || (*reply_out)->type != REDIS_REPLY_ERROR ||
-        strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
-        return status;
+    if (status != HF_OK)
+        return explain_failure(sentinel, status);
+    if ((*reply_out)->type != REDIS_REPLY_ERROR || strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
+        return HF_OK;
     freeReplyObject(*reply_out);
     *reply_out = NULL;
     status = hf_connection_authenticate(connection, &sentinel->address, deadline);

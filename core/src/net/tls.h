@@ -23,6 +23,8 @@ ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size);
 
 /* Why it failed, in words a user can act on: which certificate, and what of it. */
 const char *hf_tls_error(const hf_tls_session *session);
+/* The handshake is over. */
+bool hf_tls_established(const hf_tls_session *session);
 /* The last thing it did waits for bytes from the other end, even if it was a send. */
 bool hf_tls_wants_input(const hf_tls_session *session);
 /* Decrypted bytes that wait inside, where poll(2) does not see them. */
