@@ -607,6 +607,10 @@ static void test_a_bad_switch_or_flag_is_refused(void **state) {
     once = (hf_acquire_options){.size = sizeof once, .renew = 9};
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &once, NULL), HF_EINVAL);
     assert_message("renew is 9");
+    assert_status(hf_lock_break(lock, -1, 0), HF_EINVAL);
+    assert_message("a fence of -1");
+    assert_status(hf_lock_break(lock, 1, 2), HF_EINVAL);
+    assert_message("unknown bit");
     assert_int_equal(NUMBER("DBSIZE"), 0);
     hf_lock_close(lock);
     hf_client_close(client);

@@ -227,7 +227,7 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         connection->version = node->version;
     bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
     pthread_mutex_unlock(&discovery->mutex);
-    return replaced ? hf_fail(HF_ECONNECT, "%s is the master no more", address->shown) : HF_OK;
+    return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
 }
 
 /* version: of the node, from before it was known where it is. */
@@ -464,7 +464,7 @@ static hf_status take_slots(hf_discovery *discovery, const hf_connection *connec
     hf_status status;
     if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster support disabled") != NULL)
         return hf_fail(HF_EUNSUPPORTED,
-                       "%s belongs to no Cluster: connect with redis:// or rediss://",
+                       "%s belongs to no cluster: connect with redis:// or rediss://",
                        connection->shown);
     if (reply->type == REDIS_REPLY_ERROR) {
         hf_error_class(reply->str, &status);

@@ -306,9 +306,10 @@ hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
     for (;;) {
         *connection_out = NULL;
         if (!take_idle(pool, node, urgent, deadline, &connection))
-            return hf_fail(HF_ECONNECT,
-                           "all %u connections that max_connections allows were in use",
-                           pool->open_max < pool->each_max ? pool->open_max : pool->each_max);
+            return hf_fail(
+                HF_ECONNECT,
+                "all %u connections that max_connections allows were in use until the time was up",
+                pool->open_max < pool->each_max ? pool->open_max : pool->each_max);
         if (connection == NULL)
             break;
         *connection_out = connection;

@@ -196,7 +196,7 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
     bool redirects = after == HF_AFTER_MOVED || after == HF_AFTER_ASK;
     if (redirects && !hf_transport_clustered(transport)) {
         *status = hf_fail(HF_EUNSUPPORTED,
-                          "%s is a node of a Cluster: connect with redis+cluster:// or "
+                          "%s is a node of a cluster: connect with redis+cluster:// or "
                           "rediss+cluster://",
                           shown);
         return HF_AFTER_FAIL;
@@ -287,7 +287,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     if (answer->reply->type == REDIS_REPLY_ERROR) {
         status = read_error(transport, connection, answer->reply, outcome);
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
-        status = hf_fail(HF_ECONNECT, "%s is the master no more", connection->shown);
+        status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
         outcome->met = HF_MET_PREDECESSOR;
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip->request, answer);
@@ -338,8 +338,9 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
     const char *shown = hf_transport_shown(transport);
     if (step->circle)
         hf_fail(status,
-                "%s: redirected %d times, because its nodes do not agree who serves slot %u", shown,
-                HF_REDIRECTIONS_MAX, trip->request->slot);
+                "%s: redirected %d times, because its nodes do not agree on which of them serves "
+                "slot %u",
+                shown, HF_REDIRECTIONS_MAX, trip->request->slot);
     if (trip->explains && hf_error_permission(hf_error_message()))
         hf_transport_explain(transport, trip->request, trip->deadline);
     if (!trip->course.doubtful)
