@@ -82,7 +82,7 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
             *tcp = schemes[i].tcp;
             return HF_OK;
         }
-    /* Only what can be a scheme is shown: anything else may be a secret. */
+    /* Show the text only if it can be a scheme: other text may be a secret. */
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)url[i]) && strchr("+-.", url[i]) == NULL)
             return hf_fail(HF_EINVAL, "malformed URL: it must begin with one of " SCHEMES);

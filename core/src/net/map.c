@@ -84,7 +84,7 @@ hf_status hf_map_read(hf_map *map, int node, const redisReply *reply) {
         int port = (int)range[2]->element[1]->integer;
         bool unknown = host->type == REDIS_REPLY_STRING && strcmp(host->str, "?") == 0;
         if (unknown || port == 0)
-            continue; /* it does not know itself, for now */
+            continue; /* the node does not know this address yet */
         bool named = host->type == REDIS_REPLY_STRING && host->len > 0;
         const char *name = named ? host->str : own;
         int owner = node_at(map, name, strlen(name), port);

@@ -14,7 +14,7 @@
 
 struct hf_tls {
     SSL_CTX *context;
-    BIO_METHOD *socket; /* OpenSSL's own would raise SIGPIPE */
+    BIO_METHOD *socket; /* OpenSSL's own raises SIGPIPE */
 };
 
 struct hf_tls_session {
@@ -132,7 +132,7 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
     BIO_set_init(bio, 1);
     SSL_set_bio(session->ssl, bio, bio);
     SSL_set_connect_state(session->ssl);
-    /* The name that is asked for, and the one that the certificate must have. */
+    /* Ask for this name, and demand a certificate for it. */
     unsigned char numeric[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *wanted = SSL_get0_param(session->ssl);
     bool ok;
@@ -153,11 +153,11 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
 void hf_tls_end(hf_tls_session *session) {
     if (session == NULL)
         return;
-    SSL_free(session->ssl); /* no farewell: a forked child must not send the parent's */
+    SSL_free(session->ssl); /* no close_notify: a forked child must not send its parent's */
     free(session);
 }
 
-/* What a failed SSL_read or SSL_write means, in the terms of recv(2). */
+/* A failed SSL_read or SSL_write, in the terms of recv(2). */
 static ssize_t outcome(hf_tls_session *session, int count) {
     int error = errno;
     switch (SSL_get_error(session->ssl, count)) {
