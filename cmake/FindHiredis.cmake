@@ -1,8 +1,8 @@
-# The static hiredis: Hiredis::hiredis. Static only, because it is hidden inside
-# libholdfast.so.
+# The static hiredis: Hiredis::hiredis. Only the static one will do, because
+# libholdfast.so hides it inside.
 #
-# Installed beside holdfast-config.cmake too: programs that link the static
-# libholdfast need it again.
+# The install puts this file beside holdfast-config.cmake: programs that link the
+# static libholdfast need hiredis too.
 find_path(Hiredis_INCLUDE_DIR hiredis/hiredis.h)
 find_library(Hiredis_LIBRARY libhiredis.a)
 mark_as_advanced(Hiredis_INCLUDE_DIR Hiredis_LIBRARY)

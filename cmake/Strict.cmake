@@ -1,6 +1,6 @@
-# holdfast::strict: the warnings for this project's C. Never exported, and not for
-# SWIG's output. holdfast::hardened: options for both, which make a mistake harder
-# to exploit; tests/hardened checks the built files.
+# holdfast::strict: the warnings for this project's C. It is never exported, and
+# SWIG's output does without it. holdfast::hardened: options, for SWIG's output too,
+# that make a mistake harder to exploit; tests/hardened checks the built files.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported()
@@ -34,7 +34,7 @@ if(HOLDFAST_SANITIZE)
     add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 else()
-    # Needs an optimising compiler, and blinds the sanitizers.
+    # It needs an optimising compiler, and blinds the sanitizers.
     target_compile_options(holdfast_hardened INTERFACE
         $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
 endif()

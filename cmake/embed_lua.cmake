@@ -1,9 +1,9 @@
 # cmake -DSOURCE_DIR=… -DOUTPUT=… -P embed_lua.cmake
 #
 # Turns the Lua scripts of SOURCE_DIR into one C file. A line `--@include NAME`
-# stands for the text of the file NAME; files that begin with `_` are such
-# parts, all others are scripts. Comment lines, blank lines and indentation
-# stay here: the server gets the rest, and knows it by its SHA1.
+# stands for the text of the file NAME. Files that begin with `_` are such
+# parts; all others are scripts. The server gets a script without comment lines,
+# blank lines and indentation, and knows it by its SHA1.
 #
 # Always handle a text as a quoted string, never as a list: Lua is full of
 # characters that CMake takes for list syntax.

@@ -186,22 +186,30 @@ static void test_files_that_cannot_be_used_are_named(void **state) {
     assert_status(hf_client_open(text("rediss://127.0.0.1:%d?tls_ca=/nowhere.pem", ports[GOOD]),
                                  NULL, &client),
                   HF_EINVAL);
-    assert_message("tls_ca: cannot use /nowhere.pem");
+    assert_message("tls_ca: cannot use /nowhere.pem: No such file or directory");
     assert_status(open_with(GOOD, local_host(), "&tls_cert=/nowhere.pem"), HF_EINVAL);
-    assert_message("tls_cert: cannot use /nowhere.pem");
+    assert_message("tls_cert: cannot use /nowhere.pem: No such file or directory");
     assert_status(open_with(GOOD, local_host(), text("&tls_cert=%s/user.pem", folder)), HF_EINVAL);
     assert_message("tls_key");
 }
 
-static void test_plain_and_encrypted_do_not_mix(void **state) {
+static void test_plain_and_encrypted_do_not_mix_and_say_so(void **state) {
     hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 500};
     (void)state;
     int64_t before = now_ms();
     assert_status(hf_client_open(text("redis://127.0.0.1:%d", ports[GOOD]), &options, &client),
                   HF_ECONNECT);
+    assert_message(text("cannot log in to redis://127.0.0.1:%d: ", ports[GOOD]));
+    assert_message(": if the server expects TLS, the URL must begin with rediss");
     assert_status(
-        hf_client_open(text("rediss://%s", strchr(tcp_url(), '/') + 2), &options, &client),
+        hf_client_open(text("redis+sentinel://127.0.0.1:%d/mine", ports[GOOD]), &options, &client),
         HF_ECONNECT);
+    assert_message(text("cannot ask the sentinel redis://127.0.0.1:%d: ", ports[GOOD]));
+    assert_message(": if the server expects TLS, the URL must begin with rediss");
+    const char *plain = strchr(tcp_url(), '/') + 2;
+    assert_status(hf_client_open(text("rediss://%s", plain), &options, &client), HF_ECONNECT);
+    assert_message("cannot log in to rediss://");
+    assert_message(": if the server does not speak TLS, the URL must begin with redis, not rediss");
     assert_in_range(now_ms() - before, 0, 5000);
 }
 
@@ -222,7 +230,7 @@ int main(void) {
         cmocka_unit_test_setup(test_nothing_is_verified_only_if_asked_for, afresh),
         cmocka_unit_test_setup(test_a_client_certificate_is_shown_where_one_is_wanted, afresh),
         cmocka_unit_test_setup(test_files_that_cannot_be_used_are_named, afresh),
-        cmocka_unit_test_setup(test_plain_and_encrypted_do_not_mix, afresh),
+        cmocka_unit_test_setup(test_plain_and_encrypted_do_not_mix_and_say_so, afresh),
         cmocka_unit_test_setup(test_tls_options_need_the_scheme, afresh),
     };
     return cmocka_run_group_tests(tests, start_all, stop_all);

@@ -150,6 +150,15 @@ static void talk_binary(int fd) {
     hear(fd);
     say(fd, "\x16\x03\x01\x00\xff\x00", 6);
 }
+/* As a newer OpenSSL refuses bytes that are not TLS; an older one hangs up without a word. */
+static void talk_tls_alert(int fd) {
+    hear(fd);
+    say(fd, "\x15\x03\x01\x00\x02\x02\x46", 7);
+}
+static void talk_of_too_many(int fd) {
+    hear(fd);
+    tell(fd, "-ERR max number of clients reached\r\n");
+}
 static void talk_short_reply(int fd) {
     hear(fd);
     tell(fd, "*14\r\n$6\r\nserv");
@@ -216,6 +225,8 @@ static void test_what_is_no_redis_server_is_told_from_one_that_is_down(void **st
         {"binary", talk_binary, HF_EPROTOCOL, "does not speak the Redis protocol"},
         {"echo", talk_echo, HF_EPROTOCOL, "127.0.0.1"},
         {"numbers", talk_numbers, HF_EPROTOCOL, "that Redis does not give"},
+        {"TLS alert", talk_tls_alert, HF_EPROTOCOL,
+         "it speaks TLS, so the URL must begin with rediss"},
         {"closes mid-reply", talk_short_reply, HF_ECONNECT, "closed the connection"},
         {"closes at once", talk_nothing, HF_ECONNECT, "cannot log in to redis://127.0.0.1"},
         {"never answers", talk_silence, HF_ECONNECT, "no answer in time"},
@@ -234,6 +245,18 @@ static void test_what_is_no_redis_server_is_told_from_one_that_is_down(void **st
                        fakes[i].message);
         assert_refused(text("redis://:" PASSWORD "@127.0.0.1:%d/1", server.port), fakes[i].status,
                        "127.0.0.1");
+        fake_stop(&server);
+    }
+}
+
+static void test_a_plain_answer_to_tls_is_told_from_a_bad_certificate(void **state) {
+    static void (*const talks[])(int fd) = {talk_http, talk_of_too_many};
+    (void)state;
+    for (size_t i = 0; i < COUNT(talks); i++) {
+        fake server;
+        fake_start(&server, talks[i]);
+        assert_refused(text("rediss://:" PASSWORD "@127.0.0.1:%d", server.port), HF_ECONNECT,
+                       "what answered does not speak TLS: the URL must begin with redis, not");
         fake_stop(&server);
     }
 }
@@ -584,6 +607,10 @@ static void test_a_bad_switch_or_flag_is_refused(void **state) {
     once = (hf_acquire_options){.size = sizeof once, .renew = 9};
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &once, NULL), HF_EINVAL);
     assert_message("renew is 9");
+    assert_status(hf_lock_break(lock, -1, 0), HF_EINVAL);
+    assert_message("a fence of -1");
+    assert_status(hf_lock_break(lock, 1, 2), HF_EINVAL);
+    assert_message("unknown bit");
     assert_int_equal(NUMBER("DBSIZE"), 0);
     hf_lock_close(lock);
     hf_client_close(client);
@@ -639,6 +666,7 @@ int main(void) {
         TEST(test_a_host_where_nobody_listens_is_unreachable),
         TEST(test_a_host_that_does_not_answer_costs_the_connect_timeout),
         TEST(test_what_is_no_redis_server_is_told_from_one_that_is_down),
+        TEST(test_a_plain_answer_to_tls_is_told_from_a_bad_certificate),
         TEST(test_a_redis_that_is_too_old_is_told_which_is_needed),
         TEST(test_a_server_that_turns_bad_ends_no_call_later_than_promised),
         TEST(test_a_wrong_password_is_refused_and_never_told),

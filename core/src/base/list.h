@@ -1,4 +1,5 @@
-/* Lists of things that hold their own place in them: no memory, and off in one step. */
+/* Intrusive lists: an element holds its own links. To add it takes no memory, to remove it one
+ * step. */
 #ifndef HF_LIST_H
 #define HF_LIST_H
 
@@ -18,10 +19,10 @@ typedef struct hf_list {
     size_t count;
 } hf_list;
 
-/* The thing of that type whose field `member` is this item. */
+/* The struct of that type that has this item as its field `member`. */
 #define HF_OF(type, member, item) ((type *)(void *)((char *)(item)-offsetof(type, member)))
 
-/* Each item in turn; the body may take out the one that it is at. */
+/* Visit each item; the body may remove the current one. */
 #define HF_EACH(at, in)                                                                            \
     for (hf_item *at = (in)->first, *at##_next = at != NULL ? at->next : NULL; at != NULL;         \
          at = at##_next, at##_next = at != NULL ? at->next : NULL)
@@ -46,7 +47,7 @@ static inline void hf_list_add_first(hf_list *list, hf_item *item) {
     list->count++;
 }
 
-/* Nothing happens if it is in no list. */
+/* Does nothing to an item that is in no list. */
 static inline void hf_list_remove(hf_item *item) {
     hf_list *list = item->list;
     if (list == NULL)
@@ -63,7 +64,7 @@ static inline void hf_list_remove(hf_item *item) {
     *item = (hf_item){0};
 }
 
-/* The first, which is in no list any more; NULL: there is none. */
+/* Remove the first item and return it; NULL: the list is empty. */
 static inline hf_item *hf_list_take_first(hf_list *list) {
     hf_item *item = list->first;
     if (item != NULL)
@@ -71,7 +72,7 @@ static inline hf_item *hf_list_take_first(hf_list *list) {
     return item;
 }
 
-/* All of them, in their order, to the end of another list. */
+/* Move all items, in their order, to the end of another list. */
 static inline void hf_list_move(hf_list *from, hf_list *to) {
     for (hf_item *item; (item = hf_list_take_first(from)) != NULL;)
         hf_list_add_last(to, item);

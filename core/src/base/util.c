@@ -44,8 +44,8 @@ void hf_explain(const char *format, ...) {
     vsnprintf(last.message, sizeof last.message, format, args);
     va_end(args);
     last.replicas = 0;
-    /* A server's own words may be in it: they are not to write lines of their own to a
-     * log, nor to tell a terminal anything. */
+    /* The text may quote the server: its control characters must not break a log's lines, or reach
+     * a terminal. */
     for (char *c = last.message; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
@@ -138,7 +138,7 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count) {
     *to = '\0';
 }
 
-/* xorshift64*, a state for each thread. Source: Vigna, "An experimental
+/* xorshift64*, with a state for each thread. Source: Vigna, "An experimental
  * exploration of Marsaglia's xorshift generators, scrambled", 2016. */
 int64_t hf_jitter(int64_t low, int64_t high) {
     static _Thread_local uint64_t state;

@@ -1,4 +1,4 @@
-/* What every layer needs: errors, the clock, randomness, growing bytes. */
+/* The tools of every layer: errors, the clock, randomness, growing bytes. */
 #ifndef HF_UTIL_H
 #define HF_UTIL_H
 
@@ -8,8 +8,8 @@
 
 #include "holdfast/holdfast.h"
 
-/* Keep the message for hf_error_message() and answer the status: a macro, so that
- * who reads or analyses a caller sees that it is the status. */
+/* Keep the message for hf_error_message() and return the status. A macro, so that a reader or an
+ * analyser sees which status the caller returns. */
 #define hf_fail(status, ...)                                                                       \
     __extension__({                                                                                \
         hf_status status_ = (status);                                                              \
@@ -21,12 +21,13 @@ void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* How many replicas had it, after the message that says so. */
 void hf_explain_replicas(int64_t replicas);
 
-/* Bytes as one printable word for a message, cut short; a static per thread. */
+/* The bytes in quotes for a message, printable and cut short. The thread's next call overwrites
+ * them. */
 const char *hf_quote(const void *bytes, size_t length);
 
 /*
- * Copy an option struct that starts with its size: a shorter one leaves the
- * rest at the default 0, a longer one is refused only if it sets what we lack.
+ * Copy an option struct that starts with its size: in a shorter one the rest has the default 0; a
+ * longer one is refused only if it sets an option that this version lacks.
  */
 hf_status hf_options_copy(void *to, size_t size, const void *from, const char *what);
 
@@ -39,21 +40,20 @@ int64_t hf_now(void);
 /* now + ms, without overflow; HF_FOREVER (-1) gives HF_NO_DEADLINE. */
 int64_t hf_after(int64_t now, int64_t ms);
 static inline int64_t hf_earlier(int64_t a, int64_t b) { return a < b ? a : b; }
-/* Whole milliseconds from now to the deadline, rounded up; 0 if it is past. */
+/* Whole milliseconds from now to the deadline, rounded up; 0: it is past. */
 int64_t hf_until(int64_t deadline, int64_t now);
 
-/* Run it on a thread of its own, which nobody waits for, and which no signal of the
- * program's disturbs. */
+/* Run the function on a detached thread, which receives no signals. False: no thread. */
 bool hf_detach(void *(*run)(void *), void *argument);
 
-/* Fill with random bytes of the system's CSPRNG. */
+/* Fill with random bytes from the system. False: it has none. */
 bool hf_random(void *bytes, size_t count);
 void hf_hex(char *to, const unsigned char *bytes, size_t count);
 
 /* A number in [low, high), for jitter only. */
 int64_t hf_jitter(int64_t low, int64_t high);
 
-/* Write a number in decimal, without a NUL: 20 bytes at most. Answers how many. */
+/* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */
 size_t hf_digits(char *to, int64_t number);
 
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length);
@@ -62,7 +62,7 @@ uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length);
 unsigned hf_generation(void);
 void hf_generation_watch(void);
 
-/* Bytes that grow. After a failed allocation it stays failed, and empty. */
+/* A buffer that grows. After a failed allocation it stays failed and empty. */
 typedef struct hf_bytes {
     char *data;
     size_t length, capacity;
@@ -73,7 +73,7 @@ typedef struct hf_bytes {
 void hf_bytes_init(hf_bytes *bytes);
 void hf_bytes_free(hf_bytes *bytes);
 void hf_bytes_add(hf_bytes *bytes, const void *data, size_t length);
-/* Where the caller writes so many bytes at once, which count as added; NULL: it failed. */
+/* Add that many bytes, and return where the caller writes them; NULL: no memory. */
 char *hf_bytes_room(hf_bytes *bytes, size_t length);
 
 #endif

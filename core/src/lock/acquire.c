@@ -35,7 +35,7 @@ static int64_t deadline_of(const acquiring *call) {
 }
 
 static hf_status nonsense(void) {
-    return hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+    return hf_fail(HF_EPROTOCOL, "the server gave an answer that the acquire script does not give");
 }
 
 static const char *quoted(const hf_lock *lock) {
@@ -136,7 +136,7 @@ static hf_status try_lock(acquiring *call) {
     hold->id[0] = '\0';
     hold->bury = false;
     hold->state = 0;
-    return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
+    return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
                    quoted(call->lock));
 }
 
@@ -278,8 +278,8 @@ static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
                                   : explain_timeout(call);
     snprintf(why, sizeof why, "%s", hf_error_message());
     return hf_fail(HF_EUNKNOWN,
-                   "the wait for lock %s was given up, and the server could not be told, which "
-                   "goes on in the background: %s",
+                   "the wait for lock %s was given up, and the server does not know it yet; the "
+                   "client goes on telling it in the background: %s",
                    quoted(call->lock), why);
 }
 
@@ -420,7 +420,7 @@ static void count_acquire(hf_client *client, hf_status status, int64_t waited_si
 static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t *replica_ms,
                                const hf_acquire_options *options) {
     if (timeout_ms < HF_FOREVER)
-        return hf_fail(HF_EINVAL, "a timeout of %lld ms: it takes 0 or more, or HF_FOREVER",
+        return hf_fail(HF_EINVAL, "a timeout of %lld ms: it takes 0 or more, or no end",
                        (long long)timeout_ms);
     hf_status status = options->lease_ms != 0 ? hf_check_lease(options->lease_ms) : HF_OK;
     if (status == HF_OK)
@@ -537,7 +537,7 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     while ((status = acquire_once(&call, keep)) == HF_ELOST && hf_now() < call.until)
         continue;
     if (status == HF_ELOST)
-        status = hf_fail(HF_EBUSY, "lock %s was granted to another since", quoted(lock));
+        status = hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile", quoted(lock));
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;
     else

@@ -66,7 +66,7 @@ hf_status hf_client_new_id_locked(hf_client *client, char *id) {
     if (client->random_left < 16) {
         /* In stock, because asking the system costs more than all else here. */
         if (!hf_random(client->random, sizeof client->random))
-            return hf_fail(HF_ENOMEM, "no random bytes from the system");
+            return hf_fail(HF_ENOMEM, "the system gives no random bytes");
         client->random_left = sizeof client->random;
     }
     client->random_left -= 16;

@@ -43,7 +43,9 @@ hf_status hf_completions_want_locked(hf_client *client) {
     if (status != HF_OK)
         return status;
     completions->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return completions->fd >= 0 ? HF_OK : hf_fail(HF_ENOMEM, "no descriptor: %s", strerror(errno));
+    return completions->fd >= 0
+               ? HF_OK
+               : hf_fail(HF_ENOMEM, "no file descriptor for completions: %s", strerror(errno));
 }
 
 hf_news *hf_news_new(const hf_completion *completion) {

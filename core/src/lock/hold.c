@@ -62,7 +62,8 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
     if (status != HF_OK) {
         hf_task_free(task);
         hf_client_unlock(client);
-        return status == HF_ENOMEM ? hf_fail(status, "no memory, descriptor or thread") : status;
+        return status == HF_ENOMEM ? hf_fail(status, "no memory, file descriptor or thread for it")
+                                   : status;
     }
     *task_out = mine;
     return HF_OK;
@@ -115,7 +116,8 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
         return status;
     switch (outcome) {
     case HF_RELEASE_NONSENSE:
-        return hf_fail(HF_EPROTOCOL, "an answer that the release script does not give");
+        return hf_fail(HF_EPROTOCOL,
+                       "the server gave an answer that the release script does not give");
     case HF_RELEASE_NOT_HELD:
         break;
     default:
@@ -238,11 +240,12 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     if (status != HF_OK)
         return status;
     if (!good)
-        return hf_fail(HF_EPROTOCOL, "an answer that the renew script does not give");
+        return hf_fail(HF_EPROTOCOL,
+                       "the server gave an answer that the renew script does not give");
     if (left_ms == HF_RENEWAL_REFUSED)
         return hf_fail(HF_ESERVER,
-                       "the server refused to renew lock %s: it lacks a permission or "
-                       "cannot write",
+                       "the server refused to renew lock %s: the user lacks a permission, or the "
+                       "server cannot write",
                        hf_quote(hold->names->data, hold->names->length));
     switch (hf_hold_state_now(hold, hf_now())) {
     case HF_STATE_HELD:
@@ -453,7 +456,9 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     hold->references -= listed; /* the handle's is left */
     hf_client_unlock(hold->client);
     if (doubtful)
-        return hf_fail(HF_EUNKNOWN, "lock %s may still be cut short by hf_hold_extend()",
+        return hf_fail(HF_EUNKNOWN,
+                       "the hold of lock %s cannot be handed over: it may still be cut short, by "
+                       "an extension that has no answer",
                        hf_quote(hold->names->data, hold->names->length));
     if (state == HF_STATE_HELD)
         return HF_OK;
@@ -503,7 +508,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
         return status;
     size_t at = read_token(token, token_len, id, &fence);
     if (at == 0)
-        return hf_fail(HF_EINVAL, "that is not a token of hf_hold_hand_over()");
+        return hf_fail(HF_EINVAL, "that is not the token of a hold that was handed over");
     hf_hold *hold =
         hf_hold_new(lock->client, lock->names, (const char *)token + at, token_len - at);
     if (hold == NULL)

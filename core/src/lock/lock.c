@@ -23,14 +23,14 @@ static hf_status check_owner(const void *owner, size_t length) {
     if (owner == NULL && length == 0)
         return HF_OK;
     if (owner == NULL || length == 0 || length > HF_OWNER_MAX)
-        return hf_fail(HF_EINVAL, "the owner has %zu bytes: 1 to %d, or NULL for the default",
-                       length, HF_OWNER_MAX);
+        return hf_fail(HF_EINVAL, "the owner has %zu bytes%s: it takes 1 to %d", length,
+                       owner == NULL && length > 0 ? " at NULL" : "", HF_OWNER_MAX);
     return HF_OK;
 }
 
 hf_status hf_check_lease(int64_t lease_ms) {
     if (lease_ms != HF_NEVER && (lease_ms < HF_LEASE_MIN || lease_ms > HF_LEASE_MAX))
-        return hf_fail(HF_EINVAL, "a lease of %lld ms: it takes 10 ms to 10 years, or HF_NEVER",
+        return hf_fail(HF_EINVAL, "a lease of %lld ms: it takes 10 ms to 10 years, or no end",
                        (long long)lease_ms);
     return HF_OK;
 }
@@ -73,7 +73,8 @@ static hf_status check_options(hf_lock_options *options) {
                        (long long)options->max_hold_ms);
     if (options->replicas < 0 || options->replica_timeout_ms < 0 ||
         options->replica_timeout_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "replicas or replica_timeout is negative, or over ten years");
+        return hf_fail(HF_EINVAL,
+                       "replicas or replica_timeout is negative, or the timeout is over ten years");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_lock_options.reserved must be 0");
     status = check_switches(options);
@@ -223,12 +224,15 @@ hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t
             *owner_len_out = found.owner_length;
     }
     freeReplyObject(answer.reply);
-    return good ? HF_OK : hf_fail(HF_EPROTOCOL, "an answer that the inspect script does not give");
+    return good ? HF_OK
+                : hf_fail(HF_EPROTOCOL,
+                          "the server gave an answer that the inspect script does not give");
 }
 
 static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, bool doubtful) {
     if (outcome == HF_RELEASE_NONSENSE)
-        return hf_fail(HF_EPROTOCOL, "an answer that the break script does not give");
+        return hf_fail(HF_EPROTOCOL,
+                       "the server gave an answer that the break script does not give");
     if (outcome != HF_RELEASE_NOT_HELD)
         return HF_OK;
     /* If an earlier copy broke it, the next holder is what the retry found. */
@@ -247,8 +251,13 @@ hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    if (fence < 0 || (flags & ~HF_BREAK_FOREIGN) != 0)
-        return hf_fail(HF_EINVAL, "break takes a fence of hf_lock_inspect() and HF_BREAK_FOREIGN");
+    if (fence < 0)
+        return hf_fail(HF_EINVAL,
+                       "a fence of %lld: breaking a lock takes its holder's fence, from inspecting "
+                       "the lock; 0 for a foreign lock",
+                       (long long)fence);
+    if ((flags & ~HF_BREAK_FOREIGN) != 0)
+        return hf_fail(HF_EINVAL, "the flags for breaking a lock have an unknown bit");
     int64_t deadline = hf_client_patience(lock->client);
     hf_request_break(&request, lock->names, fence, (flags & HF_BREAK_FOREIGN) != 0);
     status = hf_transport_call(lock->client->transport, &request, deadline, &answer);

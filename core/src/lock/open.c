@@ -18,7 +18,7 @@ static hf_status name_client(hf_client *client) {
     unsigned char id[HF_ID_LENGTH / 2];
     char host[256] = "";
     if (!hf_random(id, sizeof id))
-        return hf_fail(HF_ENOMEM, "no random bytes from the system");
+        return hf_fail(HF_ENOMEM, "the system gives no random bytes");
     gethostname(host, sizeof host - 1);
     int length = snprintf(client->prefix, sizeof client->prefix, "%s/%ld:", host, (long)getpid());
     client->id = client->prefix + length;
@@ -107,7 +107,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
     if (client->closed_fd < 0)
-        status = hf_fail(HF_ENOMEM, "no descriptor for the client: %s", strerror(errno));
+        status = hf_fail(HF_ENOMEM, "no file descriptor for the client: %s", strerror(errno));
     if (status == HF_OK)
         status = name_client(client);
     if (status == HF_OK)

@@ -52,7 +52,8 @@ static hf_status ask_replicas(hf_hold *hold) {
     bool good = hf_reply_renewal(answer.reply, &left_ms);
     freeReplyObject(answer.reply);
     if (!good)
-        return hf_fail(HF_EPROTOCOL, "an answer that the claim script does not give");
+        return hf_fail(HF_EPROTOCOL,
+                       "the server gave an answer that the claim script does not give");
     hf_client_lock(client);
     hf_hold_claimed_locked(hold, answer.sent_at, left_ms);
     hold->pushed = hold->pushed && left_ms < HF_TTL_NONE;
@@ -76,7 +77,7 @@ hf_status hf_hold_confirm(hf_hold *hold) {
     if (status != HF_OK)
         return hf_fail(status, "%s", why);
     if (lost)
-        return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer was here",
+        return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
                        hf_quote(hold->names->data, hold->names->length));
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "

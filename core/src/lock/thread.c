@@ -16,7 +16,8 @@ hf_status hf_thread_start_locked(hf_client *client) {
     if (client->clock_fd < 0)
         client->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (client->wake_fd < 0 || client->clock_fd < 0)
-        return hf_fail(HF_ENOMEM, "no descriptor for the background thread: %s", strerror(errno));
+        return hf_fail(HF_ENOMEM, "no file descriptor for the background thread: %s",
+                       strerror(errno));
     /* The program's signals are for the program's threads. */
     sigset_t all, before;
     sigfillset(&all);
@@ -24,7 +25,7 @@ hf_status hf_thread_start_locked(hf_client *client) {
     int error = pthread_create(&client->thread, NULL, client->run, client);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
-        return hf_fail(HF_ENOMEM, "no background thread: %s", strerror(error));
+        return hf_fail(HF_ENOMEM, "the background thread cannot be started: %s", strerror(error));
     pthread_setname_np(client->thread, "holdfast");
     client->started = true;
     hf_transport_set_wake(client->transport, client->wake_fd);

@@ -190,7 +190,7 @@ hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, in
                         void (*ended)(hf_op *op, hf_status status)) {
     hf_op *op = ended != NULL ? new_started(client) : new_waiter(client);
     if (op == NULL) {
-        hf_fail(HF_ENOMEM, "no memory or descriptor to wait with");
+        hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
         return NULL;
     }
     op->hold = hold;
@@ -532,7 +532,8 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hf_standing standings[RECHECK_OPS];
     hf_look look;
     if (status == HF_OK && !hf_reply_recheck(reply, &look, standings, mine->count))
-        status = hf_fail(HF_EPROTOCOL, "an answer that the acquire script does not give");
+        status = hf_fail(HF_EPROTOCOL,
+                         "the server gave an answer that the acquire script does not give");
     hf_queue *queue = find_queue(client, mine->names);
     if (queue != NULL && !mine->aside)
         queue->asking = false;

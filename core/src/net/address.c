@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A copy with %XX decoded; *bad if an escape is broken or hides a NUL. */
+/* A copy with %XX decoded. *bad: an escape is broken, or stands for a NUL. */
 static char *decode(const char *from, size_t length, bool *bad) {
     char *text = length < SIZE_MAX ? malloc(length + 1) : NULL, *to = text;
     if (text == NULL)
@@ -34,7 +34,7 @@ static char *decode(const char *from, size_t length, bool *bad) {
     return text;
 }
 
-/* A whole string of decimal digits, at most max; -1 if it is anything else. */
+/* The number that the decimal digits mean; -1: it has other characters, or is above max. */
 static int number(const char *from, size_t length, int max) {
     int value = 0;
     if (length == 0 || length > 9)
@@ -82,7 +82,7 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
             *tcp = schemes[i].tcp;
             return HF_OK;
         }
-    /* Only what can be a scheme is shown: anything else may be a secret. */
+    /* Show the text only if it can be a scheme: other text may be a secret. */
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)url[i]) && strchr("+-.", url[i]) == NULL)
             return hf_fail(HF_EINVAL, "malformed URL: it must begin with one of " SCHEMES);
@@ -93,21 +93,21 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
 static hf_status parse_login(const char *from, size_t length, hf_address *address) {
     bool bad = false;
     const char *colon = memchr(from, ':', length);
-    /* redis://name@host: a user without a password is one who forgot it. */
+    /* redis://name@host: the password was forgotten. */
     if (colon == NULL)
         return hf_fail(HF_EINVAL,
-                       "malformed URL: before the @ it takes user:password or :password");
+                       "malformed URL: in front of the @ it takes user:password or :password");
     if (colon > from)
         address->user = decode(from, (size_t)(colon - from), &bad);
     address->secret = decode(colon + 1, length - (size_t)(colon + 1 - from), &bad);
     if ((colon > from && address->user == NULL) || address->secret == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     if (bad)
-        return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in user or password");
+        return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the user or the password");
     return HF_OK;
 }
 
-/* Seconds, with or without a fraction, as milliseconds; -1 if it is anything else. */
+/* Seconds, with or without a fraction, as milliseconds; -1: the text is no such number. */
 static int64_t milliseconds(const char *from, size_t length) {
     const char *point = memchr(from, '.', length);
     size_t whole = point != NULL ? (size_t)(point - from) : length;
@@ -121,7 +121,7 @@ static int64_t milliseconds(const char *from, size_t length) {
     return seconds < 0 || fraction < 0 ? -1 : seconds * INT64_C(1000) + fraction;
 }
 
-/* The options of the client that a URL may have. *known: it is one. */
+/* An option of the client. *known: the name is one. */
 static hf_status parse_option(const char *name, size_t name_length, const char *value,
                               size_t length, hf_client_options *options, bool *known) {
     const struct {
@@ -166,7 +166,21 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
     return bad ? hf_fail(HF_EINVAL, "malformed URL: client_name takes 1 to 63 characters") : HF_OK;
 }
 
-static hf_status parse_query(const char *query, hf_address *address) {
+/* There is no such option. Its name is shown only where it cannot be the rest of a password:
+ * the hosts in front are good, and a value follows. */
+static hf_status refuse_option(const char *name) {
+    size_t length = strcspn(name, "=&");
+    bool named = length > 0 && name[length] == '=';
+    return hf_fail(HF_EINVAL,
+                   "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
+                   "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
+                   "keepalive, max_connections, client_name, each with a = and a value",
+                   named ? "unknown option " : "an option without a name or a value",
+                   named ? hf_quote(name, length) : "");
+}
+
+/* *unknown: the first option with an unknown name, or NULL. */
+static hf_status parse_query(const char *query, hf_address *address, const char **unknown) {
     struct {
         const char *name;
         char **text;
@@ -178,7 +192,8 @@ static hf_status parse_query(const char *query, hf_address *address) {
         {"password_env", &address->secret_variable},
     };
     if (strchr(query, '@') != NULL)
-        return hf_fail(HF_EINVAL, "malformed URL: a ? in user or password must be written %%3F");
+        return hf_fail(HF_EINVAL,
+                       "malformed URL: a ? in the user or the password must be written %%3F");
     while (*query != '\0') {
         size_t length = strcspn(query, "&"), name = strcspn(query, "=&"), i = 0;
         const char *value = query + name + (name < length);
@@ -204,20 +219,17 @@ static hf_status parse_query(const char *query, hf_address *address) {
             address->database = number(value, value_length, 1000000);
             if (address->database < 0)
                 return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
-        } else if (!known) {
-            /* Not shown: it may be a piece of a password. */
-            return hf_fail(HF_EINVAL, "unknown option in the URL: after the ? it takes db, tls_ca, "
-                                      "tls_cert, tls_key, tls_verify, password_file, password_env, "
-                                      "connect_timeout, command_timeout, keepalive, "
-                                      "max_connections, client_name");
+        } else if (!known && *unknown == NULL) {
+            *unknown = query;
         }
         query += length + (query[length] == '&');
     }
     if (!address->tls && (address->ca != NULL || address->certificate != NULL ||
                           address->key != NULL || !address->verify))
-        return hf_fail(HF_EINVAL, "malformed URL: tls_ options need rediss://");
+        return hf_fail(HF_EINVAL, "malformed URL: the tls_ options need rediss://");
     if ((address->secret_file != NULL) + (address->secret_variable != NULL) > 1)
-        return hf_fail(HF_EINVAL, "malformed URL: password_file or password_env, not both");
+        return hf_fail(HF_EINVAL,
+                       "malformed URL: it takes password_file or password_env, not both");
     return HF_OK;
 }
 
@@ -238,6 +250,9 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
             host_end = end;
         else
             port = host_end + 1;
+        if (port != NULL && memchr(port, ':', (size_t)(end - port)) != NULL)
+            return hf_fail(HF_EINVAL, "malformed URL: more than one : in the host; an IPv6 address "
+                                      "needs brackets, like [::1]:6379");
     }
     if (host_end == host)
         return hf_fail(HF_EINVAL, "malformed URL: no host");
@@ -304,7 +319,7 @@ static hf_status parse_path(const char *path, const char *end, hf_address *addre
     if (path + 1 >= end)
         return HF_OK;
     if (address->database != 0)
-        return hf_fail(HF_EINVAL, "malformed URL: the database stands in it twice");
+        return hf_fail(HF_EINVAL, "malformed URL: it names the database twice");
     address->database = number(path + 1, (size_t)(end - path - 1), 1000000);
     if (address->database < 0)
         return hf_fail(HF_EINVAL, "malformed URL: the database must be a number");
@@ -322,23 +337,23 @@ static hf_status parse(const char *url, hf_address *address) {
         return status;
     address->verify = true;
     const char *rest = separator + 3, *query = strchr(rest, '?');
-    const char *end = query != NULL ? query : rest + strlen(rest);
-    if (query != NULL && (status = parse_query(query + 1, address)) != HF_OK)
+    const char *end = query != NULL ? query : rest + strlen(rest), *unknown = NULL;
+    if (query != NULL && (status = parse_query(query + 1, address, &unknown)) != HF_OK)
         return status;
     if (memchr(rest, '#', (size_t)(end - rest)) != NULL)
         return hf_fail(HF_EINVAL, "malformed URL: a # must be written %%23");
 
     const char *path = memchr(rest, '/', (size_t)(end - rest));
     const char *authority_end = path != NULL ? path : end;
-    /* The last @ ends the login, so that a careless password cannot become a
-     * host, and with it a part of a message. */
+    /* The last @ ends the login. So a careless password never becomes a host, which messages
+     * show. */
     const char *at = NULL;
     for (const char *c = rest; c < authority_end; c++)
         if (*c == '@')
             at = c;
     if (memchr(authority_end, '@', (size_t)(end - authority_end)) != NULL)
-        return hf_fail(HF_EINVAL, "malformed URL: a / in user or password must be written %%2F, "
-                                  "a @ in a path %%40");
+        return hf_fail(HF_EINVAL, "malformed URL: a / in the user or the password must be "
+                                  "written %%2F, and a @ in a path %%40");
     if (at != NULL) {
         status = parse_login(rest, (size_t)(at - rest), address);
         if (status != HF_OK)
@@ -355,14 +370,14 @@ static hf_status parse(const char *url, hf_address *address) {
         if (bad || strlen(address->path) > 107)
             return hf_fail(HF_EINVAL, "malformed URL: the socket's path %s",
                            bad ? "has a bad % escape" : "is longer than 107 bytes");
-        return HF_OK;
+        return unknown == NULL ? HF_OK : refuse_option(unknown);
     }
     status = parse_path(path != NULL ? path : end, end, address);
     if (status == HF_OK && address->kind == HF_CLUSTER && address->database != 0)
-        status = hf_fail(HF_EINVAL, "malformed URL: a Cluster has only the database 0");
+        status = hf_fail(HF_EINVAL, "malformed URL: a cluster has only the database 0");
     if (status == HF_OK)
         status = parse_hosts(rest, authority_end, address);
-    return status;
+    return status == HF_OK && unknown != NULL ? refuse_option(unknown) : status;
 }
 
 static char *show(const hf_address *address, const char *scheme) {
@@ -413,9 +428,10 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     const char *name = chosen->client_name;
     if (chosen->connect_timeout_ms < 0 || chosen->command_timeout_ms < 0 ||
         chosen->connect_timeout_ms > HF_LEASE_MAX || chosen->command_timeout_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "a connect or command timeout is negative or over ten years");
+        return hf_fail(HF_EINVAL,
+                       "the connect timeout or the command timeout is negative, or over ten years");
     if (chosen->keepalive_ms < HF_NEVER || chosen->keepalive_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it takes 1 or more, or HF_NEVER",
+        return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it must be 1 ms to 10 years, or off",
                        (long long)chosen->keepalive_ms);
     if (chosen->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_client_options.reserved must be 0");
@@ -424,11 +440,11 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     for (size_t i = 0; i < sizeof options->client_name && name[i] != '\0'; i++)
         if (name[i] <= ' ' || name[i] > '~')
             return hf_fail(HF_EINVAL,
-                           "the client_name %s: it takes printable ASCII characters "
-                           "without spaces",
+                           "the client_name %s: it takes printable ASCII characters, "
+                           "no spaces",
                            hf_quote(name, strnlen(name, sizeof options->client_name)));
     if (memchr(name, '\0', sizeof options->client_name) == NULL)
-        return hf_fail(HF_EINVAL, "the client_name takes at most 63 characters and a NUL");
+        return hf_fail(HF_EINVAL, "the client_name takes at most 63 characters");
     memmove(options->client_name, name, strlen(name) + 1);
 
 #define CHOOSE(option, usual)                                                                      \

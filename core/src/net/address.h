@@ -14,44 +14,44 @@ typedef struct hf_address {
     char *host; /* of a server over TCP, or NULL */
     int port;
     char *path;       /* of a server's unix socket, or NULL */
-    hf_place *places; /* of sentinels, or of nodes of a Cluster */
+    hf_place *places; /* of sentinels, or of a cluster's nodes */
     size_t place_count;
-    char *service; /* the name that the sentinels know the master by */
+    char *service; /* the sentinels' name for the master */
     int database;
 
     char *user;   /* or NULL */
-    char *secret; /* the password, or NULL; in no message */
-    /* Or where the password is read anew for each log-in, so that it can change. */
+    char *secret; /* the password, or NULL; no message shows it */
+    /* Or its source: each log-in reads the password again, so that it can change. */
     char *secret_file, *secret_variable;
 
     bool tls, verify;             /* verify: the chain and the host's name */
     char *ca, *certificate, *key; /* files, or NULL */
-    char *name; /* that the certificate must have, if it is not the host; or NULL */
+    char *name;                   /* the certificate's name, if it is not the host's; or NULL */
 
     hf_client_options options; /* those of the URL; hf_address_options() completes them */
 
     char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
-/* HF_EINVAL with a message, and nothing to free, if it fails. */
+/* If it fails: HF_EINVAL with a message, and nothing to free. */
 hf_status hf_address_parse(const char *url, hf_address *address);
 void hf_address_free(hf_address *address);
 
-/* Check the caller's options and put them over the URL's and the defaults: from
- * then on all of address->options are set. HF_EINVAL with a message. */
+/* Check the caller's options, and let them override the URL's and the defaults. Afterwards every
+ * field of address->options is set. HF_EINVAL with a message. */
 hf_status hf_address_options(hf_address *address, const hf_client_options *chosen);
 
 bool hf_address_has_secret(const hf_address *address);
 
-/* The same log-in and TLS at another place; name: what its certificate must have
- * if not the host, or NULL. What it shares is the original's, which must outlive
- * it; hf_address_unmake() frees the rest. */
+/* The same log-in and TLS at another place. name: the certificate's name, or NULL for the host's.
+ * The address borrows from the original, which must outlive it; hf_address_unmake() frees the
+ * rest. */
 hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
                           hf_address *address);
 void hf_address_unmake(hf_address *address);
 
-/* The password as of now: *secret_out is NULL if there is none; to be freed by
- * hf_secret_free(). HF_EAUTH if its file or variable cannot be read. */
+/* Read the current password. *secret_out: free it with hf_secret_free(); NULL: there is no
+ * password. HF_EAUTH: its file or variable cannot be read. */
 hf_status hf_address_secret(const hf_address *address, char **secret_out);
 void hf_secret_free(char *secret);
 

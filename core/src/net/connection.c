@@ -15,19 +15,20 @@
 
 #include "protocol/errors.h"
 
-/* No answer to anything we ask is longer than this, or nested deeper: hiredis makes
- * room for all the parts of each array that is announced. */
+/* No answer to our requests is longer or nested deeper. Without limits a server could make hiredis
+ * take any amount of memory. */
 #define REPLY_BYTES_MAX (1024 * 1024)
 #define REPLY_DEPTH_MAX 8
+/* The first byte of a TLS alert, and of no answer of Redis. */
+#define TLS_ALERT 0x15
 
 static void set_error(redisContext *redis, int type, const char *text) {
     redis->err = type;
     snprintf(redis->errstr, sizeof redis->errstr, "%s", text);
 }
 
-/* Give the socket a timeout of a little less than what is left: the deadline is
- * looked at again when it ends. Most calls are given the same time, so that the
- * old setting mostly serves. */
+/* Set the socket's timeout to a little less than the time left: when it ends, the caller checks
+ * the deadline again. Most calls have the same limit, so that the old setting mostly serves. */
 static void set_timeout(hf_connection *connection, int64_t now) {
     int64_t ms = hf_until(connection->deadline, now);
     if (connection->timeout_ms <= ms && connection->timeout_ms > ms / 2)
@@ -39,8 +40,8 @@ static void set_timeout(hf_connection *connection, int64_t now) {
     connection->timeout_ms = ms;
 }
 
-/* Read and write instead of hiredis's own: without SIGPIPE, which would end a
- * program that does not expect it, and with a deadline that signals do not move. */
+/* Our functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program
+ * that does not expect it, and keep a deadline that signals do not move. */
 static bool again(redisContext *redis) {
     hf_connection *connection = redis->privdata;
     if (errno == EPROTO && connection->tls != NULL) {
@@ -64,9 +65,14 @@ static bool later(const hf_connection *connection) {
     return connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+/* A server that expects TLS may answer the first plain bytes so. */
+static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
+    return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
+}
+
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
-    /* Bytes that come drop by drop must not put the deadline off. */
+    /* A server that sends drop by drop must not put the deadline off. */
     if (connection->received > 0 && hf_now() >= connection->deadline) {
         set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
         return -1;
@@ -74,7 +80,13 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     for (;;) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
                                                 : recv(redis->fd, buffer, size, 0);
+        if (count > 0 && is_tls_alert(connection, buffer)) {
+            set_error(redis, REDIS_ERR_PROTOCOL,
+                      "it speaks TLS, so the URL must begin with rediss");
+            return -1;
+        }
         if (count > 0) {
+            connection->heard = true;
             connection->received += (size_t)count;
             if (connection->received <= REPLY_BYTES_MAX)
                 return count;
@@ -92,7 +104,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     }
 }
 
-/* Instead of hiredis's own, to refuse what is nested too deep. */
+/* Replaces hiredis's function, to refuse answers that are nested too deep. */
 static void *create_array(const redisReadTask *task, size_t elements) {
     hf_connection *connection = task->privdata;
     int depth = 0;
@@ -121,8 +133,8 @@ static ssize_t transmit(redisContext *redis) {
     }
 }
 
-/* Open connections, so that a forked child closes its copies at once: a copy
- * would keep the subscription of a parent that died looking alive. */
+/* The open connections of the process. A forked child closes its copies at once: with a copy open,
+ * the subscription of a dead parent would look alive. */
 static struct {
     pthread_mutex_t mutex;
     hf_connection *first;
@@ -194,9 +206,22 @@ bool hf_connection_append_asking(hf_connection *connection) {
     return redisAppendFormattedCommand(connection->redis, asking, sizeof asking - 1) == REDIS_OK;
 }
 
+/* A guess for a server that has sent nothing at all: one that expects TLS hangs up at the first
+ * plain bytes; one that does not speak TLS waits for the end of a line. */
+static const char *advice(const hf_connection *connection, int error) {
+    if (connection->heard || connection->redis->connection_type != REDIS_CONN_TCP)
+        return "";
+    if (connection->tls == NULL && (error == REDIS_ERR_EOF || error == REDIS_ERR_IO))
+        return ": if the server expects TLS, the URL must begin with rediss";
+    if (connection->tls != NULL && error == REDIS_ERR_TIMEOUT &&
+        !hf_tls_established(connection->tls))
+        return ": if the server does not speak TLS, the URL must begin with redis, not rediss";
+    return "";
+}
+
 /* hiredis's error as a status. */
 static hf_status trouble(const hf_connection *connection, int error, const char *text) {
-    if (connection->too_deep) /* which hiredis takes for a lack of memory */
+    if (connection->too_deep) /* hiredis takes it for a lack of memory */
         error = REDIS_ERR_PROTOCOL, text = "the answer is nested too deep";
     switch (error) {
     case REDIS_ERR_PROTOCOL:
@@ -204,7 +229,7 @@ static hf_status trouble(const hf_connection *connection, int error, const char 
     case REDIS_ERR_OOM:
         return hf_fail(HF_ENOMEM, "no memory");
     default:
-        return hf_fail(HF_ECONNECT, "%s", text);
+        return hf_fail(HF_ECONNECT, "%s%s", text, advice(connection, error));
     }
 }
 
@@ -237,12 +262,12 @@ hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisRe
     return hf_connection_exchange(connection, deadline, reply_out);
 }
 
-/* The server's error as a status. One that does not know AUTH quotes what it was
- * sent, so that of its text only what is before a quote, and no password, is shown. */
+/* The server's error as a status. A server that does not know AUTH quotes the password: the
+ * message shows only the text before the first quote. */
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
-        return hf_fail(status, "%s: an answer to %s that Redis does not give", address->shown,
+        return hf_fail(status, "%s gave an answer to %s that Redis does not give", address->shown,
                        what);
     hf_error_class(reply->str, &status);
     if (strcmp(what, "AUTH") != 0)
@@ -274,8 +299,8 @@ static hf_status too_old(const hf_address *address, const char *version) {
                    length < 20 ? length : 20, version);
 }
 
-/* Say which library this is, with whatever is sent next. A user who may not is refused
- * that, and no more. */
+/* Queue the library's name and version for the next write. If the user lacks the permission, the
+ * server refuses only these. */
 static bool introduce(hf_connection *connection) {
     redisContext *redis = connection->redis;
     connection->unheeded += 2;
@@ -311,8 +336,7 @@ static hf_status check_info(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* HELLO tells the version to any user, and names the connection; before Redis 6
- * there is only INFO. */
+/* HELLO tells any user the version, and names the connection. Before Redis 6 only INFO does. */
 static hf_status check_hello(hf_connection *connection, const hf_address *address,
                              const redisReply *reply, int64_t deadline) {
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
@@ -330,7 +354,7 @@ static hf_status check_hello(hf_connection *connection, const hf_address *addres
     return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
 }
 
-/* AUTH [user] password; *count is 0 if there is no password. The secret is the caller's to free. */
+/* AUTH [user] password; *count is 0 if there is no password. The caller frees the secret. */
 static hf_status auth(const hf_address *address, const char *words[3], int *count, char **secret) {
     hf_status status = hf_address_secret(address, secret);
     *count = 0;
@@ -366,7 +390,7 @@ hf_status hf_connection_authenticate(hf_connection *connection, const hf_address
     return status;
 }
 
-/* What is sent to log in, in one go, and how the answers come. */
+/* The commands of the log-in, sent in one write, in the order of their answers. */
 enum { AUTH, HELLO, ROLE, SELECT, GREETINGS };
 
 static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
@@ -409,8 +433,8 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
     return ok ? HF_OK : refused(address, names[which], reply);
 }
 
-/* All answers are read first, because what checks one may have something more to ask. A server
- * that hangs up has mostly said why. */
+/* Read all answers first, because a check may send another request. A server that hangs up has
+ * mostly said why. */
 static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
                         int64_t deadline) {
     bool sent[GREETINGS] = {false};
@@ -429,7 +453,7 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return checked != HF_OK ? checked : status;
 }
 
-/* Have the system ask after so much silence, and give up after as much again. */
+/* Let the system probe the other end after that much silence, and give up after as much again. */
 static void keep_alive(int fd, int64_t ms) {
     int seconds = ms > INT16_MAX * 1000 ? INT16_MAX : (int)((ms + 999) / 1000);
     int pause = seconds > 3 ? seconds / 3 : 1, tries = 3, on = 1;
@@ -439,11 +463,11 @@ static void keep_alive(int fd, int64_t ms) {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
 }
 
-/* hiredis's context, connected; NULL with *status. */
+/* Connect by hiredis. NULL: it failed, with *status. */
 static redisContext *reach(const hf_address *address, int64_t ms, hf_status *status) {
     redisOptions options = {0};
     if (ms > INT32_MAX)
-        ms = INT32_MAX; /* what poll() takes */
+        ms = INT32_MAX; /* the most that poll() takes */
     struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     options.connect_timeout = &timeout;
     if (address->path != NULL)
@@ -463,7 +487,7 @@ static redisContext *reach(const hf_address *address, int64_t ms, hf_status *sta
     return NULL;
 }
 
-/* Read, write and parse by our own functions. */
+/* Let hiredis read, write and parse with our functions. */
 static void hook(hf_connection *connection, redisContext *redis) {
     connection->functions = *redis->funcs;
     connection->functions.read = receive;
@@ -517,7 +541,7 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
     status = log_in(connection, address, needs, deadline);
     if (status != HF_OK) {
         if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
-            char text[160];
+            char text[300];
             snprintf(text, sizeof text, "%s", hf_error_message());
             hf_fail(status, "cannot log in to %s: %s", address->shown, text);
         }
@@ -546,7 +570,7 @@ short hf_connection_events(const hf_connection *connection) {
 
 hf_status hf_connection_drive(hf_connection *connection) {
     redisContext *redis = connection->redis;
-    /* Until there is nothing to send, or the socket takes no more. */
+    /* Write until nothing is left, or the socket takes no more. */
     for (size_t before = SIZE_MAX; sdslen(redis->obuf) > 0 && sdslen(redis->obuf) < before;) {
         before = sdslen(redis->obuf);
         if (redisBufferWrite(redis, NULL) != REDIS_OK)

@@ -2,12 +2,12 @@
 
 /* Redirections without a pause. */
 #define REDIRECTIONS_AT_ONCE 3
-/* Pauses: slower and slower, so that a server in trouble is not also stormed. */
+/* Pauses grow, so that clients do not storm a server in trouble. */
 #define PAUSE_MIN_MS 5
 #define PAUSE_MAX_MS 100
-/* What is refused is asked again so soon by one that insists. */
+/* The pause after a refusal, for a request that insists. */
 #define INSIST_MS 200
-/* So much must be left after a pause for one attempt more. */
+/* One more attempt needs this much time after the pause. */
 #define ATTEMPT_MS 10
 
 static hf_step at_once(void) { return (hf_step){.what = HF_STEP_AGAIN}; }
@@ -18,7 +18,7 @@ static hf_step after_pause(hf_course *course) {
     return (hf_step){.what = HF_STEP_AGAIN, .pause_ms = course->pause_ms};
 }
 
-/* Wherever it is served then. In a Cluster that may be another node. */
+/* Later, wherever it is served then: in a cluster perhaps by another node. */
 static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
     course->asking = false;
     hf_step step = after_pause(course);
@@ -26,8 +26,8 @@ static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
     return step;
 }
 
-/* That server is of no use: at once elsewhere, and only the first time without a pause. In a
- * Cluster it is not known yet where. */
+/* Leave a useless server: the first time at once, later after a pause. In a cluster always after a
+ * pause, because the new node is not known yet. */
 static hf_step leave(hf_course *course, const hf_outcome *outcome) {
     bool first = course->pause_ms == 0 && !outcome->clustered;
     hf_step step = later_anywhere(course, outcome);
@@ -47,10 +47,10 @@ static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
     return course->redirections > REDIRECTIONS_AT_ONCE ? after_pause(course) : at_once();
 }
 
-/* Its keys are on two servers, for now. */
+/* The slot is being moved, and the keys are on two servers. */
 static hf_step splits(hf_course *course) {
     bool tried = course->split;
-    course->redirections = 0; /* it is not sent round in circles */
+    course->redirections = 0; /* this is no circle */
     course->asking = false;
     course->split = true;
     hf_step step = after_pause(course);
@@ -98,13 +98,13 @@ static hf_step wanted(hf_course *course, const hf_outcome *outcome) {
     }
 }
 
-/* Is it of no use at another node, and refused by this one? */
+/* Did the only node that can serve it refuse it? */
 static bool stays(const hf_outcome *outcome) {
     return outcome->pinned && outcome->clustered && outcome->met == HF_MET_ERROR &&
            outcome->after != HF_AFTER_LOAD;
 }
 
-/* A redirection is followed by a closing client too: it is no trouble of the server's. */
+/* A closing client still follows redirections: the server is well. */
 static bool may_go_on(const hf_outcome *outcome, const hf_step *step) {
     bool follows = outcome->met == HF_MET_ERROR &&
                    (step->what == HF_STEP_ALONE || step->pause_ms == 0) && !step->leave;

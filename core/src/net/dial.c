@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The last of the two, the thread and the owner, to put it down frees it. */
+/* The thread and the owner share it: the last one to let go frees it. */
 enum { UNDER_WAY, OVER, DROPPED };
 
 struct hf_dial {
-    hf_discovery *discovery; /* the thread's */
+    hf_discovery *discovery; /* the thread's reference */
     int node;
     atomic_int state;
-    hf_connection *connection; /* or NULL, with what follows */
+    hf_connection *connection; /* or NULL, with the two below */
     hf_status status;
     char message[300];
 };

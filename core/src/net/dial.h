@@ -1,6 +1,6 @@
 /*
- * A connection on its way, opened by a thread that may wait: for sentinels and name servers, a
- * password file, a TLS handshake. For whoever must not wait.
+ * A thread opens a connection for a caller that must not wait: for sentinels, name servers, a
+ * password file or a TLS handshake.
  */
 #ifndef HF_DIAL_H
 #define HF_DIAL_H
@@ -9,15 +9,15 @@
 
 typedef struct hf_dial hf_dial;
 
-/* NULL: no memory, or no thread. When it is over the transport's wake descriptor is written to. */
+/* NULL: no memory, or no thread. At its end it writes to the transport's wake descriptor. */
 hf_dial *hf_dial_start(hf_transport *transport, int node);
 /*
- * False: it is not over yet. True: it is over, and the dial is freed. *connection_out is a
- * connection that is logged in and driven, or NULL with its thread's message, and with
- * *status_out.
+ * False: it is not over yet. True: it is over, and the dial is freed. *connection_out: a
+ * driven connection that is logged in; or NULL, with *status_out and the message of the
+ * failure.
  */
 bool hf_dial_take(hf_dial *dial, hf_connection **connection_out, hf_status *status_out);
-/* Nobody wants it any more: it is closed as soon as it is there. NULL: nothing to do. */
+/* Give it up: the connection is closed as soon as it is open. Does nothing to NULL. */
 void hf_dial_drop(hf_dial *dial);
 
 #endif

@@ -14,41 +14,41 @@
 #include "net/sentinel.h"
 #include "protocol/errors.h"
 
-/* A Cluster is asked at most so often who serves what: less and less often while it
- * answers the same, so that a fleet does not storm those that are left. */
+/* How often a cluster is asked for its slots: less and less often while the answer stays the same,
+ * so that a fleet does not storm the nodes that are left. */
 #define LOOK_MIN_MS 20
 #define LOOK_MAX_MS 200
-/* How often a sentinel is asked who is the master, besides what it tells unasked; and how
- * soon again when that server does not say so yet, or the sentinel did not answer. */
+/* How often a sentinel is asked for the master, besides its events; and how soon again if that
+ * server does not say yet that it is the master, or the sentinel did not answer. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
 
-#define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* a number, perhaps with an interface */
+#define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
 #define NAMED_SIZE (256 + 16)             /* a host and a port */
 
 typedef struct place_of_node {
-    char peer[PEER_SIZE]; /* where it was last reached, as a number; "": not yet */
+    char peer[PEER_SIZE]; /* its IP address when last reached; "": not yet */
     int port;
     unsigned version, map_version;
-    bool failed; /* since it was last connected to */
+    bool failed; /* since the last good connection */
 } place_of_node;
 
 struct hf_discovery {
     hf_address address;
     hf_tls *tls; /* or NULL */
     int64_t connect_ms;
-    unsigned generation; /* of the process that opened it */
+    unsigned generation; /* of the process that opened the client */
     pthread_mutex_t mutex;
     int references;       /* the client's, and those of threads */
-    hf_map *map;          /* of a Cluster, or NULL */
+    hf_map *map;          /* of a cluster, or NULL */
     place_of_node *nodes; /* those of the map, or the one */
     unsigned change;
-    bool looking;             /* that thread runs */
-    int64_t look_at, look_ms; /* not before that, and so long after the last */
+    bool looking;             /* the thread of run_look() runs */
+    int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
-    char named[NAMED_SIZE];   /* the master, as a sentinel named it last and it was reached */
-    bool watching;            /* that thread runs */
-    int watch_fd;             /* what it waits on, or -1 */
+    char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
+    bool watching;            /* the thread of run_watch() runs */
+    int watch_fd;             /* the socket on which it waits, or -1 */
     int wake_fd;              /* or -1 */
     bool shut;
 };
@@ -133,7 +133,7 @@ static void set_failed(hf_discovery *discovery, int node, bool failed) {
 
 void hf_discovery_doubt(hf_discovery *discovery, int node) { set_failed(discovery, node, true); }
 
-/* The map may have changed. With the mutex held. */
+/* Tell what has changed in the map. With the mutex held. */
 static void settle_map(hf_discovery *discovery, unsigned before) {
     const hf_map *map = discovery->map;
     bool changed = map->change != before;
@@ -156,7 +156,7 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
     settle_map(discovery, before);
     pthread_mutex_unlock(&discovery->mutex);
     if (moved || to < 0)
-        hf_discovery_look(discovery); /* mostly more than one slot has moved */
+        hf_discovery_look(discovery); /* mostly more slots have moved */
     return to;
 }
 
@@ -174,8 +174,8 @@ static bool peer_of(const hf_connection *connection, char host[NI_MAXHOST], int 
     return strlen(host) < PEER_SIZE;
 }
 
-/* Is that number still one of the name's? Then a name has several servers, or proxies, at
- * once, and none has replaced another. */
+/* Does the name still lead to that IP address, too? Then it has several servers or proxies at
+ * once, and no server has replaced another. */
 static bool still_named(const char *name, const char *peer) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     char host[NI_MAXHOST];
@@ -190,7 +190,7 @@ static bool still_named(const char *name, const char *peer) {
     return found;
 }
 
-/* Is it another server than the one of before? It may ask a name server. */
+/* Is it another server than before? May ask a name server. */
 static bool is_other(hf_discovery *discovery, int which, const char *host, int port) {
     char before[PEER_SIZE];
     pthread_mutex_lock(&discovery->mutex);
@@ -199,11 +199,11 @@ static bool is_other(hf_discovery *discovery, int which, const char *host, int p
     bool same = *before == '\0' || (strcmp(before, host) == 0 && node->port == port);
     pthread_mutex_unlock(&discovery->mutex);
     if (same || discovery->map != NULL)
-        return false; /* in a Cluster the map says so */
+        return false; /* in a cluster the map says so */
     return discovery->address.kind == HF_SENTINEL || !still_named(discovery->address.host, before);
 }
 
-/* Remember where the connection leads. HF_ECONNECT: meanwhile its node is another server. */
+/* Remember where the connection leads. HF_ECONNECT: its node is another server by now. */
 static hf_status settle(hf_discovery *discovery, const hf_address *address,
                         hf_connection *connection) {
     char host[NI_MAXHOST];
@@ -227,10 +227,10 @@ static hf_status settle(hf_discovery *discovery, const hf_address *address,
         connection->version = node->version;
     bool replaced = discovery->address.kind == HF_SENTINEL && late && !same;
     pthread_mutex_unlock(&discovery->mutex);
-    return replaced ? hf_fail(HF_ECONNECT, "%s is the master no more", address->shown) : HF_OK;
+    return replaced ? hf_fail(HF_ECONNECT, "%s is no longer the master", address->shown) : HF_OK;
 }
 
-/* version: of the node, from before it was known where it is. */
+/* version: the node's, from before its address was looked up. */
 static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
                             const hf_address *address, int needs, int64_t deadline,
                             hf_connection **connection_out) {
@@ -249,7 +249,7 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
     return status;
 }
 
-/* The address of a Cluster's node; hf_address_unmake(). */
+/* The address of a cluster's node; free it with hf_address_unmake(). */
 static hf_status node_address(hf_discovery *discovery, int node, hf_address *address) {
     pthread_mutex_lock(&discovery->mutex);
     const hf_place *place = &discovery->map->nodes[node];
@@ -277,7 +277,7 @@ static void show_place(const hf_address *address, char text[NAMED_SIZE]) {
     snprintf(text, NAMED_SIZE, "%.255s %d", address->host, address->port);
 }
 
-/* Connect to the master that a sentinel has named, if it says itself that it is one. */
+/* Connect to the server that a sentinel has named, if it says itself that it is a master. */
 static hf_status connect_master(hf_discovery *discovery, unsigned version, const hf_address *master,
                                 int64_t deadline, hf_connection **connection_out) {
     hf_status status =
@@ -314,7 +314,7 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     return status;
 }
 
-/* Each gets its share of the time, so that one that hangs leaves some for the rest. */
+/* Each sentinel gets a share of the time, so that one that hangs leaves time for the rest. */
 static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version, int64_t deadline,
                                       hf_connection **connection_out) {
     hf_status status = HF_ECONNECT;
@@ -327,14 +327,14 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
         status = connect_by_sentinel(discovery, (first + count - left) % count, version, share,
                                      deadline, connection_out);
         if (status == HF_OK || status == HF_ENOMEM)
-            break; /* without memory no other would do better */
+            break; /* without memory no other sentinel helps */
     }
     return status;
 }
 
 /* -------------------------------------------------------------- Watching */
 
-/* Its events are waited for from now on. False: the client is closed. */
+/* From now on the thread waits on this socket. False: the client is closed. */
 static bool set_watch_fd(hf_discovery *discovery, int fd) {
     pthread_mutex_lock(&discovery->mutex);
     bool wanted = !discovery->shut;
@@ -343,8 +343,8 @@ static bool set_watch_fd(hf_discovery *discovery, int fd) {
     return wanted;
 }
 
-/* A sentinel names this one. False: it is another one than before, and could not be reached
- * or does not say that it is the master, yet. */
+/* A sentinel names this master. False: it is a new one, and cannot be reached or does not say yet
+ * that it is a master. */
 static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     char text[NAMED_SIZE];
     hf_connection *connection;
@@ -362,7 +362,8 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     return true;
 }
 
-/* Until that sentinel fails or is silent, or the client is closed. False: it never answered. */
+/* Follow that sentinel until it fails, is silent, or the client is closed. False: it never
+ * answered. */
 static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     hf_sentinel sentinel;
     hf_address master;
@@ -410,8 +411,8 @@ static void *run_watch(void *argument) {
     return NULL;
 }
 
-/* From the first connection to the last: a client that only asks now and then must not ask the
- * old master either. */
+/* Watch from the first connection to the last: a client that only asks now and then must not ask
+ * the old master either. */
 static void watch_sentinels(hf_discovery *discovery) {
     pthread_mutex_lock(&discovery->mutex);
     bool start = !discovery->watching && !discovery->shut;
@@ -464,7 +465,7 @@ static hf_status take_slots(hf_discovery *discovery, const hf_connection *connec
     hf_status status;
     if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster support disabled") != NULL)
         return hf_fail(HF_EUNSUPPORTED,
-                       "%s belongs to no Cluster: connect with redis:// or rediss://",
+                       "%s belongs to no cluster: connect with redis:// or rediss://",
                        connection->shown);
     if (reply->type == REDIS_REPLY_ERROR) {
         hf_error_class(reply->str, &status);
@@ -493,8 +494,8 @@ static hf_status ask_node(hf_discovery *discovery, int node, int64_t deadline) {
     return status;
 }
 
-/* Those to ask, another one first each time, since each may be wrong or cut off; those that
- * could not be reached come last. */
+/* The nodes to ask. Each time another one is first, because a node may be wrong or cut off; those
+ * that could not be reached come last. */
 static size_t order_nodes(hf_discovery *discovery, uint16_t order[HF_NODES_MAX]) {
     size_t count = 0;
     pthread_mutex_lock(&discovery->mutex);
@@ -536,7 +537,7 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
     return false;
 }
 
-/* When to look again, after one that found this. With the mutex held. */
+/* Plan the next look. With the mutex held. */
 static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
     bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
     int64_t ms = 2 * discovery->look_ms;
@@ -561,7 +562,7 @@ static void *run_look(void *argument) {
 
 void hf_discovery_look(hf_discovery *discovery) {
     if (discovery->map == NULL)
-        return; /* each new connection finds the one server by itself */
+        return; /* each new connection finds the single server by itself */
     pthread_mutex_lock(&discovery->mutex);
     bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
     discovery->looking = discovery->looking || start;

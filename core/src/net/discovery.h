@@ -1,8 +1,7 @@
 /*
- * Where the servers are: the address, the sentinels, the nodes of a Cluster and which of
- * them serves which slot. A node is a number; where one server has everything, it is 0.
- * What is here may be called on any thread, and with any other mutex held unless it says
- * that it waits.
+ * Where the servers are: the address, the sentinels, the nodes of a cluster and which of them
+ * serves which slot. A node is a number; a single server is node 0. Any thread may call these
+ * functions; unless a function waits, its caller may hold any other mutex.
  */
 #ifndef HF_DISCOVERY_H
 #define HF_DISCOVERY_H
@@ -12,12 +11,12 @@
 
 typedef struct hf_discovery hf_discovery;
 
-/* Takes the address over, also if it fails; its options are complete. Waits for a Cluster's
- * slots. The reference is the caller's. */
+/* Takes the address over, even if it fails; its options must be complete. Waits for a cluster's
+ * slots. The caller owns the reference. */
 hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out);
 hf_discovery *hf_discovery_keep(hf_discovery *discovery);
 void hf_discovery_drop(hf_discovery *discovery);
-/* The client is closed: its threads end, and no other is started. */
+/* The client is closed: let the threads end, and start no other. */
 void hf_discovery_shut(hf_discovery *discovery);
 
 /* Connect to the node, wherever it is now, and log in; waits, connect_timeout at most. The
@@ -25,36 +24,35 @@ void hf_discovery_shut(hf_discovery *discovery);
  * master from then on. */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
-/* A connection to the node has failed: others are asked for the slots first. */
+/* A connection to the node has failed: ask other nodes for the slots first. */
 void hf_discovery_doubt(hf_discovery *discovery, int node);
 
-/* Who serves that slot now. */
+/* The node that serves the slot now. */
 int hf_discovery_node(const hf_discovery *discovery, unsigned slot);
-/* Does it serve any slot? */
+/* Does the node serve any slot? */
 bool hf_discovery_serves(hf_discovery *discovery, int node);
-/* Are there slots, that is, must one script's keys be of one slot? */
+/* Is it a cluster, where all keys of a script must be in one slot? */
 bool hf_discovery_clustered(const hf_discovery *discovery);
 /* One more than the highest number of a node. */
 size_t hf_discovery_nodes(hf_discovery *discovery);
-/* Goes up whenever the node is found to be another server. */
+/* Goes up whenever the node turns out to be another server. */
 unsigned hf_discovery_version(hf_discovery *discovery, int node);
-/* Goes up whenever some slot is served by another node, or a node is another server. */
+/* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
-/* Does it lead to the server that its node still is? */
+/* Is the connection's server still its node's server? */
 bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection);
-/* Does it lead to a server that the sentinels have replaced as the master? What that answers
- * does not count. */
+/* Have the sentinels replaced the connection's server as the master? Its answers do not count. */
 bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection);
-/* Where a node's MOVED or ASK leads; -1: it does not know, and all are asked anew. */
+/* The node to which this node's MOVED or ASK leads; -1: it does not say, and all nodes are asked
+ * again. */
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 
-/* Run it on a thread that nobody waits for, with a reference, which it drops at its end. Not
- * in a forked child. */
+/* Run the function on a detached thread, with a reference that it drops at its end. Not in a
+ * forked child. */
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
-/* In a Cluster: have a thread ask the nodes which of them serves what. */
+/* In a cluster: let a thread ask the nodes which of them serves which slot. */
 void hf_discovery_look(hf_discovery *discovery);
-/* An eventfd that each change is written to from now on, and hf_discovery_wake(); -1: none
- * any more. */
+/* Set the eventfd to which each change and hf_discovery_wake() write; -1: no more. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 

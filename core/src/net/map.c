@@ -76,7 +76,7 @@ hf_status hf_map_read(hf_map *map, int node, const redisReply *reply) {
     for (size_t i = 0; good && i < reply->elements; i++)
         good = good_range(reply->element[i]);
     if (!good)
-        return hf_fail(HF_EPROTOCOL, "%.200s:%d knows of no slots: it belongs to no Cluster yet",
+        return hf_fail(HF_EPROTOCOL, "%.200s:%d knows of no slots: it belongs to no cluster yet",
                        own, map->nodes[node].port);
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *const *range = (const redisReply *const *)reply->element[i]->element;
@@ -84,12 +84,12 @@ hf_status hf_map_read(hf_map *map, int node, const redisReply *reply) {
         int port = (int)range[2]->element[1]->integer;
         bool unknown = host->type == REDIS_REPLY_STRING && strcmp(host->str, "?") == 0;
         if (unknown || port == 0)
-            continue; /* it does not know itself, for now */
+            continue; /* the node does not know this address yet */
         bool named = host->type == REDIS_REPLY_STRING && host->len > 0;
         const char *name = named ? host->str : own;
         int owner = node_at(map, name, strlen(name), port);
         if (owner < 0)
-            return hf_fail(HF_ENOMEM, "no memory for the nodes of the Cluster");
+            return hf_fail(HF_ENOMEM, "no memory for the nodes of the cluster");
         for (int64_t slot = range[0]->integer; slot <= range[1]->integer; slot++)
             give(map, slot, owner);
     }

@@ -1,6 +1,6 @@
 /*
- * Which node of a Cluster serves which slot, as far as is known. Pure functions on
- * data of one owner, who keeps others out; no I/O.
+ * Which node of a cluster serves which slot, as far as the client knows. Pure functions
+ * without I/O; the owner of a map keeps other threads out.
  */
 #ifndef HF_MAP_H
 #define HF_MAP_H
@@ -10,29 +10,28 @@
 #include "net/address.h"
 #include "protocol/names.h"
 
-/* More nodes with slots than Redis recommends; what has none any more makes room. */
+/* More nodes than Redis recommends. A node that has lost its slots makes room. */
 #define HF_NODES_MAX 1024
 
 typedef struct hf_map {
     hf_place nodes[HF_NODES_MAX];
-    unsigned versions[HF_NODES_MAX]; /* one more when it is another place */
-    unsigned owned[HF_NODES_MAX];    /* so many slots are its */
+    unsigned versions[HF_NODES_MAX]; /* goes up when the node is another place */
+    unsigned owned[HF_NODES_MAX];    /* how many slots the node has */
     size_t count;
-    size_t seeds;    /* the first of them: those of the URL, which stay */
-    unsigned change; /* one more with each change of a slot */
+    size_t seeds;    /* the first nodes: those of the URL, which stay */
+    unsigned change; /* goes up when a slot gets another node */
     uint16_t slots[HF_SLOTS];
 } hf_map;
 
-/* With the places of the URL, and all slots at the first until more is known. NULL: no memory. */
+/* A map of the URL's places; the first has all slots until a node is asked. NULL: no memory. */
 hf_map *hf_map_new(const hf_place *places, size_t count);
 void hf_map_free(hf_map *map);
 
-/* Take over what a node of that number answered to CLUSTER SLOTS. Where it names no host, it
- * means its own. HF_EPROTOCOL if that is no such answer, or there is not one slot in it. */
+/* Take over the node's answer to CLUSTER SLOTS. Where it names no host, it means its own.
+ * HF_EPROTOCOL: it is no such answer, or names no slot. */
 hf_status hf_map_read(hf_map *map, int node, const redisReply *reply);
 
-/* Where the node's MOVED or ASK leads: a node's number, or -1 if it does not say. MOVED is
- * remembered. */
+/* The node to which this node's MOVED or ASK leads; -1: it does not say. The map keeps a MOVED. */
 int hf_map_redirect(hf_map *map, int node, const char *text);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "net/map.h"
 
-/* A connection that was idle for longer is looked at before it is used. */
+/* The pool checks a connection that was idle for longer before it gives it out. */
 #define STALE_AFTER (100 * HF_MS)
 
 /* A call that waits, on its thread's stack. */
@@ -29,10 +29,10 @@ struct hf_pool {
     unsigned idle_max, each_max; /* of each node */
     unsigned open_count, open_max;
     pthread_mutex_t mutex;
-    unsigned change; /* the discovery's, when the idle ones were looked through last */
+    unsigned change; /* the discovery's, at the last sweep */
     size_t shelf_count;
     shelf *shelves;
-    waiter *waiting[2]; /* the urgent ones, and the others; who came first is first */
+    waiter *waiting[2]; /* urgent and other calls, in the order of arrival */
     bool shut;
 };
 
@@ -58,7 +58,7 @@ static void count_open(hf_pool *pool, int node, int change) {
     pool->shelves[node].open_count += (unsigned)change;
 }
 
-/* Put it before those that the caller closes, with close_all(), when the mutex is free. */
+/* Add it to the list that the caller gives to close_all() after unlocking. */
 static void retire(hf_pool *pool, hf_connection *connection, hf_connection **closed) {
     count_open(pool, connection->node, -1);
     connection->next = *closed;
@@ -86,8 +86,8 @@ static void retire_outdated(hf_pool *pool, shelf *at, hf_connection **closed) {
     }
 }
 
-/* When something has changed: close what leads to servers that their nodes are no more, or that
- * serve nothing any more. */
+/* After a change: close idle connections to servers that were replaced, or that serve no slot any
+ * more. */
 static void sweep(hf_pool *pool, hf_connection **closed) {
     unsigned change = hf_discovery_change(pool->discovery);
     if (change == pool->change)
@@ -101,7 +101,7 @@ static bool has_room(const hf_pool *pool, int node) {
     return pool->open_count < pool->open_max && pool->shelves[node].open_count < pool->each_max;
 }
 
-/* An idle connection of another node, to make room. */
+/* Close an idle connection to another node, to make room. */
 static bool retire_other(hf_pool *pool, int node, hf_connection **closed) {
     if (pool->shelves[node].open_count >= pool->each_max)
         return false;
@@ -131,7 +131,7 @@ static void serve(waiter *who) {
     pthread_cond_signal(&who->woken);
 }
 
-/* What has become free goes to those that wait, as far as it is of use to them. */
+/* Give what has become free to the waiting calls that can use it. */
 static void serve_waiting(hf_pool *pool, hf_connection **closed) {
     for (size_t i = 0; i < 2; i++)
         for (waiter **at = &pool->waiting[i], *who; (who = *at) != NULL;) {
@@ -160,7 +160,7 @@ static void dequeue(hf_pool *pool, const waiter *who) {
             }
 }
 
-/* CLOCK_BOOTTIME, which deadlines are of, is not one that can be waited by. */
+/* Deadlines are on CLOCK_BOOTTIME, on which a condition cannot wait. */
 static void sleep_in_turn(hf_pool *pool, waiter *who, int64_t ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -170,7 +170,7 @@ static void sleep_in_turn(hf_pool *pool, waiter *who, int64_t ms) {
     pthread_cond_timedwait(&who->woken, &pool->mutex, &until);
 }
 
-/* A thread that is cancelled goes on until it has left the queue. */
+/* A cancelled thread goes on until it has left the queue. */
 static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadline) {
     pthread_condattr_t attributes;
     int cancelable;
@@ -238,7 +238,7 @@ void hf_pool_shut(hf_pool *pool) {
     close_all(closed);
 }
 
-/* It counts as open no more, or never came to be. */
+/* A connection was closed, or could not be opened: it counts no more. */
 static void free_room(hf_pool *pool, int node) {
     hf_connection *closed = NULL;
     pthread_mutex_lock(&pool->mutex);
@@ -283,7 +283,7 @@ void hf_pool_give(hf_pool *pool, hf_connection *connection) {
     close_all(closed);
 }
 
-/* False: all are in use until the deadline. *connection_out may be NULL: there is room. */
+/* False: all were in use until the deadline. True with NULL: there is room for a new one. */
 static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
                       hf_connection **connection_out) {
     waiter who = {.node = node};
@@ -291,7 +291,7 @@ static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
     pthread_mutex_lock(&pool->mutex);
     sweep(pool, &closed);
     if (closed != NULL)
-        serve_waiting(pool, &closed); /* they came before */
+        serve_waiting(pool, &closed); /* they came first */
     bool got =
         get(pool, node, &who.connection, &closed) || wait_in_place(pool, &who, urgent, deadline);
     pthread_mutex_unlock(&pool->mutex);
@@ -306,9 +306,10 @@ hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
     for (;;) {
         *connection_out = NULL;
         if (!take_idle(pool, node, urgent, deadline, &connection))
-            return hf_fail(HF_ECONNECT,
-                           "all %u connections that max_connections allows were in use",
-                           pool->open_max < pool->each_max ? pool->open_max : pool->each_max);
+            return hf_fail(
+                HF_ECONNECT,
+                "all %u connections that max_connections allows were in use until the time was up",
+                pool->open_max < pool->each_max ? pool->open_max : pool->each_max);
         if (connection == NULL)
             break;
         *connection_out = connection;

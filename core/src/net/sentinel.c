@@ -1,10 +1,11 @@
 #include "net/sentinel.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An event that has begun to come is there so soon. */
+/* An event that has begun to arrive is complete within this time. */
 #define READ_MS 1000
 
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
@@ -27,14 +28,21 @@ void hf_sentinel_close(hf_sentinel *sentinel) {
     hf_address_unmake(&sentinel->address);
 }
 
-/* Without a password, and with the URL's if it wants one. */
+static hf_status explain_failure(const hf_sentinel *sentinel, hf_status status) {
+    char text[300];
+    snprintf(text, sizeof text, "%s", hf_error_message());
+    return hf_fail(status, "cannot ask the sentinel %s: %s", sentinel->address.shown, text);
+}
+
+/* Ask without a password, then with the URL's if the sentinel wants one. */
 static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connection,
                               int64_t deadline, int count, const char **words,
                               redisReply **reply_out) {
     hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
-    if (status != HF_OK || (*reply_out)->type != REDIS_REPLY_ERROR ||
-        strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
-        return status;
+    if (status != HF_OK)
+        return explain_failure(sentinel, status);
+    if ((*reply_out)->type != REDIS_REPLY_ERROR || strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
+        return HF_OK;
     freeReplyObject(*reply_out);
     *reply_out = NULL;
     status = hf_connection_authenticate(connection, &sentinel->address, deadline);
@@ -65,7 +73,7 @@ hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_a
     return status;
 }
 
-/* It tells when the replica has become the master, and when that one is named. */
+/* The sentinel announces a promoted replica, and then the new master. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
     redisReply *reply;
     const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
@@ -97,7 +105,7 @@ hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {
     if (poll(&fd, 1, (int)ms) < 1)
         return HF_OK;
     if (sentinel->events == NULL)
-        return HF_ECONNECT; /* nothing was asked just now: it has hung up */
+        return HF_ECONNECT; /* there was no question: the sentinel has hung up */
     do {
         redisReply *reply;
         status = hf_connection_exchange(sentinel->events, hf_after(hf_now(), READ_MS), &reply);

@@ -1,4 +1,4 @@
-/* One sentinel: it is asked where the master is, and tells when that changes. It waits. */
+/* One sentinel: ask it for the master, and hear when the master changes. The calls block. */
 #ifndef HF_SENTINEL_H
 #define HF_SENTINEL_H
 
@@ -11,19 +11,19 @@ typedef struct hf_sentinel {
     hf_connection *questions, *events;
 } hf_sentinel;
 
-/* Connect to that one of the address's, which must outlive it. */
+/* Connect to one of the address's sentinels. The address must outlive it. */
 hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t which, int64_t deadline,
                            hf_sentinel *sentinel);
 void hf_sentinel_close(hf_sentinel *sentinel);
 
-/* Where the master is; hf_address_unmake(). */
+/* Ask for the master's address; free it with hf_address_unmake(). */
 hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master);
 
-/* Listen to its events. A sentinel that does not allow that can be asked only. */
+/* Subscribe to its events. A sentinel that refuses can still be asked. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline);
-/* Wait for an event, so long at most, and read it away. */
+/* Wait for an event, that long at most, and read all that have come. */
 hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms);
-/* What that waits on: shutdown(2) ends it. */
+/* The socket on which it waits: shutdown(2) ends the wait. */
 int hf_sentinel_fd(const hf_sentinel *sentinel);
 
 #endif

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct hf_tls {
     SSL_CTX *context;
-    BIO_METHOD *socket; /* OpenSSL's own would raise SIGPIPE */
+    BIO_METHOD *socket; /* OpenSSL's own raises SIGPIPE */
 };
 
 struct hf_tls_session {
@@ -51,6 +52,11 @@ static const char *reason(void) {
     return text != NULL ? text : "unknown reason";
 }
 
+/* Why a file is of no use: the system refuses it, or OpenSSL does. */
+static const char *why_not(const char *path) {
+    return access(path, R_OK) != 0 ? strerror(errno) : reason();
+}
+
 static hf_status load(const hf_address *address, SSL_CTX *context) {
     ERR_clear_error();
     if (address->ca != NULL) {
@@ -59,17 +65,18 @@ static hf_status load(const hf_address *address, SSL_CTX *context) {
         int good = folder ? SSL_CTX_load_verify_dir(context, address->ca)
                           : SSL_CTX_load_verify_file(context, address->ca);
         if (good != 1)
-            return hf_fail(HF_EINVAL, "tls_ca: cannot use %.200s: %s", address->ca, reason());
+            return hf_fail(HF_EINVAL, "tls_ca: cannot use %.200s: %s", address->ca,
+                           why_not(address->ca));
     } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
         return hf_fail(HF_EINVAL, "cannot read the system's certificate authorities: %s", reason());
     }
     if (address->certificate != NULL &&
         SSL_CTX_use_certificate_chain_file(context, address->certificate) != 1)
         return hf_fail(HF_EINVAL, "tls_cert: cannot use %.200s: %s", address->certificate,
-                       reason());
+                       why_not(address->certificate));
     const char *key = address->key != NULL ? address->key : address->certificate;
     if (key != NULL && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
-        return hf_fail(HF_EINVAL, "tls_key: cannot use %.200s: %s", key, reason());
+        return hf_fail(HF_EINVAL, "tls_key: cannot use %.200s: %s", key, why_not(key));
     return HF_OK;
 }
 
@@ -125,7 +132,7 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
     BIO_set_init(bio, 1);
     SSL_set_bio(session->ssl, bio, bio);
     SSL_set_connect_state(session->ssl);
-    /* The name that is asked for, and the one that the certificate must have. */
+    /* Ask for this name, and demand a certificate for it. */
     unsigned char numeric[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *wanted = SSL_get0_param(session->ssl);
     bool ok;
@@ -146,11 +153,11 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
 void hf_tls_end(hf_tls_session *session) {
     if (session == NULL)
         return;
-    SSL_free(session->ssl); /* no farewell: a forked child must not send the parent's */
+    SSL_free(session->ssl); /* no close_notify: a forked child must not send its parent's */
     free(session);
 }
 
-/* What a failed SSL_read or SSL_write means, in the terms of recv(2). */
+/* A failed SSL_read or SSL_write, in the terms of recv(2). */
 static ssize_t outcome(hf_tls_session *session, int count) {
     int error = errno;
     switch (SSL_get_error(session->ssl, count)) {
@@ -169,7 +176,11 @@ static ssize_t outcome(hf_tls_session *session, int count) {
         break;
     }
     long verdict = SSL_get_verify_result(session->ssl);
-    if (verdict != X509_V_OK)
+    if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER &&
+        !hf_tls_established(session))
+        snprintf(session->error, sizeof session->error,
+                 "what answered does not speak TLS: the URL must begin with redis, not rediss");
+    else if (verdict != X509_V_OK)
         snprintf(session->error, sizeof session->error, "the server's certificate is refused: %s",
                  X509_verify_cert_error_string(verdict));
     else
@@ -193,6 +204,10 @@ ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size) {
 }
 
 const char *hf_tls_error(const hf_tls_session *session) { return session->error; }
+
+bool hf_tls_established(const hf_tls_session *session) {
+    return SSL_is_init_finished(session->ssl);
+}
 
 bool hf_tls_wants_input(const hf_tls_session *session) { return SSL_want_read(session->ssl); }
 

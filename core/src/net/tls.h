@@ -1,4 +1,4 @@
-/* TLS over a connected socket, by OpenSSL: who is at the other end is checked. */
+/* TLS over a connected socket, by OpenSSL. It checks the identity of the other end. */
 #ifndef HF_TLS_H
 #define HF_TLS_H
 
@@ -6,10 +6,10 @@
 
 #include "net/address.h"
 
-typedef struct hf_tls hf_tls;                 /* what all connections to an address share */
+typedef struct hf_tls hf_tls;                 /* shared by all connections to an address */
 typedef struct hf_tls_session hf_tls_session; /* one connection */
 
-/* Read certificates and keys. HF_EINVAL with what is wrong with them. */
+/* Read certificates and keys. HF_EINVAL with a message. */
 hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out);
 void hf_tls_free(hf_tls *tls);
 
@@ -21,11 +21,13 @@ void hf_tls_end(hf_tls_session *session);
 ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size);
 ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size);
 
-/* Why it failed, in words a user can act on: which certificate, and what of it. */
+/* Why it failed, in words that a user can act on. */
 const char *hf_tls_error(const hf_tls_session *session);
-/* The last thing it did waits for bytes from the other end, even if it was a send. */
+/* Is the handshake over? */
+bool hf_tls_established(const hf_tls_session *session);
+/* Does the last operation wait for bytes from the other end? A send may, too. */
 bool hf_tls_wants_input(const hf_tls_session *session);
-/* Decrypted bytes that wait inside, where poll(2) does not see them. */
+/* Are there decrypted bytes left, which poll(2) does not see? */
 bool hf_tls_pending(const hf_tls_session *session);
 
 #endif

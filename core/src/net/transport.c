@@ -8,7 +8,7 @@
 #include "net/course.h"
 #include "net/pool.h"
 
-/* What a connection that died leaves unanswered is sent so many times in all by the flush. */
+/* The flush sends a request at most this often, if its connection dies each time. */
 #define FLUSH_TRIES 3
 
 struct hf_transport {
@@ -65,8 +65,9 @@ int64_t hf_transport_command_ms(const hf_transport *transport) { return transpor
 
 /* ---------------------------------------------------- Opening and closing */
 
-/* Might the server evict a held lock? All of ours have a TTL, so that no policy but
- * one spares them. False: the connection is of no use any more. */
+/* Might the server evict a held lock? Every policy but noeviction may evict keys with a TTL. A
+ * lock without a lease has no TTL: volatile-* policies spare it, allkeys-* policies do not. False:
+ * the connection is useless now. */
 static bool check_eviction(hf_transport *transport, hf_connection *connection) {
     redisReply *reply;
     long long limit = 0;
@@ -92,7 +93,7 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection) {
     return true;
 }
 
-/* Connect to it once, for the pool. */
+/* Connect to the node once, and leave the connection to the pool. */
 static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_connection *connection;
     hf_status status = hf_pool_take(transport->pool, node, false, deadline, &connection);
@@ -105,7 +106,7 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     return HF_OK;
 }
 
-/* Of a Cluster one node has answered, and the others may come later. */
+/* In a cluster one node has answered already; the others may come later. */
 static hf_status try_nodes(hf_transport *transport) {
     if (!hf_transport_clustered(transport))
         return try_node(transport, 0, HF_NO_DEADLINE);
@@ -171,8 +172,8 @@ static bool append_wait(hf_connection *connection, const hf_request *request) {
     return hf_connection_append_words(connection, 3, (const char *[]){"WAIT", count, ms}, NULL);
 }
 
-/* How many replicas have what the request wrote; where it wrote nothing, nothing is asked.
- * False: the connection is of no use any more. */
+/* Count the replicas that have what the request wrote, if it wrote anything. False: the connection
+ * is useless now. */
 static bool count_replicas(hf_transport *transport, hf_connection *connection,
                            const hf_request *request, hf_answer *answer) {
     redisReply *reply;
@@ -196,7 +197,7 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
     bool redirects = after == HF_AFTER_MOVED || after == HF_AFTER_ASK;
     if (redirects && !hf_transport_clustered(transport)) {
         *status = hf_fail(HF_EUNSUPPORTED,
-                          "%s is a node of a Cluster: connect with redis+cluster:// or "
+                          "%s is a node of a cluster: connect with redis+cluster:// or "
                           "rediss+cluster://",
                           shown);
         return HF_AFTER_FAIL;
@@ -205,24 +206,24 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
     return after;
 }
 
-/* A request on its way, there and back. */
+/* A request under way. */
 typedef struct hf_trip {
     const hf_request *request;
-    hf_request alone; /* the same with one key, if its slot is being moved */
+    hf_request alone; /* the same with one key, while its slot is being moved */
     bool has_alone;
-    bool explains; /* which permissions the user lacks, if it is refused for that */
+    bool explains; /* if it is refused, say which permissions the user lacks */
     hf_course course;
     int64_t deadline;
 } hf_trip;
 
-/* Renewals, claims and releases: others wait for them, so that they go before the others. */
+/* Renewals, claims and releases go first, because other clients wait for them. */
 static bool is_urgent(const hf_request *request) {
     const hf_script *script = request->script;
     return script == &hf_script_release || script == &hf_script_renew ||
            script == &hf_script_claim || script == &hf_script_cancel || script == &hf_script_leave;
 }
 
-/* ASKING is good for one command, and is answered first. */
+/* ASKING applies to one command, and has its own answer in front. */
 static hf_status exchange(hf_connection *connection, const hf_course *course, int64_t by,
                           redisReply **reply_out) {
     hf_status status = hf_connection_exchange(connection, by, reply_out);
@@ -287,7 +288,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     if (answer->reply->type == REDIS_REPLY_ERROR) {
         status = read_error(transport, connection, answer->reply, outcome);
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
-        status = hf_fail(HF_ECONNECT, "%s is the master no more", connection->shown);
+        status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
         outcome->met = HF_MET_PREDECESSOR;
     } else if (trip->request->replicas > 0) {
         alive = count_replicas(transport, connection, trip->request, answer);
@@ -331,15 +332,16 @@ static void pause_for(int64_t ms) {
         poll(NULL, 0, (int)hf_jitter(ms / 2, ms + 1));
 }
 
-/* What there is no time to cure is what the caller is told. */
+/* Tell the caller the last trouble, which there was no time to cure. */
 static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_status status,
                            const hf_step *step) {
     char text[300];
     const char *shown = hf_transport_shown(transport);
     if (step->circle)
         hf_fail(status,
-                "%s: redirected %d times, because its nodes do not agree who serves slot %u", shown,
-                HF_REDIRECTIONS_MAX, trip->request->slot);
+                "%s: redirected %d times, because its nodes do not agree on which of them serves "
+                "slot %u",
+                shown, HF_REDIRECTIONS_MAX, trip->request->slot);
     if (trip->explains && hf_error_permission(hf_error_message()))
         hf_transport_explain(transport, trip->request, trip->deadline);
     if (!trip->course.doubtful)
@@ -407,14 +409,14 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
 
 /* ------------------------------------------------------------- The flush */
 
-/* How one of many requests stands. */
+/* The state of one of many requests. */
 typedef struct flushed {
     hf_course course;
     enum { TO_SEND, SENT, BY_ITSELF, DONE } state;
     bool tried; /* in this round */
 } flushed;
 
-/* What to do with one that has no answer that counts. */
+/* The next step of a request that has no valid answer. */
 static void flush_next(hf_transport *transport, flushed *one, hf_outcome *outcome) {
     outcome->clustered = hf_transport_clustered(transport);
     outcome->now = hf_now();
@@ -445,8 +447,8 @@ static bool flush_read(hf_transport *transport, hf_connection *connection, flush
     return true;
 }
 
-/* The first of a kind whole: that leaves its script with the server. False: the connection is
- * of no use. */
+/* Send the first request of a script with the text, so that the server knows the script. False:
+ * the connection is useless. */
 static bool flush_write(hf_transport *transport, hf_connection *connection,
                         const hf_request *const *requests, size_t count, flushed *all) {
     const hf_script *last = NULL;
@@ -464,7 +466,7 @@ static bool flush_write(hf_transport *transport, hf_connection *connection,
     return true;
 }
 
-/* Send those of the requests that are the node's, and read the answers. */
+/* Send the requests of this node, and read the answers. */
 static void flush_to(hf_transport *transport, int node, const hf_request *const *requests,
                      size_t count, flushed *all, int64_t deadline) {
     hf_connection *connection;
@@ -497,7 +499,7 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
     for (size_t i = 0; i < count; i++)
         if (requests[i]->encoded.failed)
             all[i].state = DONE;
-    /* A connection of the pool may have died unnoticed: then on a new one. */
+    /* A connection of the pool may have died unnoticed: try again on a new one. */
     for (int tries = 0; tries < FLUSH_TRIES; tries++) {
         for (size_t i = 0; i < count && hf_now() < deadline; i++)
             if (all[i].state == TO_SEND && !all[i].tried)

@@ -1,21 +1,21 @@
--- The last fence, and behind it, after a space, the channel of a grant that
--- was pushed and is not claimed yet.
+-- The last fence; then, after a space, the channel of a pushed grant that is not claimed
+-- yet.
 local LIMIT = 9007199254740992 -- 2^53: the last fence that a double can hold
 local last, mark = string.match(stored or '0', '^(%d+) ?(.*)$')
 last = tonumber(last) or 0
 if mark == '' then mark = nil end
--- Nothing can be granted any more; what is held can still be given back.
+-- No more fences: nothing can be granted, but a held lock can still be released.
 local spent = math.max(last, now) >= LIMIT - 1
 
--- Its decimal digits. Mostly it is the time, whose digits the server gave.
+-- The fence's decimal digits. Mostly the fence is the time, whose digits the server gave.
 local stamp = time[1] .. string.sub('00000' .. time[2], -6)
 local function digits(fence)
   return fence == now and stamp or string.format('%.0f', fence)
 end
 
--- Keep it for a day after the later of the clock and itself, as an absolute
--- time: a clock that runs ahead must not make it forgotten sooner. Answers what
--- the server said, which may be an error.
+-- Keep the fence until a day after the later of the clock and the fence. A fence ahead of
+-- the clock gets an absolute expiry, so that it is not forgotten sooner. Answers the
+-- server's reply, which may be an error.
 local function remember(fence, channel)
   local value = digits(fence)
   if channel then value = value .. ' ' .. channel end

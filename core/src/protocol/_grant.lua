@@ -3,16 +3,16 @@ local function sharded(channel)
   return string.sub(channel, 1, 4) == 'hf:{'
 end
 
--- Asked before anything is published: what PUBLISH counts says nothing about
--- who may still receive it. nil: this user may not ask.
+-- Does anybody listen? Asked before PUBLISH, whose count does not say who can still receive
+-- the message. nil: the user lacks the permission.
 local function listening(channel)
   local count = redis.pcall('PUBSUB', sharded(channel) and 'SHARDNUMSUB' or 'NUMSUB', channel)
   if count.err then return nil end
   return (tonumber(count[2]) or 0) > 0
 end
 
--- Write a free lock's first hold. All or nothing, whatever this user may not do:
--- answers the server's error, if it is one.
+-- Write a free lock's first hold: all or nothing, whatever permission the user lacks.
+-- Answers the server's error, if there was one.
 local function take(owner, id, fence, lease, channel)
   local done = redis.pcall('HSET', K, 'hf1', owner, 'f', digits(fence), 'h' .. id,
     lease > 0 and string.format('%.0f', now_ms + lease) or '0')
@@ -28,17 +28,16 @@ end
 
 -- Hand the lock, which must be free, to the first live waiter.
 --
--- asking  hold id -> true for those whose call this is: they are alive, and
---         are answered instead of messaged
--- ghost   a channel whose members are taken out: its client let a pushed
---         grant run out. Live ones come back with their first score.
+-- asking  hold id -> true for the callers' own hold ids: they are alive, and get an
+--         answer instead of a message
+-- ghost   a channel whose client let a pushed grant run out. Its members are removed;
+--         live ones come back with their first score.
 --
--- Returns the granted waiter, or nil and whether there may be more to skip. A
--- user who may not see to the first in the queue leaves it and the rest alone,
--- and the lock free: the third result, an error if the server said one and it is the
--- caller's own turn. They will
--- come and ask.
--- The first write of each step is a removal, which a server without memory
+-- Returns the granted waiter, or nil and whether there may be more to skip. If the user
+-- lacks a permission to serve the first waiter, the queue stays as it is and the lock free:
+-- the third result says so, with the server's error if there was one and it is the
+-- caller's own turn. The waiters will ask
+-- by themselves. The first write of each step is a removal, which a server without memory
 -- still allows.
 local function grant(asking, ghost)
   if ghost then
@@ -61,9 +60,8 @@ local function grant(asking, ghost)
     end
     local stuck = alive == nil and id or (alive and spent)
     if alive and not stuck then
-      -- A pushed grant lasts only until its claim, so that a waiter whose
-      -- machine died with its connection open does not delay the rest by a
-      -- whole lease.
+      -- A pushed grant lasts only until its claim. So a waiter whose machine died with its
+      -- connection open does not delay the rest by a whole lease.
       if not asks and (lease == 0 or lease > 3000) then lease, given = 3000, '3000' end
       local fence = math.max(last + 1, now)
       stuck = take(owner, id, fence, lease, not asks and channel or nil)

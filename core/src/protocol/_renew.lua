@@ -1,14 +1,13 @@
--- An error of the whole server, not of one key: it is no master now, and the client must
--- look for the one that is. It goes out as it came.
+-- An error of the whole server, not of one key: it is no longer the master, and the client
+-- must look for the new one. The script answers the error unchanged.
 local function elsewhere(reply)
   return string.find(reply.err, 'READONLY', 1, true) or string.find(reply.err, 'MASTERDOWN', 1, true)
 end
 
--- Move one hold's own expiry. mode: 0 never shorten it; 1 set it, shorter or
--- not; 2 only look. Answers the remaining ms, -1: never, -2: not held, -3: the
--- server refused; or its error, if the server is elsewhere(). The key's TTL stays the
--- latest of its holds', also if somebody else has set it, and is moved first: a full server
--- allows that, and then the rest.
+-- Move one hold's own expiry. mode: 0 never shorten it; 1 set it, shorter or not; 2 only
+-- look. Answers the remaining ms, -1: never, -2: not held, -3: the server refused; or the
+-- server's error, if it is elsewhere(). The key's TTL stays the latest of its holds', also where
+-- somebody else has set it. It is moved first: a full server allows that, and then the rest.
 local function renew(K, id, lease, mode)
   local field = 'h' .. id
   local held = redis.pcall('HMGET', K, 'hf1', field)
@@ -28,8 +27,8 @@ local function renew(K, id, lease, mode)
   local longer = mine ~= 0 and (ends == 0 or ends > mine)
   if mode == '0' and not longer then ends = mine end
 
-  -- Exactly, not by the TTL: that is counted from later than now_ms, and many
-  -- renewals would each cut a millisecond off another's hold.
+  -- Computed from the holds, not from the TTL: the TTL is counted from a later time than
+  -- now_ms, and each of many renewals would cut a millisecond off another's hold.
   local latest = ends
   local fields = redis.pcall('HLEN', K) == 3 and {} or redis.pcall('HGETALL', K)
   if fields.err then return elsewhere(fields) and fields or -3 end

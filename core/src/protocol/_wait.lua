@@ -1,8 +1,8 @@
 -- The rest of acquire and recheck: answer each of `asks` as recheck says, and
 -- hand K, if it is free, to the next waiter.
 
--- Every number is bounded before the first write: one that failed after it
--- would leave K without a TTL.
+-- Check every number before the first write: a failure after it would leave K without a
+-- TTL.
 if not (floor and floor >= 0 and floor < 9007199254740991 and floor % 1 == 0) then
   return redis.error_reply('HOLDFAST fence floor out of bounds')
 end
@@ -34,7 +34,7 @@ elseif not holder[1] then
 end
 local free = not holder[1] and not foreign
 
--- A floor above the last fence means that the server lost the fence.
+-- A floor above the last fence: the server has lost the fence.
 if floor > last then
   local done = remember(floor)
   if done.err then return done end
@@ -74,7 +74,7 @@ for i, ask in ipairs(asks) do
     end
     state, x = foreign and 4 or 2, place
     asking[ask.id] = 3 * i
-    -- Whoever asks is no ghost.
+    -- A client that asks is no ghost.
     if ghost then
       local _, channel = parse(ask.member)
       if channel == ghost then ghost = nil end
@@ -89,7 +89,8 @@ if free then
   local granted, stuck
   granted, more, stuck = grant(asking, ghost)
   if type(stuck) == 'table' then
-    -- Nobody could be granted it: who came just now is told why, and is not queued.
+    -- The lock could not be granted: callers that have just joined leave the queue, and get
+    -- the error.
     for _, ask in ipairs(asks) do
       if ask.score == 0 and ask.member ~= '' then redis.pcall('ZREM', Q, ask.member) end
     end
@@ -99,7 +100,7 @@ if free then
     local at = asking[granted.id]
     reply[at], reply[at + 1], reply[at + 2] = 1, granted.fence, remaining(granted.ends)
   elseif not granted and not more and not stuck and not wait and #asks == 1 and reply[3] == 0 then
-    -- Nobody alive was queued: a try gets it.
+    -- No live waiter was queued: a try gets the lock.
     local fence, lease = math.max(last + 1, now), asks[1].lease
     local refused = take(asks[1].owner, asks[1].id, fence, lease)
     if refused then return refused end
@@ -107,7 +108,7 @@ if free then
   end
 end
 
--- The queue outlives its waiters' re-checks, not its waiters.
+-- The queue lives longer than the pause between re-checks, but not longer than its waiters.
 if redis.pcall('PEXPIRE', Q, 30000) == 1 then
   for i, ask in ipairs(asks) do
     if reply[3 * i] == 2 or reply[3 * i] == 4 then
@@ -116,7 +117,8 @@ if redis.pcall('PEXPIRE', Q, 30000) == 1 then
     end
   end
 end
--- Whoever may not ask comes back soon. No error leaves a script that has written.
+-- Without the permission for PTTL the client asks again soon. A script that has written
+-- answers no error.
 local ttl = redis.pcall('PTTL', K)
 if type(ttl) == 'table' then ttl = 1000 end
 reply[2] = (ttl ~= -2 or more) and ttl or 0

@@ -14,10 +14,10 @@ if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and leas
   return redis.error_reply('HOLDFAST lease out of bounds')
 end
 
--- The common case, spelt out for speed: free, nobody queued, not dead, and the
--- clock ahead of the last fence, so that the fence is the time. Its digits are
--- the server's own: to print a number costs as much as a command.
--- The first write is the HSET: without memory it fails clean.
+-- The common case, written out for speed: the lock is free, the queue empty, the hold id
+-- not dead, and the clock ahead of the last fence, so that the fence is the time. Its
+-- digits are the server's own: printing a number costs as much as a command. The first
+-- write is the HSET: without memory it fails and leaves nothing.
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = (now - now % 1000) / 1000
@@ -33,7 +33,7 @@ if keys == 0 and floor and floor >= 0 and floor % 1 == 0 and floor < now
   else
     call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], '0')
   end
-  -- All or nothing, whatever this user may not do.
+  -- All or nothing, whatever permission the user lacks.
   if type(done) ~= 'table' then done = redis.pcall('SET', F, fence, 'PX', '86400000') end
   if not done.err then return now end
   call('DEL', K)
@@ -42,16 +42,16 @@ end
 
 local wait = ARGV[6] ~= nil
 
--- The other common case: another holds it, and this one is to wait, which was
--- in no queue before and has seen no fence that the server forgot.
+-- The other common case: another holds the lock, and this caller joins the queue for the
+-- first time, with no fence that the server has forgotten.
 if wait and keys < 3 and ARGV[7] == '0' and floor and floor >= 0 and floor % 1 == 0
   and floor <= (tonumber(string.match(stored or '', '^%d+')) or -1) then
   local held = redis.pcall('HMGET', K, 'hf1', 'h' .. ARGV[1])
   local rank, ttl = call('ZCARD', Q), call('PTTL', K)
-  -- The keys that there are are K and others' queue: it is not dead.
+  -- Only K and perhaps the queue exist: the hold id is not dead.
   if held[1] and held[1] ~= ARGV[2] and not held[2] and keys == (rank > 0 and 2 or 1)
     and call('ZADD', Q, 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[6]) == 1 then
-    -- And it is the last: the clock has not stepped back.
+    -- It must be the last in the queue: otherwise the clock has stepped back.
     local behind = redis.pcall('ZREVRANK', Q, ARGV[6])
     local done = rank > 0 or redis.pcall('PEXPIRE', Q, '30000')
     if behind == 0 and type(done) ~= 'table' then return { now, ttl, 2, now, rank } end

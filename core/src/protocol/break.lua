@@ -1,4 +1,4 @@
--- break: take the lock from one holder, whoever it is, and grant the next.
+-- break: take the lock from its holder, and grant it to the next waiter.
 --
 -- KEYS  K, last fence, queue
 -- ARGV  the victim's fence (0: a foreign lock), foreign (1: delete one too)

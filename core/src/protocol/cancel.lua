@@ -1,4 +1,4 @@
--- cancel: leave the queue; if the grant has already happened, answer it.
+-- cancel: leave the queue; if the lock is granted already, answer the grant.
 --
 -- KEYS  K, last fence, queue, dead-id key of the hold id
 -- ARGV  hold id; bury (0, 1) as for release; queue member

@@ -1,4 +1,4 @@
--- claim: bring a pushed grant to its full lease, and take its mark away.
+-- claim: give a pushed grant its full lease, and remove its mark.
 --
 -- KEYS  K, last fence
 -- ARGV  hold id, lease in ms (0: never); write (1): change something in any case,
@@ -18,8 +18,8 @@ local stored = redis.call('GET', F)
 --@include _renew.lua
 local left = renew(K, ARGV[1], lease, '0')
 if type(left) == 'table' then return left end
--- Only a hold that stands: the mark is then its own. PERSIST or PEXPIREAT went
--- before, or nothing needed to move and the lease is as good as claimed.
+-- If the hold stands, the mark is its own. PERSIST or PEXPIREAT went before, or the expiry
+-- was right already: the lease is claimed.
 if left ~= -2 and left ~= -3 and (mark or ARGV[3] == '1') then
   redis.pcall('PEXPIRE', F, 86400000)
   remember(stored and last or tonumber(redis.call('HGET', K, 'f')))

@@ -1,4 +1,4 @@
--- heal: give a foreign lock that would never end a TTL.
+-- heal: give a TTL to a foreign lock without one, which would never end.
 --
 -- KEYS  K
 -- ARGV  TTL in ms

@@ -1,7 +1,7 @@
--- inspect: who holds the lock. Changes nothing.
+-- inspect: say who holds the lock. Changes nothing.
 --
 -- KEYS  K, queue
--- Answers  0 free, 1 held, 2 foreign; owner; count; fence; TTL in ms (-1: none);
+-- Answers  0 free, 1 held, 2 foreign; owner; count; fence; TTL in ms (-1: no TTL);
 --       members of the queue
 local K, Q = KEYS[1], KEYS[2]
 local time = redis.call('TIME')

@@ -1,7 +1,7 @@
--- leave: end one hold with the lock's key alone, while a Cluster moves its slot and
--- refuses scripts of several keys. Grants nothing: who waits finds out by asking, as
--- after a crash. A mark of an unclaimed grant stays, and costs those of its channel
--- nothing but a second question.
+-- leave: end one hold with the lock's key alone, while a cluster moves the slot and refuses
+-- scripts of several keys. Grants nothing: waiters find out by asking, as after a crash.
+-- The mark of an unclaimed grant stays, and costs the waiters of its channel one more
+-- question.
 --
 -- KEYS  K
 -- ARGV  hold id

@@ -1,7 +1,7 @@
 -- permissions: what the user lacks, for an error that does not name it.
 --
 -- ARGV  keys that a script was to use
--- Answers  the rules that are missing, as ACL SETUSER takes them; empty: none, or
+-- Answers  the missing rules, as ACL SETUSER takes them; empty: no rule is missing, or
 --       the server is older than 7.0 and does not tell
 local missing = {}
 local function allowed(...)
@@ -15,7 +15,7 @@ for _, key in ipairs(ARGV) do
   if allowed('EXISTS', key) or allowed('DEL', key) or allowed('SET', key, '1') then
     K = K or key
   else
-    -- A hold id is nobody else's business.
+    -- A hold id stays secret.
     key = string.gsub(string.gsub(key, '%x+:hf1:d$', '*:hf1:d'), '[^%w%p]', '?')
     missing[#missing + 1] = '~' .. string.sub(key, 1, 80)
   end

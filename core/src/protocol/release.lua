@@ -1,7 +1,7 @@
--- release: end one hold; with its last hold the lock goes to the next waiter.
+-- release: end one hold. After its last hold the lock goes to the next waiter.
 --
 -- KEYS  K, last fence, queue; and the dead-id key of the hold id if bury is 1
--- ARGV  hold id; and if anything but the hold is to be seen to:
+-- ARGV  hold id; and if there is more to do than to end the hold:
 --       bury (0, 1): some copy of its acquire may still be under way; refuse it
 --       pushed (0, 1): the hold was granted by a message and never claimed
 --       member: take this queue member out too (a cancelled wait), or empty
@@ -9,8 +9,8 @@
 local K, F, Q = KEYS[1], KEYS[2], KEYS[3]
 local field = 'h' .. ARGV[1]
 
--- The common case, spelt out for speed: its only hold (three fields, and K
--- lives, so it does), nobody queued, nothing else to see to.
+-- The common case, written out for speed: it is the only hold (three fields; it is live
+-- because K is), the queue is empty, and there is nothing else to do.
 if not ARGV[2] and redis.pcall('HLEN', K) == 3 and redis.call('EXISTS', Q) == 0
   and redis.call('HDEL', K, field) == 1 then
   redis.call('DEL', K)
@@ -21,10 +21,10 @@ local bury, member = ARGV[2] == '1', ARGV[4] or ''
 local call, match, sub = redis.call, string.match, string.sub
 local time, stored = call('TIME'), call('GET', F)
 
--- The other common case: its only hold too, but others wait,
--- and the first of them is there. K passes from one to the next as it is. Does
--- what grant() does, with numbers left the digits that they are: to read or print
--- one costs as much as a command, and of as many digits they compare as texts.
+-- The other common case: the only hold, and the first of the waiters is alive. K passes to
+-- it without a DEL. Does what grant() does, but keeps numbers as their digits: reading or
+-- printing a number costs as much as a command, and numbers of equal length compare as
+-- texts.
 --@include _member.lua
 local alone = false
 local simple = not bury and member == ''
@@ -57,8 +57,8 @@ if last and #last == 16 and #stamp == 16 and last < stamp and stamp < '900719925
       end
       return 1
     end
-    -- Not in a slot that is being moved, if it was the last: a key that is gone counts
-    -- as moved. Then it comes back by itself.
+    -- Refused if the slot is being moved and the queue is empty now (a missing key counts as
+    -- moved): then the waiter queues again by itself.
     redis.pcall('ZADD', Q, score, next)
   end
 end
@@ -69,7 +69,7 @@ local now_ms = (now - now % 1000) / 1000
 --@include _live.lua
 --@include _grant.lua
 
--- Again its only hold.
+-- Again the only hold.
 if alone or (simple and redis.pcall('HLEN', K) == 3 and call('HDEL', K, field) == 1) then
   local granted, more = grant({})
   if not granted then
@@ -96,14 +96,14 @@ end
 if not mine then return 0 end
 if not live(mine) then return 0 end
 
--- The latest of the other holds' expiries; nil: there is no other.
+-- The latest expiry of the other holds; nil: there is no other hold.
 local fields, latest = redis.call('HGETALL', K), nil
 for i = 1, #fields, 2 do
   local name = fields[i]
   if name ~= field and name ~= 'hf1' and string.sub(name, 1, 1) == 'h' then
     local ends = tonumber(fields[i + 1]) or -1
     if not live(ends) then
-      -- It stays for as long as a late copy of its acquire might come.
+      -- Keep a dead hold for as long as a late copy of its acquire might arrive.
       if ends < now_ms - 600000 then redis.call('HDEL', K, name) end
     elseif latest ~= 0 then
       latest = ends == 0 and 0 or math.max(latest or 0, ends)

@@ -1,4 +1,4 @@
--- renew: look after many holds in one call. One bad key does not fail the rest.
+-- renew: renew or check many holds in one call. A bad key does not fail the rest.
 --
 -- KEYS  the locks
 -- ARGV  for each: hold id, lease in ms (0: never), mode (see _renew.lua)

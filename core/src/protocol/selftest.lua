@@ -1,4 +1,4 @@
--- selftest: can this server tell us who listens, and carry a message to us?
+-- selftest: can this user count listeners here, and publish to them?
 --
 -- ARGV  the client's own channel
 -- Answers  how many listen on it; sends `t` there. Any error: no.
