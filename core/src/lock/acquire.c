@@ -260,7 +260,7 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
     /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
         return HF_OK;
-    if (status != HF_OK && !op->done)
+    if (status != HF_OK)
         hf_op_undo_locked(op);
     return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
