@@ -151,6 +151,28 @@ static void test_a_started_timeout_is_kept_when_the_server_is_silent(void **stat
     }
 }
 
+static int64_t interrupted_at;
+
+/* The user gives up once the wait is in the queue, and the server falls silent. */
+static int give_up(void) {
+    if (interrupted_at != 0 || queued("k") == 0)
+        return 0;
+    silent();
+    interrupted_at = now_ms();
+    return 1;
+}
+
+static void test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent(void **state) {
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    (void)state;
+    begin(false);
+    interrupted_at = 0;
+    assert_status(hf_client_set_interrupt(client, give_up), HF_OK);
+    hf_status status = hf_lock_acquire_as(lock, NULL, 0, 10000, &options, NULL);
+    assert_int_equal(status, HF_EUNKNOWN);
+    assert_ended(status, now_ms() - interrupted_at);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_of_five_round_trips_is_renewed),
@@ -158,6 +180,7 @@ int main(int count, char **words) {
         TEST(test_a_started_timeout_is_kept_far_away),
         TEST(test_a_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
+        TEST(test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent),
     };
     return RUN_TESTS(tests, count, words);
 }

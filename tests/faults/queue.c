@@ -632,6 +632,43 @@ static void test_a_signal_that_races_the_release_leaves_nothing_behind(void **st
     hf_client_close(other);
 }
 
+static struct {
+    hf_client *waiting;
+    hf_hold *hold;
+} granted;
+
+/* The language's handlers take their time: meanwhile the lock comes, and then they end the
+ * wait all the same. */
+static int end_after_the_grant(void) {
+    hf_stats stats = {.size = sizeof stats};
+    if (granted.hold == NULL)
+        return 0;
+    wait_until(queued("k") == 1);
+    must_be(hf_hold_release(granted.hold), HF_OK);
+    do
+        must_be(hf_client_stats(granted.waiting, &stats), HF_OK);
+    while (stats.waiting > 0);
+    hf_hold_close(granted.hold);
+    granted.hold = NULL;
+    return 1;
+}
+
+static void test_a_signal_after_the_grant_leaves_nothing_behind(void **state) {
+    (void)state;
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    client = open_client();
+    granted.waiting = open_client();
+    hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(granted.waiting, "k", NULL);
+    assert_status(hf_client_set_interrupt(granted.waiting, end_after_the_grant), HF_OK);
+    granted.hold = held(lock);
+    hf_hold *hold;
+    assert_status(hf_lock_acquire_as(theirs, NULL, 0, 20000, &options, &hold), HF_EINTR);
+    assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(granted.waiting);
+}
+
 static void test_a_waiter_cancelled_by_close_leaves_nothing_behind(void **state) {
     (void)state;
     waiter *waiters[20];
@@ -919,6 +956,7 @@ int main(int count, char **words) {
         TEST(test_a_wait_that_times_out_leaves_nothing_behind),
         TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
         TEST(test_a_signal_that_races_the_release_leaves_nothing_behind),
+        TEST(test_a_signal_after_the_grant_leaves_nothing_behind),
         TEST(test_a_waiter_cancelled_by_close_leaves_nothing_behind),
         TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),

@@ -34,6 +34,12 @@ static int64_t deadline_of(const acquiring *call) {
     return hf_after(call->until == HF_NO_DEADLINE ? hf_now() : call->until, patience_ms);
 }
 
+/* And by when one that only tidies up: a wait that a signal ends does not last until its
+ * timeout because the server is silent. */
+static int64_t deadline_of_end(const acquiring *call) {
+    return hf_earlier(deadline_of(call), hf_client_patience(call->client));
+}
+
 static hf_status nonsense(void) {
     return hf_fail(HF_EPROTOCOL, "the server gave an answer that the acquire script does not give");
 }
@@ -246,7 +252,8 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
     op->canceled = !keep;
     op->busy = true; /* from now on nobody else asks for it */
     hf_client_unlock(client);
-    hf_status status = hf_transport_call(client->transport, &request, deadline_of(call), &answer);
+    hf_status status =
+        hf_transport_call(client->transport, &request, deadline_of_end(call), &answer);
     hf_request_free(&request);
     bool good = status == HF_OK && keep && hf_reply_cancel(answer.reply, &look, &mine);
     bool more = status == HF_OK && !keep && hf_reply_release(answer.reply) == HF_RELEASE_MORE;
@@ -260,7 +267,7 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
     /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
         return HF_OK;
-    if (status != HF_OK && !op->done)
+    if (status != HF_OK)
         hf_op_undo_locked(op);
     return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
@@ -290,7 +297,7 @@ static hf_status explain_refusal_locked(acquiring *call) {
     hf_request_acquire(&request, call->hold->names, &ask, 0);
     hf_fail(HF_ESERVER, "%s", hf_waiting_reason_locked(call->client));
     hf_client_unlock(call->client);
-    hf_transport_explain(call->client->transport, &request, deadline_of(call));
+    hf_transport_explain(call->client->transport, &request, deadline_of_end(call));
     hf_request_free(&request);
     hf_client_lock(call->client);
     return HF_ESERVER;

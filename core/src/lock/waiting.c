@@ -218,6 +218,8 @@ void hf_op_free_locked(hf_op *op) {
 
 hf_ask hf_op_ask(const hf_op *op) {
     hf_ask ask = hf_hold_ask(op->hold);
+    if (op->queue == NULL)
+        return ask; /* it was granted: its place is gone */
     ask.channel = op->queue->channel->name;
     ask.channel_length = op->queue->channel->length;
     ask.timeout_ms = op->timeout_ms;
