@@ -154,7 +154,8 @@ static void test_a_started_timeout_is_kept_when_the_server_is_silent(void **stat
 static int64_t interrupted_at;
 
 /* The user gives up once the wait is in the queue, and the server falls silent. */
-static int give_up(void) {
+static int give_up(void *context) {
+    (void)context;
     if (interrupted_at != 0 || queued("k") == 0)
         return 0;
     silent();
@@ -163,11 +164,11 @@ static int give_up(void) {
 }
 
 static void test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent(void **state) {
-    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_INTERRUPTIBLE};
     (void)state;
     begin(false);
     interrupted_at = 0;
-    assert_status(hf_client_set_interrupt(client, give_up), HF_OK);
+    assert_status(hf_client_set_interrupt(client, give_up, NULL), HF_OK);
     hf_status status = hf_lock_acquire_as(lock, NULL, 0, 10000, &options, NULL);
     assert_int_equal(status, HF_EUNKNOWN);
     assert_ended(status, now_ms() - interrupted_at);

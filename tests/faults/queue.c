@@ -639,7 +639,8 @@ static struct {
 
 /* The language's handlers take their time: meanwhile the lock comes, and then they end the
  * wait all the same. */
-static int end_after_the_grant(void) {
+static int end_after_the_grant(void *context) {
+    (void)context;
     hf_stats stats = {.size = sizeof stats};
     if (granted.hold == NULL)
         return 0;
@@ -655,11 +656,11 @@ static int end_after_the_grant(void) {
 
 static void test_a_signal_after_the_grant_leaves_nothing_behind(void **state) {
     (void)state;
-    hf_acquire_options options = {.size = sizeof options, .flags = HF_INTERRUPTIBLE};
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_INTERRUPTIBLE};
     client = open_client();
     granted.waiting = open_client();
     hf_lock *lock = must_lock(client, "k", NULL), *theirs = must_lock(granted.waiting, "k", NULL);
-    assert_status(hf_client_set_interrupt(granted.waiting, end_after_the_grant), HF_OK);
+    assert_status(hf_client_set_interrupt(granted.waiting, end_after_the_grant, NULL), HF_OK);
     granted.hold = held(lock);
     hf_hold *hold;
     assert_status(hf_lock_acquire_as(theirs, NULL, 0, 20000, &options, &hold), HF_EINTR);
