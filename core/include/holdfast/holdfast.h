@@ -335,8 +335,7 @@ typedef int (*hf_interrupt)(void *context);
  *
  * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check,
-                                         void *context);
+HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context);
 
 /* ------------------------------------------------------------------ Lock */
 
@@ -741,7 +740,8 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out);
+HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
+                                   size_t *token_len_out);
 
 /** The longest token, in bytes. */
 #define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
@@ -760,7 +760,8 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, 
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out);
+HF_API hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len,
+                               hf_hold **hold_out);
 
 /**
  * Give the handle back. This does not release: a hold still held lasts until
