@@ -157,7 +157,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_lock_inspect, jbyteArray, byte[])
 %answer(hf_hold_hand_over, jbyteArray, byte[])
 
-%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char buffer[384]) {
+%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char buffer[HF_DEFAULT_OWNER_MAX]) {
     $1 = buffer;
     $2 = sizeof buffer;
 }

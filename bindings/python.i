@@ -116,7 +116,7 @@ static int hf_run_handlers(void *context)
 }
 
 /* hf_client_owner() answers bytes. */
-%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char owner[384]) {
+%typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char owner[HF_DEFAULT_OWNER_MAX]) {
     $1 = owner;
     $2 = sizeof owner;
 }

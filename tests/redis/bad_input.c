@@ -621,7 +621,7 @@ static void test_null_handles_are_refused_and_closing_null_does_nothing(void **s
     hf_lock *lock;
     hf_hold *hold = (hf_hold *)&hold;
     hf_lock_info info = {.size = sizeof info};
-    char owner[384];
+    char owner[HF_DEFAULT_OWNER_MAX];
     (void)state;
     assert_status(hf_lock_open(NULL, "x", 1, NULL, 0, NULL, &lock), HF_EINVAL);
     assert_message("NULL");

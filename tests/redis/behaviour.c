@@ -315,7 +315,7 @@ static void test_an_owner_may_be_given_to_one_acquire(void **state) {
 }
 
 static void test_the_default_owner_tells_host_process_client_and_thread(void **state) {
-    char owner[HF_OWNER_MAX] = "", own[384], host[256];
+    char owner[HF_OWNER_MAX] = "", own[HF_DEFAULT_OWNER_MAX], host[256];
     size_t length;
     hf_lock_info info = {.size = sizeof info};
     (void)state;
@@ -324,7 +324,7 @@ static void test_the_default_owner_tells_host_process_client_and_thread(void **s
     assert_status(hf_lock_inspect(lock, &info, owner, sizeof owner, &length), HF_OK);
     assert_int_equal(length, strlen(owner));
     assert_int_equal(gethostname(host, sizeof host), 0);
-    char *prefix = text("%s/%ld:", host, (long)getpid());
+    char *prefix = text("holdfast@%s/%ld:", host, (long)getpid());
     assert_memory_equal(owner, prefix, strlen(prefix));
     assert_int_equal(strspn(owner + strlen(prefix), "0123456789abcdef"), 32);
     assert_memory_equal(owner + strlen(prefix) + 32, ":t", 2);
@@ -1153,6 +1153,69 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     hf_lock_close(theirs);
 }
 
+/* ------------------------------------------------- What an operator asks */
+
+static void *wait_as_ben(void *argument) {
+    hf_hold *hold;
+    return (void *)(intptr_t)hf_lock_acquire_as(argument, "ben", 3, 5000, NULL, &hold);
+}
+
+static void test_an_operator_sees_since_when_and_who_waits(void **state) {
+    hf_lock_info info = {.size = sizeof info};
+    hf_waiter waiters[3];
+    size_t count;
+    pthread_t thread;
+    (void)state;
+    hf_lock *lock = stock(alice), *other = stock(bob);
+    assert_int_equal(hf_lock_contended(lock), 0);
+    hf_hold *hold = acquired(lock);
+    assert_int_equal(pthread_create(&thread, NULL, wait_as_ben, other), 0);
+    assert_soon(hf_lock_waiters(lock, 0, waiters, 3, &count) == HF_OK && count == 1);
+    assert_soon(hf_lock_waiters(lock, 0, waiters, 3, &count) == HF_OK &&
+                waiters[0].waited_ms >= 20);
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_in_range(info.held_ms, 20, 3000);
+    assert_true(waiters[0].waited_ms <= info.held_ms);
+    assert_int_equal(waiters[0].timeout_ms, 5000);
+    assert_int_equal(waiters[0].owner_len, 3);
+    assert_memory_equal(waiters[0].owner, "ben", 4);
+    assert_status(hf_lock_waiters(lock, 1, waiters, 3, &count), HF_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(hf_lock_contended(other), 1); /* its own waits */
+    release(hold);
+    void *status;
+    pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, HF_OK);
+    assert_int_equal(hf_lock_contended(other), 1); /* and it was waited for just now */
+    assert_int_equal(hf_lock_contended(lock), 0);
+    assert_status(hf_lock_waiters(lock, -1, waiters, 3, &count), HF_EINVAL);
+    assert_status(hf_lock_waiters(lock, 0, waiters, 0, &count), HF_EINVAL);
+    assert_status(hf_lock_waiters(lock, 0, waiters, 201, &count), HF_EINVAL);
+    assert_status(hf_lock_waiters(lock, 0, NULL, 1, &count), HF_EINVAL);
+    assert_int_equal(hf_lock_contended(NULL), 0);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
+static void test_what_no_client_of_ours_queued_is_no_waiter(void **state) {
+    static const char *const members[] = {
+        "x",
+        "0123456789abcdef0123456789abcdef",
+        "0123456789abcdef0123456789abcdef9:hf:client,2:me",
+        "0123456789abcdef0123456789abcdef9:hf:client,99999999999999999999:me,1:0,1:0,1:1,",
+        "0123456789abcdef0123456789abcdef9:hf:client,2:me,1:0,1:-,1:1,x",
+    };
+    hf_waiter waiters[9];
+    size_t count;
+    (void)state;
+    hf_lock *lock = stock(alice);
+    for (size_t i = 0; i < COUNT(members); i++)
+        TELL("ZADD {stock}stock:hf1:q %d %s", (int)i, members[i]);
+    assert_status(hf_lock_waiters(lock, 0, waiters, 9, &count), HF_OK);
+    assert_in_range(count, 0, 1); /* the last one can be read */
+    hf_lock_close(lock);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_gives_a_hold_that_lasts_its_lease),
@@ -1206,6 +1269,8 @@ int main(void) {
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
         TEST(test_a_hold_is_handed_over_by_a_token),
+        TEST(test_an_operator_sees_since_when_and_who_waits),
+        TEST(test_what_no_client_of_ours_queued_is_no_waiter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

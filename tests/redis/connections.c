@@ -495,6 +495,41 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
     }
 }
 
+/* That the server has accepted since it began. */
+static long connections_ever(void) {
+    const char *info = STRING("INFO stats");
+    return atol(strstr(info, "total_connections_received:") +
+                strlen("total_connections_received:"));
+}
+
+/* ------------------------------------------------------------------- Lazy */
+
+static void test_a_lazy_client_connects_at_its_first_call(void **state) {
+    hf_client_options lazy = {.size = sizeof lazy, .lazy = HF_ON, .connect_timeout_ms = 300};
+    hf_client *idle;
+    hf_lock *lock;
+    (void)state;
+    int64_t before = connections_ever();
+    assert_status(hf_client_open(getenv("HOLDFAST_TEST_URL"), &lazy, &idle), HF_OK);
+    assert_int_equal(connections_ever(), before);
+    lock = lease_lock(idle, "lazy", 1000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    assert_int_equal(connections_ever(), before + 1);
+    hf_lock_close(lock);
+    hf_client_close(idle);
+    /* Nobody is there, which the first call says; and a bad address is told at once. */
+    assert_status(hf_client_open("redis://127.0.0.1:1?lazy=on", &lazy, &idle), HF_OK);
+    lock = lease_lock(idle, "lazy", 1000, HF_OFF);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_ECONNECT);
+    assert_status(hf_lock_acquire(lock, 100, NULL), HF_ECONNECT);
+    hf_lock_close(lock);
+    hf_client_close(idle);
+    assert_status(hf_client_open("redis://127.0.0.1:x?lazy=on", NULL, &idle), HF_EINVAL);
+    assert_status(hf_client_open("redis://127.0.0.1:1?lazy=perhaps", NULL, &idle), HF_EINVAL);
+    lazy.lazy = 3;
+    assert_status(hf_client_open("redis://127.0.0.1:1", &lazy, &idle), HF_EINVAL);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_all_connections_have_the_clients_name),
@@ -508,6 +543,7 @@ int main(int count, char **words) {
         TEST(test_who_holds_does_not_wait_behind_who_acquires),
         TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
         TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
+        TEST(test_a_lazy_client_connects_at_its_first_call),
     };
     if (count > 1)
         cmocka_set_test_filter(words[1]);

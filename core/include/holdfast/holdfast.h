@@ -196,7 +196,11 @@ typedef struct hf_client_options {
      * thread are not counted.
      */
     uint32_t max_connections;
-    uint32_t reserved;
+    /**
+     * HF_ON: opening checks the address and connects to nothing; the first call
+     * connects, within its own time limit. Default HF_OFF.
+     */
+    int32_t lazy;
     /**
      * The name of the client's connections in CLIENT LIST: 1 to 63 printable
      * ASCII characters without spaces, and a NUL; default "holdfast".
@@ -223,7 +227,7 @@ typedef struct hf_client_options {
  *                 hf_client_options can stand there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
  *                 keepalive of `0` turns it off), `max_connections`,
- *                 `client_name`.
+ *                 `client_name`, `lazy=on`.
  * @param options  NULL for the defaults. A member that is set overrides the URL.
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
@@ -235,7 +239,7 @@ typedef struct hf_client_options {
  * @retval HF_EPROTOCOL     This is not a Redis server.
  * @retval HF_ENOMEM
  *
- * Threads:  any.   Blocks: up to connect_timeout_ms.   Since: 0.1.
+ * Threads:  any.   Blocks: up to connect_timeout_ms; never if lazy.   Since: 0.1.
  */
 HF_API hf_status hf_client_open(const char *url, const hf_client_options *options,
                                 hf_client **client_out);
@@ -298,16 +302,19 @@ HF_API void hf_client_close(hf_client *client);
  */
 HF_API void hf_client_abandon(hf_client *client);
 
+/** The longest default owner, in bytes, with its NUL. */
+#define HF_DEFAULT_OWNER_MAX 448
+
 /**
  * Write the owner that stands for the thread, task or operation `serial` of
- * this client: `<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For
+ * this client: `<client name>@<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For
  * languages whose threads or tasks are not the system's; pass it to
  * hf_lock_acquire_as() and hf_lock_release_as().
  *
  * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
  * @param serial    Positive, and never reused in this process.
  * @param[out] buffer  Receives the owner, NUL-terminated.
- * @param capacity  The size of buffer; 384 is always enough.
+ * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
  * @retval HF_OK
  * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
  *
@@ -548,6 +555,18 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
 HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
                                     hf_hold **hold_out);
 
+/**
+ * Would a try be in vain? So it is, for all that this client knows, while others of
+ * it wait for that lock, and for a second after a hold that was waited for. An
+ * acquire that is started then queues at once, which costs one request less than a
+ * try before it.
+ *
+ * @return  1 or 0; 0 on any error.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_lock_contended(const hf_lock *lock);
+
 /** A lock as the server sees it; hf_lock_inspect() fills it in. */
 typedef struct hf_lock_info {
     /** sizeof(hf_lock_info) of the caller's header. */
@@ -565,6 +584,9 @@ typedef struct hf_lock_info {
     int64_t remaining_ms;
     /** The number of acquires in the queue. */
     int64_t waiters;
+    /** For how long its owner has held it, milliseconds by the server's clock; 0 if free or
+     * foreign. The fence is the microsecond at which that began. */
+    int64_t held_ms;
 } hf_lock_info;
 
 /**
@@ -583,6 +605,34 @@ typedef struct hf_lock_info {
  */
 HF_API hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,
                                  size_t *owner_len_out);
+
+/** One acquire that waits in a lock's queue; filled in by hf_lock_waiters(). */
+typedef struct hf_waiter {
+    /** For how long it has waited, milliseconds by the server's clock. */
+    int64_t waited_ms;
+    /** Its timeout, counted from when it queued; HF_FOREVER. */
+    int64_t timeout_ms;
+    /** The owner's whole length. */
+    size_t owner_len;
+    /** The owner's bytes; what does not fit is cut off. */
+    char owner[HF_DEFAULT_OWNER_MAX];
+} hf_waiter;
+
+/**
+ * Look at the lock's queue, in the order in which it will be served. Changes
+ * nothing, and the answer may be out of date when you read it.
+ *
+ * @param first     How many to skip: 0 begins with the next to be served.
+ * @param[out] waiters  Receives up to `capacity` of them.
+ * @param capacity  1 to 200.
+ * @param[out] count_out  How many it received.
+ * @retval HF_OK
+ * @retval others   As hf_lock_inspect().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiters, size_t capacity,
+                                 size_t *count_out);
 
 /** For hf_lock_break(): also delete a foreign lock. */
 #define HF_BREAK_FOREIGN 1u

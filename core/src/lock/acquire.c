@@ -552,6 +552,15 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     return status;
 }
 
+int hf_lock_contended(const hf_lock *lock) {
+    if (lock == NULL || hf_client_check(lock->client) != HF_OK)
+        return 0;
+    hf_client_lock(lock->client);
+    bool expected = hf_waiting_expected_locked(lock->client, lock->names);
+    hf_client_unlock(lock->client);
+    return expected;
+}
+
 hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out) {
     return hf_lock_acquire_as(lock, NULL, 0, timeout_ms, NULL, hold_out);
 }

@@ -38,8 +38,8 @@ struct hf_client {
     hf_transport *transport;
     hf_interrupt interrupt;
     void *interrupt_context;
-    int closed_fd;    /* readable when the client is closed: ends waits */
-    char prefix[336]; /* "<host>/<pid>:<client id>:" */
+    int closed_fd;                          /* readable when the client is closed: ends waits */
+    char prefix[HF_DEFAULT_OWNER_MAX - 32]; /* "<client name>@<host>/<pid>:<client id>:" */
     size_t prefix_length;
     const char *id; /* of the client, in the prefix: HF_ID_LENGTH digits */
     void (*destroy)(struct hf_client *client); /* with the last reference */

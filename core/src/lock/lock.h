@@ -18,7 +18,7 @@ struct hf_lock {
 
 typedef struct hf_owner {
     hf_holder holder;
-    char buffer[384];
+    char buffer[HF_DEFAULT_OWNER_MAX];
 } hf_owner;
 
 /* The owner that acquires or releases: the call's, the lock's, or the default: the calling

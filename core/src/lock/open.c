@@ -14,13 +14,14 @@
 #include "lock/undo.h"
 #include "lock/waiting.h"
 
-static hf_status name_client(hf_client *client) {
+static hf_status name_client(hf_client *client, const char *name) {
     unsigned char id[HF_ID_LENGTH / 2];
     char host[256] = "";
     if (!hf_random(id, sizeof id))
         return hf_fail(HF_ENOMEM, "the system gives no random bytes");
     gethostname(host, sizeof host - 1);
-    int length = snprintf(client->prefix, sizeof client->prefix, "%s/%ld:", host, (long)getpid());
+    int length =
+        snprintf(client->prefix, sizeof client->prefix, "%s@%s/%ld:", name, host, (long)getpid());
     client->id = client->prefix + length;
     hf_hex(client->prefix + length, id, sizeof id);
     strcat(client->prefix, ":");
@@ -109,7 +110,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     if (client->closed_fd < 0)
         status = hf_fail(HF_ENOMEM, "no file descriptor for the client: %s", strerror(errno));
     if (status == HF_OK)
-        status = name_client(client);
+        status = name_client(client, address.options.client_name);
     if (status == HF_OK)
         status = hf_transport_open(&address, &client->transport);
     else

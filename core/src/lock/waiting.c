@@ -23,6 +23,9 @@
 /* For how long nobody reads before the client's thread does. */
 #define UNREAD_MS 500
 
+/* For how long others are expected to want a lock that was waited for. */
+#define EXPECTED_MS 1000
+
 #define IDS 1024
 #define QUEUES 256
 #define OWNERS 1024
@@ -45,6 +48,7 @@ struct hf_waiting {
     unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
     hf_list spare;             /* ops with their descriptors, to be used again */
     const hf_op *self;         /* the one on whose thread a subscription is being read just now */
+    int64_t handed_on[QUEUES]; /* when a hold was last waited for, by the lock's name */
     char reason[HF_ERROR_MAX]; /* of the last wait that failed */
 };
 
@@ -384,6 +388,8 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
     hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;
     hold->waited = op->score > 0;
+    if (hold->waited)
+        client_of(op)->waiting->handed_on[hold->names->hash % QUEUES] = began_at;
     hold->bury = hold->bury || op->asking > 0;
     tell_nesting(op);
     hf_op_finish_locked(op, HF_OK);
@@ -640,6 +646,12 @@ void hf_op_want_grants_locked(hf_op *op) {
 }
 
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
+
+bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) {
+    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
+    return find_queue(client, names) != NULL ||
+           (handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS));
+}
 
 bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
 

@@ -89,6 +89,8 @@ int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64
 void hf_op_want_grants_locked(hf_op *op);
 /* How often its channel has been. */
 unsigned hf_op_epoch(const hf_op *op);
+/* Do others want that lock, for all that this client knows? */
+bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
 /* Does nothing else of this client wait for that lock? */
 bool hf_op_is_alone(const hf_op *op);
 /* Have its queue asked for, soon. */

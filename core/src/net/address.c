@@ -152,6 +152,13 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
         options->max_connections = (uint32_t)count;
         return HF_OK;
     }
+    if (is(name, name_length, "lazy")) {
+        bool on = is(value, length, "on");
+        options->lazy = on ? HF_ON : HF_OFF;
+        return on || is(value, length, "off")
+                   ? HF_OK
+                   : hf_fail(HF_EINVAL, "malformed URL: lazy takes on or off");
+    }
     *known = is(name, name_length, "client_name");
     if (!*known)
         return HF_OK;
@@ -174,7 +181,7 @@ static hf_status refuse_option(const char *name) {
     return hf_fail(HF_EINVAL,
                    "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
                    "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-                   "keepalive, max_connections, client_name, each with a = and a value",
+                   "keepalive, max_connections, client_name, lazy, each with a = and a value",
                    named ? "unknown option " : "an option without a name or a value",
                    named ? hf_quote(name, length) : "");
 }
@@ -433,8 +440,9 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     if (chosen->keepalive_ms < HF_NEVER || chosen->keepalive_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "a keepalive of %lld ms: it must be 1 ms to 10 years, or off",
                        (long long)chosen->keepalive_ms);
-    if (chosen->reserved != 0)
-        return hf_fail(HF_EINVAL, "hf_client_options.reserved must be 0");
+    if (chosen->lazy != HF_DEFAULT && chosen->lazy != HF_ON && chosen->lazy != HF_OFF)
+        return hf_fail(HF_EINVAL, "lazy is %d: it is on, off or left to the default",
+                       (int)chosen->lazy);
     if (*name == '\0')
         name = *options->client_name != '\0' ? options->client_name : "holdfast";
     for (size_t i = 0; i < sizeof options->client_name && name[i] != '\0'; i++)
@@ -456,6 +464,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(keepalive_ms, 15000);
     CHOOSE(idle_connections, 16);
     CHOOSE(max_connections, 0);
+    CHOOSE(lazy, HF_OFF);
 #undef CHOOSE
     return HF_OK;
 }

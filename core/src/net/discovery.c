@@ -618,7 +618,7 @@ hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out) {
     }
     if (address->tls)
         status = hf_tls_new(address, &discovery->tls);
-    if (status == HF_OK && discovery->map != NULL)
+    if (status == HF_OK && discovery->map != NULL && discovery->address.options.lazy != HF_ON)
         status = ask_nodes(discovery, hf_after(hf_now(), discovery->connect_ms));
     if (status == HF_OK)
         *discovery_out = discovery;

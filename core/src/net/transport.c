@@ -137,7 +137,7 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
                                 .pool = pool,
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
-    status = try_nodes(transport);
+    status = options.lazy == HF_ON ? HF_OK : try_nodes(transport);
     if (status == HF_OK)
         *transport_out = transport;
     else

@@ -1,6 +1,8 @@
 #include "protocol/answers.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* An array of `count` or more integers. */
@@ -104,9 +106,9 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
 }
 
 bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 7)
         return false;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 7; i++)
         if (reply->element[i]->type != (i == 1 ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER))
             return false;
     *found = (hf_found){
@@ -118,7 +120,57 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
         .fence = reply->element[3]->integer,
         .ttl_ms = reply->element[4]->integer,
         .waiters = reply->element[5]->integer,
+        .server_us = reply->element[6]->integer,
     };
+    return within(found->server_us, 1, HF_NUMBER_MAX) && within(found->fence, 0, HF_NUMBER_MAX);
+}
+
+static const redisReply *queue_of(const redisReply *reply) {
+    const redisReply *queue = reply->elements > 7 ? reply->element[7] : NULL;
+    return queue != NULL && queue->type == REDIS_REPLY_ARRAY ? queue : NULL;
+}
+
+size_t hf_reply_queued_count(const redisReply *reply) {
+    const redisReply *queue = queue_of(reply);
+    return queue != NULL ? queue->elements / 2 : 0;
+}
+
+/* The netstring at *from; *from moves behind it and its comma. */
+static bool read_net(const char **from, const char *end, const char **bytes, size_t *length) {
+    char *colon;
+    if (*from >= end || !isdigit((unsigned char)**from))
+        return false;
+    unsigned long size = strtoul(*from, &colon, 10);
+    if (colon >= end || *colon != ':' || size >= (size_t)(end - colon - 1) ||
+        colon[1 + size] != ',')
+        return false;
+    *bytes = colon + 1;
+    *length = size;
+    *from = colon + size + 2;
+    return true;
+}
+
+/* A member is the hold id, and then as netstrings channel, owner, lease, timeout, reentrant. */
+bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
+    const redisReply *member = queue_of(reply)->element[2 * which];
+    const redisReply *score = queue_of(reply)->element[2 * which + 1];
+    const char *parts[4];
+    size_t lengths[4];
+    if (member->type != REDIS_REPLY_STRING || score->type != REDIS_REPLY_STRING ||
+        member->len < HF_ID_LENGTH)
+        return false;
+    const char *from = member->str + HF_ID_LENGTH, *end = member->str + member->len;
+    for (size_t i = 0; i < 4; i++)
+        if (!read_net(&from, end, &parts[i], &lengths[i]))
+            return false;
+    double at = strtod(score->str, NULL);
+    int64_t timeout_ms = strtoll(parts[3], NULL, 10);
+    if (!(at >= 0 && at <= (double)HF_NUMBER_MAX) || timeout_ms < 0)
+        return false;
+    *queued = (hf_queued){.owner = parts[1],
+                          .owner_length = lengths[1],
+                          .timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms,
+                          .score = (int64_t)at};
     return true;
 }
 

@@ -68,9 +68,21 @@ typedef struct hf_found {
     const char *owner; /* in the reply */
     size_t owner_length;
     int64_t count, fence, waiters;
-    int64_t ttl_ms; /* below HF_TTL_NONE: there is no key */
+    int64_t ttl_ms;    /* below HF_TTL_NONE: there is no key */
+    int64_t server_us; /* when it was looked at */
 } hf_found;
 bool hf_reply_inspect(const redisReply *reply, hf_found *found);
+
+/* One member of the queue in what inspect answered, from 0. */
+typedef struct hf_queued {
+    const char *owner; /* in the reply */
+    size_t owner_length;
+    int64_t timeout_ms; /* or HF_FOREVER */
+    int64_t score;
+} hf_queued;
+size_t hf_reply_queued_count(const redisReply *reply);
+/* False: it is not a member that a client of ours wrote. */
+bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued);
 
 /* How many listen on our channel; the selftest's answer. */
 int64_t hf_reply_listeners(const redisReply *reply);

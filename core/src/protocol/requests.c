@@ -237,10 +237,14 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
     }
 }
 
-void hf_request_inspect(hf_request *request, const hf_names *names) {
+void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most) {
     begin_request(request, &hf_script_inspect);
     add_lock(request, names);
     add_companion(request, names, QUEUE);
+    if (most == 0)
+        return;
+    add_number(request, skip);
+    add_number(request, most);
 }
 
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign) {

@@ -71,7 +71,8 @@ typedef struct hf_renewal {
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
 
-void hf_request_inspect(hf_request *request, const hf_names *names);
+/* With so many waiters, after those that are skipped. */
+void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
