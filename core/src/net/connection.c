@@ -137,16 +137,16 @@ static ssize_t transmit(redisContext *redis) {
  * the subscription of a dead parent would look alive. */
 static struct {
     pthread_mutex_t mutex;
-    hf_connection *first;
+    hf_list open;
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void before_fork(void) { pthread_mutex_lock(&all.mutex); }
 static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
 
 static void in_child(void) {
-    for (hf_connection *connection = all.first; connection != NULL; connection = connection->newer)
-        close(connection->redis->fd);
-    all.first = NULL;
+    HF_EACH(at, &all.open)
+    close(HF_OF(hf_connection, open, at)->redis->fd);
+    all.open = (hf_list){0};
     pthread_mutex_unlock(&all.mutex);
 }
 
@@ -156,10 +156,7 @@ static void enlist(hf_connection *connection) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&all.mutex);
-    connection->newer = all.first;
-    if (all.first != NULL)
-        all.first->older = connection;
-    all.first = connection;
+    hf_list_add_first(&all.open, &connection->open);
     pthread_mutex_unlock(&all.mutex);
 }
 
@@ -167,12 +164,7 @@ void hf_connection_close(hf_connection *connection) {
     if (connection == NULL)
         return;
     pthread_mutex_lock(&all.mutex);
-    if (connection->older != NULL)
-        connection->older->newer = connection->newer;
-    else
-        all.first = connection->newer;
-    if (connection->newer != NULL)
-        connection->newer->older = connection->older;
+    hf_list_remove(&connection->open);
     pthread_mutex_unlock(&all.mutex);
     hf_tls_end(connection->tls);
     redisFree(connection->redis);

@@ -4,6 +4,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include "base/list.h"
 #include "net/address.h"
 #include "net/tls.h"
 
@@ -13,11 +14,11 @@ typedef struct hf_connection {
     redisContextFuncs functions;       /* hiredis's, but for reading and writing */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays */
     void *(*create_array)(const redisReadTask *task, size_t elements);
-    bool too_deep;                       /* the current answer is */
-    struct hf_connection *next;          /* in the pool */
-    struct hf_connection *older, *newer; /* in the list of all connections */
-    int node;                            /* the node that it leads to, in a pool */
-    unsigned version;                    /* of that node */
+    bool too_deep;    /* the current answer is */
+    hf_item open;     /* in the list of all connections */
+    hf_item idle;     /* in the pool */
+    int node;         /* the node that it leads to, in a pool */
+    unsigned version; /* of that node */
     int64_t idle_since;
     int64_t deadline;   /* of the read or write that is under way */
     int64_t timeout_ms; /* what the socket's timeout is set to */

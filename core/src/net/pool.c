@@ -11,7 +11,7 @@
 
 /* A call that waits, on its thread's stack. */
 typedef struct waiter {
-    struct waiter *next;
+    hf_item place;
     int node;
     pthread_cond_t woken;
     bool served;               /* it has this connection, or room for a new one */
@@ -20,8 +20,8 @@ typedef struct waiter {
 
 /* The connections to a node. */
 typedef struct shelf {
-    hf_connection *idle; /* the last one used first */
-    unsigned idle_count, open_count;
+    hf_list idle; /* the last one used first */
+    unsigned open_count;
 } shelf;
 
 struct hf_pool {
@@ -32,25 +32,16 @@ struct hf_pool {
     unsigned change; /* the discovery's, at the last sweep */
     size_t shelf_count;
     shelf *shelves;
-    waiter *waiting[2]; /* urgent and other calls, in the order of arrival */
+    hf_list waiting[2]; /* urgent and other calls, in the order of arrival */
     bool shut;
 };
 
 /* ------------------------------------------------ All with the mutex held */
 
-static hf_connection *pop_idle(shelf *at) {
-    hf_connection *connection = at->idle;
-    if (connection != NULL) {
-        at->idle = connection->next;
-        at->idle_count--;
-    }
-    return connection;
-}
-
-static void push_idle(shelf *at, hf_connection *connection) {
-    connection->next = at->idle;
-    at->idle = connection;
-    at->idle_count++;
+/* NULL: there is none. */
+static hf_connection *pop_idle(hf_list *idle) {
+    hf_item *at = hf_list_take_first(idle);
+    return at != NULL ? HF_OF(hf_connection, idle, at) : NULL;
 }
 
 static void count_open(hf_pool *pool, int node, int change) {
@@ -59,36 +50,31 @@ static void count_open(hf_pool *pool, int node, int change) {
 }
 
 /* Add it to the list that the caller gives to close_all() after unlocking. */
-static void retire(hf_pool *pool, hf_connection *connection, hf_connection **closed) {
+static void retire(hf_pool *pool, hf_connection *connection, hf_list *closed) {
     count_open(pool, connection->node, -1);
-    connection->next = *closed;
-    *closed = connection;
+    hf_list_add_last(closed, &connection->idle);
 }
 
-static void retire_idle(hf_pool *pool, shelf *at, hf_connection **closed) {
+static void retire_idle(hf_pool *pool, shelf *at, hf_list *closed) {
     hf_connection *connection;
-    while ((connection = pop_idle(at)) != NULL)
+    while ((connection = pop_idle(&at->idle)) != NULL)
         retire(pool, connection, closed);
 }
 
-static void retire_outdated(hf_pool *pool, shelf *at, hf_connection **closed) {
-    hf_connection *all = at->idle;
-    at->idle = NULL;
-    at->idle_count = 0;
-    while (all != NULL) {
-        hf_connection *connection = all;
-        all = all->next;
+static void retire_outdated(hf_pool *pool, shelf *from, hf_list *closed) {
+    HF_EACH(at, &from->idle) {
+        hf_connection *connection = HF_OF(hf_connection, idle, at);
         if (hf_discovery_current(pool->discovery, connection) &&
             hf_discovery_serves(pool->discovery, connection->node))
-            push_idle(at, connection);
-        else
-            retire(pool, connection, closed);
+            continue;
+        hf_list_remove(at);
+        retire(pool, connection, closed);
     }
 }
 
 /* After a change: close idle connections to servers that were replaced, or that serve no slot any
  * more. */
-static void sweep(hf_pool *pool, hf_connection **closed) {
+static void sweep(hf_pool *pool, hf_list *closed) {
     unsigned change = hf_discovery_change(pool->discovery);
     if (change == pool->change)
         return;
@@ -102,11 +88,11 @@ static bool has_room(const hf_pool *pool, int node) {
 }
 
 /* Close an idle connection to another node, to make room. */
-static bool retire_other(hf_pool *pool, int node, hf_connection **closed) {
+static bool retire_other(hf_pool *pool, int node, hf_list *closed) {
     if (pool->shelves[node].open_count >= pool->each_max)
         return false;
     for (size_t i = 0; i < pool->shelf_count; i++) {
-        hf_connection *connection = pop_idle(&pool->shelves[i]);
+        hf_connection *connection = pop_idle(&pool->shelves[i].idle);
         if (connection == NULL)
             continue;
         retire(pool, connection, closed);
@@ -116,8 +102,8 @@ static bool retire_other(hf_pool *pool, int node, hf_connection **closed) {
 }
 
 /* A connection, or room for a new one, which counts as open from now on. */
-static bool get(hf_pool *pool, int node, hf_connection **connection_out, hf_connection **closed) {
-    *connection_out = pop_idle(&pool->shelves[node]);
+static bool get(hf_pool *pool, int node, hf_connection **connection_out, hf_list *closed) {
+    *connection_out = pop_idle(&pool->shelves[node].idle);
     if (*connection_out != NULL)
         return true;
     if (!has_room(pool, node) && !retire_other(pool, node, closed))
@@ -132,32 +118,15 @@ static void serve(waiter *who) {
 }
 
 /* Give what has become free to the waiting calls that can use it. */
-static void serve_waiting(hf_pool *pool, hf_connection **closed) {
+static void serve_waiting(hf_pool *pool, hf_list *closed) {
     for (size_t i = 0; i < 2; i++)
-        for (waiter **at = &pool->waiting[i], *who; (who = *at) != NULL;) {
-            if (get(pool, who->node, &who->connection, closed)) {
-                *at = who->next;
-                serve(who);
-            } else {
-                at = &who->next;
-            }
+        HF_EACH(at, &pool->waiting[i]) {
+            waiter *who = HF_OF(waiter, place, at);
+            if (!get(pool, who->node, &who->connection, closed))
+                continue;
+            hf_list_remove(at);
+            serve(who);
         }
-}
-
-static void enqueue(hf_pool *pool, waiter *who, bool urgent) {
-    waiter **at = &pool->waiting[urgent ? 0 : 1];
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = who;
-}
-
-static void dequeue(hf_pool *pool, const waiter *who) {
-    for (size_t i = 0; i < 2; i++)
-        for (waiter **at = &pool->waiting[i]; *at != NULL; at = &(*at)->next)
-            if (*at == who) {
-                *at = who->next;
-                return;
-            }
 }
 
 /* Deadlines are on CLOCK_BOOTTIME, on which a condition cannot wait. */
@@ -180,11 +149,10 @@ static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadl
     pthread_cond_init(&who->woken, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    enqueue(pool, who, urgent);
+    hf_list_add_last(&pool->waiting[urgent ? 0 : 1], &who->place);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
         sleep_in_turn(pool, who, ms);
-    if (!who->served)
-        dequeue(pool, who);
+    hf_list_remove(&who->place);
     pthread_setcancelstate(cancelable, NULL);
     pthread_cond_destroy(&who->woken);
     return who->served;
@@ -192,12 +160,10 @@ static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadl
 
 /* --------------------------------------------------------------- Outside */
 
-static void close_all(hf_connection *closed) {
-    while (closed != NULL) {
-        hf_connection *next = closed->next;
-        hf_connection_close(closed);
-        closed = next;
-    }
+static void close_all(hf_list *closed) {
+    hf_connection *connection;
+    while ((connection = pop_idle(closed)) != NULL)
+        hf_connection_close(connection);
 }
 
 hf_pool *hf_pool_new(hf_discovery *discovery, unsigned idle_max, unsigned open_max) {
@@ -229,23 +195,23 @@ void hf_pool_free(hf_pool *pool) {
 }
 
 void hf_pool_shut(hf_pool *pool) {
-    hf_connection *closed = NULL;
+    hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     pool->shut = true;
     for (size_t i = 0; i < pool->shelf_count; i++)
         retire_idle(pool, &pool->shelves[i], &closed);
     pthread_mutex_unlock(&pool->mutex);
-    close_all(closed);
+    close_all(&closed);
 }
 
 /* A connection was closed, or could not be opened: it counts no more. */
 static void free_room(hf_pool *pool, int node) {
-    hf_connection *closed = NULL;
+    hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     count_open(pool, node, -1);
     serve_waiting(pool, &closed);
     pthread_mutex_unlock(&pool->mutex);
-    close_all(closed);
+    close_all(&closed);
 }
 
 void hf_pool_discard(hf_pool *pool, hf_connection *connection) {
@@ -255,47 +221,47 @@ void hf_pool_discard(hf_pool *pool, hf_connection *connection) {
 }
 
 void hf_pool_drop(hf_pool *pool, int node) {
-    hf_connection *closed = NULL;
+    hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     retire_idle(pool, &pool->shelves[node], &closed);
     serve_waiting(pool, &closed);
     pthread_mutex_unlock(&pool->mutex);
-    close_all(closed);
+    close_all(&closed);
     hf_discovery_doubt(pool->discovery, node);
 }
 
 void hf_pool_give(hf_pool *pool, hf_connection *connection) {
-    hf_connection *closed = NULL;
+    hf_list closed = {0};
     shelf *at = &pool->shelves[connection->node];
     bool useful =
         !hf_connection_unasked(connection) && hf_discovery_current(pool->discovery, connection);
     connection->idle_since = hf_now();
     pthread_mutex_lock(&pool->mutex);
     if (useful && !pool->shut)
-        push_idle(at, connection);
+        hf_list_add_first(&at->idle, &connection->idle);
     else
         retire(pool, connection, &closed);
     sweep(pool, &closed);
     serve_waiting(pool, &closed);
-    if (at->idle_count > pool->idle_max)
-        retire(pool, pop_idle(at), &closed);
+    if (at->idle.count > pool->idle_max)
+        retire(pool, pop_idle(&at->idle), &closed);
     pthread_mutex_unlock(&pool->mutex);
-    close_all(closed);
+    close_all(&closed);
 }
 
 /* False: all were in use until the deadline. True with NULL: there is room for a new one. */
 static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
                       hf_connection **connection_out) {
     waiter who = {.node = node};
-    hf_connection *closed = NULL;
+    hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     sweep(pool, &closed);
-    if (closed != NULL)
+    if (closed.first != NULL)
         serve_waiting(pool, &closed); /* they came first */
     bool got =
         get(pool, node, &who.connection, &closed) || wait_in_place(pool, &who, urgent, deadline);
     pthread_mutex_unlock(&pool->mutex);
-    close_all(closed);
+    close_all(&closed);
     *connection_out = who.connection;
     return got;
 }
