@@ -39,11 +39,6 @@
  *
  * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
  * any encoding are allowed, and the library never changes them.
- *
- * Bindings.  These functions exist for language bindings, and a C program
- * seldom needs them: hf_client_owner(), hf_client_set_interrupt(),
- * hf_client_abandon(), hf_client_kept(), hf_lock_count_as() and
- * hf_lock_current_as().
  */
 #ifndef HOLDFAST_H
 #define HOLDFAST_H
@@ -294,55 +289,8 @@ HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
  */
 HF_API void hf_client_close(hf_client *client);
 
-/**
- * Close the client without releasing its holds; each ends with its lease. For
- * finalizers, which must not end a section that may still be running.
- *
- * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
- */
-HF_API void hf_client_abandon(hf_client *client);
-
 /** The longest default owner, in bytes, with its NUL. */
 #define HF_DEFAULT_OWNER_MAX 448
-
-/**
- * Write the owner that stands for the thread, task or operation `serial` of
- * this client: `<client name>@<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For
- * languages whose threads or tasks are not the system's; pass it to
- * hf_lock_acquire_as() and hf_lock_release_as().
- *
- * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
- * @param serial    Positive, and never reused in this process.
- * @param[out] buffer  Receives the owner, NUL-terminated.
- * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
- * @retval HF_OK
- * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
-                                 size_t capacity);
-
-/**
- * Tell a waiting thread whether a signal should end its wait. Answer 0: not
- * now; above 0: yes; below 0: never on this thread, do not ask again in this wait.
- */
-typedef int (*hf_interrupt)(void *context);
-
-/**
- * Call `check` on waiting threads after a signal, and every 50 ms in case one
- * arrived just before the wait. A language can thus run its signal handlers
- * without losing its place in the queue. No client lock is held during the
- * call. A positive answer ends the wait with HF_EINTR, and nothing is held.
- *
- * @param check    NULL for no check, the default.
- * @param context  Given to `check` at each call; the caller's.
- * @retval HF_OK
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
- *
- * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context);
 
 /* ------------------------------------------------------------------ Lock */
 
@@ -509,63 +457,6 @@ HF_API hf_status hf_lock_release(hf_lock *lock);
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
 HF_API hf_status hf_lock_release_as(hf_lock *lock, const void *owner, size_t owner_len);
-
-/**
- * Count the valid holds that the owner left with this client, that is, how
- * often hf_lock_release_as() would succeed.
- *
- * @param owner  NULL for the lock's owner.
- * @return  0 or more; 0 on any error.
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
-
-/**
- * Find a lock of which an owner left a hold with this client. For languages
- * that notice the end of a thread: the client may go on renewing the holds that
- * it left, and nobody else releases them.
- *
- * @param owner         As given to hf_lock_acquire_as().
- * @param[out] name     Receives the name of one such lock.
- * @param capacity      The size of name; a name has HF_NAME_MAX bytes at most.
- * @param[out] name_len_out  The name's length.
- * @retval HF_OK        It left at least one.
- * @retval HF_ENOTHELD  It left no hold.
- * @retval HF_EINVAL    A pointer is NULL, or the buffer is too small.
- * @retval HF_ECLOSED, HF_EFORKED
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
-                                size_t capacity, size_t *name_len_out);
-
-/**
- * Get the newest hold that the owner left with the client, which
- * hf_lock_release_as() would release next.
- *
- * @param owner  NULL for the lock's owner.
- * @param[out] hold_out  A handle of the same hold; give it back with hf_hold_close().
- * @retval HF_OK
- * @retval HF_ENOTHELD  The owner left no hold.
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
-                                    hf_hold **hold_out);
-
-/**
- * Would a try be in vain? So it is, for all that this client knows, while others of
- * it wait for that lock, and for a second after a hold that was waited for. An
- * acquire that is started then queues at once, which costs one request less than a
- * try before it.
- *
- * @return  1 or 0; 0 on any error.
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API int hf_lock_contended(const hf_lock *lock);
 
 /** A lock as the server sees it; hf_lock_inspect() fills it in. */
 typedef struct hf_lock_info {
@@ -960,6 +851,118 @@ HF_API hf_status hf_hold_check_start(hf_hold *hold, int64_t op);
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_op_cancel(hf_client *client, int64_t op);
+
+/* ---------------------------------------------------------- For bindings */
+
+/*
+ * For a language whose objects stand before these handles: its threads or tasks are
+ * the owners, its runtime runs the signal handlers, and its collector finds what was
+ * forgotten. A program in C needs none of it.
+ */
+
+/**
+ * Close the client without releasing its holds; each ends with its lease. For
+ * finalizers, which must not end a section that may still be running.
+ *
+ * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_client_abandon(hf_client *client);
+
+/**
+ * Write the owner that stands for the thread, task or operation `serial` of
+ * this client: `<client name>@<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For
+ * languages whose threads or tasks are not the system's; pass it to
+ * hf_lock_acquire_as() and hf_lock_release_as().
+ *
+ * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
+ * @param serial    Positive, and never reused in this process.
+ * @param[out] buffer  Receives the owner, NUL-terminated.
+ * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
+ * @retval HF_OK
+ * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
+                                 size_t capacity);
+
+/**
+ * Tell a waiting thread whether a signal should end its wait. Answer 0: not
+ * now; above 0: yes; below 0: never on this thread, do not ask again in this wait.
+ */
+typedef int (*hf_interrupt)(void *context);
+
+/**
+ * Call `check` on waiting threads after a signal, and every 50 ms in case one
+ * arrived just before the wait. A language can thus run its signal handlers
+ * without losing its place in the queue. No client lock is held during the
+ * call. A positive answer ends the wait with HF_EINTR, and nothing is held.
+ *
+ * @param check    NULL for no check, the default.
+ * @param context  Given to `check` at each call; the caller's.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any; set it before the first wait.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context);
+
+/**
+ * Count the valid holds that the owner left with this client, that is, how
+ * often hf_lock_release_as() would succeed.
+ *
+ * @param owner  NULL for the lock's owner.
+ * @return  0 or more; 0 on any error.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int64_t hf_lock_count_as(const hf_lock *lock, const void *owner, size_t owner_len);
+
+/**
+ * Get the newest hold that the owner left with the client, which
+ * hf_lock_release_as() would release next.
+ *
+ * @param owner  NULL for the lock's owner.
+ * @param[out] hold_out  A handle of the same hold; give it back with hf_hold_close().
+ * @retval HF_OK
+ * @retval HF_ENOTHELD  The owner left no hold.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,
+                                    hf_hold **hold_out);
+
+/**
+ * Find a lock of which an owner left a hold with this client. For languages
+ * that notice the end of a thread: the client may go on renewing the holds that
+ * it left, and nobody else releases them.
+ *
+ * @param owner         As given to hf_lock_acquire_as().
+ * @param[out] name     Receives the name of one such lock.
+ * @param capacity      The size of name; a name has HF_NAME_MAX bytes at most.
+ * @param[out] name_len_out  The name's length.
+ * @retval HF_OK        It left at least one.
+ * @retval HF_ENOTHELD  It left no hold.
+ * @retval HF_EINVAL    A pointer is NULL, or the buffer is too small.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t owner_len, void *name,
+                                size_t capacity, size_t *name_len_out);
+
+/**
+ * Would a try be in vain? So it is, for all that this client knows, while others of
+ * it wait for that lock, and for a second after a hold that was waited for. An
+ * acquire that is started then queues at once, which costs one request less than a
+ * try before it.
+ *
+ * @return  1 or 0; 0 on any error.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_lock_contended(const hf_lock *lock);
 
 #ifdef __cplusplus
 }
