@@ -85,11 +85,16 @@ static void test_a_demoted_master_is_left(void **state) {
     assert_soon(field(sentinels[0], "num-slaves") == NODES - 1);
     fail_over(0);
     assert_soon(master_port() != old);
-    /* READONLY, or a connection that was closed: the new master is found. */
-    assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
-    assert_true(hf_hold_fence(hold) > fence);
-    assert_status(hf_hold_release(hold), HF_OK);
-    hf_hold_close(hold);
+    /* READONLY, or a connection that was closed: the new master is found. The old one may answer
+     * once more before the client hears of it; the new one does not know that hold. */
+    hf_status released = HF_ELOST;
+    for (int i = 0; i < 3 && released == HF_ELOST; i++) {
+        assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
+        assert_true(hf_hold_fence(hold) > fence);
+        released = hf_hold_release(hold);
+        hf_hold_close(hold);
+    }
+    assert_status(released, HF_OK);
     hf_lock_close(lock);
     hf_client_close(client);
 }

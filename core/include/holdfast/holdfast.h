@@ -130,14 +130,14 @@ HF_API const char *hf_status_name(hf_status status);
 HF_API const char *hf_error_message(void);
 
 /** The longest text of an hf_error, in bytes, with its NUL. */
-#define HF_ERROR_MAX 400
+#define HF_MESSAGE_MAX 400
 
 /** What went wrong: in a call of this thread, or in an operation that was started. */
 typedef struct hf_error {
     /** Of HF_EREPLICAS: how many replicas had the lock; otherwise 0. */
     int64_t replicas;
     /** As hf_error_message(). */
-    char message[HF_ERROR_MAX];
+    char message[HF_MESSAGE_MAX];
 } hf_error;
 
 /**

@@ -45,11 +45,11 @@ typedef struct hf_queue {
 struct hf_waiting {
     hf_queue *queues[QUEUES];
     hf_op *ids[IDS];
-    unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
-    hf_list spare;             /* ops with their descriptors, to be used again */
-    const hf_op *self;         /* the one on whose thread a subscription is being read just now */
-    int64_t handed_on[QUEUES]; /* when a hold was last waited for, by the lock's name */
-    char reason[HF_ERROR_MAX]; /* of the last wait that failed */
+    unsigned owners[OWNERS];     /* how many wait, by a hash of lock and owner */
+    hf_list spare;               /* ops with their descriptors, to be used again */
+    const hf_op *self;           /* the one on whose thread a subscription is being read just now */
+    int64_t handed_on[QUEUES];   /* when a hold was last waited for, by the lock's name */
+    char reason[HF_MESSAGE_MAX]; /* of the last wait that failed */
 };
 
 #define OP_AT(at) HF_OF(hf_op, place, at)
