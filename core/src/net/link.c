@@ -401,6 +401,8 @@ int64_t hf_link_requests_due(const hf_links *links, const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && (link->waiting.first != NULL || link->warm))
         due = hf_earlier(due, link->retry_at);
+    if (link->commands != NULL && link->waiting.first != NULL)
+        due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)
         due = hf_earlier(due, hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link)));
     return due;
