@@ -241,9 +241,44 @@ static void test_what_is_sent_on_to_another_node_is_sent_at_once(void **state) {
     hf_names_drop(there);
 }
 
+static void hang_up(int fd, unsigned slot) {
+    (void)slot;
+    if (atomic_load(&scripts_at_b) == 4)
+        atomic_store(&all_at_a, true);
+    shutdown(fd, SHUT_RDWR);
+}
+
+/* Of a link that is there? */
+static bool has_link(const hf_task *task) {
+    HF_EACH(at, &links->all)
+    if (HF_OF(hf_link, item, at) == task->link)
+        return true;
+    return false;
+}
+
+/* The test of a subscription waits to be sent again when its node serves nothing any more. */
+static void test_a_link_stays_until_what_is_bound_to_it_has_ended(void **state) {
+    (void)state;
+    hf_item user = {0};
+    hf_names *names = names_at(B);
+    hf_channel *channel = hf_channel_get(links, names);
+    const hf_link *link = channel->link;
+    script_at_b = hang_up;
+    hf_list_add_last(&channel->users, &user);
+    hf_channel_want(links, channel);
+    for (drive(); channel->link == link || links->delayed.count > 0; drive()) {
+        HF_EACH(at, &links->delayed)
+        assert_true(has_link(HF_OF(hf_task, item, at)));
+        sleep_until_due();
+    }
+    hf_names_drop(names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_sent_on_to_another_node_is_sent_at_once,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_link_stays_until_what_is_bound_to_it_has_ended,
                                         set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
