@@ -274,12 +274,55 @@ static void test_a_link_stays_until_what_is_bound_to_it_has_ended(void **state) 
     hf_names_drop(names);
 }
 
+static atomic_bool hears;
+
+static void hear_later(int fd, unsigned slot) {
+    (void)slot;
+    if (atomic_load(&hears))
+        say_text(fd, ":1\r\n");
+}
+
+static bool doubtful;
+
+static void note_doubt(hf_task *task, hf_status status, const redisReply *reply) {
+    doubtful = task->course.doubtful;
+    task_ended(task, status, reply);
+}
+
+/* It waits when an earlier one has been under way for too long. */
+static void test_what_was_not_sent_is_not_in_doubt(void **state) {
+    (void)state;
+    hf_names *names = names_at(B);
+    hf_task *first = hf_task_new(sizeof *first, NULL, NULL);
+    hf_task *second = hf_task_new(sizeof *second, note_doubt, NULL);
+    atomic_store(&hears, false);
+    script_at_b = hear_later;
+    hf_request_heal(&first->request, names, 1000);
+    hf_request_heal(&second->request, names, 1000);
+    first->answer_ms = 1;
+    hf_task_submit(links, first, hf_after(hf_now(), 5000));
+    hf_link *link = first->link;
+    for (drive(); link->sent.count == 0; drive())
+        sleep_until_due();
+    while (hf_now() < hf_after(first->sent_at, 2 * link->trip_ms + 2))
+        continue;
+    atomic_store(&hears, true);
+    ended = false;
+    hf_task_submit(links, second, hf_after(hf_now(), 5000));
+    for (drive(); !ended; drive())
+        sleep_until_due();
+    assert_status(how, HF_OK);
+    assert_false(doubtful);
+    hf_names_drop(names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_sent_on_to_another_node_is_sent_at_once,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_link_stays_until_what_is_bound_to_it_has_ended,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_not_sent_is_not_in_doubt, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

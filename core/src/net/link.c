@@ -390,7 +390,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
         return;
     bool good = is_answered(links, link, now) && is_current(links, link);
     do
-        good = send_waiting(link, now) && good && hf_connection_drive(link->commands) == HF_OK &&
+        good = good && send_waiting(link, now) && hf_connection_drive(link->commands) == HF_OK &&
                read_answers(links, link, now);
     while (good && link->waiting.first != NULL);
     if (!good)
