@@ -336,9 +336,9 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     if (!hf_dial_take(link->dial, &link->commands, &status))
         return false;
     link->dial = NULL;
+    link->warm = false; /* or it would connect for ever to a server that is gone */
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->warm = false;
         return true;
     }
     hf_link_failed(links, link, status);
