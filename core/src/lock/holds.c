@@ -68,6 +68,7 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->fence = fence;
     hold->began_at = hold->granted_at = began_at;
     hold->validity.deadline = deadline;
+    hold->reached = -1;
     hold->state = HF_STATE_HELD;
 }
 

@@ -86,7 +86,9 @@ static void undo_later(hf_client *client, hf_hold *hold) {
         hold->references++;
         hf_list_add_last(&client->undoing->holds, &hold->undo);
     }
-    hf_thread_timer_locked(client, &client->undoing->timer, hf_after(hf_now(), AGAIN_MS));
+    int64_t due = hf_after(hf_now(), AGAIN_MS);
+    if (!hf_thread_timer_locked(client, &client->undoing->timer, due))
+        hf_timer_set(&client->timers, &client->undoing->timer, due); /* for when there is one */
 }
 
 static void undo_again(hf_timer *timer, int64_t now) {

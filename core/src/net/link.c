@@ -336,9 +336,9 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     if (!hf_dial_take(link->dial, &link->commands, &status))
         return false;
     link->dial = NULL;
+    link->warm = false; /* or it would connect for ever to a server that is gone */
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->warm = false;
         return true;
     }
     hf_link_failed(links, link, status);
@@ -390,7 +390,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
         return;
     bool good = is_answered(links, link, now) && is_current(links, link);
     do
-        good = send_waiting(link, now) && good && hf_connection_drive(link->commands) == HF_OK &&
+        good = good && send_waiting(link, now) && hf_connection_drive(link->commands) == HF_OK &&
                read_answers(links, link, now);
     while (good && link->waiting.first != NULL);
     if (!good)
@@ -401,6 +401,8 @@ int64_t hf_link_requests_due(const hf_links *links, const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && (link->waiting.first != NULL || link->warm))
         due = hf_earlier(due, link->retry_at);
+    if (link->commands != NULL && link->waiting.first != NULL)
+        due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)
         due = hf_earlier(due, hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link)));
     return due;

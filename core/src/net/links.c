@@ -42,11 +42,20 @@ void hf_links_end(hf_links *links) {
     hf_channels_end(links);
 }
 
+/* Will something that is bound to the link be sent again, later? */
+static bool is_awaited(const hf_links *links, const hf_link *link) {
+    HF_EACH(at, &links->delayed)
+    if (TASK_OF(at)->pinned && TASK_OF(at)->link == link)
+        return true;
+    return false;
+}
+
 /* Nobody uses the link, and nobody will. */
 static bool is_spent(const hf_links *links, const hf_link *link) {
     return link != &links->first && link->waiting.count + link->sent.count == 0 &&
            link->asked.count + link->unasked.count == 0 && link->threads.count == 0 &&
-           link->others == 0 && !hf_transport_serves(links->transport, link->node);
+           link->others == 0 && !is_awaited(links, link) &&
+           !hf_transport_serves(links->transport, link->node);
 }
 
 /* Slots may be served by others now: take what waits there. */
