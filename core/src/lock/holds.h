@@ -40,6 +40,7 @@ struct hf_hold {
     hf_timer timer;
     /* The undoing's. */
     hf_item undo;
+    char undo_id[HF_ID_LENGTH]; /* given up under this id */
     /* The completions'. */
     hf_news *news; /* tells of its loss; or NULL */
 

@@ -1,6 +1,7 @@
 #include "lock/undo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock/thread.h"
 
@@ -81,9 +82,11 @@ static void undone(hf_task *task, hf_status status, const redisReply *reply) {
         hf_kick_locked(mine->client, mine->names);
 }
 
-static void undo_later(hf_client *client, hf_hold *hold) {
+/* Meanwhile the hold may be given another id, which nobody gives up. */
+static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
         hold->references++;
+        memcpy(hold->undo_id, id, HF_ID_LENGTH);
         hf_list_add_last(&client->undoing->holds, &hold->undo);
     }
     int64_t due = hf_after(hf_now(), AGAIN_MS);
@@ -91,38 +94,45 @@ static void undo_later(hf_client *client, hf_hold *hold) {
         hf_timer_set(&client->timers, &client->undoing->timer, due); /* for when there is one */
 }
 
-static void undo_again(hf_timer *timer, int64_t now) {
-    struct hf_undoing *undoing = HF_OF(struct hf_undoing, timer, timer);
-    hf_list holds = {0};
-    (void)now;
-    hf_list_move(&undoing->holds, &holds);
-    for (hf_item *at; (at = hf_list_take_first(&holds)) != NULL;) {
-        hf_undo_locked(undoing->client, HF_OF(hf_hold, undo, at), NULL);
-        hf_hold_drop_locked(HF_OF(hf_hold, undo, at));
-    }
-}
-
-void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask) {
-    if (client->swept)
-        return;
+static void undo(hf_client *client, hf_hold *hold, const hf_ask *ask, bool bury) {
     bool thread = hf_thread_start_locked(client) == HF_OK;
     hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
     if (task == NULL) {
-        undo_later(client, hold);
+        undo_later(client, hold, ask->id);
         return;
     }
-    hf_ask alone = hf_hold_ask(hold);
-    hf_request_release(&task->request, hold->names, ask != NULL ? ask : &alone, hold->bury,
-                       hold->pushed);
+    hf_request_release(&task->request, hold->names, ask, bury, hold->pushed);
     if (task->request.encoded.failed) {
         hf_task_free(task);
-        undo_later(client, hold);
+        undo_later(client, hold, ask->id);
         return;
     }
     task->insists = true;
     int64_t lease_ms = hold->validity.lease_ms;
     int64_t ms = lease_ms == HF_NEVER ? HF_FOREVER : lease_ms + AFTERWARDS_MS;
     hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
+}
+
+static void undo_again(hf_timer *timer, int64_t now) {
+    struct hf_undoing *undoing = HF_OF(struct hf_undoing, timer, timer);
+    hf_list holds = {0};
+    char id[HF_ID_LENGTH + 1] = "";
+    (void)now;
+    hf_list_move(&undoing->holds, &holds);
+    for (hf_item *at; (at = hf_list_take_first(&holds)) != NULL;) {
+        hf_hold *hold = HF_OF(hf_hold, undo, at);
+        hf_ask ask = hf_hold_ask(hold);
+        memcpy(id, hold->undo_id, HF_ID_LENGTH);
+        ask.id = id;
+        undo(undoing->client, hold, &ask, true);
+        hf_hold_drop_locked(hold);
+    }
+}
+
+void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask) {
+    hf_ask alone = hf_hold_ask(hold);
+    if (!client->swept)
+        undo(client, hold, ask != NULL ? ask : &alone, hold->bury);
 }
 
 void hf_undo(hf_hold *hold) {
