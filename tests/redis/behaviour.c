@@ -1157,7 +1157,11 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
 
 static void *wait_as_ben(void *argument) {
     hf_hold *hold;
-    return (void *)(intptr_t)hf_lock_acquire_as(argument, "ben", 3, 5000, NULL, &hold);
+    hf_status status = hf_lock_acquire_as(argument, "ben", 3, 5000, NULL, &hold);
+    if (status == HF_OK)
+        status = hf_hold_release(hold);
+    hf_hold_close(hold);
+    return (void *)(intptr_t)status;
 }
 
 static void test_an_operator_sees_since_when_and_who_waits(void **state) {
