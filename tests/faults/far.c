@@ -174,6 +174,27 @@ static void test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent(voi
     assert_ended(status, now_ms() - interrupted_at);
 }
 
+/* Nothing could be sent in so short a time, which says nothing of the server. */
+static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void **state) {
+    (void)state;
+    theirs = must_lock(other, "k", NULL);
+    lock = must_lock(client, "k", NULL);
+    hold = held(theirs);
+    atomic_store(&way->delay_ms, 200);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 8), HF_OK);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 5, NULL, 9), HF_OK);
+    hf_completion completion = told(now_ms() + 10000);
+    assert_int_equal(completion.op, 9);
+    assert_status(completion.status, HF_ETIMEOUT);
+    atomic_store(&way->delay_ms, 0);
+    assert_status(hf_op_cancel(client, 8), HF_OK);
+    assert_int_equal(told(now_ms() + 10000).status, HF_ECANCELED);
+    give_back(hold, HF_OK);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_of_five_round_trips_is_renewed),
@@ -181,6 +202,7 @@ int main(int count, char **words) {
         TEST(test_a_started_timeout_is_kept_far_away),
         TEST(test_a_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
+        TEST(test_a_started_timeout_while_the_client_connects_is_a_timeout),
         TEST(test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent),
     };
     return RUN_TESTS(tests, count, words);

@@ -703,7 +703,7 @@ static void withdraw_op(hf_op *op, bool cancel) {
         if (sent) /* and no memory to ask what came of it */
             hf_op_undo_locked(op);
         hf_status status = cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT;
-        if (!cancel && !sent && !op->answered)
+        if (!cancel && !sent && !op->answered && op->link->failure != HF_OK)
             status = hf_link_explain(&client->links, op->link);
         hf_op_finish_locked(op, status);
         return;
