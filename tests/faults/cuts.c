@@ -244,7 +244,7 @@ static void test_a_timeout_whose_cancel_is_cut_anywhere_leaves_nothing_behind(vo
 static void test_a_started_acquire_whose_answer_is_cut_anywhere_is_one_place(void **state) {
     (void)state;
     int64_t op = 0;
-    FOR_EVERY_CUT(&hf_script_recheck, at) {
+    FOR_EVERY_CUT(&hf_script_acquire, at) {
         hf_hold *hold = held(theirs);
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, NULL, ++op), HF_OK);
         assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
@@ -295,7 +295,7 @@ static void test_a_late_copy_of_an_enqueue_does_not_stand_in_the_queue(void **st
     proxy_deliver(way);
     assert_int_equal(queued("k"), 0);
 
-    keep(&hf_script_recheck);
+    keep(&hf_script_acquire);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);
     sleep_ms(50); /* and the client knows that */

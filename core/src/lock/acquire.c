@@ -53,6 +53,16 @@ static hf_status explain_timeout(const acquiring *call) {
                    (long long)call->timeout_ms);
 }
 
+/* Nobody knows whether it left the queue, for the reason that this thread's message says. */
+static hf_status explain_given_up(const hf_names *names) {
+    char why[300];
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    return hf_fail(HF_EUNKNOWN,
+                   "the wait for lock %s was given up, and the server does not know it yet; the "
+                   "client goes on telling it in the background: %s",
+                   hf_quote(names->data, names->length), why);
+}
+
 /* ------------------------------------------------------------------- Try */
 
 /* The request of a try, with all that a hold needs that is won by it. */
@@ -274,7 +284,6 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
 
 /* The wait is over, for want of time or by a signal. HF_OK: it is held after all. */
 static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
-    char why[300];
     hf_status left = HF_ETIMEOUT;
     if (op->score > 0 || op->asking > 0)
         left = leave_queue_locked(call, op, status == HF_ETIMEOUT);
@@ -283,24 +292,7 @@ static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
     if (left != HF_EUNKNOWN)
         return status == HF_EINTR ? hf_fail(HF_EINTR, "a signal ended the wait")
                                   : explain_timeout(call);
-    snprintf(why, sizeof why, "%s", hf_error_message());
-    return hf_fail(HF_EUNKNOWN,
-                   "the wait for lock %s was given up, and the server does not know it yet; the "
-                   "client goes on telling it in the background: %s",
-                   quoted(call->lock), why);
-}
-
-/* The background was refused what the wait needs: say why. */
-static hf_status explain_refusal_locked(acquiring *call) {
-    hf_request request;
-    hf_ask ask = hf_hold_ask(call->hold);
-    hf_request_acquire(&request, call->hold->names, &ask, 0);
-    hf_fail(HF_ESERVER, "%s", hf_waiting_reason_locked(call->client));
-    hf_client_unlock(call->client);
-    hf_transport_explain(call->client->transport, &request, deadline_of_end(call));
-    hf_request_free(&request);
-    hf_client_lock(call->client);
-    return HF_ESERVER;
+    return explain_given_up(call->lock->names);
 }
 
 /* Once through the queue: HF_OK if the op is done or must go on, HF_EBUSY where nothing
@@ -340,8 +332,6 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
             return status;
         if (!op->done)
             continue;
-        if (op->status == HF_ESERVER)
-            return explain_refusal_locked(call);
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
         if (hf_now() < call->hold->validity.deadline)
@@ -579,8 +569,10 @@ static void explain_outcome(const hf_op *op, hf_status status) {
         hf_fail(status, "lock %s was held by others for %lld ms", lock, (long long)op->timeout_ms);
         break;
     case HF_ECANCELED:
-        hf_fail(status, "the wait for lock %s was cancelled%s", lock,
-                op->hold->client->closed ? ": the client was closed" : "");
+        if (op->hold->client->closed)
+            hf_fail(status, "the client was closed during the wait");
+        else
+            hf_fail(status, "the wait for lock %s was cancelled", lock);
         break;
     default:
         break;
@@ -607,6 +599,8 @@ static void tell_acquired(hf_op *op, hf_status status) {
 static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     hf_client *client = hold->client;
+    if (status == HF_EBUSY && op->timeout_ms != 0)
+        status = HF_ETIMEOUT;
     if (status == HF_OK) {
         status = hf_table_add_locked(client, hold, op->keeps && hold->replicas == 0);
         if (status != HF_OK) /* it is just being closed, and must release this too */
@@ -647,6 +641,13 @@ static bool is_unsent(const hf_op *op) {
     return !op->answered && !op->hold->bury && hf_link_is_unsent(op->link, op->since);
 }
 
+/* Its time is up, and the server was not told, as this thread's message says. */
+static void give_up_op(hf_op *op) {
+    hf_status status = explain_given_up(op->hold->names);
+    hf_op_undo_locked(op);
+    hf_op_finish_locked(op, status);
+}
+
 static void expired(hf_task *task, hf_status status, const redisReply *reply) {
     leave_task *mine = HF_OF(leave_task, task, task);
     hf_op *op = hf_op_find_locked(mine->client, mine->id);
@@ -659,9 +660,10 @@ static void expired(hf_task *task, hf_status status, const redisReply *reply) {
         hf_op_finish_locked(op, status);
         return;
     }
-    if (status != HF_OK || !hf_reply_cancel(reply, &look, &standing)) {
-        hf_op_undo_locked(op);
-        hf_op_finish_locked(op, HF_EUNKNOWN);
+    if (status == HF_OK && !hf_reply_cancel(reply, &look, &standing))
+        status = nonsense();
+    if (status != HF_OK) {
+        give_up_op(op);
         return;
     }
     hf_link_pair(task->link, task->sent_at, look.server_us);
@@ -681,6 +683,7 @@ static hf_task *new_leave(const hf_op *op, bool cancel) {
         return NULL;
     leave_task *mine = HF_OF(leave_task, task, task);
     hf_hold *hold = op->hold;
+    task->explains = true;
     hf_ask ask = hf_op_ask(op);
     bool bury = hold->bury || op->asking > 0;
     mine->client = hold->client;
@@ -693,6 +696,21 @@ static hf_task *new_leave(const hf_op *op, bool cancel) {
     return task;
 }
 
+/* The same without a request: there is nothing to leave, or no memory. */
+static void withdraw_here(hf_op *op, bool cancel, bool sent) {
+    hf_status status = cancel ? HF_ECANCELED : HF_ETIMEOUT;
+    if (sent && !cancel) {
+        hf_fail(HF_ENOMEM, "no memory");
+        give_up_op(op);
+        return;
+    }
+    if (sent)
+        hf_op_undo_locked(op);
+    else if (!cancel && !op->answered)
+        status = hf_link_explain(&op->hold->client->links, op->link);
+    hf_op_finish_locked(op, status);
+}
+
 /* Take an op that waits without a thread out of the queue, by cancel or release. */
 static void withdraw_op(hf_op *op, bool cancel) {
     hf_client *client = op->hold->client;
@@ -700,22 +718,22 @@ static void withdraw_op(hf_op *op, bool cancel) {
     hf_task *task = sent ? new_leave(op, cancel) : NULL;
     op->canceled = cancel;
     if (task == NULL) {
-        if (sent) /* and no memory to ask what came of it */
-            hf_op_undo_locked(op);
-        hf_status status = cancel ? HF_ECANCELED : sent ? HF_EUNKNOWN : HF_ETIMEOUT;
-        if (!cancel && !sent && !op->answered && op->link->failure != HF_OK)
-            status = hf_link_explain(&client->links, op->link);
-        hf_op_finish_locked(op, status);
+        withdraw_here(op, cancel, sent);
         return;
     }
     op->busy = true; /* from now on nobody else asks for it */
     hf_task_submit(&client->links, task, hf_client_patience(client));
 }
 
+/* Its time is up. If it has not asked at all yet, it asks once: only the server's word shows
+ * that others kept the lock. */
 static void op_due(hf_timer *timer, int64_t now) {
     hf_op *op = HF_OF(hf_op, timer, timer);
     (void)now;
-    if (!op->canceled)
+    if (op->canceled)
+        return;
+    bool silent = !op->answered && op->asking == 0 && !op->hold->bury;
+    if (!silent || !hf_op_try_locked(op, true))
         withdraw_op(op, false);
 }
 

@@ -78,7 +78,8 @@ void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)
             continue;
         drop(completion->hold);
         completion->hold = NULL;
-        completion->status = HF_ECANCELED;
+        completion->status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        completion->error = *hf_error_last();
     }
 }
 

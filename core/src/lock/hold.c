@@ -32,6 +32,7 @@ typedef struct started_task {
     /* Of a renewal: */
     int64_t lease_ms;
     hf_renew_mode mode;
+    bool refused; /* and the server is asked why */
 } started_task;
 
 static void drop_started(hf_task *task) {
@@ -54,6 +55,7 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
     if (task == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     started_task *mine = HF_OF(started_task, task, task);
+    task->explains = true;
     mine->news = hf_news_new(&completion);
     hf_client_lock(client);
     hf_status status = mine->news != NULL ? hf_client_check(client) : HF_ENOMEM;
@@ -385,9 +387,14 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 
 static void renewal_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
-    bool refused;
-    end_started(mine, renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
-                                         task->sent_at, task->course.doubtful, &refused));
+    if (!mine->refused)
+        status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
+                                    task->sent_at, task->course.doubtful, &mine->refused);
+    else /* by now the message says what is missing */
+        mine->refused = false;
+    task->unclear = mine->refused;
+    if (!mine->refused)
+        end_started(mine, status);
 }
 
 static void submit_started_renewal(hf_hold *hold, started_task *mine) {

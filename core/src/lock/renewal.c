@@ -109,6 +109,17 @@ int hf_loss_cause(const hf_hold *hold) {
     return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
 }
 
+static const char *loss_text(int cause) {
+    switch (cause) {
+    case HF_CAUSE_GONE:
+        return "the server does not know it any more";
+    case HF_CAUSE_UNREACHABLE:
+        return "its lease ended before the server could be told to renew it";
+    default:
+        return "its lease ended";
+    }
+}
+
 void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_client *client = hold->client;
     hold->state = HF_STATE_LOST;
@@ -117,6 +128,7 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
+    hf_hold_explain_lost(hold, loss_text(cause));
     hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
     if (cause != HF_CAUSE_GONE)

@@ -71,7 +71,7 @@ hf_status hf_hold_confirm(hf_hold *hold) {
     snprintf(why, sizeof why, "%s", hf_error_message());
     int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
-        return hf_fail(HF_ECANCELED, "the client was closed during the call");
+        return hf_fail(HF_ECANCELED, "the client was closed during the wait");
     bool lost = hf_hold_state(hold) != HF_STATE_HELD;
     hf_hold_give_up(hold);
     if (status != HF_OK)
@@ -170,7 +170,9 @@ void hf_confirming_cancel_locked(hf_client *client) {
             continue;
         if (mine->busy) { /* its thread is in the middle of a request, and frees it */
             hf_completion completion = {
-                .kind = HF_KIND_ACQUIRE, .status = HF_ECANCELED, .op = mine->op->number};
+                .kind = HF_KIND_ACQUIRE,
+                .status = hf_fail(HF_ECANCELED, "the client was closed during the wait"),
+                .op = mine->op->number};
             mine->canceled = true;
             client->stats.refused++;
             hf_tell_locked(client, &mine->op->news, &completion);

@@ -494,7 +494,8 @@ typedef struct recheck_task {
     hf_task task;
     hf_client *client;
     hf_names *names;
-    bool aside; /* not the queue's own question */
+    bool aside;       /* not the queue's own question */
+    int64_t lease_ms; /* of the first */
     size_t count;
     char ids[][HF_ID_LENGTH + 1];
 } recheck_task;
@@ -534,12 +535,18 @@ static void plan_queue(hf_queue *queue, hf_status status) {
     hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
 }
 
+static bool read_standings(const recheck_task *mine, const redisReply *reply, hf_look *look,
+                           hf_standing *standings) {
+    return mine->count == 1 ? hf_reply_acquire(reply, mine->lease_ms, look, standings)
+                            : hf_reply_recheck(reply, look, standings, mine->count);
+}
+
 static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {
     recheck_task *mine = HF_OF(recheck_task, task, task);
     hf_client *client = mine->client;
     hf_standing standings[RECHECK_OPS];
     hf_look look;
-    if (status == HF_OK && !hf_reply_recheck(reply, &look, standings, mine->count))
+    if (status == HF_OK && !read_standings(mine, reply, &look, standings))
         status = hf_fail(HF_EPROTOCOL,
                          "the server gave an answer that the acquire script does not give");
     hf_queue *queue = find_queue(client, mine->names);
@@ -578,6 +585,19 @@ static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t cou
     return latest;
 }
 
+/* One alone asks as a thread does, which is cheaper where the lock is free. */
+static void ask_for(hf_request *request, const hf_queue *queue, hf_ask *asks, size_t count,
+                    bool wait) {
+    int64_t floor = hf_table_floor_locked(queue->client, queue->names);
+    if (count > 1 || (!wait && asks->score > 0)) { /* with a place that may have to go */
+        hf_request_recheck(request, queue->names, asks, count, floor, wait);
+        return;
+    }
+    if (!wait)
+        asks->channel = NULL;
+    hf_request_acquire(request, queue->names, asks, floor);
+}
+
 /* False: no memory. */
 static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait, bool aside) {
     hf_client *client = queue->client;
@@ -587,18 +607,19 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     if (task == NULL)
         return false;
     mine = HF_OF(recheck_task, task, task);
+    task->explains = true;
     mine->client = client;
     mine->names = hf_names_keep(queue->names);
     mine->aside = aside;
     mine->count = count;
+    mine->lease_ms = ops[0]->hold->validity.lease_ms;
     for (size_t i = 0; i < count; i++) {
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
         asks[i] = hf_op_ask(ops[i]);
         ops[i]->epoch = queue->channel->epoch;
         ops[i]->asking++;
     }
-    hf_request_recheck(&task->request, queue->names, asks, count,
-                       hf_table_floor_locked(client, queue->names), wait);
+    ask_for(&task->request, queue, asks, count, wait);
     hf_task_submit(&client->links, task, give_up_at(client, ops, count));
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "protocol/errors.h"
 
@@ -70,15 +71,27 @@ hf_task *hf_task_new(size_t size, void (*done)(hf_task *, hf_status, const redis
 
 void hf_task_free(hf_task *task) {
     hf_list_remove(&task->item);
+    free(task->refusal);
     if (task->drop != NULL)
         task->drop(task);
     hf_request_free(&task->request);
     free(task);
 }
 
-void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
-    if (task->done != NULL)
+/* What asks for the missing permissions ends with the refusal, and they are in its message. */
+static void call_done(hf_task *task, hf_status status, const redisReply *reply) {
+    if (task->done == NULL)
+        return;
+    if (task->refusal != NULL) {
+        hf_transport_refusal(task->refusal, status == HF_OK ? reply : NULL);
+        task->done(task, task->status, NULL);
+    } else {
         task->done(task, status, reply);
+    }
+}
+
+void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
+    call_done(task, status, reply);
     hf_task_free(task);
 }
 
@@ -139,6 +152,32 @@ static bool send_alone(hf_task *task) {
     return true;
 }
 
+/* It is refused, as this thread's message says: ask what is missing. False: it ends so. */
+static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
+    hf_request question;
+    if (task->done == NULL || task->refusal != NULL)
+        return false;
+    task->refusal = strdup(hf_error_message());
+    if (task->refusal == NULL)
+        return false;
+    hf_request_permissions(&question, &task->request);
+    hf_request_free(&task->request);
+    hf_request_move(&task->request, &question);
+    task->course = (hf_course){.doubtful = task->course.doubtful};
+    task->status = status;
+    hf_list_add_first(route(links, task), &task->item);
+    return true;
+}
+
+/* Its course is over. */
+static void fail_task(hf_links *links, hf_task *task, hf_status status) {
+    bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
+    if (task->course.doubtful)
+        status = hf_transport_unknown(links->transport);
+    if (!refused || !task->explains || !ask_why(links, task, status))
+        hf_task_end(task, status, NULL);
+}
+
 /* It has no answer that counts: do as its course says. True: the server is of no use any
  * more. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
@@ -151,7 +190,7 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     if (step.circle)
         status = explain_circle(links);
     if (step.what == HF_STEP_FAIL) {
-        hf_task_end(task, task->course.doubtful ? HF_EUNKNOWN : status, NULL);
+        fail_task(links, task, status);
     } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {
@@ -202,21 +241,20 @@ bool hf_link_is_unsent(const hf_link *link, int64_t since) {
 
 /* Nothing came of it in its time. */
 static hf_status explain_given_up(const hf_links *links, const hf_link *link, bool doubtful) {
-    if (!doubtful)
-        return hf_link_explain(links, link);
-    return hf_fail(HF_EUNKNOWN, "%s cannot be reached", hf_transport_shown(links->transport));
+    hf_status status = hf_link_explain(links, link);
+    return doubtful ? hf_transport_unknown(links->transport) : status;
 }
 
 /* What was sent keeps its place, for an answer that nobody minds any more. */
 static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
-        void (*done)(hf_task *, hf_status, const redisReply *) = task->done;
-        task->done = now < task->give_up_at ? done : NULL;
-        if (done != NULL && task->done == NULL)
-            done(task, explain_given_up(links, link, true), NULL);
-        if (task->done != NULL)
+        if (now >= task->give_up_at) {
+            call_done(task, explain_given_up(links, link, true), NULL);
+            task->done = NULL;
+        } else if (task->done != NULL) {
             link->overdue_at = hf_earlier(link->overdue_at, task->give_up_at);
+        }
     }
 }
 
@@ -283,6 +321,16 @@ static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char
     return !go_on(links, task, &outcome, status);
 }
 
+static void end_answered(hf_links *links, hf_task *task, const redisReply *reply) {
+    call_done(task, HF_OK, reply);
+    bool unclear = task->unclear;
+    task->unclear = false;
+    if (!unclear)
+        hf_task_free(task);
+    else if (!ask_why(links, task, HF_ESERVER))
+        hf_task_end(task, HF_ESERVER, NULL);
+}
+
 /* False: the connection is of no use any more. */
 static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent.first == NULL)
@@ -297,7 +345,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply->str, now);
-    hf_task_end(task, HF_OK, reply);
+    end_answered(links, task, reply);
     return true;
 }
 

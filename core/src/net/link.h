@@ -29,14 +29,19 @@ typedef struct hf_task {
     struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
     hf_course course;
-    bool pinned;  /* to its link, whichever node serves the slot */
-    bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    bool pinned;   /* to its link, whichever node serves the slot */
+    bool insists;  /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    bool explains; /* refused for a permission, it asks which one is missing before it ends */
+    bool unclear;  /* set by done: the answer refuses it, as this thread's message says. Done is
+                    * called again, with HF_ESERVER and what is missing in the message */
+    hf_status status; /* while it asks what is missing: what it ends with */
+    char *refusal;    /* and the text; or NULL */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
     int64_t answer_ms; /* its answer may take so long; 0: as long as that of any command */
-    /* Called once, with the mutex held; or NULL. The reply is the link's, no error, and there
-     * only with HF_OK; otherwise the thread's message explains. Then the task is freed, but
-     * for one that was sent and given up: it keeps its place until its answer comes. */
+    /* Called once, but for `unclear`, with the mutex held; or NULL. The reply is the link's, no
+     * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is
+     * freed, but for one that was sent and given up: it keeps its place until its answer comes. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
     void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
 } hf_task;

@@ -332,10 +332,17 @@ static void pause_for(int64_t ms) {
         poll(NULL, 0, (int)hf_jitter(ms / 2, ms + 1));
 }
 
+hf_status hf_transport_unknown(const hf_transport *transport) {
+    char why[300];
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    return hf_fail(HF_EUNKNOWN,
+                   "the answer of %s was lost, and the request may have been carried out: %s",
+                   hf_transport_shown(transport), why);
+}
+
 /* Tell the caller the last trouble, which there was no time to cure. */
 static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_status status,
                            const hf_step *step) {
-    char text[300];
     const char *shown = hf_transport_shown(transport);
     if (step->circle)
         hf_fail(status,
@@ -344,12 +351,7 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
                 shown, HF_REDIRECTIONS_MAX, trip->request->slot);
     if (trip->explains && hf_error_permission(hf_error_message()))
         hf_transport_explain(transport, trip->request, trip->deadline);
-    if (!trip->course.doubtful)
-        return status;
-    snprintf(text, sizeof text, "%s", hf_error_message());
-    return hf_fail(HF_EUNKNOWN,
-                   "the answer of %s was lost, and the request may have been carried out: %s",
-                   shown, text);
+    return trip->course.doubtful ? hf_transport_unknown(transport) : status;
 }
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
@@ -391,6 +393,11 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
     return go(transport, &trip, answer);
 }
 
+void hf_transport_refusal(const char *text, const redisReply *reply) {
+    bool string = reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len > 0;
+    hf_explain("%.200s%s%.180s", text, string ? "; missing: " : "", string ? reply->str : "");
+}
+
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
     char text[300];
     hf_request question;
@@ -399,10 +406,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_request_permissions(&question, request);
     hf_trip trip = {.request = &question, .deadline = deadline};
     go(transport, &trip, &answer);
-    bool string =
-        answer.reply != NULL && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
-    hf_fail(HF_ESERVER, "%s%s%.180s", text, string ? "; missing: " : "",
-            string ? answer.reply->str : "");
+    hf_transport_refusal(text, answer.reply);
     freeReplyObject(answer.reply);
     hf_request_free(&question);
 }

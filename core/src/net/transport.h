@@ -47,6 +47,11 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
+/* The status of a request whose answer was lost, for the reason that this thread's message
+ * says. */
+hf_status hf_transport_unknown(const hf_transport *transport);
+/* The message of a refusal: its text, with the answer to hf_request_permissions() or NULL. */
+void hf_transport_refusal(const char *text, const redisReply *reply);
 
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
  * effort. If a connection dies, the unanswered requests are sent again, twice at most. */
