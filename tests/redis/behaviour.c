@@ -1153,6 +1153,27 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     hf_lock_close(theirs);
 }
 
+/* As after a failover that lost the release: the server still has the hold. Others may have
+ * held the lock since, so that its fence must not be used again. */
+static void test_an_owner_does_not_nest_in_what_it_has_released(void **state) {
+    (void)state;
+    hf_hold *hold, *nested, *next;
+    hf_lock *lock = lease_lock(alice, "stock", 300, HF_OFF);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_lock_acquire(lock, 0, &nested), HF_OK);
+    assert_int_equal(hf_hold_fence(nested), hf_hold_fence(hold));
+    int64_t fence = hf_hold_fence(hold);
+    release(nested);
+    TELL("COPY stock orphan");
+    release(hold);
+    TELL("RENAME orphan stock");
+    assert_status(hf_lock_acquire(lock, 0, &next), HF_EBUSY);
+    assert_status(hf_lock_acquire(lock, 5000, &next), HF_OK);
+    assert_true(hf_hold_fence(next) > fence);
+    release(next);
+    hf_lock_close(lock);
+}
+
 /* ------------------------------------------------- What an operator asks */
 
 static void *wait_as_ben(void *argument) {
@@ -1273,6 +1294,7 @@ int main(void) {
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
         TEST(test_a_hold_is_handed_over_by_a_token),
+        TEST(test_an_owner_does_not_nest_in_what_it_has_released),
         TEST(test_an_operator_sees_since_when_and_who_waits),
         TEST(test_what_no_client_of_ours_queued_is_no_waiter),
     };

@@ -71,7 +71,7 @@ static hf_status prepare_try(const acquiring *call, hf_request *request) {
     hf_status status = HF_OK;
     hf_client_lock(call->client);
     if (hold->id[0] == '\0')
-        status = hf_client_new_id_locked(call->client, hold->id);
+        status = hf_table_new_id_locked(call->client, hold);
     if (status == HF_OK && hold->renew)
         status = hf_thread_start_locked(call->client); /* or it could not be renewed */
     int64_t floor = hf_table_floor_locked(call->client, hold->names);
@@ -347,7 +347,7 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
 static hf_status wait_in_queue_locked(acquiring *call) {
     hf_client *client = call->client;
     hf_hold *hold = call->hold;
-    hf_status status = hold->id[0] != '\0' ? HF_OK : hf_client_new_id_locked(client, hold->id);
+    hf_status status = hold->id[0] != '\0' ? HF_OK : hf_table_new_id_locked(client, hold);
     if (status == HF_OK)
         status = hf_thread_start_locked(client);
     if (status != HF_OK)
@@ -766,7 +766,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     if (status == HF_OK)
-        status = hf_client_new_id_locked(client, hold->id);
+        status = hf_table_new_id_locked(client, hold);
     if (status != HF_OK)
         return status;
     hf_op *op = begin_op_locked(client, hold, timeout_ms, number, keeps);

@@ -82,7 +82,7 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .owner = hold->owner,
                     .owner_length = hold->owner_length,
                     .lease_ms = hold->validity.lease_ms,
-                    .reentrant = hold->reentrant};
+                    .reentrant = hold->nests};
 }
 
 void hf_hold_release_request(hf_request *request, const hf_hold *hold) {
@@ -158,6 +158,27 @@ static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
     if (holder->lock_serial != 0)
         return hf_hash(names->hash, &holder->lock_serial, sizeof holder->lock_serial);
     return hf_hash(names->hash, holder->bytes, holder->length);
+}
+
+static bool has_hold(const hf_client *client, const hf_hold *hold) {
+    int64_t now = hf_now();
+    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
+    uint64_t stack = stack_hash(hold->names, &holder);
+    for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
+         other = other->older)
+        if (other->stack == stack && hf_names_equal(other->names, hold->names) &&
+            other->owner_length == hold->owner_length &&
+            memcmp(other->owner, hold->owner, hold->owner_length) == 0 &&
+            hf_hold_state_now(other, now) == HF_STATE_HELD)
+            return true;
+    return false;
+}
+
+hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
+    bool own = hold->owner_length > client->prefix_length &&
+               memcmp(hold->owner, client->prefix, client->prefix_length) == 0;
+    hold->nests = hold->reentrant && (!own || has_hold(client, hold));
+    return hf_client_new_id_locked(client, hold->id);
 }
 
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {

@@ -18,6 +18,7 @@ struct hf_hold {
     /* What the lock and the call asked for. */
     int64_t max_hold_ms; /* 0: no limit */
     bool renew, reentrant;
+    bool nests;       /* reentrant, and not alone: hf_table_new_id_locked() */
     int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
     int32_t replicas; /* so many must have it before its acquire is answered */
     int64_t replica_ms;
@@ -82,6 +83,10 @@ hf_status hf_hold_explain_not_held(const hf_hold *hold);
 struct hf_table *hf_table_begin(void);
 void hf_table_end(struct hf_table *table);
 
+/* A new hold id. An owner that is this client's own, and has no hold here, does not nest: what
+ * the server still has of it is the orphan of a release that was lost, and others may have
+ * held the lock since, with greater fences. */
+hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
 /* The highest fence of this name that was seen, or 0. */
 int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
 /* Put a new hold in, and on its owner's stack if keep. HF_ECANCELED if the client is closed. */
