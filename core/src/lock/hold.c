@@ -222,7 +222,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
 
 /* ----------------------------------------------------------------- Renew */
 
-void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
+void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
     if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {
@@ -232,7 +232,7 @@ void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
     } else if (left_ms >= HF_TTL_NONE) {
         /* One that is not in the table yet has no deadline that could be past. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
-            hf_validity_renewed(&hold->validity, sent_at, left_ms);
+            hf_renewal_counts_locked(hold, mode, sent_at, left_ms);
         hf_renewal_plan_locked(hold);
     }
 }
@@ -274,7 +274,7 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
             hf_renewal_plan_locked(hold);
     }
     if (mode != HF_RENEW_EXACTLY || left_ms == HF_RENEWAL_GONE)
-        hf_hold_claimed_locked(hold, sent_at, left_ms);
+        hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
     return renewal_status(hold, status, good, left_ms);
 }
 
