@@ -39,7 +39,7 @@ static void drop_started(hf_task *task) {
     started_task *mine = HF_OF(started_task, task, task);
     if (mine->hold != NULL)
         hf_hold_drop_locked(mine->hold);
-    free(mine->news);
+    hf_news_free_locked(mine->news);
 }
 
 /* With what is sure to be needed. If HF_OK the mutex is held, until submit_started() or
@@ -60,6 +60,8 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
     hf_client_lock(client);
     hf_status status = mine->news != NULL ? hf_client_check(client) : HF_ENOMEM;
     if (status == HF_OK)
+        status = hf_number_check_locked(client, op);
+    if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     if (status != HF_OK) {
         hf_task_free(task);
@@ -67,6 +69,7 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
         return status == HF_ENOMEM ? hf_fail(status, "no memory, file descriptor or thread for it")
                                    : status;
     }
+    hf_news_number_locked(client, mine->news, op);
     *task_out = mine;
     return HF_OK;
 }
