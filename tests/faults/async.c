@@ -472,6 +472,72 @@ static void test_a_wrong_number_or_argument_starts_nothing(void **state) {
     give_back(hold, HF_OK);
 }
 
+/* Refused while its operation is under way, whatever that is; and free once it is told. */
+static void test_a_number_in_use_is_refused(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs), *mine;
+    hf_lock *another = must_lock(client, "another", NULL);
+    mine = held(another);
+    assert_status(hf_hold_check(mine), HF_OK); /* the server knows the script */
+    start(HF_FOREVER, 7);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7), HF_EINVAL);
+    assert_message("has the number 7");
+    assert_status(hf_hold_renew_start(mine, 7), HF_EINVAL);
+    assert_status(hf_hold_check_start(mine, 7), HF_EINVAL);
+    assert_status(hf_hold_extend_start(mine, 1000, HF_EXTEND_REPLACE, 7), HF_EINVAL);
+    assert_true(hf_hold_remaining_ms(mine) > 5000); /* nor was it made shorter */
+    assert_status(hf_hold_release_start(mine, 7), HF_EINVAL);
+    assert_int_equal(hf_hold_state(mine), HF_STATE_HELD);
+    assert_status(hf_op_cancel(client, 7), HF_OK);
+    told_acquired(7, HF_ECANCELED, 2000);
+    assert_status(hf_op_cancel(client, 7), HF_ENOTHELD);
+
+    kill(the_server, SIGSTOP); /* a renewal and a release have numbers, too */
+    assert_status(hf_hold_renew_start(mine, 7), HF_OK);
+    assert_status(hf_hold_check_start(mine, 7), HF_EINVAL);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7), HF_EINVAL);
+    assert_status(hf_op_cancel(client, 7), HF_ENOTHELD); /* it is no acquire */
+    assert_status(hf_hold_release_start(mine, 8), HF_OK);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 8), HF_EINVAL);
+    kill(the_server, SIGCONT);
+    told_of(HF_KIND_RENEWAL, 7, HF_ENOTHELD, 2000);
+    told_released(8, HF_OK, 2000);
+    start(0, 7);
+    start(0, 8);
+    start(0, 7 + 1024); /* in one bucket */
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7 + 1024), HF_EINVAL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(told(2000).status, HF_EBUSY);
+    told_nothing();
+    hf_hold_close(mine);
+    hf_lock_close(another);
+    give_back(hold, HF_OK);
+}
+
+/* Cancelled in any order, among thousands. */
+static void test_each_of_many_numbers_finds_its_operation(void **state) {
+    enum { OPS = 3000 };
+    (void)state;
+    hf_hold *hold = held(theirs);
+    for (int i = 1; i <= OPS; i++)
+        start(HF_FOREVER, i);
+    for (int i = 0; i < OPS; i++) {
+        int64_t number = 1 + i * 7 % OPS;
+        assert_status(hf_op_cancel(client, number), HF_OK);
+    }
+    static bool seen[OPS + 1];
+    memset(seen, 0, sizeof seen);
+    for (int i = 0; i < OPS; i++) {
+        hf_completion completion = told(10000);
+        assert_int_equal(completion.status, HF_ECANCELED);
+        assert_in_range(completion.op, 1, OPS);
+        assert_false(seen[completion.op]);
+        seen[completion.op] = true;
+    }
+    give_back(hold, HF_OK);
+    assert_soon(queued("k") == 0);
+}
+
 static void test_keep_leaves_a_started_hold_with_the_client_too(void **state) {
     (void)state;
     hf_acquire_options keep = {.size = sizeof keep, .flags = HF_ACQUIRE_KEEP};
@@ -583,7 +649,7 @@ static atomic_long begun;
 
 static void *begin_checks(void *hold) {
     hf_status status;
-    while ((status = hf_hold_check_start(hold, 1)) == HF_OK)
+    while ((status = hf_hold_check_start(hold, begun + 1)) == HF_OK)
         begun++;
     return (void *)(intptr_t)status;
 }
@@ -665,6 +731,8 @@ int main(int count, char **words) {
         TEST(test_a_started_renewal_finds_a_loss_and_a_release),
         TEST(test_a_started_renewal_ends_whatever_becomes_of_its_hold),
         TEST(test_a_wrong_number_or_argument_starts_nothing),
+        TEST(test_a_number_in_use_is_refused),
+        TEST(test_each_of_many_numbers_finds_its_operation),
         TEST(test_keep_leaves_a_started_hold_with_the_client_too),
         TEST(test_a_started_acquire_renews_loses_and_heals_like_any),
         TEST(test_closing_ends_every_operation_with_its_completion),

@@ -225,6 +225,60 @@ static void test_a_signal_ends_a_wait_only_if_asked_to(void **state) {
     hf_lock_close(theirs);
 }
 
+/* A language's state, as its binding gives it to the client. */
+typedef struct language {
+    int calls, answer; /* atomic */
+    pthread_t called_on;
+} language;
+
+static int look_for_signals(void *context) {
+    language *mine = context;
+    mine->called_on = pthread_self();
+    __atomic_add_fetch(&mine->calls, 1, __ATOMIC_RELEASE);
+    return __atomic_load_n(&mine->answer, __ATOMIC_ACQUIRE);
+}
+
+static int calls_of(language *which) { return __atomic_load_n(&which->calls, __ATOMIC_ACQUIRE); }
+
+/* One is interrupted, the other waits on. */
+static void test_two_clients_tell_their_interrupts_apart(void **state) {
+    language alices = {0}, bobs = {0};
+    (void)state;
+    hf_client *third = open_client();
+    hf_lock *theirs = stock(third), *mine = stock(alice), *bens = stock(bob);
+    hf_hold *hold = acquired(theirs);
+    assert_status(hf_client_set_interrupt(alice, look_for_signals, &alices), HF_OK);
+    assert_status(hf_client_set_interrupt(bob, look_for_signals, &bobs), HF_OK);
+    attempt one = {.lock = mine, .timeout_ms = 20000}, two = {.lock = bens, .timeout_ms = 20000};
+    pthread_t first = start(acquire_there, &one), second = start(acquire_there, &two);
+    assert_soon(calls_of(&alices) > 1 && calls_of(&bobs) > 1);
+    assert_true(pthread_equal(alices.called_on, first));
+    assert_true(pthread_equal(bobs.called_on, second));
+
+    __atomic_store_n(&alices.answer, 1, __ATOMIC_RELEASE);
+    pthread_join(first, NULL);
+    assert_int_equal(one.status, HF_EINTR);
+    int calls = calls_of(&bobs), last = calls_of(&alices);
+    assert_soon(calls_of(&bobs) > calls + 1);
+    assert_false(__atomic_load_n(&two.done, __ATOMIC_ACQUIRE));
+    assert_int_equal(calls_of(&alices), last); /* nobody waits there */
+    release(hold);
+    pthread_join(second, NULL);
+    assert_int_equal(two.status, HF_OK);
+    release(two.hold);
+
+    hold = acquired(theirs); /* without a check */
+    assert_status(hf_client_set_interrupt(alice, NULL, NULL), HF_OK);
+    assert_status(hf_lock_acquire(mine, 150, NULL), HF_ETIMEOUT);
+    assert_int_equal(calls_of(&alices), last);
+    release(hold);
+    assert_status(hf_client_set_interrupt(bob, NULL, NULL), HF_OK);
+    hf_lock_close(theirs);
+    hf_lock_close(mine);
+    hf_lock_close(bens);
+    hf_client_close(third);
+}
+
 /* ---------------------------------------------------------- Nesting, owners */
 
 static void test_nested_holds_have_one_fence_and_are_released_as_often(void **state) {
@@ -1251,6 +1305,7 @@ int main(void) {
         TEST(test_a_waiter_gets_the_lock_when_it_is_released),
         TEST(test_two_threads_exclude_each_other),
         TEST(test_a_signal_ends_a_wait_only_if_asked_to),
+        TEST(test_two_clients_tell_their_interrupts_apart),
         TEST(test_nested_holds_have_one_fence_and_are_released_as_often),
         TEST(test_release_too_often_is_not_held_and_changes_nothing),
         TEST(test_release_by_another_owner_changes_nothing),

@@ -10,6 +10,7 @@
 typedef struct request {
     int64_t lease_ms;
     bool replaces; /* exactly so long; or a renewal, which never shortens */
+    bool looks;    /* or a look, which changes nothing */
     int64_t sent_at, left_ms;
     int done; /* so many of the three */
 } request_t;
@@ -32,6 +33,8 @@ static void send_request(world_t *world, request_t *request) {
 
 static void carry_out(world_t *world, request_t *request) {
     int64_t ends_at = world->now + request->lease_ms * HF_MS;
+    if (request->looks)
+        ends_at = world->ends_at;
     if (request->replaces || ends_at > world->ends_at)
         world->ends_at = ends_at;
     request->left_ms = (world->ends_at - world->now) / HF_MS;
@@ -40,8 +43,10 @@ static void carry_out(world_t *world, request_t *request) {
 static void answer(world_t *world, const request_t *request) {
     if (request->replaces)
         hf_validity_replaced(&world->validity, world->now, request->sent_at, request->left_ms);
+    else if (request->looks)
+        hf_validity_looked(&world->validity, world->now, request->sent_at, request->left_ms);
     else
-        hf_validity_renewed(&world->validity, request->sent_at, request->left_ms);
+        hf_validity_renewed(&world->validity, world->now, request->sent_at, request->left_ms);
 }
 
 /* Every order from here on; answers how many there are. */
@@ -77,15 +82,20 @@ static world_t world_of(size_t count) {
     return world;
 }
 
+/* 0: a renewal; 1: a replacement; 2: a look. */
+static request_t request_of(int64_t lease_ms, int kind) {
+    return (request_t){.lease_ms = lease_ms, .replaces = kind == 1, .looks = kind == 2};
+}
+
 static void test_no_order_of_two_makes_a_hold_count_for_longer_than_the_server_keeps(void **state) {
     static const int64_t leases[] = {4000, 300, 1000};
     (void)state;
     for (size_t first = 0; first < COUNT(leases); first++)
         for (size_t second = 0; second < COUNT(leases); second++)
-            for (int kinds = 0; kinds < 4; kinds++) {
+            for (int kinds = 0; kinds < 9; kinds++) {
                 world_t world = world_of(2);
-                world.requests[0] = (request_t){.lease_ms = leases[first], .replaces = kinds & 1};
-                world.requests[1] = (request_t){.lease_ms = leases[second], .replaces = kinds & 2};
+                world.requests[0] = request_of(leases[first], kinds % 3);
+                world.requests[1] = request_of(leases[second], kinds / 3);
                 assert_int_equal(try_orders(&world), 10); /* 6! / 3!² / 2 */
             }
 }
@@ -94,11 +104,11 @@ static void test_nor_does_any_order_of_three(void **state) {
     static const int64_t leases[] = {4000, 300, 1000};
     (void)state;
     for (size_t order = 0; order < 27; order++)
-        for (int kinds = 0; kinds < 8; kinds++) {
+        for (int kinds = 0; kinds < 27; kinds++) {
             world_t world = world_of(3);
-            for (size_t i = 0, left = order; i < 3; i++, left /= 3)
-                world.requests[i] =
-                    (request_t){.lease_ms = leases[left % 3], .replaces = (kinds >> i & 1) != 0};
+            int kind = kinds;
+            for (size_t i = 0, left = order; i < 3; i++, left /= 3, kind /= 3)
+                world.requests[i] = request_of(leases[left % 3], kind % 3);
             assert_int_equal(try_orders(&world), 280); /* 9! / 3!³ / 3! */
         }
 }
@@ -127,7 +137,7 @@ static void test_a_replacement_without_an_answer_caps_what_counts_from_then_on(v
     assert_true(hf_validity_is_doubtful(&world.validity));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 300));
     world.now += 10 * STEP;
-    assert_true(hf_validity_renewed(&world.validity, world.now, 2000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 2000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 300));
     hf_validity_replaces(&world.validity, world.now, 4000);
     hf_validity_replaced(&world.validity, world.now + STEP, world.now, 4000);
@@ -137,11 +147,68 @@ static void test_a_replacement_without_an_answer_caps_what_counts_from_then_on(v
 static void test_a_hold_counts_for_no_longer_than_was_asked_for(void **state) {
     world_t world = world_of(0);
     (void)state;
-    assert_true(hf_validity_renewed(&world.validity, world.now, 7200000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, FIRST_LEASE));
     hf_validity_extends(&world.validity, 5000);
-    assert_true(hf_validity_renewed(&world.validity, world.now, 7200000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 5000));
+}
+
+/* Somebody else gave the key an earlier end. */
+static void test_a_look_shortens_to_what_the_key_has(void **state) {
+    world_t world = world_of(0);
+    int64_t sent_at = world.now;
+    (void)state;
+    world.now += STEP;
+    assert_true(hf_validity_looked(&world.validity, world.now, sent_at, 500));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
+    /* A renewal that was under way may have been carried out before: it does not count. */
+    assert_false(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
+    sent_at = world.now;
+    world.now += STEP;
+    assert_true(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
+    /* And a look that was sent before that was answered tells of the time before. */
+    assert_false(hf_validity_looked(&world.validity, world.now, sent_at, 500));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
+}
+
+static void test_a_look_shortens_a_hold_without_an_end_and_a_renewal_mends_it(void **state) {
+    hf_validity validity;
+    int64_t now = 1000 * STEP;
+    (void)state;
+    hf_validity_begin(&validity, HF_NEVER);
+    validity.deadline = HF_NO_DEADLINE;
+    assert_true(hf_validity_looked(&validity, now + STEP, now, HF_NEVER));
+    assert_int_equal(validity.deadline, HF_NO_DEADLINE);
+    assert_true(hf_validity_looked(&validity, now + STEP, now, 700));
+    assert_int_equal(validity.deadline, hf_deadline(now, 700));
+    assert_true(hf_validity_renewed(&validity, now + 3 * STEP, now + 2 * STEP, HF_NEVER));
+    assert_int_equal(validity.deadline, HF_NO_DEADLINE);
+}
+
+static void test_a_slow_look_takes_no_renewal_back(void **state) {
+    world_t world = world_of(0);
+    int64_t sent_at = world.now, slow_ms = 100 * STEP / HF_MS;
+    (void)state;
+    world.now += 100 * STEP; /* until it was carried out, or until its answer came */
+    assert_true(hf_validity_looked(&world.validity, world.now, sent_at, FIRST_LEASE - slow_ms));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE - slow_ms));
+    assert_true(hf_validity_renewed(&world.validity, world.now, sent_at, FIRST_LEASE));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, FIRST_LEASE));
+}
+
+static void test_a_look_counts_whatever_replacement_is_under_way(void **state) {
+    world_t world = world_of(0);
+    int64_t sent_at = world.now;
+    (void)state;
+    hf_validity_replaces(&world.validity, world.now, 4000);
+    world.now += STEP;
+    assert_true(hf_validity_looked(&world.validity, world.now, sent_at, 500));
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
+    assert_false(hf_validity_looked(&world.validity, world.now, sent_at, 4000)); /* too long */
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 500));
 }
 
 int main(void) {
@@ -151,6 +218,10 @@ int main(void) {
         cmocka_unit_test(test_a_replacement_alone_counts_from_when_it_was_sent),
         cmocka_unit_test(test_a_replacement_without_an_answer_caps_what_counts_from_then_on),
         cmocka_unit_test(test_a_hold_counts_for_no_longer_than_was_asked_for),
+        cmocka_unit_test(test_a_look_shortens_to_what_the_key_has),
+        cmocka_unit_test(test_a_look_shortens_a_hold_without_an_end_and_a_renewal_mends_it),
+        cmocka_unit_test(test_a_slow_look_takes_no_renewal_back),
+        cmocka_unit_test(test_a_look_counts_whatever_replacement_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -611,7 +611,9 @@ HF_API hf_status hf_hold_renew(hf_hold *hold);
 HF_API hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags);
 
 /**
- * Ask the server whether the hold still stands. Changes nothing there.
+ * Ask the server whether the hold still stands. Changes nothing there. If somebody
+ * else has given the lock's key an earlier end, the hold counts until then, and its
+ * renewal, if that is on, comes at once.
  *
  * @retval  As hf_hold_renew().
  *
@@ -786,7 +788,8 @@ HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
  * each other.
  *
  * @param op       The caller's number for it, above 0; no other operation under
- *                 way on this client may have it.
+ *                 way on this client may have it (HF_EINVAL). It is free again
+ *                 when the completion is on the queue.
  * @param options  NULL for the defaults. HF_ACQUIRE_KEEP leaves the hold with the client too.
  * @retval HF_OK      Started.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
@@ -801,7 +804,8 @@ HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t 
  * Start hf_hold_release(). Locally the hold ends at once. An HF_KIND_RELEASE
  * completion follows if, and only if, this answers HF_OK.
  *
- * @param op  The caller's number for it, above 0.
+ * @param op  The caller's number for it, above 0; no other operation under way on
+ *            this client may have it.
  * @retval HF_OK        Started.
  * @retval HF_ENOTHELD  It was released before.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
@@ -814,7 +818,8 @@ HF_API hf_status hf_hold_release_start(hf_hold *hold, int64_t op);
  * Start hf_hold_renew(). An HF_KIND_RENEWAL completion follows if, and only if, this
  * answers HF_OK.
  *
- * @param op  The caller's number for it, above 0.
+ * @param op  The caller's number for it, above 0; no other operation under way on
+ *            this client may have it.
  * @retval HF_OK        Started.
  * @retval HF_ENOTHELD, HF_ELOST   It is not held.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.

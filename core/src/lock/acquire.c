@@ -745,6 +745,8 @@ static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_
     if (op == NULL)
         return NULL;
     op->number = number;
+    op->news->op = op;
+    hf_news_number_locked(client, op->news, number);
     op->keeps = keeps;
     op->timer.fire = op_due;
     bool good = hf_op_enter_locked(op);
@@ -763,6 +765,8 @@ static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_
 static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
                                       int64_t number, bool keeps) {
     hf_status status = hf_client_check(client); /* closed just now: nobody would end it */
+    if (status == HF_OK)
+        status = hf_number_check_locked(client, number);
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     if (status == HF_OK)
@@ -806,8 +810,9 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     if (status != HF_OK)
         return status;
     hf_client_lock(client);
-    hf_op *op = hf_op_find_number_locked(client, op_number);
-    if (op == NULL)
+    const hf_news *news = hf_news_find_locked(client, op_number);
+    hf_op *op = news != NULL ? news->op : NULL;
+    if (op == NULL || op->queue == NULL)
         status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
     else if (!op->canceled)
         withdraw_op(op, true);

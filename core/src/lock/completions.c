@@ -8,10 +8,13 @@
 
 #include "lock/thread.h"
 
+#define NUMBERS 1024
+
 struct hf_completions {
     hf_list news;
-    int fd;      /* -1 until somebody asks for it */
-    bool closed; /* and the last one is in the list */
+    hf_news *numbers[NUMBERS]; /* of operations under way */
+    int fd;                    /* -1 until somebody asks for it */
+    bool closed;               /* and the last one is in the list */
 };
 
 struct hf_completions *hf_completions_begin(void) {
@@ -55,6 +58,54 @@ hf_news *hf_news_new(const hf_completion *completion) {
     return news;
 }
 
+/* ---------------------------------------------------------------- Numbers */
+
+static hf_news **by_number(struct hf_completions *completions, int64_t number) {
+    return &completions->numbers[(uint64_t)number % NUMBERS];
+}
+
+hf_news *hf_news_find_locked(const hf_client *client, int64_t number) {
+    hf_news *news = *by_number(client->completions, number);
+    while (news != NULL && news->completion.op != number)
+        news = news->same_number;
+    return news;
+}
+
+hf_status hf_number_check_locked(const hf_client *client, int64_t number) {
+    if (hf_news_find_locked(client, number) == NULL)
+        return HF_OK;
+    return hf_fail(HF_EINVAL,
+                   "another operation of this client that is under way has the number "
+                   "%lld",
+                   (long long)number);
+}
+
+void hf_news_number_locked(hf_client *client, hf_news *news, int64_t number) {
+    hf_news **bucket = by_number(client->completions, number);
+    news->completion.op = number;
+    news->numbered = client->completions;
+    news->same_number = *bucket;
+    *bucket = news;
+}
+
+static void end_number(hf_news *news) {
+    if (news->numbered == NULL)
+        return;
+    hf_news **at = by_number(news->numbered, news->completion.op);
+    while (*at != news)
+        at = &(*at)->same_number;
+    *at = news->same_number;
+    news->numbered = NULL;
+}
+
+void hf_news_free_locked(hf_news *news) {
+    if (news != NULL)
+        end_number(news);
+    free(news);
+}
+
+/* ---------------------------------------------------------------- Telling */
+
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion) {
     struct hf_completions *completions = client->completions;
     if (completions->fd < 0)
@@ -64,6 +115,7 @@ void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *comp
     *kept = NULL;
     if (news == NULL)
         return;
+    end_number(news);
     news->completion = *completion;
     if (completion->status != HF_OK)
         news->completion.error = *hf_error_last();

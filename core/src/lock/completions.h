@@ -4,11 +4,17 @@
 
 #include "lock/client.h"
 
+struct hf_op;
+
 /* A completion to be read. It is made with what it will tell of, so that telling needs
  * no memory: nobody waits for it for ever. */
 typedef struct hf_news {
     hf_item item;
     hf_completion completion;
+    /* While the operation that it will tell of is under way: */
+    struct hf_completions *numbered; /* the caller's number finds it; NULL: it has no number */
+    struct hf_news *same_number;     /* the next in its bucket */
+    struct hf_op *op;                /* of an acquire */
 } hf_news;
 
 /* NULL: no memory. */
@@ -23,6 +29,14 @@ hf_status hf_completions_want_locked(hf_client *client);
 int hf_completions_fd(const hf_client *client);
 
 hf_news *hf_news_new(const hf_completion *completion);
+/* One that was not told, or NULL. */
+void hf_news_free_locked(hf_news *news);
+/* May an operation have that number? HF_EINVAL: another that is under way has it. */
+hf_status hf_number_check_locked(const hf_client *client, int64_t number);
+/* From now on, until it is told, the number finds it. */
+void hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);
+/* The operation under way with that number, or NULL. */
+hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
 /* Put it where it is read, if anybody listens, in the news kept for it; with this thread's
  * message, if it is about something that failed. */
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion);

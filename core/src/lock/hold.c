@@ -39,7 +39,7 @@ static void drop_started(hf_task *task) {
     started_task *mine = HF_OF(started_task, task, task);
     if (mine->hold != NULL)
         hf_hold_drop_locked(mine->hold);
-    free(mine->news);
+    hf_news_free_locked(mine->news);
 }
 
 /* With what is sure to be needed. If HF_OK the mutex is held, until submit_started() or
@@ -60,6 +60,8 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
     hf_client_lock(client);
     hf_status status = mine->news != NULL ? hf_client_check(client) : HF_ENOMEM;
     if (status == HF_OK)
+        status = hf_number_check_locked(client, op);
+    if (status == HF_OK)
         status = hf_losses_tell_locked(client);
     if (status != HF_OK) {
         hf_task_free(task);
@@ -67,6 +69,7 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
         return status == HF_ENOMEM ? hf_fail(status, "no memory, file descriptor or thread for it")
                                    : status;
     }
+    hf_news_number_locked(client, mine->news, op);
     *task_out = mine;
     return HF_OK;
 }
@@ -222,7 +225,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
 
 /* ----------------------------------------------------------------- Renew */
 
-void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
+void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
     if (hold->state != HF_STATE_HELD)
         return;
     if (left_ms == HF_RENEWAL_GONE && hf_hold_is_listed(hold)) {
@@ -232,7 +235,7 @@ void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
     } else if (left_ms >= HF_TTL_NONE) {
         /* One that is not in the table yet has no deadline that could be past. */
         if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
-            hf_validity_renewed(&hold->validity, sent_at, left_ms);
+            hf_renewal_counts_locked(hold, mode, sent_at, left_ms);
         hf_renewal_plan_locked(hold);
     }
 }
@@ -274,7 +277,7 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
             hf_renewal_plan_locked(hold);
     }
     if (mode != HF_RENEW_EXACTLY || left_ms == HF_RENEWAL_GONE)
-        hf_hold_claimed_locked(hold, sent_at, left_ms);
+        hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
     return renewal_status(hold, status, good, left_ms);
 }
 

@@ -10,6 +10,6 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed);
 /* Release it for an acquire that came to nothing. Without the mutex. */
 void hf_hold_give_up(hf_hold *hold);
 /* A claim, a look, or a renewal that never shortens was answered so. */
-void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms);
+void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 
 #endif

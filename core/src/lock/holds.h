@@ -37,6 +37,7 @@ struct hf_hold {
 
     /* The renewal's. */
     bool asked; /* a renewal or claim is under way */
+    bool looks; /* and it does not renew */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */

@@ -70,13 +70,17 @@ void hf_renewal_plan_locked(hf_hold *hold) {
         hf_thread_timer_locked(client, &hold->timer, due);
 }
 
+/* What was learnt late, or has been cut short, is due by what is left of it. */
+static void hasten(hf_hold *hold) {
+    int64_t due = hold->validity.deadline - 2 * hf_renewal_interval(hold);
+    if (hold->validity.deadline != HF_NO_DEADLINE && due < hold->renew_at)
+        hold->renew_at = due;
+}
+
 void hf_renewal_first_locked(hf_hold *hold) {
     const hf_validity *validity = &hold->validity;
-    int64_t interval = hf_renewal_interval(hold);
-    hold->renew_at = hold->began_at + interval;
-    /* What was learnt late is due by what is left of it. */
-    if (validity->deadline != HF_NO_DEADLINE && validity->deadline - 2 * interval < hold->renew_at)
-        hold->renew_at = validity->deadline - 2 * interval;
+    hold->renew_at = hold->began_at + hf_renewal_interval(hold);
+    hasten(hold);
     if (validity->lease_ms != HF_NEVER && validity->lease_ms < WARM_MS && renews(hold))
         hf_link_warm(&hold->client->links, hold->names->slot);
     hf_renewal_plan_locked(hold);
@@ -162,7 +166,17 @@ static void drop_renewal(hf_task *task) {
         hf_hold_drop_locked(mine->holds[i]);
 }
 
+bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
+    int64_t now = hf_now();
+    if (mode != HF_RENEW_LOOK)
+        return hf_validity_renewed(&hold->validity, now, sent_at, left_ms);
+    bool counts = hf_validity_looked(&hold->validity, now, sent_at, left_ms);
+    hasten(hold);
+    return counts;
+}
+
 static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
+    hf_renew_mode mode = hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER;
     hold->asked = false;
     if (hold->state != HF_STATE_HELD || !hf_hold_is_listed(hold))
         return;
@@ -174,11 +188,14 @@ static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
         retry_soon(hold);
         return;
     }
-    if (hf_now() < hold->validity.deadline) /* or it was lost, and perhaps seen to be */
-        hf_validity_renewed(&hold->validity, sent_at, left_ms);
     hold->pushed = false;
     hold->client->stats.renewed++;
-    hf_renewal_next_locked(hold, sent_at);
+    hold->renew_at = sent_at + hf_renewal_interval(hold);
+    bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
+    if (lost || hf_renewal_counts_locked(hold, mode, sent_at, left_ms))
+        hf_renewal_plan_locked(hold);
+    else
+        retry_soon(hold);
 }
 
 static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
@@ -226,12 +243,14 @@ void hf_renewal_flush_locked(hf_client *client) {
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        const hf_hold *hold = mine->holds[i];
+        hf_hold *hold = mine->holds[i];
         int64_t lease_ms = hold->validity.lease_ms;
+        /* One that never ends needs no more, until a look finds that it does. */
+        hold->looks = lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE;
         renewals[i] = (hf_renewal){.names = hold->names,
                                    .id = hold->id,
                                    .lease_ms = lease_ms,
-                                   .mode = lease_ms == HF_NEVER ? HF_RENEW_LOOK : HF_RENEW_LONGER};
+                                   .mode = hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER};
     }
     hf_request_renew(&mine->task.request, renewals, count);
     submit_renewal(mine, hf_now());
@@ -265,6 +284,7 @@ static void claim(hf_hold *hold, int64_t now) {
     }
     hold->references++;
     hold->asked = true;
+    hold->looks = false;
     hf_hold_claim_request(&mine->task.request, hold);
     submit_renewal(mine, now);
 }

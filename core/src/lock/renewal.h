@@ -22,6 +22,9 @@ int64_t hf_renewal_interval(const hf_hold *hold);
 void hf_renewal_first_locked(hf_hold *hold);
 /* It was renewed by what was sent then: plan the next. */
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
+/* A renewal, a claim or a look was answered so: what that makes of its deadline. False: it is too
+ * old to count. Plan it afterwards. */
+bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 /* It was changed: set its timer anew, for its renewal or its end. */
 void hf_renewal_plan_locked(hf_hold *hold);
 /* Another server than before: all that is held is renewed there at once. */

@@ -55,7 +55,7 @@ static hf_status ask_replicas(hf_hold *hold) {
         return hf_fail(HF_EPROTOCOL,
                        "the server gave an answer that the claim script does not give");
     hf_client_lock(client);
-    hf_hold_claimed_locked(hold, answer.sent_at, left_ms);
+    hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
     hold->pushed = hold->pushed && left_ms < HF_TTL_NONE;
     hold->reached = left_ms >= HF_TTL_NONE ? answer.replicas : 0;
     hf_client_unlock(client);

@@ -6,8 +6,13 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
+/* The client is closed, and so no thread is started any more. */
+static bool is_over(const hf_client *client) {
+    return client->swept || (client->stop && !client->started);
+}
+
 hf_status hf_thread_start_locked(hf_client *client) {
-    if (client->swept || (client->stop && !client->started))
+    if (is_over(client))
         return hf_fail(HF_ECLOSED, "the client is closed");
     if (client->started) /* or just ended: what it left, the closer carries out */
         return HF_OK;
@@ -40,7 +45,8 @@ void hf_thread_wake_locked(hf_client *client) {
 }
 
 bool hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {
-    if (hf_thread_start_locked(client) != HF_OK)
+    /* Without a message: its caller may be about to answer with one. */
+    if (is_over(client) || hf_thread_start_locked(client) != HF_OK)
         return false;
     hf_timer_set(&client->timers, timer, due);
     if (due < client->sleeps_until)

@@ -10,7 +10,8 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
 }
 
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
-    *validity = (hf_validity){.lease_ms = lease_ms, .replaced_at = INT64_MIN};
+    *validity =
+        (hf_validity){.lease_ms = lease_ms, .shortened_at = INT64_MIN, .lengthened_at = INT64_MIN};
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
@@ -25,12 +26,32 @@ int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64
     return until < most ? until : most;
 }
 
-bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
-    int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
-    if (validity->replacing > 0 || sent_at < validity->replaced_at)
+static void lengthen(hf_validity *validity, int64_t now, int64_t until) {
+    if (until <= validity->deadline)
+        return;
+    validity->deadline = until;
+    validity->lengthened_at = now;
+}
+
+bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at,
+                         int64_t remaining_ms) {
+    if (validity->replacing > 0 || sent_at < validity->shortened_at)
         return false;
-    if (until > validity->deadline)
-        validity->deadline = until;
+    lengthen(validity, now, hf_validity_deadline(validity, sent_at, remaining_ms));
+    return true;
+}
+
+bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms) {
+    int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
+    if (until >= validity->deadline)
+        return hf_validity_renewed(validity, now, sent_at, remaining_ms);
+    if (sent_at < validity->lengthened_at)
+        return false; /* it may have been carried out before what made the hold longer */
+    /* Somebody else has cut it short, and it is not the answer alone that was slow: a renewal
+     * that is under way may have been carried out before that. */
+    if (validity->deadline > hf_after(now, remaining_ms))
+        validity->shortened_at = now;
+    validity->deadline = until;
     return true;
 }
 
@@ -54,15 +75,15 @@ void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
                           int64_t remaining_ms) {
     /* Two that were under way together may have been carried out in either order: each can
      * only shorten. */
-    bool crossed = --validity->replacing > 0 || sent_at < validity->replaced_at;
-    validity->replaced_at = now;
+    bool crossed = --validity->replacing > 0 || sent_at < validity->shortened_at;
+    validity->shortened_at = now;
     if (remaining_ms < HF_NEVER)
         return;
     bool over = now >= validity->deadline; /* it was lost, and has perhaps been seen to be */
     int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
     shorten(validity, hf_deadline(sent_at, remaining_ms));
-    if (!crossed && !over && until > validity->deadline)
-        validity->deadline = until;
+    if (!crossed && !over)
+        lengthen(validity, now, until);
 }
 
 void hf_validity_doubts(hf_validity *validity, int64_t duration_ms) {

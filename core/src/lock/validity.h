@@ -18,9 +18,12 @@ typedef struct hf_validity {
     int64_t extended_ms; /* the longest that it was extended to, or 0 */
     /* Replacements ("exactly so long") shorten, and the server may carry them out in
      * another order than they were sent or are answered. */
-    int replacing;       /* so many are under way */
-    int64_t replaced_at; /* the last answer to one came then; INT64_MIN: none did */
-    int64_t cap_ms;      /* one has no answer: nothing counts for longer than this; 0: none */
+    int replacing;         /* so many are under way */
+    int64_t shortened_at;  /* the last answer to one came then, or a look that found the key's end
+                            * cut short; INT64_MIN: neither did */
+    int64_t lengthened_at; /* the last answer that moved the deadline on came then; INT64_MIN: no
+                            * answer did */
+    int64_t cap_ms;        /* one has no answer: nothing counts for longer than this; 0: none */
 } hf_validity;
 
 /* When something ends that a request sent then was told remaining_ms of. */
@@ -30,8 +33,11 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
 /* The same for this hold: never later than if it had just got all that was asked for. */
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
 
-/* Something that never shortens was answered. False: that is too old to count. */
-bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
+/* Something that never shortens was answered now. False: that is too old to count. */
+bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
+/* A look was answered, which changes nothing: the key may end sooner than counted, because
+ * somebody else set its end. False: that is too old to count. */
+bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 
 /* A longer end was asked for, so many ms from now. */
 void hf_validity_extends(hf_validity *validity, int64_t duration_ms);

@@ -71,14 +71,6 @@ hf_op *hf_op_find_locked(const hf_client *client, const char *id) {
     return op;
 }
 
-hf_op *hf_op_find_number_locked(const hf_client *client, int64_t number) {
-    for (size_t i = 0; i < IDS; i++)
-        for (hf_op *op = client->waiting->ids[i]; op != NULL; op = op->same_id)
-            if (op->ended != NULL && op->number == number)
-                return op;
-    return NULL;
-}
-
 static void put_id(hf_op *op) {
     hf_op **bucket = by_id(client_of(op), op->hold->id);
     op->same_id = *bucket;
@@ -210,7 +202,7 @@ void hf_op_free_locked(hf_op *op) {
     if (op->ended != NULL) {
         hf_timer_clear(&client->timers, &op->timer);
         hf_timer_unreserve(&client->timers);
-        free(op->news);
+        hf_news_free_locked(op->news);
         free(op);
         return;
     }

@@ -65,8 +65,6 @@ void hf_op_free_locked(hf_op *op);
 bool hf_op_enter_locked(hf_op *op);
 void hf_op_leave_locked(hf_op *op);
 hf_op *hf_op_find_locked(const hf_client *client, const char *id);
-/* A started one. */
-hf_op *hf_op_find_number_locked(const hf_client *client, int64_t number);
 
 /* What it asks the server for. */
 hf_ask hf_op_ask(const hf_op *op);
