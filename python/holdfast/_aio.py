@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._client import Client
     from ._notices import Call, Notices
 
+
 def _task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:
@@ -147,8 +148,6 @@ class AsyncLock:
             notices.abandon(number, call)
             raise
         if handle is None:
-            if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
-                raise LockTimeout(f"others held {lock.name!r} for {milliseconds / 1000} s")
             raise error(status, call.message, call.reached)
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())

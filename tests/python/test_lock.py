@@ -447,7 +447,7 @@ def test_the_default_owner_says_where_it_is(lock: holdfast.Lock) -> None:
     with lock:
         owner = lock.inspect().owner
         assert owner is not None
-        assert owner.startswith(f"{socket.gethostname()}/{os.getpid()}:")
+        assert owner.startswith(f"holdfast@{socket.gethostname()}/{os.getpid()}:")
 
 
 def test_force_release_takes_the_lock_from_the_one_it_names(

@@ -290,19 +290,6 @@ static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
                    quoted(call->lock), why);
 }
 
-/* The background was refused what the wait needs: say why. */
-static hf_status explain_refusal_locked(acquiring *call) {
-    hf_request request;
-    hf_ask ask = hf_hold_ask(call->hold);
-    hf_request_acquire(&request, call->hold->names, &ask, 0);
-    hf_fail(HF_ESERVER, "%s", hf_waiting_reason_locked(call->client));
-    hf_client_unlock(call->client);
-    hf_transport_explain(call->client->transport, &request, deadline_of_end(call));
-    hf_request_free(&request);
-    hf_client_lock(call->client);
-    return HF_ESERVER;
-}
-
 /* Once through the queue: HF_OK if the op is done or must go on, HF_EBUSY where nothing
  * queues. */
 static hf_status queue_once_locked(acquiring *call, hf_op *op) {
@@ -340,8 +327,6 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
             return status;
         if (!op->done)
             continue;
-        if (op->status == HF_ESERVER)
-            return explain_refusal_locked(call);
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
         if (hf_now() < call->hold->validity.deadline)

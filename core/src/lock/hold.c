@@ -383,11 +383,36 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     return lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
 }
 
+static void refusal_explained(hf_task *task, hf_status status, const redisReply *reply) {
+    (void)reply;
+    end_started(HF_OF(started_task, task, task), status);
+}
+
+/* A renewal was refused, and its completion waits for the reason. False: no memory. */
+static bool ask_why_refused(started_task *refused) {
+    hf_client *client = refused->hold->client;
+    hf_task *task = hf_task_new(sizeof(started_task), refusal_explained, drop_started);
+    if (task == NULL || !hf_task_ask_why(task, &refused->task.request)) {
+        if (task != NULL)
+            hf_task_free(task);
+        return false;
+    }
+    started_task *mine = HF_OF(started_task, task, task);
+    mine->hold = refused->hold;
+    mine->news = refused->news;
+    refused->hold = NULL;
+    refused->news = NULL;
+    hf_task_submit(&client->links, task, hf_client_patience(client));
+    return true;
+}
+
 static void renewal_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
     bool refused;
-    end_started(mine, renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
-                                         task->sent_at, task->course.doubtful, &refused));
+    status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
+                                task->sent_at, task->course.doubtful, &refused);
+    if (!refused || !ask_why_refused(mine))
+        end_started(mine, status);
 }
 
 static void submit_started_renewal(hf_hold *hold, started_task *mine) {

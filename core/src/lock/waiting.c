@@ -605,7 +605,11 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
 
 bool hf_op_try_locked(hf_op *op, bool only) {
     op->tries = only;
-    return recheck(op->queue, &op, 1, false, true);
+    if (!recheck(op->queue, &op, 1, false, true))
+        return false;
+    if (!only)
+        op->epoch = 0; /* it has not asked for a place yet, and those behind it may */
+    return true;
 }
 
 /* Those that have not asked under this subscription, a hundred at a time; if all have, the

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "protocol/errors.h"
 
@@ -73,12 +74,35 @@ void hf_task_free(hf_task *task) {
     if (task->drop != NULL)
         task->drop(task);
     hf_request_free(&task->request);
+    free(task->refusal);
     free(task);
 }
 
-void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
-    if (task->done != NULL)
+bool hf_task_ask_why(hf_task *task, const hf_request *refused) {
+    hf_request question;
+    task->refusal = strdup(hf_error_message());
+    if (task->refusal == NULL)
+        return false;
+    hf_request_permissions(&question, refused);
+    hf_request_free(&task->request);
+    hf_request_move(&task->request, &question);
+    task->course = (hf_course){0};
+    return true;
+}
+
+static void tell_outcome(hf_task *task, hf_status status, const redisReply *reply) {
+    if (task->done == NULL)
+        return;
+    if (task->refusal == NULL)
         task->done(task, status, reply);
+    else
+        task->done(task,
+                   hf_transport_explain_refusal(task->refusal, status == HF_OK ? reply : NULL),
+                   NULL);
+}
+
+void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
+    tell_outcome(task, status, reply);
     hf_task_free(task);
 }
 
@@ -139,6 +163,16 @@ static bool send_alone(hf_task *task) {
     return true;
 }
 
+/* The server says that a permission is missing, but not which: a caller waits to be told. */
+static bool explain_task(hf_links *links, hf_task *task, hf_status status) {
+    if (status != HF_ESERVER || task->done == NULL || task->insists || task->refusal != NULL ||
+        task->course.doubtful || !hf_error_permission(hf_error_message()) ||
+        !hf_task_ask_why(task, &task->request))
+        return false;
+    hf_list_add_first(route(links, task), &task->item);
+    return true;
+}
+
 /* It has no answer that counts: do as its course says. True: the server is of no use any
  * more. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
@@ -150,6 +184,8 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
         hf_transport_look(links->transport);
     if (step.circle)
         status = explain_circle(links);
+    if (step.what == HF_STEP_FAIL && explain_task(links, task, status))
+        return step.leave;
     if (step.what == HF_STEP_FAIL) {
         hf_task_end(task, task->course.doubtful ? HF_EUNKNOWN : status, NULL);
     } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
@@ -211,10 +247,10 @@ static hf_status explain_given_up(const hf_links *links, const hf_link *link, bo
 static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
-        void (*done)(hf_task *, hf_status, const redisReply *) = task->done;
-        task->done = now < task->give_up_at ? done : NULL;
-        if (done != NULL && task->done == NULL)
-            done(task, explain_given_up(links, link, true), NULL);
+        if (task->done != NULL && now >= task->give_up_at) {
+            tell_outcome(task, explain_given_up(links, link, true), NULL);
+            task->done = NULL;
+        }
         if (task->done != NULL)
             link->overdue_at = hf_earlier(link->overdue_at, task->give_up_at);
     }

@@ -29,8 +29,9 @@ typedef struct hf_task {
     struct hf_link *link; /* that it waits on, or was sent on */
     hf_request request;
     hf_course course;
-    bool pinned;  /* to its link, whichever node serves the slot */
-    bool insists; /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    bool pinned;   /* to its link, whichever node serves the slot */
+    bool insists;  /* a refusal that may pass (a full disk) is asked again, until it is given up */
+    char *refusal; /* of it for want of a permission: now it asks which that is */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
     int64_t answer_ms; /* its answer may take so long; 0: as long as that of any command */
@@ -142,6 +143,9 @@ hf_status hf_link_explain(const hf_links *links, const hf_link *link);
 void hf_link_failed(hf_links *links, hf_link *link, hf_status status);
 /* Has nothing been sent since then? */
 bool hf_link_is_unsent(const hf_link *link, int64_t since);
+/* Refused, with this thread's message: have the task ask which permission is missing. The
+ * outcome is then HF_ESERVER with both. False: it cannot, and is as before. */
+bool hf_task_ask_why(hf_task *task, const hf_request *refused);
 /* Call done, and free it. */
 void hf_task_end(hf_task *task, hf_status status, const redisReply *reply);
 /* Send it soon, and call done with the outcome: at once, if the links are closed. Takes the

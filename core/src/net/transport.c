@@ -391,6 +391,12 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
     return go(transport, &trip, answer);
 }
 
+hf_status hf_transport_explain_refusal(const char *refusal, const redisReply *reply) {
+    bool string = reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len > 0;
+    return hf_fail(HF_ESERVER, "%.300s%s%.180s", refusal, string ? "; missing: " : "",
+                   string ? reply->str : "");
+}
+
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
     char text[300];
     hf_request question;
@@ -399,10 +405,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_request_permissions(&question, request);
     hf_trip trip = {.request = &question, .deadline = deadline};
     go(transport, &trip, &answer);
-    bool string =
-        answer.reply != NULL && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0;
-    hf_fail(HF_ESERVER, "%s%s%.180s", text, string ? "; missing: " : "",
-            string ? answer.reply->str : "");
+    hf_transport_explain_refusal(text, answer.reply);
     freeReplyObject(answer.reply);
     hf_request_free(&question);
 }

@@ -47,6 +47,8 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
+/* The same, from the answer to hf_request_permissions(), or NULL, and the server's refusal. */
+hf_status hf_transport_explain_refusal(const char *refusal, const redisReply *reply);
 
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
  * effort. If a connection dies, the unanswered requests are sent again, twice at most. */
