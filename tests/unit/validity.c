@@ -41,7 +41,7 @@ static void answer(world_t *world, const request_t *request) {
     if (request->replaces)
         hf_validity_replaced(&world->validity, world->now, request->sent_at, request->left_ms);
     else
-        hf_validity_renewed(&world->validity, request->sent_at, request->left_ms);
+        hf_validity_renewed(&world->validity, world->now, request->sent_at, request->left_ms);
 }
 
 /* Every order from here on; answers how many there are. */
@@ -127,7 +127,7 @@ static void test_a_replacement_without_an_answer_caps_what_counts_from_then_on(v
     assert_true(hf_validity_is_doubtful(&world.validity));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 300));
     world.now += 10 * STEP;
-    assert_true(hf_validity_renewed(&world.validity, world.now, 2000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 2000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 300));
     hf_validity_replaces(&world.validity, world.now, 4000);
     hf_validity_replaced(&world.validity, world.now + STEP, world.now, 4000);
@@ -137,11 +137,33 @@ static void test_a_replacement_without_an_answer_caps_what_counts_from_then_on(v
 static void test_a_hold_counts_for_no_longer_than_was_asked_for(void **state) {
     world_t world = world_of(0);
     (void)state;
-    assert_true(hf_validity_renewed(&world.validity, world.now, 7200000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, FIRST_LEASE));
     hf_validity_extends(&world.validity, 5000);
-    assert_true(hf_validity_renewed(&world.validity, world.now, 7200000));
+    assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 7200000));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 5000));
+}
+
+static void test_a_look_that_finds_less_shortens_and_an_old_one_does_not(void **state) {
+    world_t world = world_of(0);
+    int64_t sent_at = world.now, until = hf_deadline(world.now, FIRST_LEASE);
+    (void)state;
+    hf_validity_looked(&world.validity, sent_at, HF_NEVER);
+    hf_validity_looked(&world.validity, sent_at, 5000);
+    assert_int_equal(world.validity.deadline, until);
+    hf_validity_looked(&world.validity, sent_at, 300);
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at, 300));
+    /* One that was sent before a renewal was answered may have been carried out before it. */
+    assert_true(hf_validity_renewed(&world.validity, world.now + STEP, sent_at, FIRST_LEASE));
+    hf_validity_looked(&world.validity, sent_at, 300);
+    assert_int_equal(world.validity.deadline, until);
+    hf_validity_looked(&world.validity, sent_at + STEP, 300);
+    assert_int_equal(world.validity.deadline, hf_deadline(sent_at + STEP, 300));
+    hf_validity_replaces(&world.validity, sent_at + 2 * STEP, FIRST_LEASE);
+    hf_validity_replaced(&world.validity, sent_at + 3 * STEP, sent_at + 2 * STEP, FIRST_LEASE);
+    until = hf_deadline(sent_at + 2 * STEP, FIRST_LEASE);
+    hf_validity_looked(&world.validity, sent_at + 2 * STEP, 300);
+    assert_int_equal(world.validity.deadline, until);
 }
 
 int main(void) {
@@ -151,6 +173,7 @@ int main(void) {
         cmocka_unit_test(test_a_replacement_alone_counts_from_when_it_was_sent),
         cmocka_unit_test(test_a_replacement_without_an_answer_caps_what_counts_from_then_on),
         cmocka_unit_test(test_a_hold_counts_for_no_longer_than_was_asked_for),
+        cmocka_unit_test(test_a_look_that_finds_less_shortens_and_an_old_one_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

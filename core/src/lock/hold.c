@@ -229,8 +229,9 @@ void hf_hold_claimed_locked(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
         hold->state = HF_STATE_LOST;
     } else if (left_ms >= HF_TTL_NONE) {
         /* One that is not in the table yet has no deadline that could be past. */
-        if (!hf_hold_is_listed(hold) || hf_now() < hold->validity.deadline)
-            hf_validity_renewed(&hold->validity, sent_at, left_ms);
+        int64_t now = hf_now();
+        if (!hf_hold_is_listed(hold) || now < hold->validity.deadline)
+            hf_validity_renewed(&hold->validity, now, sent_at, left_ms);
         hf_renewal_plan_locked(hold);
     }
 }
@@ -271,6 +272,8 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
         if (left_ms >= HF_TTL_NONE)
             hf_renewal_plan_locked(hold);
     }
+    if (mode == HF_RENEW_LOOK && left_ms >= HF_TTL_NONE)
+        hf_validity_looked(&hold->validity, sent_at, left_ms);
     if (mode != HF_RENEW_EXACTLY || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, sent_at, left_ms);
     return renewal_status(hold, status, good, left_ms);

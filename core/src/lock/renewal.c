@@ -162,8 +162,9 @@ static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
         retry_soon(hold);
         return;
     }
-    if (hf_now() < hold->validity.deadline) /* or it was lost, and perhaps seen to be */
-        hf_validity_renewed(&hold->validity, sent_at, left_ms);
+    int64_t now = hf_now();
+    if (now < hold->validity.deadline) /* or it was lost, and perhaps seen to be */
+        hf_validity_renewed(&hold->validity, now, sent_at, left_ms);
     hold->pushed = false;
     hold->client->stats.renewed++;
     hf_renewal_next_locked(hold, sent_at);

@@ -10,7 +10,8 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
 }
 
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
-    *validity = (hf_validity){.lease_ms = lease_ms, .replaced_at = INT64_MIN};
+    *validity =
+        (hf_validity){.lease_ms = lease_ms, .replaced_at = INT64_MIN, .renewed_at = INT64_MIN};
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
@@ -25,10 +26,12 @@ int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64
     return until < most ? until : most;
 }
 
-bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
+bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at,
+                         int64_t remaining_ms) {
     int64_t until = hf_validity_deadline(validity, sent_at, remaining_ms);
     if (validity->replacing > 0 || sent_at < validity->replaced_at)
         return false;
+    validity->renewed_at = now;
     if (until > validity->deadline)
         validity->deadline = until;
     return true;
@@ -42,6 +45,11 @@ void hf_validity_extends(hf_validity *validity, int64_t duration_ms) {
 static void shorten(hf_validity *validity, int64_t until) {
     if (until < validity->deadline)
         validity->deadline = until;
+}
+
+void hf_validity_looked(hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
+    if (sent_at >= validity->renewed_at && sent_at >= validity->replaced_at)
+        shorten(validity, hf_deadline(sent_at, remaining_ms));
 }
 
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {

@@ -20,6 +20,7 @@ typedef struct hf_validity {
      * another order than they were sent or are answered. */
     int replacing;       /* so many are under way */
     int64_t replaced_at; /* the last answer to one came then; INT64_MIN: none did */
+    int64_t renewed_at;  /* the last answer to what never shortens came then */
     int64_t cap_ms;      /* one has no answer: nothing counts for longer than this; 0: none */
 } hf_validity;
 
@@ -31,7 +32,11 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
 
 /* Something that never shortens was answered. False: that is too old to count. */
-bool hf_validity_renewed(hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
+bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
+
+/* The server was asked how long it still stands: somebody else may have cut it short. Ignored
+ * if an answer that came since may be newer. */
+void hf_validity_looked(hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
 
 /* A longer end was asked for, so many ms from now. */
 void hf_validity_extends(hf_validity *validity, int64_t duration_ms);
