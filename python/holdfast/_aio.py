@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, final
 from . import _holdfast
 from ._arguments import duration, encoded, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
-from ._hold import BaseHold, BaseLost, excuse
+from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, LockInfo, kept, loose
 
 if TYPE_CHECKING:
     from ._client import Client
     from ._notices import Call, Notices
+
 
 def _task() -> asyncio.Task[object]:
     task = asyncio.current_task()
@@ -28,7 +29,7 @@ def _task() -> asyncio.Task[object]:
 
 
 @final
-class AsyncClient:
+class AsyncClient(Bound):
     """A client for tasks, from Client.aio. It opens and closes with its Client."""
 
     __slots__ = ("_client",)
@@ -71,7 +72,7 @@ class AsyncClient:
 
 
 @final
-class AsyncLock:
+class AsyncLock(Bound):
     """A name to lock, for tasks; AsyncClient.lock() makes it.
 
         async with lock as hold: ...            # waits for ever
@@ -147,8 +148,6 @@ class AsyncLock:
             notices.abandon(number, call)
             raise
         if handle is None:
-            if status in (_holdfast.HF_EBUSY, _holdfast.HF_ETIMEOUT):
-                raise LockTimeout(f"others held {lock.name!r} for {milliseconds / 1000} s")
             raise error(status, call.message, call.reached)
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())
@@ -214,7 +213,9 @@ class AsyncLock:
 
     async def __aenter__(self) -> AsyncHold:
         """Acquire, waiting without limit."""
-        return await self._acquire(_holdfast.HF_FOREVER, None, kept)
+        hold = await self._acquire(_holdfast.HF_FOREVER, None, kept)
+        hold._entered = True
+        return hold
 
     async def __aexit__(
         self,
@@ -397,7 +398,8 @@ class AsyncHold(BaseHold):
         await _renewed(self._lock, _holdfast.hf_hold_check_start, self._handle)
 
     async def __aenter__(self) -> AsyncHold:
-        """Return the hold."""
+        """Return the hold. Raises LockNotOwnedError if it was released, LockLost if it was lost."""
+        self._enter()
         return self
 
     async def __aexit__(
@@ -434,6 +436,7 @@ class Holding(Awaitable["AsyncHold"]):
         self._quiet = quiet
         self._cancel = cancel
         self._task: asyncio.Task[object] | None = None
+        self._inside = False
         self._canceled = False
         self._cancelling = 0
 
@@ -446,7 +449,15 @@ class Holding(Awaitable["AsyncHold"]):
 
     async def __aenter__(self) -> AsyncHold:
         """Acquire."""
-        self._hold = await self._acquire(self._lost if self._cancel else self._on_lost)
+        if self._inside:
+            raise RuntimeError("this hold() is entered already: call hold() again for another")
+        self._inside, self._canceled = True, False
+        try:
+            self._hold = await self._acquire(self._lost if self._cancel else self._on_lost)
+        except BaseException:
+            self._inside = False
+            raise
+        self._hold._entered = True
         self._task = _task()
         if sys.version_info >= (3, 11):
             self._cancelling = self._task.cancelling()
@@ -471,6 +482,7 @@ class Holding(Awaitable["AsyncHold"]):
     ) -> bool:
         """Release the hold, unless the body did. Raises LockLost if it was lost."""
         task, self._task = self._task, None  # nothing cancels the task any more
+        self._inside = False
         ours = self._canceled and task is not None
         if ours and task is not None and sys.version_info >= (3, 11):
             ours = task.uncancel() <= self._cancelling  # else somebody else cancelled it too

@@ -14,7 +14,7 @@ from . import _holdfast, _native
 from ._aio import AsyncClient
 from ._arguments import duration
 from ._errors import ClosedError
-from ._hold import Hold
+from ._hold import Bound, Hold
 from ._lock import Lock
 from ._locked import LockOptions, Parameters, Result, locked
 from ._notices import Notices
@@ -29,7 +29,7 @@ _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.H
 
 
 @final
-class Client:
+class Client(Bound):
     """A connection pool, and the holds acquired through it; connect() makes it.
 
     Any thread may call every method. A client is a context manager that closes. After a fork the
@@ -226,7 +226,7 @@ class Client:
 
     def __del__(self) -> None:
         """Warn. A close would release holds that may still be in use."""
-        if self._handles:
+        if getattr(self, "_handles", None):
             what = f"{self!r} was dropped without close()"
             self._abandon()
             _log.warning("%s", what)

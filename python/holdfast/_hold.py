@@ -7,11 +7,11 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, NoReturn, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration
-from ._errors import LockError, LockLost
+from ._errors import LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,10 +51,23 @@ def excuse(failed: LockError, raised: BaseException | None, quiet: bool) -> None
         raised.add_note(f"Leaving the lock failed too: {type(failed).__name__}: {failed}")
 
 
-class BaseHold:
+class Bound:
+    """An object that belongs to its process, and of which there is one."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles: two objects would close or release the same thing."""
+        raise TypeError(
+            "clients, locks and holds cannot be copied or pickled: send the URL and the name,"
+            " and connect there"
+        )
+
+
+class BaseHold(Bound):
     """The properties that every hold has. They send nothing."""
 
-    __slots__ = ("__weakref__", "_handle", "_lock", "_loose", "_quiet")
+    __slots__ = ("__weakref__", "_entered", "_handle", "_lock", "_loose", "_quiet")
 
     def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool, quiet: bool) -> None:
         """Only locks make holds."""
@@ -62,6 +75,22 @@ class BaseHold:
         self._handle = handle
         self._loose = loose
         self._quiet = quiet
+        self._entered = False
+
+    def _enter(self) -> None:
+        """Refuse a `with` block whose body would run without the lock."""
+        if self.state == "released":
+            raise LockNotOwnedError(
+                f"{self!r} was released or handed over: acquire the lock again to enter it"
+            )
+        if self._entered:
+            raise RuntimeError(f"{self!r} is entered already: the inner block would release it")
+        if self.state == "lost" and not self._quiet:
+            raise LockLost(f"{self!r} was lost before it was entered: {self._cause()}")
+        self._entered = True
+
+    def _cause(self) -> str | None:
+        return _CAUSES[_holdfast.hf_hold_cause(self._handle)]
 
     @property
     def fence(self) -> int:
@@ -104,7 +133,7 @@ class BaseHold:
         def tell() -> None:
             hold = refer()
             if hold is not None:
-                _log.warning("%r: %s", hold, _CAUSES[_holdfast.hf_hold_cause(hold._handle)])
+                _log.warning("%r: %s", hold, hold._cause())
                 lost(hold)
 
         notices.watch(number, stands, tell)
@@ -116,7 +145,7 @@ class BaseHold:
 
     def __del__(self) -> None:
         """Warn. A release could end a section that is still running."""
-        if self._loose and self.valid:
+        if getattr(self, "_loose", False) and self.valid:
             what = f"{self!r} was dropped without release(); it ends with its lease"
             _log.warning("%s", what)
             warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
@@ -158,7 +187,7 @@ class BaseLost:
         "unreachable": the client could not renew it before its lease ended.
         "gone": the server no longer has it: it was broken, deleted, evicted or flushed.
         """
-        return _CAUSES[_holdfast.hf_hold_cause(self._hold._handle)]
+        return self._hold._cause()
 
     def __repr__(self) -> str:
         """Say the cause."""
@@ -251,7 +280,8 @@ class Hold(BaseHold):
         _holdfast.hf_hold_check(self._handle)
 
     def __enter__(self) -> Hold:
-        """Return the hold."""
+        """Return the hold. Raises LockNotOwnedError if it was released, LockLost if it was lost."""
+        self._enter()
         return self
 
     def __exit__(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from . import _holdfast, _native
 from ._arguments import duration, encoded, patience
 from ._errors import ForkedError, LockError, LockLost, LockTimeout
-from ._hold import Hold, excuse, seconds
+from ._hold import Bound, Hold, excuse, seconds
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -57,7 +57,7 @@ class LockInfo:
     """The number of acquires in the queue."""
 
 
-class Lock:
+class Lock(Bound):
     """A name to lock, with its options; Client.lock() makes it.
 
     It can replace a threading.RLock, or with reentrant=False a threading.Lock:
@@ -215,7 +215,9 @@ class Lock:
 
     def __enter__(self) -> Hold:
         """Acquire, waiting without limit."""
-        return self._acquire(_holdfast.HF_FOREVER, None, kept)
+        hold = self._acquire(_holdfast.HF_FOREVER, None, kept)
+        hold._entered = True
+        return hold
 
     def __exit__(
         self,
@@ -318,9 +320,14 @@ class Lock:
     def _is_owned(self) -> bool:
         return self.owned()
 
+    def _recursion_count(self) -> int:
+        return self.count()
+
     def _release_save(self) -> tuple[int, LockError | None]:
         failed = None
         count = self.count()
+        if not count:
+            self.release()  # which raises what RLock's would: a RuntimeError
         for _ in range(count):
             try:
                 self.release()

@@ -100,6 +100,19 @@ def test_a_wait_ends_with_the_release(raw: Client, name: str, kind: Any) -> None
     lock.release()
 
 
+@pytest.mark.parametrize("_", range(15))
+def test_reacquire_sets_an_end_that_somebody_changed(
+    raw: Client, name: str, kind: Any, _: int
+) -> None:
+    lock = kind(raw, name, timeout=10)
+    assert lock.acquire(blocking=False)
+    assert raw.pexpire(name, 5000)
+    assert 3000 < raw.pttl(name) <= 5000
+    assert lock.reacquire()
+    assert 8000 < raw.pttl(name) <= 10_000
+    lock.release()
+
+
 @pytest.mark.parametrize("method", ["release", "reacquire", "extend"])
 def test_who_does_not_hold_is_refused(raw: Client, name: str, kind: Any, method: str) -> None:
     arguments = [1] if method == "extend" else []

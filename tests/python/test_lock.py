@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import threading
@@ -321,6 +322,38 @@ def test_renew_gives_the_whole_lease_again(
         assert hold.remaining > 1.8
 
 
+def test_a_check_says_what_is_certain_after_somebody_set_the_key_s_end(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    for lease in (60, None):
+        with client.lock(name, lease=lease).hold() as hold:
+            raw.expire(name, 5)
+            hold.check()
+            assert hold.remaining is not None
+            assert 3 < hold.remaining <= 5
+
+
+@pytest.mark.parametrize("lease", [60, None])
+def test_a_renewal_sets_the_key_s_end_that_somebody_changed(
+    lease: float | None, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    expected = range(58_000, 60_001) if lease else [-1]
+
+    async def tasks() -> None:
+        async with client.aio.lock(name, lease=lease).hold() as hold:
+            raw.expire(name, 5)
+            await hold.renew()
+            assert raw.pttl(name) in expected
+
+    with client.lock(name, lease=lease).hold() as hold:
+        for renew in (hold.renew, lambda: hold.extend(lease, replace=True)):
+            raw.expire(name, 5)
+            renew()
+            assert raw.pttl(name) in expected
+            assert (hold.remaining or 59) > 58
+    asyncio.run(tasks())
+
+
 def test_extend_adds_and_replace_sets(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
     with client.lock(name, lease=5) as hold:
         hold.extend(20)
@@ -447,7 +480,7 @@ def test_the_default_owner_says_where_it_is(lock: holdfast.Lock) -> None:
     with lock:
         owner = lock.inspect().owner
         assert owner is not None
-        assert owner.startswith(f"{socket.gethostname()}/{os.getpid()}:")
+        assert owner.startswith(f"holdfast@{socket.gethostname()}/{os.getpid()}:")
 
 
 def test_force_release_takes_the_lock_from_the_one_it_names(

@@ -213,6 +213,23 @@ def test_a_loss_before_the_wait_comes_out_of_it(
 # ------------------------------------------------------------- By the lock alone
 
 
+def test_a_condition_is_told_that_the_lock_is_not_held(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    ours, theirs = client.lock(name), threading.RLock()
+    for lock in (ours, theirs):
+        assert lock._recursion_count() == 0  # type: ignore[union-attr]
+        with pytest.raises(RuntimeError):
+            lock._release_save()  # type: ignore[union-attr]
+        with lock, lock:
+            assert lock._recursion_count() == 2  # type: ignore[union-attr]
+    short = client.lock(name, lease=0.05)
+    short.acquire()
+    until(lambda: not short.owned())
+    with pytest.raises(holdfast.LockLost):
+        short._release_save()
+
+
 def test_the_lock_extends_what_was_acquired_last(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:

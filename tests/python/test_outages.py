@@ -1,0 +1,245 @@
+"""Servers that go away, or refuse: a call says why, and never that others hold the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, until
+
+SECRET = "s3cr3t"
+
+
+class Own:
+    """A server of one test, which can go away and come back."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.port = int(taken.getsockname()[1])
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self, *words: str) -> None:
+        fixed = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--dir", "/tmp"]
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "redis-server", *fixed, *words],
+            stdout=subprocess.DEVNULL,
+        )
+        until(self.answers)
+
+    def answers(self) -> bool:
+        with redis.Redis(port=self.port, socket_timeout=1) as raw:
+            try:
+                return bool(raw.ping())
+            except redis.AuthenticationError:
+                return True
+            except redis.ConnectionError:
+                return False
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+
+@pytest.fixture
+def own() -> Iterator[Own]:
+    server = Own()
+    yield server
+    server.stop()
+
+
+Call = Callable[[holdfast.Client, str], object]
+
+
+def timed(client: holdfast.Client, name: str) -> object:
+    return asyncio.run(client.aio.lock(name).acquire(timeout=0.5))
+
+
+def tried(client: holdfast.Client, name: str) -> object:
+    return asyncio.run(client.aio.lock(name).acquire(blocking=False))
+
+
+def held(client: holdfast.Client, name: str) -> object:
+    async def main() -> None:
+        async with client.aio.lock(name).hold(1):
+            raise AssertionError("without the lock")
+
+    return asyncio.run(main())
+
+
+def entered(client: holdfast.Client, name: str) -> object:
+    async def main() -> None:
+        async with client.aio.lock(name):
+            raise AssertionError("without the lock")
+
+    return asyncio.run(main())
+
+
+def blocking(client: holdfast.Client, name: str) -> object:
+    return client.lock(name).acquire(timeout=0.5)
+
+
+def blocking_for_ever(client: holdfast.Client, name: str) -> object:
+    with client.lock(name):
+        raise AssertionError("without the lock")
+
+
+BLOCKING = [blocking, blocking_for_ever]
+CALLS = [timed, tried, held, entered, *BLOCKING]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_server_that_stopped_is_unreachable_and_not_a_holder(own: Own, call: Call) -> None:
+    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
+        assert client.lock("x").acquire(blocking=False)
+        own.stop()
+        began = time.monotonic()
+        # A thread's connection, used just now, may have carried the request to the server.
+        kinds = (holdfast.ConnectError, holdfast.LockUnknown)
+        with pytest.raises(kinds if call in BLOCKING else holdfast.ConnectError) as told:
+            call(client, "y")
+        assert f"127.0.0.1:{own.port}" in str(told.value)
+        assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_server_that_does_not_answer_is_not_a_holder(own: Own, call: Call) -> None:
+    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
+        own.pause()
+        with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
+            call(client, "y")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_password_that_changed_is_told(own: Own, call: Call) -> None:
+    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
+        assert client.lock("x").acquire(blocking=False)
+        own.stop()
+        own.start("--requirepass", SECRET)
+        with pytest.raises(holdfast.AuthenticationError):
+            call(client, "y")
+
+
+@pytest.fixture
+def poor(server: Server, raw: redis.Redis) -> Iterator[Callable[[str], str]]:
+    """Make users who lack a command, and give their URLs."""
+    made = []
+
+    def make(missing: str) -> str:
+        made.append(f"poor-{missing}")
+        raw.acl_setuser(
+            made[-1],
+            enabled=True,
+            passwords=[f"+{SECRET}"],
+            keys=["*"],
+            channels=["*"],
+            categories=["+@all"],
+            commands=[f"-{missing}"],
+        )
+        return f"redis://{made[-1]}:{SECRET}@{urlsplit(server.tcp).netloc}"
+
+    yield make
+    for user in made:
+        raw.acl_deluser(user)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("missing", ["hset", "set", "evalsha"])
+def test_a_missing_permission_is_named_at_once(
+    poor: Callable[[str], str], raw: redis.Redis, name: str, call: Call, missing: str
+) -> None:
+    with holdfast.connect(poor(missing)) as client:
+        began = time.monotonic()
+        with pytest.raises(holdfast.ServerError, match=f"(?i){missing}"):
+            call(client, name)
+        assert time.monotonic() - began < 1.5
+    assert not raw.exists(name)
+
+
+def test_a_missing_permission_is_named_where_the_lock_is_held(
+    poor: Callable[[str], str], name: str, stranger: holdfast.Lock
+) -> None:
+    with stranger, holdfast.connect(poor("zadd")) as client:
+        for call in CALLS:
+            if call is tried:
+                assert call(client, name) is False
+                continue
+            with pytest.raises(holdfast.ServerError, match="zadd"):
+                call(client, name)
+
+
+def test_a_task_is_told_why_a_renewal_was_refused(
+    poor: Callable[[str], str], raw: redis.Redis, name: str
+) -> None:
+    async def main(client: holdfast.Client) -> None:
+        hold = await client.aio.lock(name, lease=60).hold()
+        raw.acl_setuser("poor-ping", commands=["-pexpireat"])
+        for renewal in (hold.renew(), hold.extend(5)):
+            with pytest.raises(holdfast.ServerError, match="missing: .*pexpireat"):
+                await renewal
+        await hold.check()
+        await hold.release()
+
+    with holdfast.connect(poor("ping")) as client:
+        asyncio.run(main(client))
+        hold = client.lock(name, lease=60).hold()
+        with pytest.raises(holdfast.ServerError, match="missing: .*pexpireat"):
+            hold.renew()
+        hold.release()
+
+
+FAILURES: list[tuple[type[Exception], str, dict[str, Any]]] = [
+    (holdfast.LockTimeout, "stranger", {"timeout": 0.05}),
+    (holdfast.LockTimeout, "stranger", {"timeout": 0}),
+    (holdfast.LockNotReplicated, "alone", {"timeout": 1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "case", "how"), FAILURES)
+def test_a_task_is_told_what_a_thread_is_told(
+    kind: type[Exception],
+    case: str,
+    how: dict[str, Any],
+    client: holdfast.Client,
+    name: str,
+    stranger: holdfast.Lock,
+) -> None:
+    options: dict[str, Any] = {"replicas": 1, "replica_timeout": 0.1} if case == "alone" else {}
+
+    async def main() -> None:
+        await client.aio.lock(name, **options).hold(**how)
+
+    if case == "stranger":
+        stranger.acquire()
+    with pytest.raises(kind) as told:
+        asyncio.run(main())
+    with pytest.raises(kind) as expected:
+        client.lock(name, **options).hold(**how)
+    assert str(told.value) == str(expected.value)
+
+
+def test_a_task_is_told_that_the_memory_is_full(own: Own) -> None:
+    with holdfast.connect(own.url) as client, redis.Redis(port=own.port) as raw:
+
+        async def main() -> None:
+            await client.aio.lock("y").acquire(timeout=1)
+
+        # A client that waited asks for a place in the queue, which needs memory.
+        with client.lock("x"):
+            assert not asyncio.run(client.aio.lock("x").acquire(timeout=0.05))
+        raw.config_set("maxmemory", "1")
+        with pytest.raises(holdfast.ServerError, match="OOM"):
+            asyncio.run(main())
