@@ -14,6 +14,9 @@
 /* Between two tries where no grants come. */
 #define POLL_MIN_MS 2
 #define POLL_MAX_MS 16
+/* Before another try, after a server answered that is the master no more. */
+#define LOST_MIN_MS 8
+#define LOST_MAX_MS 24
 
 /* One acquire, from its start: all that it does ends by its deadline, and what is not
  * undone by then is undone in the background. */
@@ -514,6 +517,12 @@ static hf_status acquire_once(acquiring *call, bool keep) {
     return status;
 }
 
+/* Before the next try: the new master may not be known for a while. */
+static hf_status await_master(const acquiring *call) {
+    int64_t ms = hf_jitter(LOST_MIN_MS, LOST_MAX_MS), left_ms = hf_until(call->until, hf_now());
+    return hf_client_sleep(call->client, ms < left_ms ? ms : left_ms, call->interruptible);
+}
+
 hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
                              const hf_acquire_options *options, hf_hold **hold_out) {
     hf_hold *hold;
@@ -532,7 +541,8 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
                       .interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0};
     bool keep = hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0;
     while ((status = acquire_once(&call, keep)) == HF_ELOST && hf_now() < call.until)
-        continue;
+        if ((status = await_master(&call)) != HF_OK)
+            break;
     if (status == HF_ELOST)
         status = hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile", quoted(lock));
     if (status == HF_OK && hold_out != NULL)
