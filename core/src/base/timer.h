@@ -6,7 +6,7 @@
 
 typedef struct hf_timer {
     int64_t due;
-    int64_t slack; /* it may fire this much earlier, together with others */
+    int64_t slack; /* once it is the first in the heap it may fire this much earlier */
     size_t place;  /* in the heap, from 1; 0: not set */
     void (*fire)(struct hf_timer *timer, int64_t now);
 } hf_timer;
@@ -17,8 +17,8 @@ typedef struct hf_timers {
     size_t reserved; /* how many timers may be set together */
 } hf_timers;
 
-/* Reserve a timer's place before anything depends on it, so that setting it cannot fail. Give the
- * place back, on any thread, when the timer goes. */
+/* Reserve a timer's place before anything depends on it, so that setting it cannot fail. False: no
+ * memory. Give the place back when the timer goes: that alone needs no lock. */
 bool hf_timer_reserve(hf_timers *timers);
 void hf_timer_unreserve(hf_timers *timers);
 
@@ -27,7 +27,7 @@ void hf_timer_set(hf_timers *timers, hf_timer *timer, int64_t due);
 void hf_timer_clear(hf_timers *timers, hf_timer *timer);
 /* When the first timer is due; HF_NO_DEADLINE: no timer is set. */
 int64_t hf_timers_due(const hf_timers *timers);
-/* Fire all timers that are due, then the next ones as far as their slack allows. */
+/* Fire the first timer in the heap, and the next, as long as it is due or within its slack. */
 void hf_timers_fire(hf_timers *timers, int64_t now);
 
 #endif

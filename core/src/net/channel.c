@@ -221,7 +221,7 @@ static void test_answered(hf_task *task, hf_status status, const redisReply *rep
     if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_listeners(reply) > 0))
         return; /* the message decides */
     bool deaf = status == HF_OK && !hf_transport_clustered(links->transport);
-    bool refused = status != HF_OK && strstr(hf_error_message(), "NOPERM") != NULL;
+    bool refused = status != HF_OK && hf_error_permission(hf_error_message());
     fail_test(links, link, deaf || refused);
 }
 
@@ -281,11 +281,13 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
 
 static void hear_error(hf_links *links, hf_link *link, const char *text) {
     bool clustered = hf_transport_clustered(links->transport);
-    bool refused = strncmp(text, "NOPERM", 6) == 0 && (clustered || link->subscribed == 0);
-    bool unknown = clustered && strncmp(text, "ERR unknown command", 19) == 0;
+    hf_status status;
+    bool moved = clustered && hf_error_class(text, &status) == HF_AFTER_MOVED;
+    bool refused = hf_error_permission(text) && (clustered || link->subscribed == 0);
+    bool unknown = clustered && hf_error_command(text);
     if (refused || unknown) /* it works without, by asking often */
         set_mode(links, link, HF_POLLING);
-    else if (clustered && strncmp(text, "MOVED ", 6) == 0)
+    else if (moved)
         slot_moved(links, link, text);
     else /* it passes: BUSY, LOADING and their like */
         hf_link_deaf(links, link);

@@ -331,7 +331,7 @@ static hf_status check_info(hf_connection *connection, const hf_address *address
 /* HELLO tells any user the version, and names the connection. Before Redis 6 only INFO does. */
 static hf_status check_hello(hf_connection *connection, const hf_address *address,
                              const redisReply *reply, int64_t deadline) {
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
+    if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
         return HF_OK; /* it has ACLs, so it is new enough to try */
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0)
         return check_info(connection, address, deadline);

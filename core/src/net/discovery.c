@@ -463,7 +463,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
 static hf_status take_slots(hf_discovery *discovery, const hf_connection *connection,
                             const redisReply *reply) {
     hf_status status;
-    if (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "cluster support disabled") != NULL)
+    if (reply->type == REDIS_REPLY_ERROR && hf_error_single(reply->str))
         return hf_fail(HF_EUNSUPPORTED,
                        "%s belongs to no cluster: connect with redis:// or rediss://",
                        connection->shown);

@@ -3,7 +3,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "protocol/errors.h"
 
 /* An event that has begun to arrive is complete within this time. */
 #define READ_MS 1000
@@ -41,7 +42,10 @@ static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connec
     hf_status status = hf_connection_ask(connection, deadline, reply_out, count, words);
     if (status != HF_OK)
         return explain_failure(sentinel, status);
-    if ((*reply_out)->type != REDIS_REPLY_ERROR || strncmp((*reply_out)->str, "NOAUTH", 6) != 0)
+    if ((*reply_out)->type != REDIS_REPLY_ERROR)
+        return HF_OK;
+    hf_error_class((*reply_out)->str, &status);
+    if (status != HF_EAUTH)
         return HF_OK;
     freeReplyObject(*reply_out);
     *reply_out = NULL;

@@ -417,11 +417,12 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
 typedef struct flushed {
     hf_course course;
     enum { TO_SEND, SENT, BY_ITSELF, DONE } state;
-    bool tried; /* in this round */
+    bool tried;       /* in this round */
+    int64_t pause_ms; /* before the next */
 } flushed;
 
-/* The next step of a request that has no valid answer. */
-static void flush_next(hf_transport *transport, flushed *one, hf_outcome *outcome) {
+/* The next step of a request that has no valid answer. True: the server is useless. */
+static bool flush_next(hf_transport *transport, flushed *one, hf_outcome *outcome) {
     outcome->clustered = hf_transport_clustered(transport);
     outcome->now = hf_now();
     hf_step step = hf_course_next(&one->course, outcome);
@@ -430,11 +431,13 @@ static void flush_next(hf_transport *transport, flushed *one, hf_outcome *outcom
     one->state = step.what == HF_STEP_FAIL                          ? DONE
                  : step.what == HF_STEP_ALONE || one->course.asking ? BY_ITSELF
                                                                     : TO_SEND;
+    one->pause_ms = step.pause_ms;
+    return step.leave;
 }
 
-/* False: the connection is dead. */
+/* False: the connection is dead. *leave: the server is useless. */
 static bool flush_read(hf_transport *transport, hf_connection *connection, flushed *one,
-                       int64_t deadline) {
+                       int64_t deadline, bool *leave) {
     redisReply *reply;
     hf_outcome outcome = {.to = -1, .deadline = deadline};
     if (hf_connection_exchange(connection, deadline, &reply) != HF_OK)
@@ -442,10 +445,10 @@ static bool flush_read(hf_transport *transport, hf_connection *connection, flush
     one->state = DONE;
     if (reply->type == REDIS_REPLY_ERROR) {
         read_error(transport, connection, reply, &outcome);
-        flush_next(transport, one, &outcome);
+        *leave = flush_next(transport, one, &outcome) || *leave;
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         outcome.met = HF_MET_PREDECESSOR;
-        flush_next(transport, one, &outcome);
+        *leave = flush_next(transport, one, &outcome) || *leave;
     }
     freeReplyObject(reply);
     return true;
@@ -481,36 +484,49 @@ static void flush_to(hf_transport *transport, int node, const hf_request *const 
             hf_transport_look(transport);
         return;
     }
-    bool ok = flush_write(transport, connection, requests, count, all);
+    bool leave = false, ok = flush_write(transport, connection, requests, count, all);
     for (size_t i = 0; i < count; i++)
         if (all[i].state == SENT)
-            ok = ok && flush_read(transport, connection, &all[i], deadline);
-    if (ok) {
+            ok = ok && flush_read(transport, connection, &all[i], deadline, &leave);
+    if (ok)
         hf_pool_give(transport->pool, connection);
+    else
+        hf_pool_discard(transport->pool, connection);
+    if (leave || !ok)
+        hf_pool_drop(transport->pool, node);
+    if (ok)
         return;
-    }
-    hf_pool_discard(transport->pool, connection);
-    hf_pool_drop(transport->pool, node);
     hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .deadline = deadline};
     for (size_t i = 0; i < count; i++)
         if (all[i].state == SENT)
             flush_next(transport, &all[i], &outcome);
 }
 
+/* The pause before it, if anything is left to send. */
+static int64_t next_round(flushed *all, size_t count, int64_t most_ms) {
+    int64_t ms = 0;
+    for (size_t i = 0; i < count; i++) {
+        all[i].tried = false;
+        if (all[i].state == TO_SEND && all[i].pause_ms > ms)
+            ms = all[i].pause_ms;
+    }
+    return ms < most_ms ? ms : most_ms;
+}
+
 void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
                         int64_t deadline) {
-    flushed all[HF_FLUSH_MAX] = {{{0}, TO_SEND, false}};
+    flushed all[HF_FLUSH_MAX] = {{{0}, TO_SEND, false, 0}};
     for (size_t i = 0; i < count; i++)
         if (requests[i]->encoded.failed)
             all[i].state = DONE;
     /* A connection of the pool may have died unnoticed: try again on a new one. */
     for (int tries = 0; tries < FLUSH_TRIES; tries++) {
+        if (tries > 0)
+            pause_for(next_round(all, count, hf_until(deadline, hf_now())));
         for (size_t i = 0; i < count && hf_now() < deadline; i++)
             if (all[i].state == TO_SEND && !all[i].tried)
                 flush_to(transport, hf_transport_node(transport, requests[i]->slot), requests,
                          count, all, deadline);
-        for (size_t i = 0; i < count; i++)
-            all[i].tried = false;
     }
     for (size_t i = 0; i < count; i++) {
         hf_answer answer;

@@ -60,6 +60,10 @@ bool hf_error_permission(const char *text) {
            strstr(text, "ACL failure in script") != NULL;
 }
 
+bool hf_error_command(const char *text) { return strncmp(text, "ERR unknown command", 19) == 0; }
+
+bool hf_error_single(const char *text) { return strstr(text, "cluster support disabled") != NULL; }
+
 int hf_error_shown(const char *text) {
     const char *arguments = strstr(text, ", with args");
     size_t length = arguments != NULL ? (size_t)(arguments - text) : strlen(text);
