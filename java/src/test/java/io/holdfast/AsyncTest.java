@@ -87,7 +87,7 @@ final class AsyncTest extends RedisTest {
                             stranger.acquireAsync(Duration.ofMillis(millis)));
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
             assertTrue(secondsSince(start) < 1);
-            assertTrue(timeout.getMessage().contains(name), timeout.getMessage());
+            assertTrue(timeout.getMessage().contains(name.substring(0, 30)), timeout.getMessage());
         }
         assertEquals(0, queued());
         lock.unlock();
