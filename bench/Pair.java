@@ -1,7 +1,7 @@
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
-import io.holdfast.RedisLock;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -13,7 +13,7 @@ public final class Pair {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (HoldfastClient client = Holdfast.connect("redis://" + args[0] + ":" + args[1])) {
             LockOptions options = LockOptions.defaults().lease(Duration.ofSeconds(10));
-            RedisLock lock = client.lock("bench:java", options);
+            HoldfastLock lock = client.lock("bench:java", options);
             for (String line; (line = input.readLine()) != null; ) {
                 int count = Integer.parseInt(line);
                 long start = System.nanoTime();

@@ -45,7 +45,7 @@ public final class Holdfast {
      * @return the client; close it at the end
      */
     public static HoldfastClient connect(String url, ClientOptions options) {
-        return new HoldfastClient(url, options);
+        return new RedisClient(url, options);
     }
 
     /**

@@ -148,7 +148,7 @@ final class AsyncTest extends RedisTest {
     void whatDependsOnItMayWait() throws Exception {
         List<CompletableFuture<?>> all = new ArrayList<>();
         for (int i = 0; i < 4; i++) {
-            RedisLock second = client.lock(name + i % 2);
+            HoldfastLock second = client.lock(name + i % 2);
             all.add(
                     lock.acquireAsync()
                             .thenApply(
@@ -200,7 +200,7 @@ final class AsyncTest extends RedisTest {
             waiting.add(other.lock(name).acquireAsync());
         }
         until(() -> queued() == 10);
-        RedisLock there = other.lock(name);
+        HoldfastLock there = other.lock(name);
         long start = System.nanoTime();
         other.close();
         for (CompletableFuture<Hold> each : waiting) {

@@ -20,14 +20,14 @@ final class Departure {
         HoldfastClient client = Holdfast.connect(arguments[0]);
         String name = arguments[1];
         LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true);
-        RedisLock lock = client.lock(name, brief);
+        HoldfastLock lock = client.lock(name, brief);
         Hold hold = lock.acquire();
         List<Object> kept = new ArrayList<>(List.of(hold));
         hold.onLost(lost -> System.out.println("lost"));
         for (int i = 0; i < 4; i++) {
             daemon(() -> lock.lock());
             kept.add(lock.acquireAsync());
-            RedisLock busy = client.lock(name + "busy", brief);
+            HoldfastLock busy = client.lock(name + "busy", brief);
             daemon(
                     () -> {
                         for (;;) {

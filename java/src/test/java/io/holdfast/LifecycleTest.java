@@ -63,7 +63,7 @@ final class LifecycleTest extends RedisTest {
                         .keepAlive(Duration.ofSeconds(5))
                         .commandTimeout(SECOND);
         try (HoldfastClient one = Holdfast.connect(url(), options)) {
-            RedisLock there = one.lock(name, LockOptions.defaults().reentrant(false));
+            HoldfastLock there = one.lock(name, LockOptions.defaults().reentrant(false));
             List<Async<?>> calls = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
                 calls.add(
@@ -116,7 +116,7 @@ final class LifecycleTest extends RedisTest {
     void closeEndsWaitingCalls() throws Exception {
         lock.lock();
         HoldfastClient other = Holdfast.connect(url());
-        RedisLock there = other.lock(name);
+        HoldfastLock there = other.lock(name);
         List<Async<?>> waiters =
                 List.of(
                         Async.start(() -> assertThrows(ClosedException.class, there::lock)),
@@ -147,7 +147,7 @@ final class LifecycleTest extends RedisTest {
                         () -> racing.lock(name).inspect(),
                         () -> racing.lock(name).acquire(SECOND).close(),
                         () -> {
-                            RedisLock racingLock = racing.lock(name + "2");
+                            HoldfastLock racingLock = racing.lock(name + "2");
                             racingLock.lock();
                             racingLock.unlock();
                         });

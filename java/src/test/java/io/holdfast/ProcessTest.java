@@ -16,6 +16,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import redis.clients.jedis.Jedis;
 
 /** What takes a JVM of its own. */
 final class ProcessTest extends RedisTest {
@@ -71,6 +72,27 @@ final class ProcessTest extends RedisTest {
         assertEquals(new Jvm.Run(0, "served 10000"), run);
         assertEquals(0, queued());
         assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aStalledServerStopsNoOtherVirtualThread() throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(
+                java >= 21, "no virtual threads in Java " + java + ": it takes 21 or newer");
+        try (RedisServer stalled = RedisServer.start();
+                Jedis admin = stalled.look()) {
+            Jvm.Run run =
+                    Jvm.run(
+                            List.of(
+                                    "-Djdk.virtualThreadScheduler.parallelism=1",
+                                    "-Djdk.virtualThreadScheduler.maxPoolSize=1"),
+                            Jvm.program(Stalled.class),
+                            url(),
+                            stalled.tcpUrl,
+                            stalled.pid);
+            assertEquals(new Jvm.Run(0, "done"), run);
+            Async.until(() -> !admin.exists("free"));
+        }
     }
 
     @ParameterizedTest

@@ -26,7 +26,7 @@ final class QueueTest extends RedisTest {
             Hold first = lock.acquire();
             for (int i = 0; i < 24; i++) {
                 int place = i;
-                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                HoldfastLock here = (i % 2 == 0 ? client : other).lock(name);
                 if (i % 3 == 0) {
                     ends.add(
                             here.acquireAsync()
@@ -68,7 +68,7 @@ final class QueueTest extends RedisTest {
         lock.lock();
         Async<Boolean> waiting = Async.start(() -> stranger.acquire().isValid());
         until(() -> queued() == 1);
-        RedisLock another = client.lock(name, LockOptions.defaults().owner("another"));
+        HoldfastLock another = client.lock(name, LockOptions.defaults().owner("another"));
         Async<Boolean> trying =
                 Async.start(
                         () -> {
@@ -91,7 +91,7 @@ final class QueueTest extends RedisTest {
         try (HoldfastClient other = Holdfast.connect(url())) {
             List<Async<?>> threads = new ArrayList<>();
             for (int i = 0; i < 16; i++) {
-                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                HoldfastLock here = (i % 2 == 0 ? client : other).lock(name);
                 threads.add(
                         Async.start(
                                 () -> {
@@ -134,7 +134,7 @@ final class QueueTest extends RedisTest {
 
     @Test
     void aMutexThatWaitedIsReleasedByAnyThread() throws Exception {
-        RedisLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
         mutex.lock();
         Async<Void> waiting =
                 Async.start(
