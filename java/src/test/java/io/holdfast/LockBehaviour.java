@@ -258,6 +258,39 @@ abstract class LockBehaviour extends RedisTest {
     }
 
     @Test
+    void theCallerHoldsWhatItHasInHand() throws Exception {
+        HoldfastLock mine = nestable();
+        assertFalse(mine.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+        mine.lock();
+        long fence = mine.fence();
+        assertEquals(fence, mine.inspect().fence());
+        mine.unlock();
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+
+        Hold first = acquire(mine);
+        try (Hold hold = acquire(mine)) {
+            assertTrue(mine.isHeldByCurrentThread());
+            assertTrue(hold.fence() > fence);
+            assertEquals(hold.fence(), mine.fence());
+            assertFalse(stranger.isHeldByCurrentThread());
+            assertEquals(0, mine.getHoldCount());
+        }
+        assertTrue(mine.isHeldByCurrentThread());
+        elsewhere(
+                () -> {
+                    release(first);
+                    return null;
+                });
+        assertFalse(mine.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+        Hold last = acquire(mine);
+        redis.del(name);
+        assertThrows(LockLostException.class, last::check);
+        assertFalse(mine.isHeldByCurrentThread());
+    }
+
+    @Test
     void aHoldMayBeReleasedByAnyThread() throws Exception {
         Hold hold = acquire(lock);
         elsewhere(
@@ -609,6 +642,7 @@ abstract class LockBehaviour extends RedisTest {
             assertEquals(2, info.count());
             assertEquals(nested.fence(), info.fence());
             assertEquals(0, info.waiters());
+            assertBetween(0, info.heldFor().toMillis(), 9_000);
             assertBetween(9_000, info.remaining().toMillis(), 10_000);
             assertTrue(hold.isValid());
         }
@@ -651,6 +685,7 @@ abstract class LockBehaviour extends RedisTest {
     void aLockShowsItsNameWithoutAskingTheServer() {
         client.close();
         assertEquals("RedisLock[" + name + "]", lock.toString());
+        assertEquals(name, lock.getName());
     }
 
     @Test
