@@ -25,8 +25,12 @@ public final class ClientOptions {
     private long keepAliveMillis;
     private String clientName = "";
 
+    private int lazy = Core.HF_DEFAULT;
+
     /** Null: threads of the client. */
     Executor executor;
+
+    boolean closeAtExit = true;
 
     private ClientOptions() {}
 
@@ -39,7 +43,9 @@ public final class ClientOptions {
         copy.commandTimeoutMillis = commandTimeoutMillis;
         copy.keepAliveMillis = keepAliveMillis;
         copy.clientName = clientName;
+        copy.lazy = lazy;
         copy.executor = executor;
+        copy.closeAtExit = closeAtExit;
         change.accept(copy);
         return copy;
     }
@@ -53,6 +59,7 @@ public final class ClientOptions {
         core.setCommand_timeout_ms(commandTimeoutMillis);
         core.setKeepalive_ms(keepAliveMillis);
         core.setClient_name(clientName);
+        core.setLazy(lazy);
         return core;
     }
 
@@ -60,7 +67,8 @@ public final class ClientOptions {
      * The defaults.
      *
      * @return two seconds to connect, two seconds for each answer, 16 idle connections, no limit of
-     *     connections in use, a keep-alive of 15 seconds, the name "holdfast"
+     *     connections in use, a keep-alive of 15 seconds, the name "holdfast", and the close at the
+     *     JVM's exit
      */
     public static ClientOptions defaults() {
         return DEFAULTS;
@@ -162,5 +170,28 @@ public final class ClientOptions {
     public ClientOptions executor(Executor executor) {
         Objects.requireNonNull(executor, "executor");
         return with(o -> o.executor = executor);
+    }
+
+    /**
+     * Whether {@link Holdfast#connect(String, ClientOptions)} only checks the URL, and the first
+     * call connects, within its own time limit. So a program can start while its Redis is down.
+     *
+     * @param lazy by default as the URL says, or else false
+     * @return new options
+     */
+    public ClientOptions lazy(boolean lazy) {
+        return with(o -> o.lazy = lazy ? Core.HF_ON : Core.HF_OFF);
+    }
+
+    /**
+     * Whether a client that is open when the JVM shuts down is closed then, so that its locks become
+     * free at once and not at the end of their leases. Threads that still run at that moment lose
+     * their locks. Turn it off if shutdown hooks of your own need the client, and close it there.
+     *
+     * @param close true by default
+     * @return new options
+     */
+    public ClientOptions closeAtExit(boolean close) {
+        return with(o -> o.closeAtExit = close);
     }
 }

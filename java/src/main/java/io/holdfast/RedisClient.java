@@ -33,16 +33,14 @@ final class RedisClient implements HoldfastClient {
         long pointer = Threads.blocking(() -> open(url, options));
         Actions actions = new Actions(options.executor);
         Completions completions = this.completions;
+        ExitHook exit = new ExitHook();
         Handle handle =
                 new Handle(
                         pointer,
-                        client ->
-                                Threads.blocking(
-                                        () -> {
-                                            completions.close(client);
-                                            actions.close();
-                                            return null;
-                                        }));
+                        client -> Threads.blocking(() -> end(client, completions, actions, exit)));
+        if (options.closeAtExit) {
+            exit.set(handle);
+        }
         String warning = handle.call(Core::hf_client_warning);
         if (!warning.isEmpty()) {
             Holdfast.LOG.log(Level.WARNING, warning);
@@ -59,6 +57,15 @@ final class RedisClient implements HoldfastClient {
                     threads.close();
                     Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
                 });
+    }
+
+    /** Gives the core's client back. */
+    private static Void end(
+            long client, Completions completions, Actions actions, ExitHook exit) {
+        completions.close(client);
+        actions.close();
+        exit.remove();
+        return null;
     }
 
     private static long open(String url, ClientOptions options) {

@@ -237,7 +237,7 @@ final class AsyncTest extends RedisTest {
             E later = failure(type, lock.acquireAsync(SECOND));
             assertTrue(told.getMessage().startsWith(reason), told.getMessage());
             assertTrue(later.getMessage().startsWith(reason), later.getMessage());
-            assertTrue(secondsSince(start) < 6);
+            assertTrue(secondsSince(start) < 8); // each: its time and one connect timeout
         }
         return tried;
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -98,6 +99,29 @@ final class LifecycleTest extends RedisTest {
         } finally {
             redis.configSet("maxmemory-policy", "noeviction");
             redis.configSet("maxmemory", "0");
+        }
+    }
+
+    @Test
+    void aLazyClientConnectsAtItsFirstUse() throws Exception {
+        int port;
+        try (ServerSocket nobody = new ServerSocket(0)) {
+            port = nobody.getLocalPort();
+        }
+        String down = "redis://127.0.0.1:" + port;
+        ClientOptions lazy = ClientOptions.defaults().lazy(true);
+        for (HoldfastClient late :
+                List.of(Holdfast.connect(down, lazy), Holdfast.connect(down + "?lazy=on"))) {
+            try (late) {
+                assertThrows(ConnectionFailedException.class, late.lock(name)::tryLock);
+                assertThrows(
+                        ConnectionFailedException.class,
+                        () -> late.lock(name).acquire(Duration.ofMillis(100)));
+            }
+        }
+        assertThrows(IllegalArgumentException.class, () -> Holdfast.connect("redis://:0", lazy));
+        try (HoldfastClient late = Holdfast.connect(url(), lazy)) {
+            late.lock(name).acquire(SECOND).close();
         }
     }
 
