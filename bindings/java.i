@@ -31,12 +31,11 @@
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
-%ignore hf_lock_current_as;
-%ignore hf_hold_renew_start;
-%ignore hf_hold_extend_start;
-%ignore hf_hold_check_start;
+%ignore hf_lock_waiters;
+%ignore hf_waiter;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
+%ignore HF_DEFAULT_OWNER_MAX;
 %ignore HF_LEASE_MIN;
 %ignore HF_LEASE_MAX;
 %ignore HF_LEASE_DEFAULT;
@@ -87,6 +86,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 }
 
 /* An error's text as byte[]: the JVM's "UTF-8" is not UTF-8. */
+%nodefaultctor hf_error;
+%nodefaultdtor hf_error;
 %immutable hf_error::replicas;
 %immutable hf_error::message;
 %typemap(jni) char message[ANY] "jbyteArray"
@@ -289,7 +290,7 @@ static bool bell_sleep(int bell, int fd)
 %typemap(javabody) SWIGTYPE %{
   private final long swigCPtr;
 
-  private $javaclassname(long cPtr, boolean cMemoryOwn) {
+  $javaclassname(long cPtr, boolean cMemoryOwn) {
     swigCPtr = cPtr;
   }
 

@@ -1,6 +1,6 @@
 import io.holdfast.Holdfast;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
-import io.holdfast.RedisLock;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -37,7 +37,7 @@ public final class Peer {
     private static Lock connect(String kind, String url) {
         if (kind.equals("holdfast")) {
             LockOptions options = LockOptions.defaults().lease(Duration.ofSeconds(10));
-            RedisLock lock = Holdfast.connect(url).lock("bench:java", options);
+            HoldfastLock lock = Holdfast.connect(url).lock("bench:java", options);
             return new Lock() {
                 @Override
                 public void acquire() {

@@ -1,7 +1,7 @@
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
-import io.holdfast.RedisLock;
+import io.holdfast.HoldfastLock;
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
@@ -31,7 +31,7 @@ public final class Buyer {
     public static void main(String[] args) throws Exception {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (HoldfastClient client = Holdfast.connect(System.getenv("SHOP_URL"))) {
-            RedisLock lock = client.lock(System.getenv("SHOP_LOCK"));
+            HoldfastLock lock = client.lock(System.getenv("SHOP_LOCK"));
             var buyers = new ArrayList<Thread>();
             System.out.println("{\"ready\":true}");
             for (String line; (line = input.readLine()) != null; ) {
@@ -46,7 +46,7 @@ public final class Buyer {
         }
     }
 
-    private static void buy(RedisLock lock, int number, boolean locked) {
+    private static void buy(HoldfastLock lock, int number, boolean locked) {
         try (Shop shop = new Shop()) {
             long order;
             long stock;

@@ -1,15 +1,15 @@
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LockTimeoutException;
-import io.holdfast.RedisLock;
 import java.time.Duration;
 
 public final class Quickstart {
     public static void main(String[] args) throws InterruptedException {
         String url = args.length > 0 ? args[0] : "redis://localhost";
         try (HoldfastClient client = Holdfast.connect(url)) {
-            RedisLock lock = client.lock("stock");
+            HoldfastLock lock = client.lock("stock");
             try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
                 System.out.println("nobody else is in here; fence " + hold.fence());
             } catch (LockTimeoutException busy) {

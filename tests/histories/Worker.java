@@ -2,8 +2,8 @@ import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
-import io.holdfast.RedisLock;
 import java.io.BufferedInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -78,7 +78,7 @@ public final class Worker {
                         ThreadLocalRandom.current().nextBoolean()
                                 ? LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true)
                                 : LockOptions.defaults().lease(Duration.ofMillis(400));
-                RedisLock lock = client.lock(key, options);
+                HoldfastLock lock = client.lock(key, options);
                 tell("try", op, ", \"k\": \"" + key + "\", \"wait\": " + wait / 1000.0);
                 Hold hold;
                 try {

@@ -1,10 +1,10 @@
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
-import io.holdfast.RedisLock;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -54,7 +54,7 @@ public final class Neighbour {
     }
 
     private static final class Our extends Theirs {
-        private final RedisLock lock;
+        private final HoldfastLock lock;
         private Hold hold;
 
         Our(String key) {
@@ -246,7 +246,7 @@ public final class Neighbour {
                 check(lock.acquire(0), "the key is not free");
                 keys.del(key);
             }
-            RedisLock our = ours.lock(key, LockOptions.defaults().lease(Duration.ofSeconds(10)));
+            HoldfastLock our = ours.lock(key, LockOptions.defaults().lease(Duration.ofSeconds(10)));
             check(our.tryLock(5, TimeUnit.SECONDS), "the key is not free");
             var before = keys.hgetAll(key);
             String answer = said(lock.methods().get(name));
@@ -262,7 +262,7 @@ public final class Neighbour {
     }
 
     private static void ours(String kind, String key) throws Exception {
-        RedisLock our = ours.lock(key, LockOptions.defaults().lease(Duration.ofSeconds(10)));
+        HoldfastLock our = ours.lock(key, LockOptions.defaults().lease(Duration.ofSeconds(10)));
         var methods = new LinkedHashMap<String, Callable<Object>>();
         methods.put("tryLock()", our::tryLock);
         methods.put("tryLock(100 ms)", () -> our.tryLock(100, TimeUnit.MILLISECONDS));

@@ -1,7 +1,7 @@
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
-import io.holdfast.RedisLock;
+import io.holdfast.HoldfastLock;
 import java.io.BufferedInputStream;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -30,7 +30,7 @@ public final class Waiters {
         rounds = Integer.parseInt(args[3]);
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (HoldfastClient client = Holdfast.connect("redis://" + host + ":" + port)) {
-            RedisLock lock = client.lock(args[2]);
+            HoldfastLock lock = client.lock(args[2]);
             Method startVirtual = null; // compiled and run by Java 17 too
             if (Runtime.version().feature() >= 21) {
                 startVirtual = Thread.class.getMethod("startVirtualThread", Runnable.class);
@@ -56,7 +56,7 @@ public final class Waiters {
         }
     }
 
-    private static void takeTurns(RedisLock lock, String kind, int number) {
+    private static void takeTurns(HoldfastLock lock, String kind, int number) {
         try (Socket redis = new Socket(host, port)) {
             redis.setTcpNoDelay(true);
             InputStream answers = new BufferedInputStream(redis.getInputStream());

@@ -4,7 +4,7 @@ package io.holdfast;
 public final class AuthenticationException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    AuthenticationException(String message) {
+    public AuthenticationException(String message) {
         super(message);
     }
 }

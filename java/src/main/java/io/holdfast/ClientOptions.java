@@ -1,6 +1,9 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
 
 /**
  * How a client talks to its server. Immutable: every method returns new options. An option that is
@@ -14,17 +17,25 @@ public final class ClientOptions {
     private static final ClientOptions DEFAULTS = new ClientOptions();
 
     /** 0 and empty: the URL's or the library's choice, as in the core. */
-    int idleConnections;
+    private int idleConnections;
 
-    int maxConnections;
-    long connectTimeoutMillis;
-    long commandTimeoutMillis;
-    long keepAliveMillis;
-    String clientName = "";
+    private int maxConnections;
+    private long connectTimeoutMillis;
+    private long commandTimeoutMillis;
+    private long keepAliveMillis;
+    private String clientName = "";
+
+    private int lazy = Core.HF_DEFAULT;
+
+    /** Null: threads of the client. */
+    Executor executor;
+
+    boolean closeAtExit = true;
 
     private ClientOptions() {}
 
-    private ClientOptions copy() {
+    /** New options, with one change. */
+    private ClientOptions with(Consumer<ClientOptions> change) {
         ClientOptions copy = new ClientOptions();
         copy.idleConnections = idleConnections;
         copy.maxConnections = maxConnections;
@@ -32,14 +43,32 @@ public final class ClientOptions {
         copy.commandTimeoutMillis = commandTimeoutMillis;
         copy.keepAliveMillis = keepAliveMillis;
         copy.clientName = clientName;
+        copy.lazy = lazy;
+        copy.executor = executor;
+        copy.closeAtExit = closeAtExit;
+        change.accept(copy);
         return copy;
+    }
+
+    /** For the core, which does not know them all. */
+    hf_client_options toCore() {
+        hf_client_options core = new hf_client_options();
+        core.setIdle_connections(idleConnections);
+        core.setMax_connections(maxConnections);
+        core.setConnect_timeout_ms(connectTimeoutMillis);
+        core.setCommand_timeout_ms(commandTimeoutMillis);
+        core.setKeepalive_ms(keepAliveMillis);
+        core.setClient_name(clientName);
+        core.setLazy(lazy);
+        return core;
     }
 
     /**
      * The defaults.
      *
      * @return two seconds to connect, two seconds for each answer, 16 idle connections, no limit of
-     *     connections in use, a keep-alive of 15 seconds, the name "holdfast"
+     *     connections in use, a keep-alive of 15 seconds, the name "holdfast", and the close at the
+     *     JVM's exit
      */
     public static ClientOptions defaults() {
         return DEFAULTS;
@@ -53,9 +82,8 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions connectTimeout(Duration timeout) {
-        ClientOptions options = copy();
-        options.connectTimeoutMillis = Millis.positive(timeout, "connect timeout");
-        return options;
+        long value = Millis.positive(timeout, "connect timeout");
+        return with(o -> o.connectTimeoutMillis = value);
     }
 
     /**
@@ -66,9 +94,8 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions commandTimeout(Duration timeout) {
-        ClientOptions options = copy();
-        options.commandTimeoutMillis = Millis.positive(timeout, "command timeout");
-        return options;
+        long value = Millis.positive(timeout, "command timeout");
+        return with(o -> o.commandTimeoutMillis = value);
     }
 
     /**
@@ -79,10 +106,8 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is negative
      */
     public ClientOptions keepAlive(Duration silence) {
-        ClientOptions options = copy();
-        options.keepAliveMillis =
-                silence.isZero() ? Core.HF_NEVER : Millis.positive(silence, "keep-alive");
-        return options;
+        long value = silence.isZero() ? Core.HF_NEVER : Millis.positive(silence, "keep-alive");
+        return with(o -> o.keepAliveMillis = value);
     }
 
     /**
@@ -93,9 +118,8 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions idleConnections(int count) {
-        ClientOptions options = copy();
-        options.idleConnections = positive(count, "idle connections");
-        return options;
+        int value = positive(count, "idle connections");
+        return with(o -> o.idleConnections = value);
     }
 
     /**
@@ -107,9 +131,8 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is not positive
      */
     public ClientOptions maxConnections(int count) {
-        ClientOptions options = copy();
-        options.maxConnections = positive(count, "connections");
-        return options;
+        int value = positive(count, "connections");
+        return with(o -> o.maxConnections = value);
     }
 
     private static int positive(int count, String what) {
@@ -132,8 +155,43 @@ public final class ClientOptions {
                     "the client name must be 1 to 63 printable ASCII characters without spaces: "
                             + name);
         }
-        ClientOptions options = copy();
-        options.clientName = name;
-        return options;
+        String value = name;
+        return with(o -> o.clientName = value);
+    }
+
+    /**
+     * Where futures are completed, and where their dependent actions and those of {@link
+     * Hold#onLost} run. If the executor refuses an action, the client's own threads run it.
+     *
+     * @param executor by default a few daemon threads of the client, which start when they are
+     *     needed
+     * @return new options
+     */
+    public ClientOptions executor(Executor executor) {
+        Objects.requireNonNull(executor, "executor");
+        return with(o -> o.executor = executor);
+    }
+
+    /**
+     * Whether {@link Holdfast#connect(String, ClientOptions)} only checks the URL, and the first
+     * call connects, within its own time limit. So a program can start while its Redis is down.
+     *
+     * @param lazy by default as the URL says, or else false
+     * @return new options
+     */
+    public ClientOptions lazy(boolean lazy) {
+        return with(o -> o.lazy = lazy ? Core.HF_ON : Core.HF_OFF);
+    }
+
+    /**
+     * Whether a client that is open when the JVM shuts down is closed then, so that its locks become
+     * free at once and not at the end of their leases. Threads that still run at that moment lose
+     * their locks. Turn it off if shutdown hooks of your own need the client, and close it there.
+     *
+     * @param close true by default
+     * @return new options
+     */
+    public ClientOptions closeAtExit(boolean close) {
+        return with(o -> o.closeAtExit = close);
     }
 }

@@ -4,7 +4,7 @@ package io.holdfast;
 public final class ClosedException extends IllegalStateException {
     private static final long serialVersionUID = 1;
 
-    ClosedException(String message) {
+    public ClosedException(String message) {
         super(message);
     }
 }

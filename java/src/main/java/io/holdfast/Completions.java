@@ -23,6 +23,13 @@ final class Completions {
                     ? new LockNotReplicatedException(text, replicas)
                     : Status.of(status, text);
         }
+
+        /** Throws it, if it failed. */
+        void check() {
+            if (status != Core.HF_OK) {
+                throw Status.raised(failure());
+            }
+        }
     }
 
     /** A started operation. It never ends with an exception. */
@@ -36,7 +43,7 @@ final class Completions {
 
     private final AtomicLong numbers = new AtomicLong();
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
-    private final Map<Long, WeakReference<Hold>> holds = new ConcurrentHashMap<>();
+    private final Map<Long, WeakReference<RedisHold>> holds = new ConcurrentHashMap<>();
     private final ReentrantLock starting = new ReentrantLock();
     private int bell;
     private volatile Thread reader;
@@ -57,7 +64,7 @@ final class Completions {
     }
 
     /** From now on, tells the hold of its loss, unless it is dropped before. */
-    void watch(long client, long number, Hold hold) {
+    void watch(long client, long number, RedisHold hold) {
         read(client);
         holds.put(number, new WeakReference<>(hold));
     }
@@ -78,12 +85,9 @@ final class Completions {
                 if (bell < 0) {
                     throw new OutOfMemoryError("no file descriptor is left for the waiting thread");
                 }
-                Runnable work = () -> readUntilRung(client, descriptor);
-                Thread thread = new Thread(null, work, "holdfast-completions", 0, false);
-                thread.setDaemon(true);
-                thread.setContextClassLoader(null);
-                thread.start();
-                reader = thread;
+                reader =
+                        Threads.start(
+                                "holdfast-completions", () -> readUntilRung(client, descriptor));
             }
         } finally {
             starting.unlock();
@@ -106,8 +110,8 @@ final class Completions {
 
     private void tell(hf_completion completion) {
         if (completion.getKind() == Core.HF_KIND_LOSS) {
-            WeakReference<Hold> watched = holds.remove(completion.getHold_number());
-            Hold hold = watched == null ? null : watched.get();
+            WeakReference<RedisHold> watched = holds.remove(completion.getHold_number());
+            RedisHold hold = watched == null ? null : watched.get();
             if (hold != null) {
                 hold.tellLoss();
             }

@@ -4,7 +4,7 @@ package io.holdfast;
 public final class ConnectionFailedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    ConnectionFailedException(String message) {
+    public ConnectionFailedException(String message) {
         super(message);
     }
 }

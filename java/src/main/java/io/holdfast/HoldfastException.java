@@ -4,7 +4,7 @@ package io.holdfast;
 public class HoldfastException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
-    HoldfastException(String message) {
+    public HoldfastException(String message) {
         super(message);
     }
 }

@@ -3,13 +3,15 @@ package io.holdfast;
 import java.time.Duration;
 
 /**
- * A lock as the server sees it; see {@link RedisLock#inspect()}.
+ * A lock as the server sees it; see {@link HoldfastLock#inspect()}.
  *
  * @param held whether somebody holds it, through this library or another
  * @param foreign whether another library's lock holds it
  * @param owner the holder's owner as it was given; empty if it is free or foreign
  * @param count the owner's valid holds; 0 if it is free or foreign
  * @param fence the holder's fence; 0 if it is free or foreign
+ * @param heldFor how long its owner has held it, by the server's clock; zero if it is free or
+ *     foreign
  * @param remaining the time until its last hold ends; {@link Hold#FOREVER} if it never expires,
  *     zero if it is free
  * @param waiters the number of acquires in the queue
@@ -20,6 +22,7 @@ public record LockInfo(
         byte[] owner,
         long count,
         long fence,
+        Duration heldFor,
         Duration remaining,
         long waiters) {
 
@@ -40,7 +43,7 @@ public record LockInfo(
         }
         return "LockInfo["
                 + (foreign ? "foreign" : "owner=" + ownerText() + ", count=" + count)
-                + (foreign ? "" : ", fence=" + fence)
+                + (foreign ? "" : ", fence=" + fence + ", heldFor=" + heldFor)
                 + ", remaining="
                 + (remaining.equals(Hold.FOREVER) ? "forever" : remaining)
                 + ", waiters="

@@ -7,7 +7,7 @@ package io.holdfast;
 public final class LockLostException extends LockNotHeldException {
     private static final long serialVersionUID = 1;
 
-    LockLostException(String message) {
+    public LockLostException(String message) {
         super(message);
     }
 }

@@ -4,7 +4,7 @@ package io.holdfast;
 public class LockNotHeldException extends IllegalMonitorStateException {
     private static final long serialVersionUID = 1;
 
-    LockNotHeldException(String message) {
+    public LockNotHeldException(String message) {
         super(message);
     }
 }

@@ -7,7 +7,7 @@ public final class LockNotReplicatedException extends HoldfastException {
     /** How many replicas had it. */
     private final long reached;
 
-    LockNotReplicatedException(String message, long reached) {
+    public LockNotReplicatedException(String message, long reached) {
         super(message);
         this.reached = reached;
     }

@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.function.Consumer;
 
 /**
  * How a lock is held. Immutable: every method returns new options.
@@ -10,46 +11,49 @@ import java.time.Duration;
  * }</pre>
  */
 public final class LockOptions {
-    private static final LockOptions DEFAULTS =
-            new LockOptions(0, Core.HF_DEFAULT, 0, true, false, 0, 0, null);
+    private static final LockOptions DEFAULTS = new LockOptions();
 
     /** 0: the library's choice, as in the core. */
-    final long leaseMillis;
+    private long leaseMillis;
 
-    final int renew;
-    final long maxHoldMillis;
-    final boolean reentrant;
-    final boolean heal;
-    final int replicas;
-    final long replicaTimeoutMillis;
+    private int renew = Core.HF_DEFAULT;
+    private long maxHoldMillis;
+    private boolean heal;
+    private int replicas;
+    private long replicaTimeoutMillis;
+    boolean reentrant = true;
 
     /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
-    final byte[] owner;
+    byte[] owner;
 
-    private LockOptions(
-            long leaseMillis,
-            int renew,
-            long maxHoldMillis,
-            boolean reentrant,
-            boolean heal,
-            int replicas,
-            long replicaTimeoutMillis,
-            byte[] owner) {
-        this.leaseMillis = leaseMillis;
-        this.renew = renew;
-        this.maxHoldMillis = maxHoldMillis;
-        this.reentrant = reentrant;
-        this.heal = heal;
-        this.replicas = replicas;
-        this.replicaTimeoutMillis = replicaTimeoutMillis;
-        this.owner = owner;
+    private LockOptions() {}
+
+    /** New options, with one change. */
+    private LockOptions with(Consumer<LockOptions> change) {
+        LockOptions copy = new LockOptions();
+        copy.leaseMillis = leaseMillis;
+        copy.renew = renew;
+        copy.maxHoldMillis = maxHoldMillis;
+        copy.heal = heal;
+        copy.replicas = replicas;
+        copy.replicaTimeoutMillis = replicaTimeoutMillis;
+        copy.reentrant = reentrant;
+        copy.owner = owner;
+        change.accept(copy);
+        return copy;
     }
 
-    /** These settings, with this object's replicas. */
-    private LockOptions with(
-            long lease, int renewal, long longest, boolean nests, boolean heals, byte[] who) {
-        return new LockOptions(
-                lease, renewal, longest, nests, heals, replicas, replicaTimeoutMillis, who);
+    /** For the core; the owner is given besides. */
+    hf_lock_options toCore() {
+        hf_lock_options core = new hf_lock_options();
+        core.setLease_ms(leaseMillis);
+        core.setRenew(renew);
+        core.setMax_hold_ms(maxHoldMillis);
+        core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
+        core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
+        core.setReplicas(replicas);
+        core.setReplica_timeout_ms(replicaTimeoutMillis);
+        return core;
     }
 
     /**
@@ -71,7 +75,8 @@ public final class LockOptions {
      *     LockOptions)} refuses any other lease out of these bounds
      */
     public LockOptions lease(Duration lease) {
-        return with(Millis.positive(lease, "lease"), renew, maxHoldMillis, reentrant, heal, owner);
+        long millis = Millis.positive(lease, "lease");
+        return with(o -> o.leaseMillis = millis);
     }
 
     /**
@@ -80,7 +85,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions neverExpires() {
-        return with(Core.HF_NEVER, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(o -> o.leaseMillis = Core.HF_NEVER);
     }
 
     /**
@@ -90,8 +95,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions renew(boolean renew) {
-        int chosen = renew ? Core.HF_ON : Core.HF_OFF;
-        return with(leaseMillis, chosen, maxHoldMillis, reentrant, heal, owner);
+        return with(o -> o.renew = renew ? Core.HF_ON : Core.HF_OFF);
     }
 
     /**
@@ -105,7 +109,7 @@ public final class LockOptions {
      */
     public LockOptions maxHold(Duration time) {
         long millis = Millis.positive(time, "longest hold");
-        return with(leaseMillis, renew, millis, reentrant, heal, owner);
+        return with(o -> o.maxHoldMillis = millis);
     }
 
     /**
@@ -116,7 +120,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions heal(boolean heal) {
-        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(o -> o.heal = heal);
     }
 
     /**
@@ -133,12 +137,7 @@ public final class LockOptions {
      *     than the lease
      */
     public LockOptions replicas(int count, Duration timeout) {
-        if (count < 0) {
-            throw new IllegalArgumentException("the replicas must not be negative: " + count);
-        }
-        long millis = Millis.positive(timeout, "replica timeout");
-        return new LockOptions(
-                leaseMillis, renew, maxHoldMillis, reentrant, heal, count, millis, owner);
+        return replicas(count, Millis.positive(timeout, "replica timeout"));
     }
 
     /**
@@ -151,11 +150,18 @@ public final class LockOptions {
      * @see #replicas(int, Duration)
      */
     public LockOptions replicas(int count) {
+        return replicas(count, 0);
+    }
+
+    private LockOptions replicas(int count, long timeoutMillis) {
         if (count < 0) {
             throw new IllegalArgumentException("the replicas must not be negative: " + count);
         }
-        return new LockOptions(
-                leaseMillis, renew, maxHoldMillis, reentrant, heal, count, 0, owner);
+        return with(
+                o -> {
+                    o.replicas = count;
+                    o.replicaTimeoutMillis = timeoutMillis;
+                });
     }
 
     /**
@@ -163,11 +169,11 @@ public final class LockOptions {
      *
      * @param reentrant true by default; false without an {@link #owner(String) owner} gives every
      *     acquire a new owner, so that a thread that holds the lock and acquires it again waits for
-     *     itself, and any thread may {@link RedisLock#unlock unlock}
+     *     itself, and any thread may {@link HoldfastLock#unlock unlock}
      * @return new options
      */
     public LockOptions reentrant(boolean reentrant) {
-        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner);
+        return with(o -> o.reentrant = reentrant);
     }
 
     /**
@@ -193,6 +199,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions owner(byte[] owner) {
-        return with(leaseMillis, renew, maxHoldMillis, reentrant, heal, owner.clone());
+        byte[] copy = owner.clone();
+        return with(o -> o.owner = copy);
     }
 }

@@ -4,7 +4,7 @@ package io.holdfast;
 public final class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    LockTimeoutException(String message) {
+    public LockTimeoutException(String message) {
         super(message);
     }
 }

@@ -10,7 +10,7 @@ package io.holdfast;
 public final class LockUnknownException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    LockUnknownException(String message) {
+    public LockUnknownException(String message) {
         super(message);
     }
 }

@@ -13,6 +13,11 @@ final class Millis {
                 : duration.plusNanos(999_999).toMillis();
     }
 
+    /** As a timeout. */
+    static long timeout(Duration duration) {
+        return duration.compareTo(Hold.FOREVER) >= 0 ? Core.HF_FOREVER : of(duration);
+    }
+
     static long positive(Duration duration, String what) {
         if (duration.isNegative() || duration.isZero()) {
             throw new IllegalArgumentException("the " + what + " must be positive: " + duration);

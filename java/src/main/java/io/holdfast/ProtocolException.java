@@ -4,7 +4,7 @@ package io.holdfast;
 public final class ProtocolException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    ProtocolException(String message) {
+    public ProtocolException(String message) {
         super(message);
     }
 }

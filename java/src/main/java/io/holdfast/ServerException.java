@@ -4,7 +4,7 @@ package io.holdfast;
 public final class ServerException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    ServerException(String message) {
+    public ServerException(String message) {
         super(message);
     }
 }

@@ -6,7 +6,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Warns of threads that end without the {@link RedisLock#unlock()} that no other thread can do.
+ * Warns of threads that end without the {@link HoldfastLock#unlock()} that no other thread can do.
  *
  * <p>A thread drops its thread-local values when it ends, even if something still refers to the
  * thread. The owner is such a value: when it is collected, the thread has ended.

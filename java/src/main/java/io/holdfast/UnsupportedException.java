@@ -4,7 +4,7 @@ package io.holdfast;
 public final class UnsupportedException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    UnsupportedException(String message) {
+    public UnsupportedException(String message) {
         super(message);
     }
 }

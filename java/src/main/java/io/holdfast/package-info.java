@@ -3,7 +3,7 @@
  *
  * <pre>{@code
  * try (HoldfastClient client = Holdfast.connect("redis://localhost")) {
- *     RedisLock lock = client.lock("stock");
+ *     HoldfastLock lock = client.lock("stock");
  *     try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
  *         warehouse.write(item, hold.fence());
  *     }
@@ -11,14 +11,14 @@
  * }</pre>
  *
  * <p>{@link io.holdfast.Holdfast} opens a {@link io.holdfast.HoldfastClient}, which makes {@link
- * io.holdfast.RedisLock}s. A lock is a {@link java.util.concurrent.locks.Lock}, and also gives
+ * io.holdfast.HoldfastLock}s. A lock is a {@link java.util.concurrent.locks.Lock}, and also gives
  * {@link io.holdfast.Hold}s for {@code try} blocks.
  *
  * <p>The waiters of all processes and languages stand in one queue, and get the lock in order of
  * arrival. Unless you give a lease, the client renews holds in the background until they are
  * released; {@link io.holdfast.Hold#onLost} tells you if one is still lost. Nothing here blocks a
  * virtual thread's carrier for longer than one round trip; {@link
- * io.holdfast.RedisLock#acquireAsync()} blocks no thread.
+ * io.holdfast.HoldfastLock#acquireAsync()} blocks no thread.
  *
  * <h2>Exceptions</h2>
  *

@@ -40,6 +40,7 @@ final class ApiTest {
                                 "Holdfast",
                                 "HoldfastClient",
                                 "HoldfastException",
+                                "HoldfastLock",
                                 "LockInfo",
                                 "LossCause",
                                 "LockLostException",
@@ -49,7 +50,7 @@ final class ApiTest {
                                 "LockTimeoutException",
                                 "LockUnknownException",
                                 "ProtocolException",
-                                "RedisLock",
+                                "HoldfastLock",
                                 "ServerException",
                                 "UnsupportedException")),
                 seen);

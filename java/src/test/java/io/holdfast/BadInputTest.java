@@ -133,7 +133,7 @@ final class BadInputTest extends RedisTest {
     @Test
     void theDatabaseIsTheOneInTheUrl() {
         try (HoldfastClient other = Holdfast.connect(url() + "/3")) {
-            RedisLock there = other.lock(name);
+            HoldfastLock there = other.lock(name);
             there.lock();
             assertFalse(redis.exists(name));
             redis.select(3);
@@ -183,7 +183,7 @@ final class BadInputTest extends RedisTest {
                 request -> request.contains("HELLO") ? FakeServer.REDIS_7 : "*5\r\n:1";
         try (FakeServer server = new FakeServer(answers);
                 HoldfastClient doubtful = Holdfast.connect(server.url(), HASTY)) {
-            RedisLock there = doubtful.lock(name);
+            HoldfastLock there = doubtful.lock(name);
             RuntimeException unknown =
                     assertThrows(LockUnknownException.class, () -> there.acquire(SECOND));
             assertInstanceOf(HoldfastException.class, unknown);
@@ -223,7 +223,7 @@ final class BadInputTest extends RedisTest {
         assertThrows(IllegalArgumentException.class, () -> client.lock(new byte[0]));
         assertThrows(IllegalArgumentException.class, () -> client.lock(new byte[4097]));
         assertThrows(IllegalArgumentException.class, () -> client.lock("\u00e4".repeat(2049)));
-        RedisLock longest = client.lock(name + "x".repeat(4096 - name.length()));
+        HoldfastLock longest = client.lock(name + "x".repeat(4096 - name.length()));
         assertTrue(longest.tryLock());
         longest.unlock();
     }
@@ -247,7 +247,7 @@ final class BadInputTest extends RedisTest {
             LockOptions options = LockOptions.defaults().owner(new byte[length]);
             assertThrows(IllegalArgumentException.class, () -> client.lock(name, options));
         }
-        RedisLock owned = client.lock(name, LockOptions.defaults().owner(new byte[4096]));
+        HoldfastLock owned = client.lock(name, LockOptions.defaults().owner(new byte[4096]));
         assertTrue(owned.tryLock());
         assertEquals(4096, owned.inspect().owner().length);
         owned.unlock();

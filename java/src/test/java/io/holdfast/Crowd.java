@@ -16,7 +16,7 @@ final class Crowd {
         Method start = Thread.class.getMethod("startVirtualThread", Runnable.class);
         CountDownLatch ended = new CountDownLatch(count);
         try (HoldfastClient client = Holdfast.connect(arguments[0])) {
-            RedisLock lock = client.lock(arguments[1]);
+            HoldfastLock lock = client.lock(arguments[1]);
             Hold first = lock.acquire();
             for (int i = 0; i < count; i++) {
                 boolean inHand = i % 2 == 0;

@@ -7,7 +7,8 @@ import java.util.List;
 /**
  * A program of its own, for {@link ProcessTest}: ends, without closing its client, while it holds
  * one lock, others wait for it, and yet others take and release a second one all the time. The last
- * argument says how: by a return, an exit, or an exit with a hook that does close the client.
+ * argument says how: by a return, an exit, an exit without the client's own hook, or an exit with a
+ * hook of the user's that closes the client; or by a signal that comes from outside.
  */
 final class Departure {
     public static void main(String[] arguments) throws Exception {
@@ -17,17 +18,19 @@ final class Departure {
                         e.printStackTrace();
                     }
                 });
-        HoldfastClient client = Holdfast.connect(arguments[0]);
+        boolean closes = !arguments[2].equals("off") && !arguments[2].equals("hook");
+        ClientOptions options = ClientOptions.defaults().closeAtExit(closes);
+        HoldfastClient client = Holdfast.connect(arguments[0], options);
         String name = arguments[1];
         LockOptions brief = LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true);
-        RedisLock lock = client.lock(name, brief);
+        HoldfastLock lock = client.lock(name, brief);
         Hold hold = lock.acquire();
         List<Object> kept = new ArrayList<>(List.of(hold));
         hold.onLost(lost -> System.out.println("lost"));
         for (int i = 0; i < 4; i++) {
             daemon(() -> lock.lock());
             kept.add(lock.acquireAsync());
-            RedisLock busy = client.lock(name + "busy", brief);
+            HoldfastLock busy = client.lock(name + "busy", brief);
             daemon(
                     () -> {
                         for (;;) {
@@ -42,6 +45,10 @@ final class Departure {
         System.out.print("done");
         if (arguments[2].equals("hook")) {
             Runtime.getRuntime().addShutdownHook(new Thread(client::close));
+        }
+        if (arguments[2].equals("term")) {
+            new ProcessBuilder("kill", "" + ProcessHandle.current().pid()).start();
+            Thread.sleep(60_000);
         }
         if (!arguments[2].equals("return")) {
             System.exit(0);

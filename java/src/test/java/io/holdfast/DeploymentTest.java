@@ -72,7 +72,7 @@ final class DeploymentTest {
     }
 
     private static void exercise(HoldfastClient client) throws Exception {
-        RedisLock lock = client.lock("stock");
+        HoldfastLock lock = client.lock("stock");
         Hold first = lock.acquire(LONG);
         Async<Long> waiting =
                 Async.start(

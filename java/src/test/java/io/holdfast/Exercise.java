@@ -36,7 +36,7 @@ final class Exercise {
                 .idleConnections(2);
     }
 
-    private static void exercise(HoldfastClient client, RedisLock lock) throws Exception {
+    private static void exercise(HoldfastClient client, HoldfastLock lock) throws Exception {
         try (Hold hold = lock.acquire(Duration.ofSeconds(1))) {
             hold.check();
             hold.renew();
@@ -47,7 +47,7 @@ final class Exercise {
             lock.inspect();
             lock.getHoldCount();
             lock.unlock();
-            RedisLock stranger = client.lock(lock.toString(), LockOptions.defaults().owner("x"));
+            HoldfastLock stranger = client.lock(lock.toString(), LockOptions.defaults().owner("x"));
             stranger.tryLock();
             stranger.tryLock(10, TimeUnit.MILLISECONDS);
             stranger.forceUnlock();
@@ -63,7 +63,7 @@ final class Exercise {
     private static void lockAndEnd(HoldfastClient client, String name, boolean virtual)
             throws Exception {
         Duration lease = Duration.ofMillis(300);
-        RedisLock lock = client.lock(name, LockOptions.defaults().lease(lease).renew(true));
+        HoldfastLock lock = client.lock(name, LockOptions.defaults().lease(lease).renew(true));
         Thread careful = start(virtual, () -> exerciseLock(client.lock(name + "2")));
         Thread careless =
                 start(
@@ -81,7 +81,7 @@ final class Exercise {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void exerciseLock(RedisLock lock) {
+    private static void exerciseLock(HoldfastLock lock) {
         lock.lock();
         lock.unlock();
     }

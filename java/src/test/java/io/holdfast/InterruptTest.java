@@ -21,30 +21,30 @@ final class InterruptTest extends RedisTest {
     enum Wait {
         LOCK_INTERRUPTIBLY {
             @Override
-            void on(RedisLock lock) throws InterruptedException {
+            void on(HoldfastLock lock) throws InterruptedException {
                 lock.lockInterruptibly();
             }
         },
         TIMED_TRY_LOCK {
             @Override
-            void on(RedisLock lock) throws InterruptedException {
+            void on(HoldfastLock lock) throws InterruptedException {
                 lock.tryLock(10, TimeUnit.SECONDS);
             }
         },
         ACQUIRE {
             @Override
-            void on(RedisLock lock) throws InterruptedException {
+            void on(HoldfastLock lock) throws InterruptedException {
                 lock.acquire();
             }
         },
         TIMED_ACQUIRE {
             @Override
-            void on(RedisLock lock) throws InterruptedException {
+            void on(HoldfastLock lock) throws InterruptedException {
                 lock.acquire(LONG);
             }
         };
 
-        abstract void on(RedisLock lock) throws InterruptedException;
+        abstract void on(HoldfastLock lock) throws InterruptedException;
     }
 
     @AfterEach
@@ -78,7 +78,7 @@ final class InterruptTest extends RedisTest {
             waiting.thread.interrupt();
             assertFalse(waiting.get());
             assertTrue(secondsSince(start) < 1);
-            assertEquals(0, queued());
+            Async.until(() -> queued() == 0);
         }
         lock.unlock();
         assertFalse(redis.exists(name));
@@ -132,7 +132,7 @@ final class InterruptTest extends RedisTest {
     @Test
     void anInterruptThatRacesTheGrantLeavesNothingBehind() throws Exception {
         int interrupted = 0;
-        RedisLock endless = client.lock(name, ENDLESS);
+        HoldfastLock endless = client.lock(name, ENDLESS);
         for (int i = 0; i < 200; i++) {
             boolean inHand = i % 2 == 0;
             endless.lock();
@@ -148,7 +148,7 @@ final class InterruptTest extends RedisTest {
                                     }
                                     return false;
                                 } catch (InterruptedException e) {
-                                    assertEquals(0, endless.getHoldCount());
+                                    Async.until(() -> endless.getHoldCount() == 0);
                                     return true;
                                 }
                             });
@@ -167,8 +167,7 @@ final class InterruptTest extends RedisTest {
             endless.unlock();
             interrupting.get();
             interrupted += victim.get() ? 1 : 0;
-            assertEquals(0, queued());
-            assertFalse(redis.exists(name));
+            Async.until(() -> queued() == 0 && !redis.exists(name));
         }
         assertTrue(interrupted > 0, "none was interrupted");
     }
@@ -178,7 +177,7 @@ final class InterruptTest extends RedisTest {
         AtomicInteger entered = new AtomicInteger();
         AtomicInteger left = new AtomicInteger();
         AtomicInteger interrupted = new AtomicInteger();
-        RedisLock endless = client.lock(name, ENDLESS);
+        HoldfastLock endless = client.lock(name, ENDLESS);
         for (int i = 0; i < 50; i++) {
             List<Async<Void>> victims = new ArrayList<>();
             for (int j = 0; j < 4; j++) {
@@ -194,7 +193,7 @@ final class InterruptTest extends RedisTest {
                                         }
                                     } catch (InterruptedException e) {
                                         interrupted.incrementAndGet();
-                                        assertEquals(0, endless.getHoldCount());
+                                        Async.until(() -> endless.getHoldCount() == 0);
                                     }
                                     return null;
                                 }));
@@ -209,8 +208,7 @@ final class InterruptTest extends RedisTest {
         }
         assertEquals(200, interrupted.get());
         assertEquals(entered.get(), left.get());
-        assertEquals(0, queued());
-        assertFalse(redis.exists(name));
+        Async.until(() -> queued() == 0 && !redis.exists(name));
     }
 
     @Test
@@ -218,7 +216,7 @@ final class InterruptTest extends RedisTest {
         try (RedisServer server = RedisServer.start();
                 Jedis admin = server.look();
                 HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
-            RedisLock there = other.lock(name, ENDLESS);
+            HoldfastLock there = other.lock(name, ENDLESS);
             there.inspect();
             admin.clientPause(300);
             Async<Object> waiting =
@@ -234,6 +232,33 @@ final class InterruptTest extends RedisTest {
             locking.thread.interrupt();
             waiting.get();
             locking.get();
+            Async.until(() -> !admin.exists(name));
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void anInterruptIsAnsweredAtOnceAlsoWhileTheServerIsStalled(Wait wait) throws Exception {
+        try (RedisServer server = RedisServer.start();
+                Jedis admin = server.look();
+                HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
+            HoldfastLock there = other.lock(name, ENDLESS); // free
+            there.acquire().close();
+            server.stall();
+            Async<Boolean> waiting =
+                    Async.start(
+                            () -> {
+                                assertThrows(InterruptedException.class, () -> wait.on(there));
+                                return Thread.currentThread().isInterrupted();
+                            });
+            Thread.sleep(100); // at any moment
+            assertTrue(waiting.isRunning());
+            long start = System.nanoTime();
+            waiting.thread.interrupt();
+            assertFalse(waiting.get());
+            assertTrue(secondsSince(start) < 0.2, secondsSince(start) + " s");
+            server.resume();
+            there.acquire(LONG).close();
             Async.until(() -> !admin.exists(name));
         }
     }

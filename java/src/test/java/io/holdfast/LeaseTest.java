@@ -53,7 +53,7 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void aRenewedHoldOutlivesItsLease() throws Exception {
-        RedisLock brief = client.lock(name, BRIEF);
+        HoldfastLock brief = client.lock(name, BRIEF);
         brief.lock();
         try (Hold hold = brief.acquire()) {
             Watch watch = new Watch(hold);
@@ -101,7 +101,7 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void noHoldIsRenewedBeyondMaxHold() throws Exception {
-        RedisLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1000)));
+        HoldfastLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1000)));
         long start = System.nanoTime();
         Watch watch = new Watch(capped.acquire());
         try (Hold next = stranger.acquire(LONG)) {
@@ -118,7 +118,7 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void aThreadThatEndsHoldingKeepsTheLockUntilMaxHold() throws Exception {
-        RedisLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1500)));
+        HoldfastLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1500)));
         long start = System.nanoTime();
         Async.elsewhere(() -> capped.lock());
         assertFalse(stranger.tryLock(1000, TimeUnit.MILLISECONDS));
@@ -130,7 +130,7 @@ final class LeaseTest extends RedisTest {
     @Test
     void aThreadThatEndsHoldingKeepsTheLockUntilTheClientIsClosed() throws Exception {
         try (HoldfastClient other = Holdfast.connect(url())) {
-            RedisLock there = other.lock(name, BRIEF);
+            HoldfastLock there = other.lock(name, BRIEF);
             Async.elsewhere(() -> there.lock());
             assertFalse(stranger.tryLock(1500, TimeUnit.MILLISECONDS));
         }
@@ -148,7 +148,7 @@ final class LeaseTest extends RedisTest {
         assertTrue(waiting.get());
     }
 
-    private static void drop(RedisLock lock) throws Exception {
+    private static void drop(HoldfastLock lock) throws Exception {
         lock.acquire().onLost(lost -> fail("it is not there to be told"));
     }
 
@@ -238,7 +238,7 @@ final class LeaseTest extends RedisTest {
         assertThrows(LockLostException.class, hold::check);
         new Watch(hold).awaitLoss(LossCause.GONE);
         until(() -> !threads.isEmpty());
-        assertFalse(threads.get(0).getName().contains("holdfast"));
+        assertTrue(threads.get(0).getName().startsWith("holdfast-actions"));
         new Watch(client.lock(name, BRIEF.renew(false)).acquire()).awaitLoss(LossCause.EXPIRED);
         assertThrows(NullPointerException.class, () -> hold.onLost(null));
     }
@@ -264,7 +264,7 @@ final class LeaseTest extends RedisTest {
         redis.set(name, "token");
         assertFalse(lock.tryLock(50, TimeUnit.MILLISECONDS));
         assertEquals(-1, redis.pttl(name));
-        RedisLock healing = client.lock(name, BRIEF.heal(true));
+        HoldfastLock healing = client.lock(name, BRIEF.heal(true));
         assertTrue(healing.tryLock(10, TimeUnit.SECONDS));
         healing.unlock();
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -63,7 +64,7 @@ final class LifecycleTest extends RedisTest {
                         .keepAlive(Duration.ofSeconds(5))
                         .commandTimeout(SECOND);
         try (HoldfastClient one = Holdfast.connect(url(), options)) {
-            RedisLock there = one.lock(name, LockOptions.defaults().reentrant(false));
+            HoldfastLock there = one.lock(name, LockOptions.defaults().reentrant(false));
             List<Async<?>> calls = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
                 calls.add(
@@ -102,6 +103,29 @@ final class LifecycleTest extends RedisTest {
     }
 
     @Test
+    void aLazyClientConnectsAtItsFirstUse() throws Exception {
+        int port;
+        try (ServerSocket nobody = new ServerSocket(0)) {
+            port = nobody.getLocalPort();
+        }
+        String down = "redis://127.0.0.1:" + port;
+        ClientOptions lazy = ClientOptions.defaults().lazy(true);
+        for (HoldfastClient late :
+                List.of(Holdfast.connect(down, lazy), Holdfast.connect(down + "?lazy=on"))) {
+            try (late) {
+                assertThrows(ConnectionFailedException.class, late.lock(name)::tryLock);
+                assertThrows(
+                        ConnectionFailedException.class,
+                        () -> late.lock(name).acquire(Duration.ofMillis(100)));
+            }
+        }
+        assertThrows(IllegalArgumentException.class, () -> Holdfast.connect("redis://:0", lazy));
+        try (HoldfastClient late = Holdfast.connect(url(), lazy)) {
+            late.lock(name).acquire(SECOND).close();
+        }
+    }
+
+    @Test
     void closeReleasesWhatTheClientHolds() throws Exception {
         lock.lock();
         lock.lock();
@@ -116,7 +140,7 @@ final class LifecycleTest extends RedisTest {
     void closeEndsWaitingCalls() throws Exception {
         lock.lock();
         HoldfastClient other = Holdfast.connect(url());
-        RedisLock there = other.lock(name);
+        HoldfastLock there = other.lock(name);
         List<Async<?>> waiters =
                 List.of(
                         Async.start(() -> assertThrows(ClosedException.class, there::lock)),
@@ -147,7 +171,7 @@ final class LifecycleTest extends RedisTest {
                         () -> racing.lock(name).inspect(),
                         () -> racing.lock(name).acquire(SECOND).close(),
                         () -> {
-                            RedisLock racingLock = racing.lock(name + "2");
+                            HoldfastLock racingLock = racing.lock(name + "2");
                             racingLock.lock();
                             racingLock.unlock();
                         });

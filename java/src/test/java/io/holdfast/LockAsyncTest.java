@@ -16,12 +16,12 @@ final class LockAsyncTest extends LockBehaviour {
     }
 
     @Override
-    Hold acquire(RedisLock lock) throws Exception {
+    Hold acquire(HoldfastLock lock) throws Exception {
         return get(lock.acquireAsync());
     }
 
     @Override
-    Hold acquire(RedisLock lock, Duration timeout) throws Exception {
+    Hold acquire(HoldfastLock lock, Duration timeout) throws Exception {
         return get(lock.acquireAsync(timeout));
     }
 
@@ -32,7 +32,7 @@ final class LockAsyncTest extends LockBehaviour {
 
     /** An operation is its own owner, unless one is given. */
     @Override
-    RedisLock nestable() {
+    HoldfastLock nestable() {
         return client.lock(name, LockOptions.defaults().owner("me"));
     }
 }

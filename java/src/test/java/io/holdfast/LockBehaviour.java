@@ -30,11 +30,11 @@ abstract class LockBehaviour extends RedisTest {
 
     // How it is acquired and released, where a Hold is wanted.
 
-    Hold acquire(RedisLock lock) throws Exception {
+    Hold acquire(HoldfastLock lock) throws Exception {
         return lock.acquire();
     }
 
-    Hold acquire(RedisLock lock, Duration timeout) throws Exception {
+    Hold acquire(HoldfastLock lock, Duration timeout) throws Exception {
         return lock.acquire(timeout);
     }
 
@@ -43,7 +43,7 @@ abstract class LockBehaviour extends RedisTest {
     }
 
     /** A lock that this test may acquire more than once. */
-    RedisLock nestable() {
+    HoldfastLock nestable() {
         return lock;
     }
 
@@ -116,7 +116,7 @@ abstract class LockBehaviour extends RedisTest {
                             LockTimeoutException.class,
                             () -> acquire(stranger, Duration.ofMillis(millis)));
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
-            assertTrue(timeout.getMessage().contains(name));
+            assertTrue(timeout.getMessage().contains(name.substring(0, 30)));
         }
         assertEquals(before, redis.hgetAll(name));
         assertEquals(0, queued());
@@ -192,7 +192,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void anOwnerMayNestThreeDeep() throws Exception {
-        RedisLock mine = nestable();
+        HoldfastLock mine = nestable();
         try (Hold outer = acquire(mine);
                 Hold middle = acquire(mine, SECOND);
                 Hold inner = acquire(mine, Duration.ZERO)) {
@@ -245,7 +245,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aHoldInHandIsNotWhatUnlockReleases() throws Exception {
-        RedisLock mine = nestable();
+        HoldfastLock mine = nestable();
         try (Hold hold = acquire(mine)) {
             assertEquals(0, mine.getHoldCount());
             assertThrowsExactly(LockNotHeldException.class, mine::unlock);
@@ -255,6 +255,39 @@ abstract class LockBehaviour extends RedisTest {
             hold.check();
         }
         assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void theCallerHoldsWhatItHasInHand() throws Exception {
+        HoldfastLock mine = nestable();
+        assertFalse(mine.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+        mine.lock();
+        long fence = mine.fence();
+        assertEquals(fence, mine.inspect().fence());
+        mine.unlock();
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+
+        Hold first = acquire(mine);
+        try (Hold hold = acquire(mine)) {
+            assertTrue(mine.isHeldByCurrentThread());
+            assertTrue(hold.fence() > fence);
+            assertEquals(hold.fence(), mine.fence());
+            assertFalse(stranger.isHeldByCurrentThread());
+            assertEquals(0, mine.getHoldCount());
+        }
+        assertTrue(mine.isHeldByCurrentThread());
+        elsewhere(
+                () -> {
+                    release(first);
+                    return null;
+                });
+        assertFalse(mine.isHeldByCurrentThread());
+        assertThrowsExactly(LockNotHeldException.class, mine::fence);
+        Hold last = acquire(mine);
+        redis.del(name);
+        assertThrows(LockLostException.class, last::check);
+        assertFalse(mine.isHeldByCurrentThread());
     }
 
     @Test
@@ -287,7 +320,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void holdsMayEndInAnyOrder() throws Exception {
-        RedisLock mine = nestable();
+        HoldfastLock mine = nestable();
         Hold first = acquire(mine);
         Hold second = acquire(mine);
         first.close();
@@ -314,8 +347,8 @@ abstract class LockBehaviour extends RedisTest {
         LockOptions text = LockOptions.defaults().owner("worker");
         LockOptions bytes = LockOptions.defaults().owner("worker".getBytes(StandardCharsets.UTF_8));
         try (HoldfastClient other = Holdfast.connect(url())) {
-            RedisLock here = client.lock(name, text);
-            RedisLock there = other.lock(name, bytes);
+            HoldfastLock here = client.lock(name, text);
+            HoldfastLock there = other.lock(name, bytes);
             here.lock();
             elsewhere(
                     () -> {
@@ -340,7 +373,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void withoutReentranceEveryAcquireIsItsOwnOwner() throws Exception {
-        RedisLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
         mutex.lock();
         assertFalse(mutex.tryLock());
         assertFalse(mutex.tryLock(30, TimeUnit.MILLISECONDS));
@@ -354,7 +387,7 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void withoutReentranceAnExplicitOwnerExcludesItself() {
         LockOptions options = LockOptions.defaults().reentrant(false).owner("me");
-        RedisLock mutex = client.lock(name, options);
+        HoldfastLock mutex = client.lock(name, options);
         mutex.lock();
         assertFalse(mutex.tryLock());
         assertFalse(client.lock(name, options).tryLock());
@@ -374,7 +407,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aLeaseIsWhatWasAskedFor() throws Exception {
-        RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofMinutes(3)));
+        HoldfastLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofMinutes(3)));
         try (Hold hold = acquire(brief)) {
             assertBetween(179_000, redis.pttl(name), 180_000);
             assertBetween(178_000, hold.remaining().toMillis(), 180_000);
@@ -397,7 +430,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void renewGivesTheWholeLeaseAgain() throws Exception {
-        RedisLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(2)));
+        HoldfastLock brief = client.lock(name, LockOptions.defaults().lease(Duration.ofSeconds(2)));
         try (Hold hold = acquire(brief)) {
             until(() -> redis.pttl(name) < 1_800);
             hold.renew();
@@ -426,7 +459,7 @@ abstract class LockBehaviour extends RedisTest {
 
     @Test
     void aLeaseEndsAndAnotherTakesOverAndTheStaleHolderChangesNothing() throws Exception {
-        RedisLock brief =
+        HoldfastLock brief =
                 client.lock(
                         name, LockOptions.defaults().lease(Duration.ofMillis(200)).owner("me"));
         Hold stale = acquire(brief);
@@ -459,7 +492,7 @@ abstract class LockBehaviour extends RedisTest {
         hold.close();
         assertTrue(redis.exists(name));
         try (HoldfastClient other = Holdfast.connect(url())) {
-            RedisLock there = other.lock(name);
+            HoldfastLock there = other.lock(name);
             for (byte[] wrong : new byte[][] {{}, {0}, "no token".getBytes(), new byte[9999]}) {
                 assertThrows(IllegalArgumentException.class, () -> there.adopt(wrong));
             }
@@ -515,7 +548,7 @@ abstract class LockBehaviour extends RedisTest {
     @EnumSource
     void theFenceGrowsOver(Between between) throws Exception {
         Duration lease = between == Between.EXPIRY ? Duration.ofMillis(50) : LONG;
-        RedisLock fenced = client.lock(name, LockOptions.defaults().lease(lease));
+        HoldfastLock fenced = client.lock(name, LockOptions.defaults().lease(lease));
         long last = 0;
         for (int i = 0; i < 3; i++) {
             Hold hold = acquire(fenced, LONG);
@@ -599,7 +632,7 @@ abstract class LockBehaviour extends RedisTest {
         assertEquals(0, free.count());
 
         byte[] owner = {'a', 0, ' ', (byte) 0xff};
-        RedisLock mine = client.lock(name, LockOptions.defaults().owner(owner));
+        HoldfastLock mine = client.lock(name, LockOptions.defaults().owner(owner));
         try (Hold hold = acquire(mine);
                 Hold nested = acquire(mine)) {
             LockInfo info = lock.inspect();
@@ -609,6 +642,7 @@ abstract class LockBehaviour extends RedisTest {
             assertEquals(2, info.count());
             assertEquals(nested.fence(), info.fence());
             assertEquals(0, info.waiters());
+            assertBetween(0, info.heldFor().toMillis(), 9_000);
             assertBetween(9_000, info.remaining().toMillis(), 10_000);
             assertTrue(hold.isValid());
         }
@@ -631,7 +665,7 @@ abstract class LockBehaviour extends RedisTest {
     @Test
     void namesAreKeptByteForByte() {
         byte[] bytes = (name + "\0 \u00e4 ").getBytes(StandardCharsets.ISO_8859_1);
-        RedisLock odd = client.lock(bytes);
+        HoldfastLock odd = client.lock(bytes);
         odd.lock();
         assertTrue(redis.exists(bytes));
         odd.unlock();
@@ -641,7 +675,7 @@ abstract class LockBehaviour extends RedisTest {
     @ParameterizedTest
     @ValueSource(strings = {"\u00e4", "\ud83d\ude00", "a b", "a\0b"})
     void namesAreUtf8(String text) {
-        RedisLock odd = client.lock(name + text);
+        HoldfastLock odd = client.lock(name + text);
         odd.lock();
         assertTrue(redis.exists((name + text).getBytes(StandardCharsets.UTF_8)));
         odd.unlock();
@@ -651,6 +685,7 @@ abstract class LockBehaviour extends RedisTest {
     void aLockShowsItsNameWithoutAskingTheServer() {
         client.close();
         assertEquals("RedisLock[" + name + "]", lock.toString());
+        assertEquals(name, lock.getName());
     }
 
     @Test

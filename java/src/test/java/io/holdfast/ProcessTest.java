@@ -15,12 +15,14 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import redis.clients.jedis.Jedis;
 
 /** What takes a JVM of its own. */
 final class ProcessTest extends RedisTest {
 
-    private void depart(String how) throws Exception {
+    private void depart(String how, int status) throws Exception {
         long start = System.nanoTime();
         Jvm.Run run =
                 Jvm.run(
@@ -29,14 +31,13 @@ final class ProcessTest extends RedisTest {
                         url(),
                         name,
                         how);
-        assertEquals(new Jvm.Run(0, "done"), run);
+        assertEquals(new Jvm.Run(status, "done"), run);
         assertTrue(secondsSince(start) < 20);
     }
 
-    @ParameterizedTest
-    @ValueSource(strings = {"return", "exit"})
-    void aJvmEndsInTheMiddleOfEverythingAndItsLocksEndWithTheirLease(String how) throws Exception {
-        depart(how);
+    @Test
+    void aJvmEndsInTheMiddleOfEverythingAndItsLocksEndWithTheirLease() throws Exception {
+        depart("off", 0);
         assertTrue(redis.exists(name));
         long start = System.nanoTime();
         try (Hold hold = lock.acquire(LONG)) {
@@ -46,9 +47,11 @@ final class ProcessTest extends RedisTest {
         assertFalse(lock.isLocked());
     }
 
-    @Test
-    void aClientMayBeClosedWhileTheJvmShutsDown() throws Exception {
-        depart("hook");
+    @ParameterizedTest
+    @CsvSource({"return,0", "exit,0", "term,143", "hook,0"})
+    void aClientThatIsClosedWhileTheJvmShutsDownLeavesNothing(String how, int status)
+            throws Exception {
+        depart(how, status);
         assertEquals(0, redis.exists(name, name + "busy"));
         assertEquals(0, queued());
     }
@@ -71,6 +74,27 @@ final class ProcessTest extends RedisTest {
         assertEquals(new Jvm.Run(0, "served 10000"), run);
         assertEquals(0, queued());
         assertFalse(redis.exists(name));
+    }
+
+    @Test
+    void aStalledServerStopsNoOtherVirtualThread() throws Exception {
+        int java = Runtime.version().feature();
+        Assumptions.assumeTrue(
+                java >= 21, "no virtual threads in Java " + java + ": it takes 21 or newer");
+        try (RedisServer stalled = RedisServer.start();
+                Jedis admin = stalled.look()) {
+            Jvm.Run run =
+                    Jvm.run(
+                            List.of(
+                                    "-Djdk.virtualThreadScheduler.parallelism=1",
+                                    "-Djdk.virtualThreadScheduler.maxPoolSize=1"),
+                            Jvm.program(Stalled.class),
+                            url(),
+                            stalled.tcpUrl,
+                            stalled.pid);
+            assertEquals(new Jvm.Run(0, "done"), run);
+            Async.until(() -> !admin.exists("free"));
+        }
     }
 
     @ParameterizedTest

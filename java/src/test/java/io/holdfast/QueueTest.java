@@ -10,8 +10,11 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Those who wait: in which order, and that none is lost. */
 final class QueueTest extends RedisTest {
@@ -26,7 +29,7 @@ final class QueueTest extends RedisTest {
             Hold first = lock.acquire();
             for (int i = 0; i < 24; i++) {
                 int place = i;
-                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                HoldfastLock here = (i % 2 == 0 ? client : other).lock(name);
                 if (i % 3 == 0) {
                     ends.add(
                             here.acquireAsync()
@@ -68,7 +71,7 @@ final class QueueTest extends RedisTest {
         lock.lock();
         Async<Boolean> waiting = Async.start(() -> stranger.acquire().isValid());
         until(() -> queued() == 1);
-        RedisLock another = client.lock(name, LockOptions.defaults().owner("another"));
+        HoldfastLock another = client.lock(name, LockOptions.defaults().owner("another"));
         Async<Boolean> trying =
                 Async.start(
                         () -> {
@@ -91,7 +94,7 @@ final class QueueTest extends RedisTest {
         try (HoldfastClient other = Holdfast.connect(url())) {
             List<Async<?>> threads = new ArrayList<>();
             for (int i = 0; i < 16; i++) {
-                RedisLock here = (i % 2 == 0 ? client : other).lock(name);
+                HoldfastLock here = (i % 2 == 0 ? client : other).lock(name);
                 threads.add(
                         Async.start(
                                 () -> {
@@ -134,7 +137,7 @@ final class QueueTest extends RedisTest {
 
     @Test
     void aMutexThatWaitedIsReleasedByAnyThread() throws Exception {
-        RedisLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
+        HoldfastLock mutex = client.lock(name, LockOptions.defaults().reentrant(false));
         mutex.lock();
         Async<Void> waiting =
                 Async.start(
@@ -188,30 +191,59 @@ final class QueueTest extends RedisTest {
         waiting.get().close();
     }
 
-    @Test
-    void aHandoffTakesTwoCommands() throws Exception {
+    enum Way {
+        LOCK {
+            @Override
+            void pass(HoldfastLock lock) {
+                lock.lock();
+                lock.unlock();
+            }
+        },
+        TRY_LOCK {
+            @Override
+            void pass(HoldfastLock lock) throws InterruptedException {
+                assertTrue(lock.tryLock(900, TimeUnit.MILLISECONDS));
+                lock.unlock();
+            }
+        },
+        HOLD {
+            @Override
+            void pass(HoldfastLock lock) throws InterruptedException {
+                lock.acquire(LONG).close();
+            }
+        };
+
+        abstract void pass(HoldfastLock lock) throws InterruptedException;
+    }
+
+    @ParameterizedTest
+    @CsvSource({"LOCK,true", "LOCK,false", "TRY_LOCK,true", "TRY_LOCK,false", "HOLD,false"})
+    void aHandoffTakesTwoCommands(Way way, boolean shared) throws Exception {
         int rounds = 100;
+        CountDownLatch ready = new CountDownLatch(16);
         lock.lock();
         List<Async<Void>> threads = new ArrayList<>();
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 16; i++) {
+            HoldfastLock here = shared ? lock : client.lock(name);
             threads.add(
                     Async.start(
                             () -> {
+                                ready.countDown();
                                 for (int j = 0; j < rounds; j++) {
-                                    lock.lock();
-                                    lock.unlock();
+                                    way.pass(here);
                                 }
                                 return null;
                             }));
         }
-        until(() -> queued() == 8);
+        ready.await();
+        until(() -> queued() == 16);
         long before = scripts();
         lock.unlock();
         for (Async<Void> thread : threads) {
             thread.get();
         }
-        double each = (scripts() - before) / (8.0 * rounds);
-        assertTrue(each < 2.3, each + " commands for each"); // at the end a few try, too
+        double each = (scripts() - before) / (16.0 * rounds);
+        assertTrue(each <= 2.1, each + " commands for each");
     }
 
     private long scripts() {

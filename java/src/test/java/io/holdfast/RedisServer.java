@@ -15,11 +15,13 @@ final class RedisServer implements AutoCloseable {
 
     final String tcpUrl;
     final String unixUrl;
+    final String pid;
     private final Process process;
 
-    private RedisServer(String tcpUrl, String unixUrl, Process process) {
+    private RedisServer(String tcpUrl, String unixUrl, String pid, Process process) {
         this.tcpUrl = tcpUrl;
         this.unixUrl = unixUrl;
+        this.pid = pid;
         this.process = process;
     }
 
@@ -28,7 +30,7 @@ final class RedisServer implements AutoCloseable {
         if (shared == null) {
             String url = System.getenv("HOLDFAST_TEST_URL");
             String unixUrl = System.getenv().getOrDefault("HOLDFAST_TEST_UNIX_URL", url);
-            shared = url != null ? new RedisServer(url, unixUrl, null) : start();
+            shared = url != null ? new RedisServer(url, unixUrl, null, null) : start();
         }
         return shared;
     }
@@ -39,7 +41,8 @@ final class RedisServer implements AutoCloseable {
             Path.of("..", "tests", "with-redis").toString(),
             "sh",
             "-c",
-            "echo $HOLDFAST_TEST_URL; echo $HOLDFAST_TEST_UNIX_URL; cat >/dev/null"
+            "echo $HOLDFAST_TEST_URL; echo $HOLDFAST_TEST_UNIX_URL; echo $HOLDFAST_TEST_REDIS_PID;"
+                    + " cat >/dev/null"
         };
         try {
             Process process =
@@ -47,9 +50,29 @@ final class RedisServer implements AutoCloseable {
                             .redirectError(ProcessBuilder.Redirect.INHERIT)
                             .start();
             BufferedReader lines = process.inputReader();
-            return new RedisServer(lines.readLine(), lines.readLine(), process);
+            return new RedisServer(lines.readLine(), lines.readLine(), lines.readLine(), process);
         } catch (IOException e) {
             throw new AssertionError(e);
+        }
+    }
+
+    /** It keeps its connections, and answers nothing until {@link #resume()}. */
+    void stall() throws IOException, InterruptedException {
+        signal("-STOP");
+    }
+
+    void resume() throws IOException, InterruptedException {
+        signal("-CONT");
+    }
+
+    /** It is gone, at once. */
+    void kill() throws IOException, InterruptedException {
+        signal("-KILL");
+    }
+
+    private void signal(String signal) throws IOException, InterruptedException {
+        if (new ProcessBuilder("kill", signal, pid).start().waitFor() != 0) {
+            throw new AssertionError("the server is not there");
         }
     }
 

@@ -14,8 +14,8 @@ abstract class RedisTest {
 
     final String name = "test:" + UUID.randomUUID();
     HoldfastClient client;
-    RedisLock lock;
-    RedisLock stranger;
+    HoldfastLock lock;
+    HoldfastLock stranger;
     Jedis redis;
 
     String url() {

@@ -28,7 +28,7 @@ final class ReplicasTest extends RedisTest {
 
     @Test
     void tooFewReplicasAreToldOf() {
-        RedisLock picky = client.lock(name, PICKY);
+        HoldfastLock picky = client.lock(name, PICKY);
         assertTooFew(picky::lock);
         assertTooFew(picky::tryLock);
         assertTooFew(() -> picky.acquire(SECOND));

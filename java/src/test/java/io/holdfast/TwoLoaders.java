@@ -32,10 +32,15 @@ final class TwoLoaders {
     }
 
     private static Object lock(Object client, String name) throws Exception {
-        return client.getClass().getMethod("lock", String.class).invoke(client, name);
+        return type(client).getMethod("lock", String.class).invoke(client, name);
     }
 
     private static Object call(Object object, String method) throws Exception {
-        return object.getClass().getMethod(method).invoke(object);
+        return type(object).getMethod(method).invoke(object);
+    }
+
+    /** The public interface that it is. */
+    private static Class<?> type(Object object) {
+        return object.getClass().getInterfaces()[0];
     }
 }

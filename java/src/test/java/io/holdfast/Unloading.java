@@ -29,17 +29,22 @@ final class Unloading {
         URLClassLoader loader = new URLClassLoader(new URL[] {classes}, parent);
         Class<?> holdfast = loader.loadClass("io.holdfast.Holdfast");
         Object client = holdfast.getMethod("connect", String.class).invoke(null, url);
-        Object lock = client.getClass().getMethod("lock", String.class).invoke(client, name);
-        Object hold = lock.getClass().getMethod("acquire").invoke(lock);
-        Object waiting = lock.getClass().getMethod("acquireAsync").invoke(lock);
+        Object lock = type(client).getMethod("lock", String.class).invoke(client, name);
+        Object hold = type(lock).getMethod("acquire").invoke(lock);
+        Object waiting = type(lock).getMethod("acquireAsync").invoke(lock);
         waiting.getClass().getMethod("cancel", boolean.class).invoke(waiting, true);
-        hold.getClass().getMethod("close").invoke(hold);
-        lock.getClass().getMethod("lock").invoke(lock);
-        lock.getClass().getMethod("unlock").invoke(lock);
+        type(hold).getMethod("close").invoke(hold);
+        type(lock).getMethod("lock").invoke(lock);
+        type(lock).getMethod("unlock").invoke(lock);
         if (closes) {
-            lock.getClass().getMethod("lock").invoke(lock); // and this thread lives on
-            client.getClass().getMethod("close").invoke(client);
+            type(lock).getMethod("lock").invoke(lock); // and this thread lives on
+            type(client).getMethod("close").invoke(client);
         }
         return new WeakReference<>(loader);
+    }
+
+    /** The public interface that it is. */
+    private static Class<?> type(Object object) {
+        return object.getClass().getInterfaces()[0];
     }
 }

@@ -1,0 +1,250 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.Lock;
+
+/**
+ * A lock that excludes across threads, processes and hosts. {@link HoldfastClient#lock(String)}
+ * makes it. An interface, so that a test or a framework may put its own in its place.
+ *
+ * <pre>{@code
+ * try (Hold hold = lock.acquire(Duration.ofSeconds(5))) {
+ *     warehouse.write(item, hold.fence());
+ * }
+ * }</pre>
+ *
+ * <p>It is a {@link Lock} too, reentrant per thread unless its {@link LockOptions} say otherwise.
+ * {@link #unlock()} releases the newest acquire of {@link #lock()} and {@link #tryLock()}, even
+ * through another lock object of this client and this name. {@link #acquire()} returns a {@link
+ * Hold}, which releases it.
+ *
+ * <p>A thread that ends without {@link #unlock()} leaves a lock that no other thread can unlock,
+ * and that is renewed until its {@link LockOptions#maxHold maxHold}. At the next garbage
+ * collection, the {@link System.Logger} {@code io.holdfast} gets a warning.
+ *
+ * <p>A lock has a lease: when its holder dies, it becomes free. So a holder can lose it, for
+ * example when its machine stops for longer than the lease. Give the {@linkplain Hold#fence()
+ * fence} to the resource that the lock protects.
+ *
+ * <p>Equal owners are one owner everywhere, and do not exclude each other: with the {@link
+ * LockOptions#owner(String) owner} {@code "worker"} on ten hosts this lock excludes nothing.
+ *
+ * <p>All methods that ask the server throw a {@link HoldfastException} if they cannot ask it, and a
+ * {@link ClosedException} if the client is closed. Any thread may use a lock. A waiting thread
+ * parks; a virtual one releases its carrier.
+ */
+public interface HoldfastLock extends Lock {
+    /**
+     * Acquires the lock, and waits for it without limit.
+     *
+     * @return the hold; close it
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired
+     * @throws LockUnknownException if the answer was lost: do not enter
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    Hold acquire() throws InterruptedException;
+
+    /**
+     * Acquires the lock, and waits while others hold it.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return the hold; close it
+     * @throws LockTimeoutException if others kept it for all that time
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired
+     * @throws IllegalArgumentException if the timeout is negative
+     * @throws LockUnknownException if the answer was lost: do not enter
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    Hold acquire(Duration timeout) throws InterruptedException;
+
+    /**
+     * Starts to acquire the lock, and waits for it without a thread and without limit. If the lock
+     * has no {@link LockOptions#owner(String) owner}, the operation is its own owner: two of them
+     * exclude each other, and the thread that started them.
+     *
+     * <p>Cancelling the future gives the lock up: nothing is left behind, even if the operation got
+     * the lock at the same moment. Dropping the future does not cancel it. The client's {@linkplain
+     * ClientOptions#executor executor} completes it and runs its dependent actions.
+     *
+     * @return the hold, which you close; or the exceptions of {@link #acquire()}
+     */
+    CompletableFuture<Hold> acquireAsync();
+
+    /**
+     * Starts to acquire the lock like {@link #acquireAsync()}, and waits a limited time.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return the hold, which you close; or the exceptions of {@link #acquire(Duration)}
+     * @throws IllegalArgumentException if the timeout is negative
+     */
+    CompletableFuture<Hold> acquireAsync(Duration timeout);
+
+    /**
+     * Takes over a hold that another process {@linkplain Hold#handOver() handed over}. This lock's
+     * lease and renewal apply from now on; the owner and the fence stay. The call renews the hold
+     * first, because a deadline does not travel between hosts.
+     *
+     * @param token from {@link Hold#handOver()}, of a lock of the same name
+     * @return the hold; close it
+     * @throws IllegalArgumentException if the bytes are not a token
+     * @throws LockLostException if its lease ended before, or it was released
+     * @throws LockUnknownException if the answer was lost: not adopted; you may try again
+     * @throws HoldfastException if the server could not be asked: you may try again
+     * @throws ClosedException if the client is closed
+     */
+    Hold adopt(byte[] token);
+
+    /**
+     * Acquires the lock, and waits for it without limit, even if the thread is interrupted.
+     *
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    @Override
+    void lock();
+
+    /**
+     * Acquires the lock for a limited time, and waits for it without limit, even if the thread is
+     * interrupted. It is not renewed: it ends with its lease.
+     *
+     * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
+     * @throws IllegalArgumentException if the lease is out of these bounds
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    void lock(Duration lease);
+
+    /**
+     * Acquires the lock, and waits for it without limit.
+     *
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired;
+     *     nothing is left behind
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    @Override
+    void lockInterruptibly() throws InterruptedException;
+
+    /**
+     * Acquires the lock if nobody else holds it at this moment.
+     *
+     * @return whether it is held now
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    @Override
+    boolean tryLock();
+
+    /**
+     * Acquires the lock, and waits while others hold it.
+     *
+     * @param time how long to wait at least; zero or less tries once
+     * @param unit the unit of the time
+     * @return whether it is held now
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired;
+     *     nothing is left behind
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    @Override
+    boolean tryLock(long time, TimeUnit unit) throws InterruptedException;
+
+    /**
+     * Acquires the lock for a limited time, and waits while others hold it. It is not renewed: it
+     * ends with its lease.
+     *
+     * @param wait how long to wait at least; zero or less tries once
+     * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
+     * @return whether it is held now
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired;
+     *     nothing is left behind
+     * @throws IllegalArgumentException if the lease is out of these bounds
+     * @throws LockUnknownException if the answer was lost: do not enter
+     */
+    boolean tryLock(Duration wait, Duration lease) throws InterruptedException;
+
+    /**
+     * Releases the newest acquire of the current thread, or of the {@link
+     * LockOptions#owner(String) owner}, by one of the methods of {@link Lock}; even if the thread
+     * is interrupted.
+     *
+     * @throws LockNotHeldException if there is no such acquire; nothing was changed
+     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     *     since: you may have to undo the work under it
+     * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
+     * @throws HoldfastException if it was not released; it ends with its lease
+     */
+    @Override
+    void unlock();
+
+    /**
+     * Not supported: the server has no conditions to wait for.
+     *
+     * @throws UnsupportedOperationException always
+     */
+    @Override
+    default Condition newCondition() {
+        throw new UnsupportedOperationException("a lock on Redis has no conditions");
+    }
+
+    /**
+     * Whether anybody holds the lock, through this library or another. Asks the server; the answer
+     * may be out of date when you read it.
+     *
+     * @return whether it is held
+     */
+    default boolean isLocked() {
+        return inspect().held();
+    }
+
+    /**
+     * Whether the caller holds the lock: by a method of {@link Lock}, or by a {@link Hold} that this
+     * thread acquired. If the lock has an {@link LockOptions#owner(String) owner}, its holders are
+     * all one. Sends nothing.
+     *
+     * @return whether the current thread, or the owner, holds the lock
+     */
+    boolean isHeldByCurrentThread();
+
+    /**
+     * The fencing token of the caller's newest hold, for example after {@link #lock()}; see {@link
+     * Hold#fence()}. Sends nothing.
+     *
+     * @return a positive number
+     * @throws LockNotHeldException if the caller does not {@linkplain #isHeldByCurrentThread() hold}
+     *     the lock
+     */
+    long fence();
+
+    /**
+     * How often {@link #unlock()} has something to release. Sends nothing.
+     *
+     * @return how many holds the current thread, or the owner, has, not counting {@link Hold}s
+     */
+    int getHoldCount();
+
+    /**
+     * Looks at the lock on the server, whoever holds it. The answer may be out of date when you
+     * read it, so do not enter because of it.
+     *
+     * @return its holder, the fence, and more
+     */
+    LockInfo inspect();
+
+    /**
+     * Takes the lock away from its holder. For operators. The holder finds out at its next renewal
+     * or check; until then only the fence protects.
+     *
+     * @return true if it was taken away from a holder; false if it was free or foreign, or went to
+     *     another holder meanwhile
+     * @throws LockUnknownException if the answer was lost
+     */
+    boolean forceUnlock();
+
+    /**
+     * The lock's name.
+     *
+     * @return its bytes as UTF-8, with a replacement character for invalid bytes
+     */
+    String getName();
+}

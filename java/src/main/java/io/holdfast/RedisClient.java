@@ -1,0 +1,193 @@
+package io.holdfast;
+
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
+
+/** The client of a Redis. */
+final class RedisClient implements HoldfastClient {
+    /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
+    private static final AtomicLong THREADS = new AtomicLong();
+
+    /** For so long after an answer, the server is taken to be well. */
+    private static final long WELL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
+    final Actions actions;
+    final Held held = new Held();
+    private final Completions completions = new Completions();
+    private final Handle handle;
+    private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
+    private final ThreadWatch threads;
+    /** Tries that the core counts as refused, although their callers then waited. */
+    private final AtomicLong onlyTries = new AtomicLong();
+    /** When a call on a thread of the caller's ended last. */
+    private volatile long heardAt = System.nanoTime() - WELL_NANOS;
+
+    RedisClient(String url, ClientOptions options) {
+        long pointer = Threads.blocking(() -> open(url, options));
+        Actions actions = new Actions(options.executor);
+        Completions completions = this.completions;
+        ExitHook exit = new ExitHook();
+        Handle handle =
+                new Handle(
+                        pointer,
+                        client -> Threads.blocking(() -> end(client, completions, actions, exit)));
+        if (options.closeAtExit) {
+            exit.set(handle);
+        }
+        String warning = handle.call(Core::hf_client_warning);
+        if (!warning.isEmpty()) {
+            Holdfast.LOG.log(Level.WARNING, warning);
+        }
+        ThreadWatch threads = new ThreadWatch(handle);
+        this.actions = actions;
+        this.handle = handle;
+        this.threads = threads;
+        handle.whenDropped(
+                this,
+                () -> {
+                    completions.abandon(); // its holds may still be in use
+                    handle.close();
+                    threads.close();
+                    Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
+                });
+    }
+
+    /** Gives the core's client back. */
+    private static Void end(
+            long client, Completions completions, Actions actions, ExitHook exit) {
+        completions.close(client);
+        actions.close();
+        exit.remove();
+        return null;
+    }
+
+    private static long open(String url, ClientOptions options) {
+        if (url.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("the URL must not contain a NUL character");
+        }
+        try (hf_client_options core = options.toCore()) {
+            return Core.hf_client_open(Bytes.of(url), core);
+        }
+    }
+
+    @Override
+    public HoldfastLock lock(byte[] name, LockOptions options) {
+        Objects.requireNonNull(name, "name");
+        try (hf_lock_options core = options.toCore()) {
+            byte[] copy = name.clone();
+            long lock = call(client -> Core.hf_lock_open(client, copy, options.owner, core));
+            return new RedisLock(this, copy, options, lock);
+        }
+    }
+
+    @Override
+    public ClientStats stats() {
+        long tries = onlyTries.get();
+        try (hf_stats stats = new hf_stats()) {
+            call(client -> Core.hf_client_stats(client, stats));
+            return new ClientStats(
+                    stats.getHeld(),
+                    stats.getWaiting(),
+                    stats.getAcquired(),
+                    stats.getWaited(),
+                    Duration.of(stats.getWaited_us(), ChronoUnit.MICROS),
+                    stats.getRefused() - tries,
+                    stats.getUnknown(),
+                    stats.getReleased(),
+                    stats.getLost(),
+                    stats.getRenewed());
+        }
+    }
+
+    @Override
+    public void close() {
+        handle.close();
+        threads.close();
+    }
+
+    /**
+     * Whether the calling thread may ask the server on its own, in native code. An interrupt does
+     * not end that, so that one who listens to interrupts does it only if the answer is certain to
+     * come soon, as far as that can be: another one just came.
+     */
+    boolean mayBlock(boolean interruptible) {
+        return !Threads.isVirtual()
+                && (!interruptible || System.nanoTime() - heardAt < WELL_NANOS);
+    }
+
+    /** The server has just answered. */
+    void heard() {
+        heardAt = System.nanoTime();
+    }
+
+    /** The calling thread as an owner, the same at every call. */
+    byte[] threadOwner() {
+        return threadOwner.get();
+    }
+
+    private byte[] newThreadOwner() {
+        long thread = THREADS.incrementAndGet();
+        byte[] owner = handle.call(client -> Core.hf_client_owner(client, 't', thread));
+        if (owner == null) {
+            throw closed();
+        }
+        threads.watch(Thread.currentThread(), owner);
+        return owner;
+    }
+
+    /** Starts an operation without waiting for it, by calling begin with its number. */
+    Completions.Operation start(LongConsumer begin) {
+        return call(client -> completions.start(client, begin));
+    }
+
+    /** Cancels an operation, which then ends soon, with or without the lock. */
+    void cancel(Completions.Operation operation) {
+        handle.call(client -> Core.hf_op_cancel(client, operation.number));
+    }
+
+    /** Starts to release a hold that its caller gave up. If that fails, it ends with its lease. */
+    CompletableFuture<Completions.Outcome> abandon(long hold) {
+        try {
+            return start(number -> Core.hf_hold_release_start(hold, number));
+        } catch (ClosedException | LockNotHeldException e) {
+            return CompletableFuture.completedFuture(null); // it is released already
+        } finally {
+            Core.hf_hold_close(hold);
+        }
+    }
+
+    void watch(long number, RedisHold hold) {
+        call(
+                client -> {
+                    completions.watch(client, number, hold);
+                    return number;
+                });
+    }
+
+    void countTry() {
+        onlyTries.incrementAndGet();
+    }
+
+    void forget(long hold) {
+        completions.forget(hold);
+    }
+
+    private <T> T call(LongFunction<T> function) {
+        T answer = handle.call(function);
+        if (answer == null) {
+            throw closed();
+        }
+        return answer;
+    }
+
+    private static ClosedException closed() {
+        return new ClosedException("the client is closed");
+    }
+}

@@ -1,0 +1,275 @@
+package io.holdfast;
+
+import java.lang.System.Logger.Level;
+import java.lang.ref.WeakReference;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
+import java.util.function.LongBinaryOperator;
+import java.util.function.LongFunction;
+import java.util.function.LongToIntFunction;
+
+/** A hold on Redis. */
+final class RedisHold implements Hold {
+    private final Handle handle;
+    private final RedisClient client;
+    private final RedisLock lock;
+    private final long fence;
+    private final long number;
+    /** Takes it out of what the client knows of the holds in hand. */
+    private final Runnable forget;
+
+    private final Queue<Consumer<? super Hold>> lossListeners = new ConcurrentLinkedQueue<>();
+    /** The core's cause when the handle was given back. */
+    private volatile int lastCause = Core.HF_CAUSE_NONE;
+
+    /** Under its key it is found as the caller's; null: it is nobody's. */
+    RedisHold(RedisClient client, RedisLock lock, Held.Key key, long pointer) {
+        Handle handle = new Handle(pointer, Core::hf_hold_close);
+        long fence = Core.hf_hold_fence(pointer);
+        long number = Core.hf_hold_number(pointer);
+        WeakReference<RedisHold> self = new WeakReference<>(this);
+        Runnable forget =
+                () -> {
+                    client.forget(number);
+                    if (key != null) {
+                        client.held.remove(key, self);
+                    }
+                };
+        handle.whenDropped(
+                this,
+                () -> {
+                    forget.run();
+                    if (handle.close(Core::hf_hold_state) != Core.HF_STATE_RELEASED) {
+                        Holdfast.LOG.log(
+                                Level.WARNING,
+                                describe(lock, fence)
+                                        + " was dropped without close(); it ends with its lease");
+                    }
+                });
+        this.handle = handle;
+        this.client = client;
+        this.lock = lock;
+        this.fence = fence;
+        this.number = number;
+        this.forget = forget;
+        if (key != null) {
+            client.held.add(key, self);
+        }
+    }
+
+    @Override
+    public long fence() {
+        return fence;
+    }
+
+    @Override
+    public Duration remaining() {
+        Long millis = handle.call(Core::hf_hold_remaining_ms);
+        return millis == null ? Duration.ZERO : Millis.toDuration(millis);
+    }
+
+    @Override
+    public boolean isValid() {
+        Integer state = handle.call(Core::hf_hold_state);
+        return state != null && state == Core.HF_STATE_HELD;
+    }
+
+    @Override
+    public Optional<LossCause> lossCause() {
+        Integer cause = handle.call(Core::hf_hold_cause);
+        return Optional.ofNullable(LossCause.of(cause == null ? lastCause : cause));
+    }
+
+    @Override
+    public void onLost(Consumer<? super Hold> action) {
+        lossListeners.add(Objects.requireNonNull(action, "action"));
+        if (lossCause().isEmpty() && !handle.isClosed()) {
+            client.watch(number, this);
+        }
+        if (lossCause().isPresent()) {
+            tellLoss(); // before anybody watched
+        } else if (handle.isClosed()) {
+            client.forget(number);
+        }
+    }
+
+    /** The thread that takes a listener out runs it. */
+    void tellLoss() {
+        for (var action = lossListeners.poll(); action != null; action = lossListeners.poll()) {
+            Consumer<? super Hold> listener = action;
+            client.actions.execute(
+                    () -> {
+                        try {
+                            listener.accept(this);
+                        } catch (RuntimeException e) {
+                            Holdfast.LOG.log(Level.WARNING, "onLost() of " + this + " failed", e);
+                        }
+                    });
+        }
+    }
+
+    @Override
+    public void check() {
+        request(Core::hf_hold_check, Core::hf_hold_check_start);
+    }
+
+    @Override
+    public void renew() {
+        request(Core::hf_hold_renew, Core::hf_hold_renew_start);
+    }
+
+    @Override
+    public void extend(Duration duration) {
+        long millis = Millis.positive(duration, "duration");
+        request(
+                hold -> Core.hf_hold_extend(hold, millis, 0),
+                (hold, number) -> Core.hf_hold_extend_start(hold, millis, 0, number));
+    }
+
+    /** Asks the server on this thread, or, if that is virtual, without blocking it. */
+    private void request(LongToIntFunction blocking, LongBinaryOperator start) {
+        if (!Threads.isVirtual()) {
+            call(blocking::applyAsInt);
+            return;
+        }
+        client.start(number -> call(hold -> start.applyAsLong(hold, number))).join().check();
+    }
+
+    private <T> void call(LongFunction<T> function) {
+        if (handle.call(function) == null) {
+            throw released();
+        }
+    }
+
+    @Override
+    public void release() {
+        if (!end()) {
+            throw released();
+        }
+    }
+
+    @Override
+    public void close() {
+        end();
+    }
+
+    /** False: it was released before. */
+    private boolean end() {
+        if (!Threads.isVirtual()) {
+            return handle.close(this::releaseHere) != null;
+        }
+        if (handle.isClosed()) {
+            return false;
+        }
+        Completions.Operation operation;
+        try {
+            operation = client.start(this::startRelease);
+        } catch (LockNotHeldException e) {
+            if (e instanceof LockLostException) {
+                throw e;
+            }
+            return false;
+        }
+        Completions.Outcome outcome = operation.join();
+        seeLoss(outcome);
+        outcome.check();
+        return true;
+    }
+
+    private int releaseHere(long hold) {
+        beforeEnd(hold);
+        try {
+            int released = Core.hf_hold_release(hold);
+            client.heard();
+            return released;
+        } catch (LockLostException e) {
+            seeGone();
+            throw e;
+        }
+    }
+
+    @Override
+    public CompletableFuture<Void> releaseAsync() {
+        Completions.Operation operation;
+        try {
+            operation = client.start(this::startRelease);
+        } catch (LockNotHeldException | ClosedException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<Void> released = new CompletableFuture<>();
+        operation.thenAcceptAsync(
+                outcome -> {
+                    seeLoss(outcome);
+                    if (outcome.status() == Core.HF_OK) {
+                        released.complete(null);
+                    } else {
+                        released.completeExceptionally(outcome.failure());
+                    }
+                },
+                client.actions);
+        return released;
+    }
+
+    private void startRelease(long operation) {
+        Integer begun =
+                handle.close(
+                        hold -> {
+                            beforeEnd(hold);
+                            return Core.hf_hold_release_start(hold, operation);
+                        });
+        if (begun == null) {
+            throw released();
+        }
+    }
+
+    private void beforeEnd(long hold) {
+        lastCause = Core.hf_hold_cause(hold);
+        forget.run();
+    }
+
+    private void seeLoss(Completions.Outcome outcome) {
+        if (outcome.status() == Core.HF_ELOST) {
+            seeGone();
+        }
+    }
+
+    /** The server no longer has it. */
+    private void seeGone() {
+        if (lastCause == Core.HF_CAUSE_NONE) {
+            lastCause = Core.HF_CAUSE_GONE;
+        }
+    }
+
+    @Override
+    public byte[] handOver() {
+        byte[] token =
+                handle.close(
+                        hold -> {
+                            beforeEnd(hold);
+                            return Core.hf_hold_hand_over(hold);
+                        });
+        if (token == null) {
+            throw released();
+        }
+        return token;
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return describe(lock, fence);
+    }
+
+    private static String describe(RedisLock lock, long fence) {
+        return "Hold[" + lock + ", fence " + fence + "]";
+    }
+
+    private LockNotHeldException released() {
+        return new LockNotHeldException(this + " was released before");
+    }
+}
