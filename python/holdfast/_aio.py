@@ -133,7 +133,7 @@ class AsyncLock(Bound):
         lock, who, notices = self._lock, self._who(owner), self._notices()
         number, call = notices.start(
             lambda number: lock._call(
-                _holdfast.hf_lock_acquire_start, who, milliseconds, options, number
+                lock._core.hf_lock_acquire_start, who, milliseconds, options, number
             )
         )
         try:
@@ -191,7 +191,7 @@ class AsyncLock(Bound):
         """
         who, handle = self._current(self._who(owner), self._by_task(owner))
         call = _release(self._notices(), handle)
-        self._lock._client._forget(_holdfast.hf_hold_number(handle))
+        self._lock._client._forget(self._lock._core.hf_hold_number(handle))
         if who in self._tasks and not self.count(owner=who):
             del self._tasks[who]
         await _released(self._lock, call)
@@ -199,7 +199,7 @@ class AsyncLock(Bound):
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
         try:
-            self._lock._call(_holdfast.hf_lock_current_as, who, got)
+            self._lock._call(self._lock._core.hf_lock_current_as, who, got)
         except LockNotOwnedError:
             if not by_task:
                 raise
@@ -261,7 +261,7 @@ class AsyncLock(Bound):
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this task. Sends nothing."""
-        return _holdfast.hf_lock_count_as(self._lock._handle, self._who(owner))
+        return self._lock._core.hf_lock_count_as(self._lock._handle, self._who(owner))
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Say whether release() would succeed for this task. Sends nothing."""
@@ -280,7 +280,9 @@ class AsyncLock(Bound):
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         _, handle = self._current(self._who(owner), self._by_task(owner))
-        await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lasting, bool(replace))
+        await _renewed(
+            self._lock, self._lock._core.hf_hold_extend_start, handle, lasting, bool(replace)
+        )
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make the task's newest hold last this lock's lease, counted from now.
@@ -289,7 +291,7 @@ class AsyncLock(Bound):
         """
         lease = self._lock._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
         _, handle = self._current(self._who(owner), self._by_task(owner))
-        await _renewed(self._lock, _holdfast.hf_hold_extend_start, handle, lease, True)
+        await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
         """Ask the server whether anybody holds the lock, in one of the event loop's threads."""
@@ -311,7 +313,7 @@ class AsyncLock(Bound):
 
 
 def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
-    _, call = notices.start(lambda number: _holdfast.hf_hold_release_start(handle, number))
+    _, call = notices.start(lambda number: notices.core.hf_hold_release_start(handle, number))
     return call
 
 
@@ -384,18 +386,18 @@ class AsyncHold(BaseHold):
 
     async def renew(self) -> None:
         """Make the hold last its whole lease again, as Hold.renew()."""
-        await _renewed(self._lock, _holdfast.hf_hold_renew_start, self._handle)
+        await _renewed(self._lock, self._lock._core.hf_hold_renew_start, self._handle)
 
     async def extend(self, seconds: float | None, replace: bool = False) -> None:
         """Make the hold last longer, as Hold.extend()."""
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
         await _renewed(
-            self._lock, _holdfast.hf_hold_extend_start, self._handle, lasting, bool(replace)
+            self._lock, self._lock._core.hf_hold_extend_start, self._handle, lasting, bool(replace)
         )
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""
-        await _renewed(self._lock, _holdfast.hf_hold_check_start, self._handle)
+        await _renewed(self._lock, self._lock._core.hf_hold_check_start, self._handle)
 
     async def __aenter__(self) -> AsyncHold:
         """Return the hold. Raises LockNotOwnedError if it was released, LockLost if it was lost."""

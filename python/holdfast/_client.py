@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast
 
 from . import _holdfast, _native
 from ._aio import AsyncClient
@@ -21,20 +21,21 @@ from ._notices import Notices
 from ._stats import Stats, stats
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 _log = logging.getLogger("holdfast")
 
 _SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
 
 
-@final
 class Client(Bound):
     """A connection pool, and the holds acquired through it; connect() makes it.
 
     Any thread may call every method. A client is a context manager that closes. After a fork the
     child opens a new client at its next use; the parent's holds stay the parent's.
     """
+
+    _core = cast("_holdfast.Core", _holdfast)
 
     def __init__(
         self,
@@ -76,10 +77,10 @@ class Client(Bound):
         self._handles[os.getpid()] = self._open()
 
     def _open(self) -> _holdfast.Client:
-        handle = _holdfast.hf_client_open(self._url, self._options.this)
-        if warning := _holdfast.hf_client_warning(handle):
+        handle = self._core.hf_client_open(self._url, self._options)
+        if warning := self._core.hf_client_warning(handle):
             _log.warning("%s", warning)
-        _holdfast.hf_client_set_interrupt(handle)
+        self._core.hf_client_set_interrupt(handle)
         return handle
 
     def _here(self) -> _holdfast.Client:
@@ -90,14 +91,14 @@ class Client(Bound):
                 raise ClosedError("the client is closed")
             opened = self._open()
             if self._handles.setdefault(here, opened) is not opened:  # another thread was first
-                _holdfast.hf_client_close(opened)
+                self._core.hf_client_close(opened)
         return self._handles[here]
 
     def _notices_here(self) -> Notices:
         """Give this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
-            self._notices.setdefault(here, Notices(handle))
+            self._notices.setdefault(here, Notices(self._core, handle))
         return self._notices[here]
 
     def _look(self) -> None:
@@ -193,7 +194,7 @@ class Client(Bound):
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""
-        return stats(self._here())
+        return stats(self._core, self._here())
 
     def close(self) -> None:
         """Close the client: release its holds, and end waiting calls with ClosedError.
@@ -203,15 +204,15 @@ class Client(Bound):
         """
         while self._handles:
             _, handle = self._handles.popitem()
-            _holdfast.hf_client_close(handle)
+            self._core.hf_client_close(handle)
 
     def _abandon(self) -> None:
         """Close without releasing holds, which may still be in use: for finalizers."""
         while self._handles:
             _, handle = self._handles.popitem()
-            _holdfast.hf_client_abandon(handle)
+            self._core.hf_client_abandon(handle)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         """Return the client."""
         return self
 

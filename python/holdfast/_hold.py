@@ -67,11 +67,12 @@ class Bound:
 class BaseHold(Bound):
     """The properties that every hold has. They send nothing."""
 
-    __slots__ = ("__weakref__", "_entered", "_handle", "_lock", "_loose", "_quiet")
+    __slots__ = ("__weakref__", "_core", "_entered", "_handle", "_lock", "_loose", "_quiet")
 
     def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool, quiet: bool) -> None:
         """Only locks make holds."""
         self._lock = lock  # it keeps the client open
+        self._core = lock._core
         self._handle = handle
         self._loose = loose
         self._quiet = quiet
@@ -90,7 +91,7 @@ class BaseHold(Bound):
         self._entered = True
 
     def _cause(self) -> str | None:
-        return _CAUSES[_holdfast.hf_hold_cause(self._handle)]
+        return _CAUSES[self._core.hf_hold_cause(self._handle)]
 
     @property
     def fence(self) -> int:
@@ -99,22 +100,22 @@ class BaseHold(Bound):
         Nested holds of one owner have the same fence. Give it to the resource and let the
         resource refuse smaller ones: this protects when all else fails.
         """
-        return _holdfast.hf_hold_fence(self._handle)
+        return self._core.hf_hold_fence(self._handle)
 
     @property
     def remaining(self) -> float | None:
         """How many seconds the hold is certain to last; None: it never ends; 0: it is over."""
-        return seconds(_holdfast.hf_hold_remaining_ms(self._handle))
+        return seconds(self._core.hf_hold_remaining_ms(self._handle))
 
     @property
     def state(self) -> str:
         """One of "held", "lost" and "released", as far as this process knows. Sends nothing."""
-        return _STATES[_holdfast.hf_hold_state(self._handle)]
+        return _STATES[self._core.hf_hold_state(self._handle)]
 
     @property
     def valid(self) -> bool:
         """Is it still held, as far as this process knows? Sends nothing."""
-        return _holdfast.hf_hold_state(self._handle) == _holdfast.HF_STATE_HELD
+        return self._core.hf_hold_state(self._handle) == _holdfast.HF_STATE_HELD
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
@@ -122,7 +123,7 @@ class BaseHold(Bound):
     def _watch(self, lost: Callable[[Self], object]) -> None:
         """Call lost() once if the hold is lost, in the first thread that learns of it."""
         notices = self._notices()
-        number = _holdfast.hf_hold_number(self._handle)
+        number = self._core.hf_hold_number(self._handle)
         # The caller may drop a loose hold, which ends it.
         refer: Callable[[], Self | None] = weakref.ref(self) if self._loose else lambda: self
 
@@ -141,7 +142,7 @@ class BaseHold(Bound):
             tell()
 
     def _unwatch(self) -> None:
-        self._lock._client._forget(_holdfast.hf_hold_number(self._handle))
+        self._lock._client._forget(self._core.hf_hold_number(self._handle))
 
     def __del__(self) -> None:
         """Warn. A release could end a section that is still running."""
@@ -173,10 +174,10 @@ class BaseLost:
         The process knows at the latest when the lease ends. If somebody broke or deleted the lock,
         the next renewal or check finds out.
         """
-        handle = self._hold._handle
+        core, handle = self._hold._core, self._hold._handle
         return (
-            _holdfast.hf_hold_cause(handle) != _holdfast.HF_CAUSE_NONE
-            or _holdfast.hf_hold_state(handle) == _holdfast.HF_STATE_LOST
+            core.hf_hold_cause(handle) != _holdfast.HF_CAUSE_NONE
+            or core.hf_hold_state(handle) == _holdfast.HF_STATE_LOST
         )
 
     @property
@@ -241,7 +242,7 @@ class Hold(BaseHold):
         """
         self._unwatch()
         try:
-            _holdfast.hf_hold_release(self._handle)
+            self._core.hf_hold_release(self._handle)
         finally:
             self._lock._client._look()
 
@@ -251,7 +252,7 @@ class Hold(BaseHold):
         Raises LockNotOwnedError if it was released, LockLost if it is lost; after any other
         LockError it lasts at least as long as before.
         """
-        _holdfast.hf_hold_renew(self._handle)
+        self._core.hf_hold_renew(self._handle)
 
     def extend(self, seconds: float | None, replace: bool = False) -> None:
         """Make the hold last so many seconds longer. One round trip.
@@ -261,7 +262,7 @@ class Hold(BaseHold):
         for a duration out of bounds, and otherwise as renew().
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        _holdfast.hf_hold_extend(self._handle, lasting, bool(replace))
+        self._core.hf_hold_extend(self._handle, lasting, bool(replace))
 
     def hand_over(self) -> bytes:
         """Give a token with which another process can go on holding the lock: Lock.adopt().
@@ -271,13 +272,13 @@ class Hold(BaseHold):
         secret. Raises LockNotOwnedError or LockLost if it is not held. Raises LockUnknown while
         extend(replace=True) is under way, or if its answer was lost; the hold is then as before.
         """
-        token = _holdfast.hf_hold_hand_over(self._handle)
+        token = self._core.hf_hold_hand_over(self._handle)
         self._unwatch()
         return token
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""
-        _holdfast.hf_hold_check(self._handle)
+        self._core.hf_hold_check(self._handle)
 
     def __enter__(self) -> Hold:
         """Return the hold. Raises LockNotOwnedError if it was released, LockLost if it was lost."""

@@ -30,11 +30,11 @@ loose = _flags(0)
 kept = _flags(_holdfast.HF_ACQUIRE_KEEP)
 
 
-def _give_back(got: list[_holdfast.Hold]) -> None:
+def _give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
     """Release a hold just acquired: a signal handler may raise right after the acquire."""
     for handle in got:
         with contextlib.suppress(LockError):
-            _holdfast.hf_hold_release(handle)
+            core.hf_hold_release(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ class Lock(Bound):
     __slots__ = (
         "__weakref__",
         "_client",
+        "_core",
         "_handle",
         "_name",
         "_on_lost",
@@ -109,12 +110,11 @@ class Lock(Bound):
         self._on_lost = on_lost
         self._quiet = not raise_on_lost
         self._client = client
+        self._core = client._core
         self._handle = self._open()
 
     def _open(self) -> _holdfast.Lock:
-        return _holdfast.hf_lock_open(
-            self._client._here(), self._name, self._owner, self._options.this
-        )
+        return self._core.hf_lock_open(self._client._here(), self._name, self._owner, self._options)
 
     def _call(self, function: Callable[..., Result], *arguments: object) -> Result:
         try:
@@ -136,7 +136,7 @@ class Lock(Bound):
             self._win(milliseconds, owner, options, got)
             return self._take(got[0], options, on_lost, quiet)
         except BaseException:
-            _give_back(got)
+            _give_back(self._core, got)
             raise
 
     def _win(
@@ -148,9 +148,9 @@ class Lock(Bound):
     ) -> None:
         who = None if owner is None else encoded("owner", owner)
         try:
-            _holdfast.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
+            self._core.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
         except ForkedError:
-            self._call(_holdfast.hf_lock_acquire_as, who, milliseconds, options, got)
+            self._call(self._core.hf_lock_acquire_as, who, milliseconds, options, got)
 
     def _take(
         self,
@@ -192,7 +192,7 @@ class Lock(Bound):
         except LockTimeout:
             return False
         except BaseException:
-            _give_back(got)
+            _give_back(self._core, got)
             raise
         return True
 
@@ -206,9 +206,9 @@ class Lock(Bound):
         """
         who = None if owner is None else encoded("owner", owner)
         try:
-            _holdfast.hf_lock_release_as(self._handle, who)
+            self._core.hf_lock_release_as(self._handle, who)
         except ForkedError:
-            self._call(_holdfast.hf_lock_release_as, who)
+            self._call(self._core.hf_lock_release_as, who)
         finally:
             if self._client._notices:
                 self._client._look()
@@ -260,7 +260,7 @@ class Lock(Bound):
         owner  As given to acquire().
         """
         who = None if owner is None else encoded("owner", owner)
-        return _holdfast.hf_lock_count_as(self._handle, who)
+        return self._core.hf_lock_count_as(self._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
         """Say whether release() would succeed for this caller. Sends nothing.
@@ -273,7 +273,7 @@ class Lock(Bound):
         """Give the hold that release() would release."""
         who = None if owner is None else encoded("owner", owner)
         got: list[_holdfast.Hold] = []
-        self._call(_holdfast.hf_lock_current_as, who, got)
+        self._call(self._core.hf_lock_current_as, who, got)
         return got[0]
 
     def extend(
@@ -290,7 +290,7 @@ class Lock(Bound):
         Raises LockNotOwnedError if the caller does not hold the lock.
         """
         lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        _holdfast.hf_hold_extend(self._current(owner), lasting, bool(replace))
+        self._core.hf_hold_extend(self._current(owner), lasting, bool(replace))
 
     def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make the caller's newest hold last this lock's lease, counted from now. One round trip.
@@ -300,7 +300,7 @@ class Lock(Bound):
         Raises LockNotOwnedError if the caller does not hold the lock, LockLost if it was lost.
         """
         lease = self._options.lease_ms or _holdfast.HF_LEASE_DEFAULT
-        _holdfast.hf_hold_extend(self._current(owner), lease, True)
+        self._core.hf_hold_extend(self._current(owner), lease, True)
 
     def adopt(self, token: bytes) -> Hold:
         """Take over a hold that another process handed over. One round trip.
@@ -312,7 +312,7 @@ class Lock(Bound):
         hold was released; after any other LockError you may try again.
         """
         got: list[_holdfast.Hold] = []
-        self._call(_holdfast.hf_lock_adopt, token, got)
+        self._call(self._core.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
 
     # threading.Condition uses these methods of an RLock.
@@ -354,7 +354,7 @@ class Lock(Bound):
         ClosedError.
         """
         info = _native.hf_lock_info()
-        owner = self._call(_holdfast.hf_lock_inspect, info.this)
+        owner = self._call(self._core.hf_lock_inspect, info)
         ours = info.held and not info.foreign
         return LockInfo(
             bool(info.held),
@@ -378,7 +378,7 @@ class Lock(Bound):
         lock is foreign; otherwise as inspect(), and LockUnknown.
         """
         flags = _holdfast.HF_BREAK_FOREIGN if foreign else 0
-        self._call(_holdfast.hf_lock_break, fence, flags)
+        self._call(self._core.hf_lock_break, fence, flags)
 
     def __repr__(self) -> str:
         """Say how often this caller holds it, like threading.RLock. Sends nothing."""

@@ -75,12 +75,13 @@ class Notices:
     completion hands it on.
     """
 
-    def __init__(self, client: _holdfast.Client) -> None:
+    def __init__(self, core: _holdfast.Core, client: _holdfast.Client) -> None:
         """Start to collect them."""
+        self.core = core
         self._client = client
         # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
-        self._anchor = _holdfast.hf_lock_open(client, b"holdfast", None, None)
-        self._fd = _holdfast.hf_client_fd(client)
+        self._anchor = self.core.hf_lock_open(client, b"holdfast", None, None)
+        self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
@@ -101,7 +102,7 @@ class Notices:
         """Give the owner that stands for a task."""
         owner = self._owners.get(task)
         if owner is None:
-            owner = _holdfast.hf_client_owner(self._client, "a", next(_serials))
+            owner = self.core.hf_client_owner(self._client, "a", next(_serials))
             self._owners[task] = owner
         return owner
 
@@ -132,7 +133,7 @@ class Notices:
     def cancel(self, number: int) -> None:
         """Cancel an acquire; its completion still comes."""
         with contextlib.suppress(LockError):  # it has ended
-            _holdfast.hf_op_cancel(self._client, number)
+            self.core.hf_op_cancel(self._client, number)
 
     def abandon(self, number: int, call: Call) -> None:
         """Cancel an acquire for which no task waits any more."""
@@ -143,7 +144,7 @@ class Notices:
     def _drop(self, hold: _holdfast.Hold | None) -> None:
         if hold is not None:
             with contextlib.suppress(LockError):
-                _holdfast.hf_hold_release_start(hold, next(self._numbers))
+                self.core.hf_hold_release_start(hold, next(self._numbers))
 
     async def waited(self, over: Callable[[], bool]) -> None:
         """Wait until over() is true."""
@@ -231,7 +232,7 @@ class Notices:
         """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
-                kind, status, op, number, hold, reached, message = _holdfast.hf_client_next(
+                kind, status, op, number, hold, reached, message = self.core.hf_client_next(
                     self._client
                 )
                 if kind == _holdfast.HF_KIND_NONE:

@@ -33,10 +33,10 @@ class Stats:
     """Renewals in the background."""
 
 
-def stats(client: _holdfast.Client) -> Stats:
+def stats(core: _holdfast.Core, client: _holdfast.Client) -> Stats:
     """Read the counts from the core. Sends nothing."""
     told = _native.hf_stats()
-    _holdfast.hf_client_stats(client, told.this)
+    core.hf_client_stats(client, told)
     return Stats(
         told.held,
         told.waiting,

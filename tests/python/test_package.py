@@ -29,7 +29,7 @@ def test_the_stub_has_what_the_extension_has() -> None:
     from holdfast import _holdfast
 
     stub = importlib.resources.files("holdfast").joinpath("_holdfast.pyi").read_text()
-    names = set(re.findall(r"^(?:def )?(hf_\w+|HF_\w+)", stub, re.MULTILINE))
+    names = set(re.findall(r"^(?: *def )?(hf_\w+|HF_\w+)", stub, re.MULTILINE))
     assert names <= set(vars(_holdfast))
 
 
