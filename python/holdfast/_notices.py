@@ -124,7 +124,7 @@ class Notices:
         try:
             begin(number)
         except BaseException:
-            del self._calls[number]
+            self._calls.pop(number, None)  # another thread may have seen the close
             raise
         if self._closed:
             call.end(_holdfast.HF_ECANCELED, None)
