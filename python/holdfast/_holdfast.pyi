@@ -44,7 +44,10 @@ HF_CAUSE_UNREACHABLE: Final[int]
 HF_CAUSE_GONE: Final[int]
 HF_OK: Final[int]
 HF_KIND_NONE: Final[int]
+HF_KIND_ACQUIRE: Final[int]
+HF_KIND_RELEASE: Final[int]
 HF_KIND_LOSS: Final[int]
+HF_KIND_RENEWAL: Final[int]
 
 def hf_version() -> str: ...
 def hf_error_last() -> int: ...

@@ -1,4 +1,7 @@
-"""A real Redis for every test: the one that tests/with-redis starts, here or around pytest."""
+"""A real Redis for every test: the one that tests/with-redis starts, here or around pytest.
+
+With --memory, a MemoryServer for the tests of behaviour.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import pytest
 import redis
 
 import holdfast
+from memory import BEHAVIOURS, Memory
 
 WITH_REDIS = Path(__file__).parents[1] / "with-redis"
 SERVER = """
@@ -31,8 +35,36 @@ class Server(NamedTuple):
     unix: str
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--memory", action="store_true", help="with clients in memory, not a Redis")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    ignored = config.getoption("--memory") and collection_path.is_file()
+    return True if ignored and collection_path.name not in BEHAVIOURS else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.getoption("--memory") and item.get_closest_marker("redis"):
+        pytest.skip("it needs Redis itself")
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def memory(pytestconfig: pytest.Config) -> Iterator[Memory | None]:
+    if not pytestconfig.getoption("--memory"):
+        yield None
+        return
+    memory = Memory()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holdfast, "connect", memory.connect)
+        yield memory
+
+
+@pytest.fixture(scope="session")
+def server(memory: Memory | None) -> Iterator[Server]:
+    if memory is not None:
+        yield Server(memory.url, memory.url)
+        return
     if "HOLDFAST_TEST_URL" in os.environ:
         tcp = os.environ["HOLDFAST_TEST_URL"]
         yield Server(tcp, os.environ.get("HOLDFAST_TEST_UNIX_URL", tcp))
@@ -52,8 +84,11 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def raw(server: Server) -> Iterator[redis.Redis]:
+def raw(server: Server, memory: Memory | None) -> Iterator[redis.Redis]:
     """Looks at the server without the library."""
+    if memory is not None:
+        yield memory.raw
+        return
     with redis.Redis.from_url(server.tcp) as connection:
         yield connection
 

@@ -533,6 +533,7 @@ def test_a_foreign_lock_is_busy_and_never_overwritten(
     assert waiting.finish() is True
 
 
+@pytest.mark.redis
 def test_a_foreign_lock_that_replaced_ours_is_left_alone(
     lock: holdfast.Lock, name: str, raw: redis.Redis
 ) -> None:

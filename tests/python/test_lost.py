@@ -145,6 +145,7 @@ def test_a_check_finds_a_loss_and_tells_it(lock: holdfast.Lock, raw: redis.Redis
         until(lambda: told == [hold])
 
 
+@pytest.mark.redis
 def test_a_process_that_was_stopped_knows_at_once_that_its_hold_is_lost(
     server: Server, name: str, client: holdfast.Client
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_process_that_was_stopped_knows_at_once_that_its_hold_is_lost(
     assert process.returncode == 0
 
 
+@pytest.mark.redis
 def test_a_hold_is_lost_when_its_server_is_gone(server: Server, name: str) -> None:
     with subprocess.Popen(
         [WITH_REDIS, "sh", "-c", "echo $HOLDFAST_TEST_URL; cat >/dev/null"],

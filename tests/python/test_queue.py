@@ -70,6 +70,7 @@ def processes(server: Server, name: str) -> Iterator[list[subprocess.Popen[str]]
         process.communicate()
 
 
+@pytest.mark.redis
 def test_threads_and_tasks_of_several_processes_are_served_in_the_order_they_came(
     client: holdfast.Client,
     name: str,
@@ -93,6 +94,7 @@ def test_threads_and_tasks_of_several_processes_are_served_in_the_order_they_cam
     assert not raw.exists(name)
 
 
+@pytest.mark.redis
 def test_a_killed_waiter_delays_nobody(
     client: holdfast.Client,
     name: str,

@@ -1,0 +1,458 @@
+"""The functions of the extension, for holds in memory: see Core in _holdfast.pyi."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .. import _holdfast
+from .._errors import ConnectError, LockError, LockLost, error
+from .._lock import kept
+from ._space import Client, Completion, Handle, Hold, Key, Lock, Space, Waiter, quoted
+
+RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
+TAGGED = re.compile(rb"[^{]*\{[^}]+\}", re.DOTALL)
+ENDED = "its lease ended, or its key was taken away"
+UNKNOWN = "the server does not know it any more"
+TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([1-9][0-9]{0,15}) (.+)", re.DOTALL)
+
+
+def _invalid(message: str) -> Exception:
+    return error(_holdfast.HF_EINVAL, message)
+
+
+# -------------------------------------------------------------------- Client
+
+
+def hf_client_open(space: Space, options: Any) -> Client:
+    """Open a client of that server."""
+    space.check_process()
+    with space:
+        space.check_reachable()
+        return Client(space, options.client_name or "holdfast")
+
+
+def hf_client_warning(client: Client) -> str:
+    """Warn of nothing."""
+    return ""
+
+
+def hf_client_set_interrupt(client: Client) -> None:
+    """Do nothing: Python's own waits run the signal handlers."""
+
+
+def hf_client_close(client: Client) -> None:
+    """Close it, and release its holds."""
+    if os.getpid() == client.pid:
+        with client.space:
+            client.close(release=True)
+
+
+def hf_client_abandon(client: Client) -> None:
+    """Close it, and release nothing."""
+    if os.getpid() == client.pid:
+        with client.space:
+            client.close(release=False)
+
+
+def hf_client_stats(client: Client, stats: Any) -> None:
+    """Fill in the counts."""
+    client.check()
+    with client.space:
+        stats.held = sum(hold.stands() for hold in client.holds.values())
+        stats.waiting = len(client.waiters)
+        for name, count in vars(client.counts).items():
+            setattr(stats, name, count)
+
+
+def hf_client_owner(client: Client, kind: str, serial: int) -> bytes:
+    """Give the owner that stands for a thread or a task."""
+    return client.owner(kind, serial)
+
+
+def hf_client_fd(client: Client) -> int:
+    """Give the descriptor that is readable while there are completions."""
+    client.check()
+    with client.space:
+        return client.descriptor()
+
+
+def hf_client_next(client: Client) -> Completion:
+    """Take the next completion."""
+    with client.space:
+        return client.told()
+
+
+def hf_op_cancel(client: Client, op: int) -> None:
+    """Cancel an acquire."""
+    client.check()
+    with client.space:
+        waiter = client.waiters.get(op)
+        if waiter is None:
+            raise error(_holdfast.HF_ENOTHELD, "no such acquire is under way")
+        waiter.end(
+            _holdfast.HF_ECANCELED, f"the wait for lock {quoted(waiter.lock.name)} was cancelled"
+        )
+
+
+# ---------------------------------------------------------------------- Lock
+
+
+def hf_lock_open(client: Client, name: bytes, owner: bytes | None, options: Any) -> Lock:
+    """Make a lock."""
+    client.check()
+    _check_name(name)
+    _check_owner(owner)
+    lock = Lock(client, name, owner)
+    if options is not None:
+        _configure(lock, options)
+    return lock
+
+
+def _check_name(name: bytes) -> None:
+    if not name:
+        raise _invalid("the name is empty")
+    if len(name) > 4096:
+        raise _invalid(f"the name has {len(name)} bytes: at most 4096")
+    if RESERVED.search(name):
+        raise _invalid(
+            f"the name {quoted(name)} ends like one of a lock's own keys (:hf1:q): choose another"
+        )
+    if b"}" in name and not TAGGED.match(name):
+        raise _invalid(
+            f"the name {quoted(name)} has a }} but no {{tag}}: leave it out, or put a tag in front"
+        )
+
+
+def _check_owner(owner: bytes | None) -> None:
+    if owner is not None and not 1 <= len(owner) <= 4096:
+        raise _invalid(f"the owner has {len(owner)} bytes: it takes 1 to 4096")
+
+
+def _configure(lock: Lock, options: Any) -> None:
+    lease = options.lease_ms
+    lock.renew = options.renew == _holdfast.HF_ON or (
+        options.renew == _holdfast.HF_DEFAULT and lease == 0
+    )
+    lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
+    lock.reentrant = options.reentrant != _holdfast.HF_OFF
+    lock.max_hold = options.max_hold_ms or math.inf
+    lock.replicas = options.replicas
+    if lock.max_hold < math.inf and lock.lease == math.inf:
+        raise _invalid("max_hold needs a lease that ends")
+    if lock.replicas and options.replica_timeout_ms >= lock.lease:
+        raise _invalid("replica_timeout must be shorter than the lease")
+
+
+def _lasting(milliseconds: int) -> float:
+    return math.inf if milliseconds == _holdfast.HF_NEVER else float(milliseconds)
+
+
+def _waiter(
+    lock: Lock, owner: bytes | None, timeout_ms: int, options: object, by_thread: bool, op: int
+) -> Waiter:
+    lock.client.space.check_reachable()
+    chosen, holder = lock.chosen(owner, by_thread)
+    timeout = math.inf if timeout_ms == _holdfast.HF_FOREVER else timeout_ms
+    return Waiter(lock, chosen, holder, timeout, options is kept, op)
+
+
+def hf_lock_acquire_as(
+    lock: Lock, owner: bytes | None, timeout_ms: int, options: object, hold_out: list[Handle]
+) -> None:
+    """Acquire it, and wait so long."""
+    lock.client.check()
+    _check_owner(owner)
+    with lock.client.space:
+        lock.client.check()
+        hold_out.append(_waiter(lock, owner, timeout_ms, options, True, 0).wait())
+
+
+def hf_lock_acquire_start(
+    lock: Lock, owner: bytes | None, timeout_ms: int, options: object, op: int
+) -> None:
+    """Start to acquire it: a completion follows."""
+    lock.client.check()
+    _check_owner(owner)
+    with lock.client.space:
+        lock.client.check()
+        lock.client.descriptor()
+        _waiter(lock, owner, timeout_ms, options, False, op)
+
+
+def _current(lock: Lock, owner: bytes | None) -> Handle:
+    _, holder = lock.chosen(owner, True)
+    stack = lock.client.kept.get(holder)
+    if not stack:
+        lock.client.check()
+        raise error(_holdfast.HF_ENOTHELD, f"lock {quoted(lock.name)} is not held by this owner")
+    return Handle(stack[-1])
+
+
+def hf_lock_current_as(lock: Lock, owner: bytes | None, hold_out: list[Handle]) -> None:
+    """Give the newest hold that the owner left with the client."""
+    lock.client.check()
+    _check_owner(owner)
+    with lock.client.space:
+        hold_out.append(_current(lock, owner))
+
+
+def hf_lock_release_as(lock: Lock, owner: bytes | None) -> None:
+    """Release that hold."""
+    lock.client.check()
+    _check_owner(owner)
+    with lock.client.space:
+        _release(_current(lock, owner))
+
+
+def hf_lock_count_as(lock: Lock, owner: bytes | None) -> int:
+    """Count the valid holds that the owner left with the client."""
+    if os.getpid() != lock.client.pid:
+        return 0
+    with lock.client.space:
+        _, holder = lock.chosen(owner, True)
+        return sum(hold.stands() for hold in lock.client.kept.get(holder, []))
+
+
+def hf_lock_inspect(lock: Lock, info: Any) -> bytes:
+    """Look at the lock; answers the owner."""
+    space = lock.client.space
+    lock.client.check()
+    with space:
+        space.check_reachable()
+        key = space.key(lock.name) or Key(space, lock.name)
+        info.held = int(bool(key.grants))
+        info.count = len(key.grants)
+        info.fence = key.fence if key.grants else 0
+        left = key.ends - space.now
+        info.remaining_ms = _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+        info.waiters = len(key.queue)
+        info.held_ms = math.floor(space.now - key.since) if key.grants else 0
+        return key.owner if key.grants else b""
+
+
+def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:
+    """Take the lock away; the holder finds out later."""
+    space = lock.client.space
+    lock.client.check()
+    if not 0 <= fence < 2**63:
+        raise _invalid(f"a fence of {fence}: breaking a lock takes its holder's fence")
+    with space:
+        space.check_reachable()
+        key = space.key(lock.name)
+        if key is None:
+            return
+        if key.fence != fence:
+            raise error(
+                _holdfast.HF_ENOTHELD, f"lock {quoted(lock.name)} is not held with that fence"
+            )
+        key.clear()
+
+
+def hf_lock_adopt(lock: Lock, token: bytes, hold_out: list[Handle]) -> None:
+    """Take over a hold that was handed over."""
+    lock.client.check()
+    found = TOKEN.fullmatch(token)
+    if found is None:
+        raise _invalid("that is not the token of a hold that was handed over")
+    with lock.client.space:
+        hold_out.append(_adopted(lock, found[1].decode(), found[3]))
+
+
+def _adopted(lock: Lock, grant_id: str, owner: bytes) -> Handle:
+    space = lock.client.space
+    space.check_reachable()
+    key = space.key(lock.name)
+    grant = key.grants.get(grant_id) if key is not None else None
+    if key is None or grant is None:
+        raise error(_holdfast.HF_ELOST, f"the hold of lock {quoted(lock.name)} is lost: {UNKNOWN}")
+    hold = Hold(lock, key, grant, owner, (lock.name, owner), False)
+    hold.last(space.now + lock.lease)
+    return Handle(hold)
+
+
+# ---------------------------------------------------------------------- Hold
+
+
+def _release(handle: Handle) -> None:
+    hold = handle.hold
+    if hold.state == _holdfast.HF_STATE_RELEASED:
+        raise _explained(hold)
+    lost, known = not hold.stands(), hold.known()
+    grant = hold.end()
+    if not lost:
+        hold.space.check_reachable()
+        hold.client.counts.lost += not known
+    if hold.space.reachable:
+        grant.key.remove(grant)
+    if lost or not known:
+        raise _lost(hold, ENDED if lost else UNKNOWN)
+    hold.client.counts.released += 1
+
+
+def _lost(hold: Hold, how: str) -> Exception:
+    return error(_holdfast.HF_ELOST, f"the hold of lock {quoted(hold.key.name)} is lost: {how}")
+
+
+def _explained(hold: Hold) -> Exception:
+    """Say why it is not held."""
+    try:
+        hold.client.check()  # was it the close that released it?
+    except LockError as closed:
+        return closed
+    if hold.state == _holdfast.HF_STATE_LOST:
+        return _lost(hold, ENDED)
+    name = quoted(hold.key.name)
+    return error(_holdfast.HF_ENOTHELD, f"this hold of lock {name} was released before")
+
+
+def _check_held(hold: Hold) -> None:
+    """Refuse if it is not held, as the server knows."""
+    if not hold.stands():
+        raise _explained(hold)
+    hold.space.check_reachable()
+    if not hold.known():
+        hold.lose(_holdfast.HF_CAUSE_GONE)
+        raise _lost(hold, UNKNOWN)
+
+
+def _renew(handle: Handle) -> None:
+    hold = handle.hold
+    _check_held(hold)
+    hold.last(hold.space.now + hold.lease)
+
+
+def _extend(handle: Handle, duration_ms: int, flags: int) -> None:
+    hold, lasting = handle.hold, _lasting(duration_ms)
+    if not flags and lasting == math.inf:
+        raise _invalid("extend by -1 ms: it takes 10 ms to 10 years")
+    if lasting == math.inf and hold.max_hold < math.inf:
+        raise _invalid("max_hold needs a lease that ends")
+    _check_held(hold)
+    if flags:
+        hold.replace(lasting)
+    else:
+        hold.last(min(hold.deadline + lasting, hold.space.now + _holdfast.HF_LEASE_MAX))
+
+
+def _check(handle: Handle) -> None:
+    _check_held(handle.hold)
+
+
+def hf_hold_release(hold: Handle) -> None:
+    """Release it."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        _release(hold)
+
+
+def hf_hold_renew(hold: Handle) -> None:
+    """Make it last its whole lease again."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        _renew(hold)
+
+
+def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
+    """Make it last longer, or exactly so long."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        _extend(hold, duration_ms, flags)
+
+
+def hf_hold_check(hold: Handle) -> None:
+    """Ask the server."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        _check(hold)
+
+
+def hf_hold_hand_over(hold: Handle) -> bytes:
+    """Give a token, and hold it no more."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        if not hold.hold.stands():
+            raise _explained(hold.hold)
+        return hold.hold.hand_over()
+
+
+def hf_hold_fence(hold: Handle) -> int:
+    """Give the fence."""
+    return hold.hold.fence
+
+
+def hf_hold_number(hold: Handle) -> int:
+    """Give the number."""
+    return hold.hold.number
+
+
+def hf_hold_remaining_ms(hold: Handle) -> int:
+    """Say how long it lasts."""
+    if hf_hold_state(hold) != _holdfast.HF_STATE_HELD:
+        return 0
+    left = hold.hold.deadline - hold.hold.space.now
+    return _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+
+
+def hf_hold_state(hold: Handle) -> int:
+    """Say whether it is held, lost or released."""
+    if os.getpid() != hold.hold.client.pid:
+        return _holdfast.HF_STATE_LOST
+    with hold.hold.space:
+        return hold.hold.state
+
+
+def hf_hold_cause(hold: Handle) -> int:
+    """Say why it was lost."""
+    if os.getpid() != hold.hold.client.pid:
+        return _holdfast.HF_CAUSE_NONE
+    with hold.hold.space:
+        return hold.hold.cause
+
+
+# ------------------------------------------------------------------- Started
+
+
+def _started(handle: Handle, kind: int, op: int, work: Callable[[], None]) -> None:
+    """Do it now; the completion tells what came of it."""
+    hold = handle.hold
+    hold.client.check()
+    with hold.space:
+        hold.client.descriptor()
+        if hold.state == _holdfast.HF_STATE_RELEASED:
+            raise _explained(hold)
+        status, message = _outcome(work)
+        hold.client.tell(Completion(kind, status, op, hold.number, None, 0, message))
+
+
+def _outcome(work: Callable[[], None]) -> tuple[int, str]:
+    try:
+        work()
+    except LockLost as lost:
+        return _holdfast.HF_ELOST, str(lost)
+    except ConnectError as unreachable:
+        return _holdfast.HF_ECONNECT, str(unreachable)
+    return _holdfast.HF_OK, ""
+
+
+def hf_hold_release_start(hold: Handle, op: int) -> None:
+    """Release it; a completion follows."""
+    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _release(hold))
+
+
+def hf_hold_renew_start(hold: Handle, op: int) -> None:
+    """Renew it; a completion follows."""
+    _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _renew(hold))
+
+
+def hf_hold_extend_start(hold: Handle, duration_ms: int, flags: int, op: int) -> None:
+    """Extend it; a completion follows."""
+    _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _extend(hold, duration_ms, flags))
+
+
+def hf_hold_check_start(hold: Handle, op: int) -> None:
+    """Ask the server; a completion follows."""
+    _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _check(hold))

@@ -1,0 +1,115 @@
+"""Clients whose locks are in the memory of this process."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast, final
+
+from .. import _holdfast
+from .._aio import AsyncHold
+from .._arguments import encoded
+from .._client import Client
+from .._hold import BaseHold, Hold
+from . import _core
+from ._space import Handle, Space
+from ._space import Hold as Held
+
+Cause = Literal["gone", "expired", "unreachable"]
+
+_CAUSES = {
+    "gone": _holdfast.HF_CAUSE_GONE,
+    "expired": _holdfast.HF_CAUSE_EXPIRED,
+    "unreachable": _holdfast.HF_CAUSE_UNREACHABLE,
+}
+
+
+@final
+class MemoryServer:
+    """The locks that several MemoryClients share, in place of a Redis.
+
+        server = holdfast.testing.MemoryServer()
+        with server.connect() as client, server.connect() as other:
+            hold = client.lock("stock", lease=5).hold()
+            assert not other.lock("stock").acquire(blocking=False)
+            server.advance(5)
+            assert hold.lost.cause == "expired"
+
+    Other processes do not see it, nor does a process forked from this one: it raises
+    ConnectError there.
+    """
+
+    def __init__(self, *, stopped_clock: bool = False, replicas: int | None = None) -> None:
+        """Make one on which all locks are free.
+
+        stopped_clock  Let time go on by advance() only: leases, renewals and timeouts alike.
+        replicas       How many replicas have each acquire; None: as many as it asks for.
+        """
+        self._space = Space(stopped_clock, replicas)
+
+    def connect(self) -> MemoryClient:
+        """Open a client of this server."""
+        return MemoryClient(self)
+
+    def advance(self, seconds: float) -> None:
+        """Put the clock forward, and let happen what is due by then, in its order.
+
+        Leases end, holds are renewed, timeouts run out, waiters get their turn. The clients'
+        holds know it when this returns; on_lost is called soon after.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
+        self._space.advance(seconds * 1000)
+
+    def lose(self, what: str | bytes | Hold | AsyncHold, cause: Cause = "gone") -> None:
+        """Take a lock away from its holder, who is told at once, or only one hold of it.
+
+        what   The lock's name, or a hold; a free lock is no error.
+        cause  What `hold.lost.cause` says then.
+        """
+        if cause not in _CAUSES:
+            raise ValueError(f"cause must be one of {', '.join(_CAUSES)}, not {cause!r}")
+        with self._space:
+            for hold in self._losing(what):
+                hold.lose(_CAUSES[cause])
+                hold.take_away()
+            if not isinstance(what, BaseHold) and (key := self._space.key(encoded("what", what))):
+                key.clear()
+
+    def _losing(self, what: str | bytes | Hold | AsyncHold) -> list[Held]:
+        if isinstance(what, BaseHold):
+            handle = cast("object", what._handle)
+            if not isinstance(handle, Handle) or handle.hold.space is not self._space:
+                raise ValueError(f"{what!r} is not a hold of this server")
+            return [handle.hold]
+        return list(self._space.holds(encoded("what", what)))
+
+    def stop(self) -> None:
+        """Be unreachable: every call raises ConnectError, also those that wait.
+
+        Nothing is renewed any more, so holds are lost with their leases.
+        """
+        with self._space:
+            self._space.stop()
+
+    def start(self) -> None:
+        """Be reachable again."""
+        with self._space:
+            self._space.reachable = True
+
+
+class MemoryClient(Client):
+    """A holdfast.Client whose locks are in a MemoryServer. It needs no Redis.
+
+    Its locks and holds are those of holdfast.Client: every method and every exception is the
+    same.
+    """
+
+    _core = cast("_holdfast.Core", _core)
+
+    def __init__(self, server: MemoryServer | None = None) -> None:
+        """Open a client of that server, by default of a new one."""
+        self.server = MemoryServer() if server is None else server
+        super().__init__("memory:", None, None, None, None, None)
+
+    def _open(self) -> _holdfast.Client:
+        opened: Any = _core.hf_client_open(self.server._space, self._options)
+        return cast("_holdfast.Client", opened)

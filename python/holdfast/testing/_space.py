@@ -1,0 +1,677 @@
+"""What a Redis server and the clients' threads do, in the memory of this process."""
+
+from __future__ import annotations
+
+import _thread
+import collections
+import contextlib
+import heapq
+import itertools
+import math
+import os
+import socket
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .. import _holdfast
+from .._errors import error
+
+_LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
+_TRIES = 8  # a renewal that failed is tried again after this part of its interval
+
+Holder = tuple[bytes, "int | bytes"]  # a name, and an owner or the lock whose acquires own it
+
+
+def quoted(name: bytes) -> str:
+    """Show a name in a message."""
+    return repr(name.decode("utf-8", "backslashreplace"))
+
+
+class Timer:
+    """Something that happens at a time."""
+
+    entry: list[Any] | None = None  # its place among the timers: when, a serial number, itself
+
+    def fire(self) -> None:
+        """Do it; the space's `now` is the time."""
+        raise NotImplementedError
+
+
+class Space:
+    """Names, their holders and their queues; all times are milliseconds of its clock.
+
+    Enter it around every use: that waits for the others, and lets happen what is due by now.
+    """
+
+    def __init__(self, stopped: bool, replicas: int | None) -> None:
+        """Begin with nothing."""
+        self.replicas = replicas
+        self.reachable = True
+        self.now = 0.0
+        self.dropped: collections.deque[Hold] = collections.deque()  # by the garbage collector
+        self._pid = os.getpid()
+        self._stopped = stopped
+        self._ahead = 0.0
+        self._fence = 0
+        self._depth = 0
+        self._keys: dict[bytes, Key] = {}
+        self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
+        self._timers: list[list[Any]] = []
+        self._crowded = 64
+        self._serials = itertools.count(1)
+        self._changed = threading.Condition(threading.RLock())
+        self._ticking = False
+
+    def __enter__(self) -> None:
+        """Wait for the others, and let happen what is due."""
+        self._changed.acquire()
+        self._depth += 1
+        if self._depth == 1:  # else a finalizer has come in between
+            self._catch_up()
+
+    def __exit__(self, *_: object) -> None:
+        """Let the others in."""
+        self._depth -= 1
+        self._changed.release()
+
+    def check_process(self) -> None:
+        """Refuse a forked process, which has only a copy."""
+        if os.getpid() != self._pid:
+            raise error(
+                _holdfast.HF_ECONNECT,
+                f"this memory server is in process {self._pid}, and no other process reaches it",
+            )
+
+    def check_reachable(self) -> None:
+        """Refuse while the server is stopped."""
+        if not self.reachable:
+            raise error(_holdfast.HF_ECONNECT, "the memory server is stopped")
+
+    # ------------------------------------------------------------------ Time
+
+    def _clock(self) -> float:
+        real = 0 if self._stopped else time.clock_gettime(time.CLOCK_BOOTTIME) * 1000
+        return real + self._ahead
+
+    def _catch_up(self) -> None:
+        while self.dropped:
+            self.dropped.popleft().forget()
+        until = self._clock()
+        while self._timers and self._timers[0][0] <= until:
+            due, _, timer = heapq.heappop(self._timers)
+            if timer is not None:
+                timer.entry = None
+                self.now = max(self.now, due)
+                timer.fire()
+        self.now = max(self.now, until)
+
+    def schedule(self, timer: Timer, due: float) -> None:
+        """Let it happen then, and not when it was to happen before."""
+        if timer.entry is not None:
+            timer.entry[2] = None
+        timer.entry = None if due == math.inf else [due, next(self._serials), timer]
+        if timer.entry is None:
+            return
+        heapq.heappush(self._timers, timer.entry)
+        if self._timers[0] is timer.entry:
+            self.wake()
+        if len(self._timers) > self._crowded:
+            self._timers = [entry for entry in self._timers if entry[2] is not None]
+            heapq.heapify(self._timers)
+            self._crowded = 2 * len(self._timers) + 64
+
+    def advance(self, milliseconds: float) -> None:
+        """Put the clock forward, and let happen what is due then."""
+        self.check_process()
+        with self:
+            self._ahead += milliseconds
+            self._catch_up()
+            self.wake()
+
+    def sleep(self) -> None:
+        """Wait until something has changed, or the next thing is due."""
+        timers = self._timers
+        due = timers[0][0] if timers and not self._stopped else math.inf
+        depth, self._depth = self._depth, 0
+        try:
+            self._changed.wait(None if due == math.inf else max(0, due - self._clock()) / 1000)
+        finally:
+            self._depth = depth
+        self._catch_up()
+
+    def wake(self) -> None:
+        """Let everybody who sleeps look again."""
+        self._changed.notify_all()
+
+    def tick(self) -> None:
+        """Let things happen in time also when nobody calls: a client listens."""
+        if not self._ticking:
+            self._ticking = True
+            # Not a threading.Thread: the library's own threads are not Python's either.
+            _thread.start_new_thread(self._tick, ())
+
+    def _tick(self) -> None:
+        with self:
+            try:
+                while any(client.fd >= 0 and not client.closed for client in self._clients):
+                    self.sleep()
+            finally:
+                self._ticking = False
+
+    # ----------------------------------------------------------------- Names
+
+    def key(self, name: bytes) -> Key | None:
+        """Give the state of a name that is held."""
+        return self._keys.get(name)
+
+    def key_made(self, name: bytes) -> Key:
+        """Give the state of a name; make it if it is free."""
+        return self._keys.setdefault(name, Key(self, name))
+
+    def names(self) -> list[bytes]:
+        """Give the names that are held."""
+        return list(self._keys)
+
+    def drop(self, name: bytes) -> None:
+        """Forget a name that is free."""
+        self._keys.pop(name, None)
+
+    def next_fence(self) -> int:
+        """Give a fence above all others: as with Redis, the time in microseconds."""
+        ahead = int(self._ahead * 1000)
+        self._fence = max(self._fence + 1, time.time_ns() // 1000 + ahead)
+        return self._fence
+
+    def holds(self, name: bytes) -> Iterator[Hold]:
+        """Give the clients' holds of a name."""
+        for client in list(self._clients):
+            for hold in list(client.holds.values()):
+                if hold.key.name == name:
+                    yield hold
+
+    def join(self, client: Client) -> None:
+        """Know a new client."""
+        self._clients.add(client)
+
+    def stop(self) -> None:
+        """Be unreachable: who waits is told."""
+        self.reachable = False
+        for key in list(self._keys.values()):
+            for waiter in list(key.queue):
+                waiter.end(_holdfast.HF_ECONNECT, "the memory server was stopped")
+
+
+class Grant(Timer):
+    """What the server knows of one hold."""
+
+    def __init__(self, key: Key, ends: float) -> None:
+        """Let it last until then."""
+        self.key = key
+        self.id = uuid.uuid4().hex
+        self.ends = math.inf
+        self.move(ends)
+
+    def move(self, ends: float) -> None:
+        """Let it last until then instead."""
+        self.ends = ends
+        self.key.space.schedule(self, ends)
+
+    def stands(self) -> bool:
+        """Say whether the server still has it."""
+        return self.key.grants.get(self.id) is self
+
+    def fire(self) -> None:
+        """End: its time is up."""
+        self.key.remove(self)
+
+
+class Key:
+    """A name, its holder, and who waits for it."""
+
+    def __init__(self, space: Space, name: bytes) -> None:
+        """Begin free."""
+        self.space = space
+        self.name = name
+        self.owner = b""
+        self.fence = 0
+        self.since = 0.0
+        self.grants: dict[str, Grant] = {}
+        self.queue: list[Waiter] = []
+
+    def admits(self, owner: bytes, nests: bool) -> bool:
+        """Say whether that owner may have it now."""
+        return not self.grants or (nests and self.owner == owner)
+
+    def take(self, owner: bytes, lease: float) -> Grant:
+        """Give it to an owner whom it admits."""
+        if not self.grants:
+            self.owner, self.fence = owner, self.space.next_fence()
+            self.since = self.space.now
+        grant = Grant(self, self.space.now + lease)
+        self.grants[grant.id] = grant
+        return grant
+
+    def remove(self, grant: Grant) -> None:
+        """End one hold; after the last one the next waiter has its turn."""
+        self.space.schedule(grant, math.inf)
+        if self.grants.pop(grant.id, None) is not None:
+            self.serve()
+
+    def clear(self) -> None:
+        """End all holds."""
+        for grant in self.grants.values():
+            self.space.schedule(grant, math.inf)
+        self.grants.clear()
+        self.serve()
+
+    def serve(self) -> None:
+        """Let those in whom it admits, in their order."""
+        while waiter := next(
+            (each for each in self.queue if self.admits(each.owner, each.lock.reentrant)), None
+        ):
+            waiter.win()
+        if not self.grants and not self.queue:
+            self.space.drop(self.name)
+
+    @property
+    def ends(self) -> float:
+        """When its last hold ends."""
+        return max((grant.ends for grant in self.grants.values()), default=self.space.now)
+
+
+class Completion(NamedTuple):
+    """As hf_client_next() answers it."""
+
+    kind: int
+    status: int
+    op: int
+    number: int
+    hold: Handle | None
+    reached: int
+    message: str
+
+
+_NOTHING = Completion(_holdfast.HF_KIND_NONE, 0, 0, 0, None, 0, "")
+
+
+class Counts:
+    """As hf_stats."""
+
+    def __init__(self) -> None:
+        """Begin at nothing."""
+        self.acquired = self.waited = self.refused = self.released = self.lost = self.renewed = 0
+        self.waited_us = 0
+
+
+class Client:
+    """A client's holds and completions."""
+
+    def __init__(self, space: Space, name: str) -> None:
+        """Open it."""
+        self.space = space
+        self.pid = os.getpid()
+        self.id = f"{name}@{socket.gethostname()}/{self.pid}:{uuid.uuid4().hex}"
+        self.closed = False
+        self.fd = -1
+        self.counts = Counts()
+        self.holds: dict[int, Hold] = {}
+        self.kept: dict[Holder, list[Hold]] = {}
+        self.waiters: dict[int, Waiter] = {}
+        self.numbers = itertools.count(1)
+        self._told: collections.deque[Completion] = collections.deque()
+        space.join(self)
+
+    def __del__(self) -> None:
+        """Give the descriptor back."""
+        if self.fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self.fd)
+
+    def check(self) -> None:
+        """Refuse another process, and refuse when closed."""
+        if os.getpid() != self.pid:
+            raise error(_holdfast.HF_EFORKED, "the client belongs to the process before the fork")
+        if self.closed:
+            raise error(_holdfast.HF_ECLOSED, "the client is closed")
+
+    def owner(self, kind: str, serial: int) -> bytes:
+        """Give the owner that stands for a thread, a task or one acquire."""
+        return f"{self.id}:{kind}{serial}".encode()
+
+    def descriptor(self) -> int:
+        """Give the descriptor that tells of completions, and let time go on."""
+        if self.fd < 0:
+            self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self.space.tick()
+        return self.fd
+
+    def tell(self, completion: Completion) -> None:
+        """Put it on the queue."""
+        if self.fd >= 0:
+            self._told.append(completion)
+            os.eventfd_write(self.fd, 1)
+
+    def told(self) -> Completion:
+        """Take the next one off the queue."""
+        if self._told:
+            return self._told.popleft()
+        self.check()
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+        return _NOTHING
+
+    def close(self, release: bool) -> None:
+        """End what waits, and release what is held."""
+        if self.closed:
+            return
+        for waiter in list(self.waiters.values()):
+            waiter.end(_holdfast.HF_ECANCELED, "the client was closed")
+        self.closed = True
+        for hold in list(self.holds.values()):
+            grant = hold.end()
+            if release and self.space.reachable:
+                grant.key.remove(grant)
+        if self.fd >= 0:
+            os.eventfd_write(self.fd, 1)
+        self.space.wake()
+
+
+class Lock:
+    """A name with its options."""
+
+    def __init__(self, client: Client, name: bytes, owner: bytes | None) -> None:
+        """Begin with the default options."""
+        self.client = client
+        self.name = name
+        self.owner = owner
+        self.serial = next(_serials)
+        self.lease = float(_holdfast.HF_LEASE_DEFAULT)
+        self.renew = True
+        self.reentrant = True
+        self.max_hold = math.inf
+        self.replicas = 0
+
+    def chosen(self, owner: bytes | None, by_thread: bool) -> tuple[bytes, Holder]:
+        """Give the owner of a call, and the holder whose stack its hold is on."""
+        owner = owner if owner is not None else self.owner
+        if owner is not None:
+            return owner, (self.name, owner)
+        if self.reentrant and by_thread:
+            owner = self.client.owner("t", _thread_serial())
+            return owner, (self.name, owner)
+        owner = self.client.owner("o", next(_serials))
+        return owner, (self.name, owner if self.reentrant else self.serial)
+
+
+_serials = itertools.count(1)
+_threads = threading.local()
+
+
+def _thread_serial() -> int:
+    if not hasattr(_threads, "serial"):
+        _threads.serial = next(_serials)
+    serial: int = _threads.serial
+    return serial
+
+
+class Waiter(Timer):
+    """One acquire, until it ends."""
+
+    def __init__(
+        self, lock: Lock, owner: bytes, holder: Holder, timeout: float, keep: bool, op: int
+    ) -> None:
+        """Begin; `op` is 0 for a thread that blocks."""
+        self.lock = lock
+        self.owner = owner
+        self.status: int | None = None
+        self.message = ""
+        self.handle: Handle | None = None
+        self._holder = holder
+        self._keep = keep
+        self._op = op
+        self._timeout = timeout
+        self._began = lock.client.space.now
+        self._number = 0  # among the client's, once it waits
+        key = lock.client.space.key_made(lock.name)
+        if key.admits(owner, lock.reentrant):
+            self.win()
+        elif timeout == 0:
+            self.end(_holdfast.HF_EBUSY, f"lock {quoted(lock.name)} is held by somebody else")
+        else:
+            self._wait(key)
+
+    def _wait(self, key: Key) -> None:
+        key.queue.append(self)
+        self._number = self._op or -next(_serials)
+        self.lock.client.waiters[self._number] = self
+        key.space.schedule(self, self._began + self._timeout)
+
+    def fire(self) -> None:
+        """End: the timeout is up."""
+        name, timeout = quoted(self.lock.name), round(self._timeout)
+        self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms")
+
+    def win(self) -> None:
+        """Take the lock, which admits it."""
+        lock, space = self.lock, self.lock.client.space
+        key = space.key_made(lock.name)
+        grant = key.take(self.owner, lock.lease)
+        if space.replicas is not None and space.replicas < lock.replicas:
+            key.grants.pop(grant.id)
+            space.schedule(grant, math.inf)
+            had, wanted = space.replicas, lock.replicas
+            self.end(_holdfast.HF_EREPLICAS, f"{had} of {wanted} replicas had the lock in time")
+            key.serve()
+            return
+        self.handle = Handle(Hold(lock, key, grant, self.owner, self._holder, self._keep))
+        self.end(_holdfast.HF_OK, "")
+
+    def end(self, status: int, message: str) -> None:
+        """End so, and tell."""
+        client = self.lock.client
+        self.status, self.message = status, message
+        self._count(client.counts, status)
+        self._leave()
+        if self._op:
+            hold = self.handle
+            number = hold.hold.number if hold is not None else 0
+            reached = client.space.replicas if status == _holdfast.HF_EREPLICAS else 0
+            client.tell(
+                Completion(
+                    _holdfast.HF_KIND_ACQUIRE, status, self._op, number, hold, reached or 0, message
+                )
+            )
+            self.handle = None
+        client.space.wake()
+
+    def _count(self, counts: Counts, status: int) -> None:
+        if status != _holdfast.HF_OK:
+            counts.refused += 1
+            return
+        counts.acquired += 1
+        if self._number:
+            counts.waited += 1
+            counts.waited_us += round((self.lock.client.space.now - self._began) * 1000)
+
+    def _leave(self) -> None:
+        space = self.lock.client.space
+        space.schedule(self, math.inf)
+        self.lock.client.waiters.pop(self._number, None)
+        key = space.key(self.lock.name)
+        if key is not None and self in key.queue:
+            key.queue.remove(self)
+
+    def wait(self) -> Handle:
+        """Block until it has ended."""
+        try:
+            while self.status is None:
+                self.lock.client.space.sleep()
+        except BaseException:  # of a signal handler
+            self._give_up()
+            raise
+        if self.handle is None:
+            raise error(self.status, self.message, self.lock.client.space.replicas)
+        handle, self.handle = self.handle, None
+        return handle
+
+    def _give_up(self) -> None:
+        if self.status is None:
+            self.end(_holdfast.HF_ECANCELED, "the wait was interrupted")
+        elif self.handle is not None:
+            grant = self.handle.hold.end()
+            grant.key.remove(grant)
+
+
+class Hold(Timer):
+    """What a client knows of one hold."""
+
+    def __init__(
+        self, lock: Lock, key: Key, grant: Grant, owner: bytes, holder: Holder, kept: bool
+    ) -> None:
+        """Hold from now on."""
+        self.client = lock.client
+        self.space = lock.client.space
+        self.key = key
+        self.owner = owner
+        self.fence = key.fence
+        self.number = next(self.client.numbers)
+        self.state = _holdfast.HF_STATE_HELD
+        self.cause = _holdfast.HF_CAUSE_NONE
+        self.deadline = grant.ends
+        self.lease = lock.lease
+        self._grant = grant
+        self._holder = holder
+        self._kept = kept
+        self._renew = lock.renew
+        self.max_hold = lock.max_hold
+        self.granted: float = min(
+            [self.space.now, *(each.granted for each in self._nested() if each.stands())]
+        )
+        self._renew_at = self.space.now + self._interval()
+        self.client.holds[self.number] = self
+        if kept:
+            self.client.kept.setdefault(holder, []).append(self)
+        self.plan()
+
+    def _nested(self) -> list[Hold]:
+        holds = self.client.holds.values() if len(self.key.grants) > 1 else ()
+        return [each for each in holds if each.key is self.key and each.owner == self.owner]
+
+    def stands(self) -> bool:
+        """Say whether it is held, for all that the client knows."""
+        return self.state == _holdfast.HF_STATE_HELD
+
+    # --------------------------------------------------------------- Renewal
+
+    def _interval(self) -> float:
+        return _LOOK if self.lease == math.inf else self.lease / 3
+
+    def _renews(self) -> bool:
+        if self.lease == math.inf:
+            return True
+        return self._renew and self._renew_at < self.granted + self.max_hold
+
+    def plan(self) -> None:
+        """Plan its next renewal, or its end."""
+        due = self.deadline
+        if self._renews():
+            due = min(due, self._renew_at)
+        self.space.schedule(self, due)
+
+    def fire(self) -> None:
+        """Renew it, or lose it."""
+        if self.space.now >= self.deadline:
+            tried = self._renews() and self.lease != math.inf
+            self.lose(_holdfast.HF_CAUSE_UNREACHABLE if tried else _holdfast.HF_CAUSE_EXPIRED)
+        elif not self.space.reachable:
+            self._renew_at = self.space.now + self._interval() / _TRIES
+            self.plan()
+        elif not self._grant.stands():
+            self.lose(_holdfast.HF_CAUSE_GONE)
+        else:
+            self.client.counts.renewed += 1
+            self.last(self.space.now + self.lease)
+
+    def last(self, ends: float) -> None:
+        """Let it last until then, unless it lasts longer, and renew it a while later."""
+        if ends > self._grant.ends:
+            self._grant.move(ends)
+        self.deadline = max(self.deadline, ends)
+        self._renew_at = self.space.now + self._interval()
+        self.plan()
+
+    def replace(self, lease: float) -> None:
+        """Let it last exactly so long from now, and after each renewal."""
+        self.lease = lease
+        self.deadline = self.space.now + lease
+        self._grant.move(self.deadline)
+        self._renew_at = self.space.now + self._interval()
+        self.plan()
+
+    def known(self) -> bool:
+        """Say whether the server has it."""
+        return self._grant.stands()
+
+    # ------------------------------------------------------------------- End
+
+    def lose(self, cause: int) -> None:
+        """Be lost, and tell."""
+        if not self.stands():
+            return
+        self.state, self.cause = _holdfast.HF_STATE_LOST, cause
+        self.client.counts.lost += 1
+        self.space.schedule(self, math.inf)
+        message = f"the hold of lock {quoted(self.key.name)} is lost"
+        self.client.tell(
+            Completion(_holdfast.HF_KIND_LOSS, _holdfast.HF_ELOST, 0, self.number, None, 0, message)
+        )
+
+    def end(self) -> Grant:
+        """Be released here; the server still has what this answers."""
+        self.state = _holdfast.HF_STATE_RELEASED
+        self.space.schedule(self, math.inf)
+        self.client.holds.pop(self.number, None)
+        self.unkeep()
+        return self._grant
+
+    def take_away(self) -> None:
+        """Let the server forget it."""
+        self._grant.key.remove(self._grant)
+
+    def unkeep(self) -> None:
+        """Take it off its holder's stack."""
+        stack = self.client.kept.get(self._holder, [])
+        if self._kept and self in stack:
+            stack.remove(self)
+        if not stack:
+            self.client.kept.pop(self._holder, None)
+        self._kept = False
+
+    def forget(self) -> None:
+        """Renew it no more: nobody can release it."""
+        if not self._kept and self.client.holds.pop(self.number, None) is not None:
+            self.space.schedule(self, math.inf)
+
+    def hand_over(self) -> bytes:
+        """Give the token, and end here."""
+        grant = self.end()
+        return b"hf1 %s %d %s" % (grant.id.encode(), self.fence, self.owner)
+
+
+class Handle:
+    """A caller's reference to a hold; several may refer to one."""
+
+    __slots__ = ("hold",)
+
+    def __init__(self, hold: Hold) -> None:
+        """Refer to it."""
+        self.hold = hold
+
+    def __del__(self) -> None:
+        """Tell the space, which looks at it when nobody is inside."""
+        if self.hold.state == _holdfast.HF_STATE_HELD:
+            self.hold.space.dropped.append(self.hold)
