@@ -5,6 +5,7 @@
 
 #include "lock/hold.h"
 #include "lock/lock.h"
+#include "lock/reading.h"
 #include "lock/renewal.h"
 #include "lock/replicas.h"
 #include "lock/thread.h"

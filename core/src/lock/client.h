@@ -20,6 +20,7 @@
 #include "net/transport.h"
 
 struct hf_hold;
+struct hf_op;
 /* The parts, each of the file of that name. */
 struct hf_table;
 struct hf_completions;
@@ -68,6 +69,7 @@ struct hf_client {
     struct hf_undoing *undoing;
     struct hf_renewing *renewing;
     struct hf_waiting *waiting;
+    const struct hf_op *reading; /* on whose thread a subscription is being read just now */
     struct hf_confirming *confirming;
 };
 

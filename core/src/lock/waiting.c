@@ -1,13 +1,12 @@
 #include "lock/waiting.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lock/reading.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
 #include "protocol/errors.h"
@@ -18,10 +17,6 @@
 /* And not longer than its own lease, or this. */
 #define RECHECK_MIN_MS 100
 #define RECHECK_OPS 100
-/* How soon a signal is noticed that came just before a wait began to sleep. */
-#define SIGNAL_MS 50
-/* For how long nobody reads before the client's thread does. */
-#define UNREAD_MS 500
 
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
@@ -30,33 +25,16 @@
 #define QUEUES 256
 #define OWNERS 1024
 
-/* All of this client that wait for one lock, in the order in which they came. */
-typedef struct hf_queue {
-    hf_client *client;
-    hf_names *names;
-    hf_list ops;
-    hf_timer timer;
-    bool asking;           /* a re-check is under way */
-    struct hf_queue *next; /* in its bucket */
-    hf_channel *channel;
-    hf_item user; /* in channel->users */
-} hf_queue;
-
 struct hf_waiting {
     hf_queue *queues[QUEUES];
     hf_op *ids[IDS];
     unsigned owners[OWNERS];     /* how many wait, by a hash of lock and owner */
     hf_list spare;               /* ops with their descriptors, to be used again */
-    const hf_op *self;           /* the one on whose thread a subscription is being read just now */
     int64_t handed_on[QUEUES];   /* when a hold was last waited for, by the lock's name */
     char reason[HF_MESSAGE_MAX]; /* of the last wait that failed */
 };
 
-#define OP_AT(at) HF_OF(hf_op, place, at)
-#define SEATED(at) HF_OF(hf_op, seat, at)
 #define QUEUE_AT(at) HF_OF(hf_queue, user, at)
-
-static hf_client *client_of(const hf_op *op) { return op->hold->client; }
 
 /* ---------------------------------------------------------------- Tables */
 
@@ -72,13 +50,13 @@ hf_op *hf_op_find_locked(const hf_client *client, const char *id) {
 }
 
 static void put_id(hf_op *op) {
-    hf_op **bucket = by_id(client_of(op), op->hold->id);
+    hf_op **bucket = by_id(hf_op_client(op), op->hold->id);
     op->same_id = *bucket;
     *bucket = op;
 }
 
 static void take_id(hf_op *op) {
-    hf_op **at = by_id(client_of(op), op->hold->id);
+    hf_op **at = by_id(hf_op_client(op), op->hold->id);
     while (*at != op)
         at = &(*at)->same_id;
     *at = op->same_id;
@@ -146,8 +124,8 @@ void hf_waiting_end(hf_client *client) {
         while (waiting->queues[i] != NULL)
             drop_queue(waiting->queues[i]);
     for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
-        close(SEATED(at)->event_fd);
-        free(SEATED(at));
+        close(HF_SEATED(at)->event_fd);
+        free(HF_SEATED(at));
     }
     free(waiting);
 }
@@ -169,7 +147,7 @@ static hf_op *new_started(hf_client *client) {
 
 static hf_op *new_waiter(hf_client *client) {
     hf_item *spare = hf_list_take_first(&client->waiting->spare);
-    hf_op *op = spare != NULL ? SEATED(spare) : malloc(sizeof *op);
+    hf_op *op = spare != NULL ? HF_SEATED(spare) : malloc(sizeof *op);
     if (op == NULL)
         return NULL;
     int fd = spare != NULL ? op->event_fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -198,7 +176,7 @@ hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, in
 }
 
 void hf_op_free_locked(hf_op *op) {
-    hf_client *client = client_of(op);
+    hf_client *client = hf_op_client(op);
     if (op->ended != NULL) {
         hf_timer_clear(&client->timers, &op->timer);
         hf_timer_unreserve(&client->timers);
@@ -226,7 +204,7 @@ hf_ask hf_op_ask(const hf_op *op) {
 void hf_op_undo_locked(hf_op *op) {
     hf_ask ask = hf_op_ask(op);
     op->hold->bury = op->hold->bury || op->asking > 0;
-    hf_undo_locked(client_of(op), op->hold, &ask);
+    hf_undo_locked(hf_op_client(op), op->hold, &ask);
 }
 
 static void join_link(hf_op *op, hf_link *link) {
@@ -242,7 +220,7 @@ static size_t owner_bucket(const hf_hold *hold) {
 }
 
 bool hf_op_enter_locked(hf_op *op) {
-    hf_client *client = client_of(op);
+    hf_client *client = hf_op_client(op);
     op->queue = make_queue(client, op->hold->names);
     if (op->queue == NULL)
         return false;
@@ -254,68 +232,19 @@ bool hf_op_enter_locked(hf_op *op) {
     return true;
 }
 
-/* Wake a waiting thread, but for the one that this is. */
-static void notify(hf_op *op) {
-    if (op->event_fd < 0 || op == client_of(op)->waiting->self)
-        return;
-    op->told = true;
-    hf_client_tell_locked(client_of(op), op->event_fd);
-}
-
-/* --------------------------------------------------- Reading subscriptions */
-
-static void watch_again(hf_timer *timer, int64_t now) {
-    /* The client's thread is awake now, and sees for itself that nobody reads. */
-    (void)timer, (void)now;
-}
-
-/* Another thread for the reading: one that would notice, since others are in the middle
- * of a request. Best the next in the queue: the next grant is mostly its own, and needs
- * no second thread to be woken. */
-static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
-    const hf_item *first = queue != NULL ? queue->ops.first : NULL;
-    if (first != NULL && OP_AT(first) != op && OP_AT(first)->polling &&
-        OP_AT(first)->link == op->link)
-        return OP_AT(first);
-    HF_EACH(at, &op->link->threads)
-    if (SEATED(at) != op && SEATED(at)->polling)
-        return SEATED(at);
-    return NULL;
-}
-
-/* The thread that reads the subscription leaves it: to another one, or the client's. */
-static void hand_over_reading(hf_op *op, const hf_queue *queue) {
-    hf_client *client = client_of(op);
-    hf_link *link = op->link;
-    if (link == NULL || link->reader != &op->seat)
-        return;
-    hf_op *next = next_reader(op, queue);
-    link->reader = next != NULL ? &next->seat : NULL;
-    bool alone = link->threads.count == (op->seat.list == &link->threads ? 1 : 0);
-    if (next != NULL) {
-        notify(next);
-    } else if (link->others > 0 || !alone) {
-        hf_thread_wake_locked(client);
-    } else if (link->unread.place == 0) {
-        /* Mostly the next waiter comes at once: do not wake the thread for it. */
-        link->unread.fire = watch_again;
-        hf_thread_timer_locked(client, &link->unread, hf_after(hf_now(), UNREAD_MS));
-    }
-}
-
 /* It waits no more, or not there. */
 static void leave_link(hf_op *op, const hf_queue *queue) {
     if (op->ended != NULL) {
         op->link->others--;
     } else {
         hf_list_remove(&op->seat);
-        hand_over_reading(op, queue);
+        hf_op_hand_over_locked(op, queue);
     }
     op->link = NULL;
 }
 
 void hf_op_leave_locked(hf_op *op) {
-    hf_client *client = client_of(op);
+    hf_client *client = hf_op_client(op);
     hf_queue *queue = op->queue;
     if (queue == NULL)
         return;
@@ -338,12 +267,12 @@ void hf_op_finish_locked(hf_op *op, hf_status status) {
     if (op->ended != NULL)
         op->ended(op, status);
     else
-        notify(op);
+        hf_op_notify_locked(op);
 }
 
 hf_status hf_op_renew_id_locked(hf_op *op) {
     char id[HF_ID_LENGTH + 1];
-    hf_status status = hf_client_new_id_locked(client_of(op), id);
+    hf_status status = hf_client_new_id_locked(hf_op_client(op), id);
     if (status != HF_OK)
         return status;
     if (op->queue != NULL)
@@ -360,10 +289,10 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
 /* Others of this owner may nest in what it holds now: they find out when they ask. */
 static void tell_nesting(const hf_op *op) {
     const hf_hold *hold = op->hold;
-    if (client_of(op)->waiting->owners[op->owner] < 2)
+    if (hf_op_client(op)->waiting->owners[op->owner] < 2)
         return;
     HF_EACH(at, &op->queue->ops) {
-        hf_op *other = OP_AT(at);
+        hf_op *other = HF_OP_AT(at);
         if (other == op || !other->hold->reentrant ||
             other->hold->owner_length != hold->owner_length ||
             memcmp(other->hold->owner, hold->owner, hold->owner_length) != 0)
@@ -381,7 +310,7 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
     hold->pushed = pushed;
     hold->waited = op->score > 0;
     if (hold->waited)
-        client_of(op)->waiting->handed_on[hold->names->hash % QUEUES] = began_at;
+        hf_op_client(op)->waiting->handed_on[hold->names->hash % QUEUES] = began_at;
     hold->bury = hold->bury || op->asking > 0;
     tell_nesting(op);
     hf_op_finish_locked(op, HF_OK);
@@ -404,8 +333,8 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
         return;
     }
     hf_op_renew_id_locked(op);
-    hf_queue_recheck_locked(client_of(op), op->hold->names);
-    notify(op);
+    hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
+    hf_op_notify_locked(op);
 }
 
 /* ----------------------------------------------------------- Asking again */
@@ -444,7 +373,7 @@ static void wait_on(hf_op *op, const hf_look *look, const hf_standing *mine) {
 
 void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
                          int64_t sent_at) {
-    hf_client *client = client_of(op);
+    hf_client *client = hf_op_client(op);
     hf_hold *hold = op->hold;
     bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
     op->answered = true;
@@ -508,14 +437,14 @@ static void recheck_failed(hf_op *op, hf_status status, bool refused) {
     }
     if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
         hf_op_undo_locked(op);
-    hf_fail(status, "%s", client_of(op)->waiting->reason);
+    hf_fail(status, "%s", hf_op_client(op)->waiting->reason);
     hf_op_finish_locked(op, status);
 }
 
 /* When the queue asks next, if nothing of what it heard has said so. */
 static void plan_queue(hf_queue *queue, hf_status status) {
     HF_EACH(at, &queue->ops)
-    if (is_stale(OP_AT(at))) {
+    if (is_stale(HF_OP_AT(at))) {
         int64_t ms = status == HF_OK ? 0 : hf_jitter(100, 200);
         hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
         return;
@@ -626,12 +555,12 @@ bool hf_op_try_locked(hf_op *op, bool only) {
 static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     size_t count = 0;
     HF_EACH(at, &queue->ops)
-    if (count < RECHECK_OPS && is_stale(OP_AT(at)))
-        ops[count++] = OP_AT(at);
+    if (count < RECHECK_OPS && is_stale(HF_OP_AT(at)))
+        ops[count++] = HF_OP_AT(at);
     if (count > 0)
         return count;
     HF_EACH(at, &queue->ops) {
-        hf_op *op = OP_AT(at);
+        hf_op *op = HF_OP_AT(at);
         if (op->tries || op->canceled || op->busy || !(op->ended != NULL || op->score > 0))
             continue;
         ops[0] = op;
@@ -655,7 +584,7 @@ static void queue_due(hf_timer *timer, int64_t now) {
 }
 
 void hf_op_want_grants_locked(hf_op *op) {
-    hf_channel_want(&client_of(op)->links, op->queue->channel);
+    hf_channel_want(&hf_op_client(op)->links, op->queue->channel);
 }
 
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
@@ -669,7 +598,7 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
 bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
 
 void hf_op_ask_soon_locked(hf_op *op) {
-    hf_thread_timer_locked(client_of(op), &op->queue->timer, 0);
+    hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
 }
 
 void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
@@ -677,7 +606,7 @@ void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
     if (queue == NULL)
         return;
     HF_EACH(at, &queue->ops)
-    OP_AT(at)->epoch = 0;
+    HF_OP_AT(at)->epoch = 0;
     hf_thread_timer_locked(client, &queue->timer, 0);
 }
 
@@ -714,7 +643,7 @@ static void changed(hf_links *links, hf_channel *channel) {
     HF_EACH(at, &channel->users) {
         hf_thread_timer_locked(client, &QUEUE_AT(at)->timer, 0);
         HF_EACH(op, &QUEUE_AT(at)->ops)
-        notify(OP_AT(op));
+        hf_op_notify_locked(HF_OP_AT(op));
     }
 }
 
@@ -724,7 +653,7 @@ static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopel
     int64_t patience_ms = hf_transport_patience_ms(links->transport);
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
-        hf_op *op = OP_AT(place);
+        hf_op *op = HF_OP_AT(place);
         bool patient = op->until != HF_NO_DEADLINE || now < hf_after(op->since, patience_ms);
         if (op->score > 0 || op->asking > 0 || (patient && !hopeless))
             continue;
@@ -737,19 +666,19 @@ static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopel
 static void deaf(hf_links *links, hf_link *link) {
     (void)links;
     HF_EACH(at, &link->threads)
-    notify(SEATED(at));
+    hf_op_notify_locked(HF_SEATED(at));
 }
 
 static void moved(hf_links *links, hf_channel *channel, hf_link *from) {
     (void)links;
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
-        hf_op *op = OP_AT(place);
+        hf_op *op = HF_OP_AT(place);
         if (op->link != from)
             continue;
         leave_link(op, NULL);
         join_link(op, channel->link);
-        notify(op); /* to read there */
+        hf_op_notify_locked(op); /* to read there */
     }
 }
 
@@ -789,102 +718,4 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
             if (op->ended != NULL)
                 hf_op_finish_locked(op, HF_ECANCELED);
         }
-}
-
-/* ------------------------------------------------------ A waiting thread */
-
-/* Nobody reads: this thread will. */
-static void take_reading(hf_op *op) {
-    hf_link *link = op->link;
-    if (link->reader != NULL)
-        return;
-    link->reader = &op->seat;
-    if (!link->watching)
-        return;
-    link->watching = false;
-    hf_thread_wake_locked(client_of(op)); /* two that poll one socket wake in vain */
-}
-
-/* Sleep until something happens, without the mutex. Answers what poll(2) does. */
-static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
-                    bool *interrupted) {
-    struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
-                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
-    eventfd_t count;
-    op->polling = true;
-    hf_client_unlock(client_of(op));
-    int ready = poll(fds, 2, (int)ms);
-    *interrupted = ready < 0 && errno == EINTR;
-    if (ready > 0 && fds[0].revents != 0)
-        eventfd_read(op->event_fd, &count);
-    hf_client_lock(client_of(op));
-    op->polling = false;
-    op->told = op->told && !(ready > 0 && fds[0].revents != 0);
-    *readable = ready > 0 && fds[1].revents != 0;
-    return ready;
-}
-
-/* Read what came in, as the reader of this link. */
-static void read_channels(hf_op *op, hf_link *link) {
-    hf_client *client = client_of(op);
-    client->waiting->self = op;
-    if (hf_link_listen(&client->links, link) != HF_OK)
-        hf_link_deaf(&client->links, link);
-    client->waiting->self = NULL;
-}
-
-/* Let the language run its handlers. They may take their time: another reads meanwhile. */
-static hf_status run_handlers(hf_op *op, bool *listens) {
-    hf_client *client = client_of(op);
-    hand_over_reading(op, op->queue);
-    hf_client_unlock(client);
-    hf_status status = hf_client_listen(client, listens);
-    hf_client_lock(client);
-    return status;
-}
-
-/* How long it may sleep: 0 if its time is up. */
-static int64_t sleep_ms(const hf_op *op, bool listens) {
-    int64_t ms = op->until == HF_NO_DEADLINE ? -1 : hf_until(op->until, hf_now());
-    if (ms > 3600000)
-        ms = 3600000;
-    return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
-}
-
-static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
-    hf_client *client = client_of(op);
-    bool listens = client->interrupt != NULL; /* for signals that came before the poll */
-    while (!op->done) {
-        if (client->swept)
-            return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-        if (ask && (op->link->mode == HF_POLLING || hf_channel_works(op->queue->channel)))
-            return HF_OK;
-        int64_t ms = sleep_ms(op, listens);
-        if (ms == 0)
-            return HF_ETIMEOUT;
-        take_reading(op);
-        const hf_connection *heard = op->link->reader == &op->seat && op->link->subscribed > 0
-                                         ? op->link->subscription
-                                         : NULL;
-        bool readable, interrupted;
-        int ready = sleep_on(op, heard, ms, &readable, &interrupted);
-        hf_status status = HF_OK;
-        if (interrupted && interruptible)
-            return hf_fail(HF_EINTR, "a signal ended the wait");
-        if (ready <= 0 && listens)
-            status = run_handlers(op, &listens);
-        if (status != HF_OK)
-            return status;
-        hf_link *link = op->link; /* NULL: it is done, and another reads */
-        if (readable && link != NULL && heard == link->subscription)
-            read_channels(op, link);
-    }
-    return HF_OK;
-}
-
-hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible) {
-    hf_status status = wait_for_events(op, ask, interruptible);
-    if (!op->done)
-        hand_over_reading(op, op->queue);
-    return status;
 }

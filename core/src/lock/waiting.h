@@ -1,48 +1,12 @@
 /*
- * Waiting: acquires in the server's queue, the grants that come in for them, when to ask
- * again, and the thread that reads the subscription. Everything here that is given an op
- * needs the client's mutex; hf_waiting_begin() and hf_waiting_end() do not.
+ * Waiting: acquires in the server's queue, the grants that come in for them, and when to ask
+ * again. Everything here that is given an op needs the client's mutex; hf_waiting_begin() and
+ * hf_waiting_end() do not.
  */
 #ifndef HF_WAITING_H
 #define HF_WAITING_H
 
-#include "lock/holds.h"
-
-struct hf_queue;
-
-/* An acquire that waits. Its name on the server is its hold's id. */
-typedef struct hf_op {
-    hf_hold *hold;
-    int64_t timeout_ms;   /* or HF_FOREVER */
-    int64_t since, until; /* it waits since then, and until then */
-    int64_t score;        /* its first place in the queue; 0: none yet */
-    unsigned epoch;       /* of its channel, when it last asked; 0: it has not, or must again */
-    int asking;           /* requests for it under way */
-    bool busy;            /* its own thread, or its cancel, has a request for it under way */
-    bool tries;           /* asks once, and does not queue */
-    bool canceled;        /* its release is under way: a grant is not taken any more */
-    bool answered;        /* the server has said how it stands */
-    bool done;            /* status says how it ended; if HF_OK, hold is held */
-    hf_status status;
-    struct hf_queue *queue; /* NULL: it is in none */
-    hf_link *link;          /* that of the queue's channel */
-    hf_item place;          /* in the queue */
-    size_t owner;           /* its bucket of owners */
-    struct hf_op *same_id;  /* the next in its bucket of ids */
-
-    /* Of one with a thread. */
-    int event_fd; /* tells it to look again; or -1 */
-    bool told;    /* that has been, or will be, written to */
-    bool polling; /* it is in poll(2), and would notice */
-    hf_item seat; /* in link->threads, or among the spare ones */
-
-    /* Of one that was started: */
-    void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
-    int64_t number;                                    /* the caller's */
-    bool keeps;                                        /* the hold stays with the client */
-    hf_news *news;                                     /* will tell how it ended */
-    hf_timer timer;
-} hf_op;
+#include "lock/op.h"
 
 /* NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(hf_client *client);
@@ -99,9 +63,5 @@ bool hf_op_try_locked(hf_op *op, bool only);
 void hf_queue_recheck_locked(hf_client *client, const hf_names *names);
 /* Why the last wait failed. */
 const char *hf_waiting_reason_locked(const hf_client *client);
-
-/* A thread waits for its op, reading the subscription itself if nobody else does, until it
- * is done or, with `ask`, can ask for a place. */
-hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible);
 
 #endif

@@ -1,0 +1,157 @@
+#include "lock/reading.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "lock/thread.h"
+
+/* How soon a signal is noticed that came just before a wait began to sleep. */
+#define SIGNAL_MS 50
+/* For how long nobody reads before the client's thread does. */
+#define UNREAD_MS 500
+
+void hf_op_notify_locked(hf_op *op) {
+    if (op->event_fd < 0 || op == hf_op_client(op)->reading)
+        return;
+    op->told = true;
+    hf_client_tell_locked(hf_op_client(op), op->event_fd);
+}
+
+/* --------------------------------------------------- Reading subscriptions */
+
+static void watch_again(hf_timer *timer, int64_t now) {
+    /* The client's thread is awake now, and sees for itself that nobody reads. */
+    (void)timer, (void)now;
+}
+
+/* Another thread for the reading: one that would notice, since others are in the middle
+ * of a request. Best the next in the queue: the next grant is mostly its own, and needs
+ * no second thread to be woken. */
+static hf_op *next_reader(const hf_op *op, const hf_queue *queue) {
+    const hf_item *first = queue != NULL ? queue->ops.first : NULL;
+    if (first != NULL && HF_OP_AT(first) != op && HF_OP_AT(first)->polling &&
+        HF_OP_AT(first)->link == op->link)
+        return HF_OP_AT(first);
+    HF_EACH(at, &op->link->threads)
+    if (HF_SEATED(at) != op && HF_SEATED(at)->polling)
+        return HF_SEATED(at);
+    return NULL;
+}
+
+void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue) {
+    hf_client *client = hf_op_client(op);
+    hf_link *link = op->link;
+    if (link == NULL || link->reader != &op->seat)
+        return;
+    hf_op *next = next_reader(op, queue);
+    link->reader = next != NULL ? &next->seat : NULL;
+    bool alone = link->threads.count == (op->seat.list == &link->threads ? 1 : 0);
+    if (next != NULL) {
+        hf_op_notify_locked(next);
+    } else if (link->others > 0 || !alone) {
+        hf_thread_wake_locked(client);
+    } else if (link->unread.place == 0) {
+        /* Mostly the next waiter comes at once: do not wake the thread for it. */
+        link->unread.fire = watch_again;
+        hf_thread_timer_locked(client, &link->unread, hf_after(hf_now(), UNREAD_MS));
+    }
+}
+
+/* ------------------------------------------------------ A waiting thread */
+
+/* Nobody reads: this thread will. */
+static void take_reading(hf_op *op) {
+    hf_link *link = op->link;
+    if (link->reader != NULL)
+        return;
+    link->reader = &op->seat;
+    if (!link->watching)
+        return;
+    link->watching = false;
+    hf_thread_wake_locked(hf_op_client(op)); /* two that poll one socket wake in vain */
+}
+
+/* Sleep until something happens, without the mutex. Answers what poll(2) does. */
+static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
+                    bool *interrupted) {
+    struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
+                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
+    eventfd_t count;
+    op->polling = true;
+    hf_client_unlock(hf_op_client(op));
+    int ready = poll(fds, 2, (int)ms);
+    *interrupted = ready < 0 && errno == EINTR;
+    if (ready > 0 && fds[0].revents != 0)
+        eventfd_read(op->event_fd, &count);
+    hf_client_lock(hf_op_client(op));
+    op->polling = false;
+    op->told = op->told && !(ready > 0 && fds[0].revents != 0);
+    *readable = ready > 0 && fds[1].revents != 0;
+    return ready;
+}
+
+/* Read what came in, as the reader of this link. */
+static void read_channels(hf_op *op, hf_link *link) {
+    hf_client *client = hf_op_client(op);
+    client->reading = op;
+    if (hf_link_listen(&client->links, link) != HF_OK)
+        hf_link_deaf(&client->links, link);
+    client->reading = NULL;
+}
+
+/* Let the language run its handlers. They may take their time: another reads meanwhile. */
+static hf_status run_handlers(hf_op *op, bool *listens) {
+    hf_client *client = hf_op_client(op);
+    hf_op_hand_over_locked(op, op->queue);
+    hf_client_unlock(client);
+    hf_status status = hf_client_listen(client, listens);
+    hf_client_lock(client);
+    return status;
+}
+
+/* How long it may sleep: 0 if its time is up. */
+static int64_t sleep_ms(const hf_op *op, bool listens) {
+    int64_t ms = op->until == HF_NO_DEADLINE ? -1 : hf_until(op->until, hf_now());
+    if (ms > 3600000)
+        ms = 3600000;
+    return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
+}
+
+static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
+    hf_client *client = hf_op_client(op);
+    bool listens = client->interrupt != NULL; /* for signals that came before the poll */
+    while (!op->done) {
+        if (client->swept)
+            return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        if (ask && (op->link->mode == HF_POLLING || hf_channel_works(op->queue->channel)))
+            return HF_OK;
+        int64_t ms = sleep_ms(op, listens);
+        if (ms == 0)
+            return HF_ETIMEOUT;
+        take_reading(op);
+        const hf_connection *heard = op->link->reader == &op->seat && op->link->subscribed > 0
+                                         ? op->link->subscription
+                                         : NULL;
+        bool readable, interrupted;
+        int ready = sleep_on(op, heard, ms, &readable, &interrupted);
+        hf_status status = HF_OK;
+        if (interrupted && interruptible)
+            return hf_fail(HF_EINTR, "a signal ended the wait");
+        if (ready <= 0 && listens)
+            status = run_handlers(op, &listens);
+        if (status != HF_OK)
+            return status;
+        hf_link *link = op->link; /* NULL: it is done, and another reads */
+        if (readable && link != NULL && heard == link->subscription)
+            read_channels(op, link);
+    }
+    return HF_OK;
+}
+
+hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible) {
+    hf_status status = wait_for_events(op, ask, interruptible);
+    if (!op->done)
+        hf_op_hand_over_locked(op, op->queue);
+    return status;
+}

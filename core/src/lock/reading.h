@@ -1,0 +1,20 @@
+/*
+ * A thread that waits, and the role of the reader: one of the threads that wait on a link
+ * reads its subscription, for all of them, while it sleeps; if there is no such thread the
+ * client's own does. All of this needs the client's mutex, which is free during a sleep.
+ */
+#ifndef HF_READING_H
+#define HF_READING_H
+
+#include "lock/op.h"
+
+/* Wake a waiting thread, but for the one that this is. */
+void hf_op_notify_locked(hf_op *op);
+/* If its thread is the reader, it leaves that to another one, or to the client's. Best the next in
+ * the queue, or NULL. */
+void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue);
+/* A thread waits for its op, reading the subscription itself if nobody else does, until it
+ * is done or, with `ask`, can ask for a place. */
+hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible);
+
+#endif
