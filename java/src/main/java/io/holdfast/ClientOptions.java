@@ -106,7 +106,7 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is negative
      */
     public ClientOptions keepAlive(Duration silence) {
-        long value = silence.isZero() ? Core.HF_NEVER : Millis.positive(silence, "keep-alive");
+        long value = silence.isZero() ? Millis.ENDLESS : Millis.positive(silence, "keep-alive");
         return with(o -> o.keepAliveMillis = value);
     }
 
