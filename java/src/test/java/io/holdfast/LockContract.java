@@ -274,6 +274,16 @@ abstract class LockContract extends ClientTest {
     }
 
     @Test
+    void aHoldOfAClosedClientSaysSoOnce() throws Exception {
+        Hold hold = acquire(lock);
+        client.close();
+        assertFalse(hold.isValid());
+        assertThrowsExactly(ClosedException.class, hold::check);
+        assertThrowsExactly(ClosedException.class, hold::close);
+        hold.close();
+    }
+
+    @Test
     void holdsMayEndInAnyOrder() throws Exception {
         HoldfastLock mine = nestable();
         Hold first = acquire(mine);

@@ -24,7 +24,8 @@ final class MemoryClient implements HoldfastClient {
     final List<MemoryHold> kept = new ArrayList<>();
 
     private final Set<MemoryWaiter> waiting = new LinkedHashSet<>();
-    private final ThreadLocal<ByteBuffer> threadOwner = ThreadLocal.withInitial(() -> newOwner('t'));
+    private final ThreadLocal<ByteBuffer> threadOwner =
+            ThreadLocal.withInitial(() -> newOwner('t'));
     private boolean closed;
     long acquired;
     long waited;

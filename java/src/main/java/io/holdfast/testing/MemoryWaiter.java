@@ -2,7 +2,7 @@ package io.holdfast.testing;
 
 import java.util.concurrent.CompletableFuture;
 
-/** An acquire in the queue. Completed with a hold, with null when its time is up, or by a failure. */
+/** An acquire in the queue. It ends with a hold, with null when its time is up, or by a failure. */
 final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
