@@ -5,4 +5,5 @@ module io.holdfast {
 
     exports io.holdfast;
     exports io.holdfast.micrometer;
+    exports io.holdfast.testing;
 }

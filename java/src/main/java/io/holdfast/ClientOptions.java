@@ -106,7 +106,7 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it is negative
      */
     public ClientOptions keepAlive(Duration silence) {
-        long value = silence.isZero() ? Core.HF_NEVER : Millis.positive(silence, "keep-alive");
+        long value = silence.isZero() ? Millis.ENDLESS : Millis.positive(silence, "keep-alive");
         return with(o -> o.keepAliveMillis = value);
     }
 
@@ -123,8 +123,8 @@ public final class ClientOptions {
     }
 
     /**
-     * How many connections calls may use at once. If none is free, a call waits for one, in its turn
-     * and within its own time limit.
+     * How many connections calls may use at once. If none is free, a call waits for one, in its
+     * turn and within its own time limit.
      *
      * @param count 1 or more, for all nodes together; by default 16 to each node
      * @return new options
@@ -150,20 +150,21 @@ public final class ClientOptions {
      * @throws IllegalArgumentException if it has other characters or another length
      */
     public ClientOptions clientName(String name) {
-        if (name.isEmpty() || name.length() > 63 || !name.chars().allMatch(c -> c > 32 && c < 127)) {
+        boolean printable = name.chars().allMatch(c -> c > 32 && c < 127);
+        if (name.isEmpty() || name.length() > 63 || !printable) {
             throw new IllegalArgumentException(
                     "the client name must be 1 to 63 printable ASCII characters without spaces: "
                             + name);
         }
-        String value = name;
-        return with(o -> o.clientName = value);
+        return with(o -> o.clientName = name);
     }
 
     /**
      * Where futures are completed, and where their dependent actions and those of {@link
      * Hold#onLost} run. If the executor refuses an action, the client's own threads run it.
      *
-     * @param executor by default a few daemon threads of the client, which start when they are
+     * @param executor it runs actions on threads of its own, never on the thread that gives them to
+     *     it; by default a few daemon threads of the client, which start when they are
      *     needed
      * @return new options
      */
@@ -184,9 +185,10 @@ public final class ClientOptions {
     }
 
     /**
-     * Whether a client that is open when the JVM shuts down is closed then, so that its locks become
-     * free at once and not at the end of their leases. Threads that still run at that moment lose
-     * their locks. Turn it off if shutdown hooks of your own need the client, and close it there.
+     * Whether a client that is open when the JVM shuts down is closed then, so that its locks
+     * become free at once and not at the end of their leases. Threads that still run at that moment
+     * lose their locks. Turn it off if shutdown hooks of your own need the client, and close it
+     * there.
      *
      * @param close true by default
      * @return new options

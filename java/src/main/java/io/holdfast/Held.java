@@ -23,7 +23,7 @@ final class Held {
         holds.compute(
                 key,
                 (k, known) -> {
-                    Deque<WeakReference<RedisHold>> all = known == null ? new ArrayDeque<>(2) : known;
+                    var all = known == null ? new ArrayDeque<WeakReference<RedisHold>>(2) : known;
                     all.addLast(hold);
                     return all;
                 });

@@ -116,9 +116,9 @@ public interface Hold extends AutoCloseable {
 
     /**
      * Turns the hold into a token with which another process can go on holding the lock: {@link
-     * HoldfastLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it, and
-     * the other process must adopt it before its lease ends. Anybody with the token can release the
-     * lock: keep it secret.
+     * HoldfastLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it,
+     * and the other process must adopt it before its lease ends. Anybody with the token can release
+     * the lock: keep it secret.
      *
      * @return the token
      * @throws LockNotHeldException if it was released before

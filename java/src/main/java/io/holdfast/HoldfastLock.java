@@ -198,9 +198,9 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Whether the caller holds the lock: by a method of {@link Lock}, or by a {@link Hold} that this
-     * thread acquired. If the lock has an {@link LockOptions#owner(String) owner}, its holders are
-     * all one. Sends nothing.
+     * Whether the caller holds the lock: by a method of {@link Lock}, or by a {@link Hold} that
+     * this thread acquired. If the lock has an {@link LockOptions#owner(String) owner}, its holders
+     * are all one. Sends nothing.
      *
      * @return whether the current thread, or the owner, holds the lock
      */
@@ -211,8 +211,8 @@ public interface HoldfastLock extends Lock {
      * Hold#fence()}. Sends nothing.
      *
      * @return a positive number
-     * @throws LockNotHeldException if the caller does not {@linkplain #isHeldByCurrentThread() hold}
-     *     the lock
+     * @throws LockNotHeldException if the caller does not {@linkplain #isHeldByCurrentThread()
+     *     hold} the lock
      */
     long fence();
 

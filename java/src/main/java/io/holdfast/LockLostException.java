@@ -7,6 +7,11 @@ package io.holdfast;
 public final class LockLostException extends LockNotHeldException {
     private static final long serialVersionUID = 1;
 
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     */
     public LockLostException(String message) {
         super(message);
     }

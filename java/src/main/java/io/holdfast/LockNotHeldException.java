@@ -4,6 +4,11 @@ package io.holdfast;
 public class LockNotHeldException extends IllegalMonitorStateException {
     private static final long serialVersionUID = 1;
 
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     */
     public LockNotHeldException(String message) {
         super(message);
     }

@@ -7,6 +7,12 @@ public final class LockNotReplicatedException extends HoldfastException {
     /** How many replicas had it. */
     private final long reached;
 
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     * @param reached how many replicas had it
+     */
     public LockNotReplicatedException(String message, long reached) {
         super(message);
         this.reached = reached;

@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
@@ -12,6 +13,9 @@ import java.util.function.Consumer;
  */
 public final class LockOptions {
     private static final LockOptions DEFAULTS = new LockOptions();
+
+    /** As the core has it; for {@link #lease()}. */
+    private static final Duration DEFAULT_LEASE = Duration.ofSeconds(10);
 
     /** 0: the library's choice, as in the core. */
     private long leaseMillis;
@@ -85,7 +89,7 @@ public final class LockOptions {
      * @return new options
      */
     public LockOptions neverExpires() {
-        return with(o -> o.leaseMillis = Core.HF_NEVER);
+        return with(o -> o.leaseMillis = Millis.ENDLESS);
     }
 
     /**
@@ -201,5 +205,54 @@ public final class LockOptions {
     public LockOptions owner(byte[] owner) {
         byte[] copy = owner.clone();
         return with(o -> o.owner = copy);
+    }
+
+    // What was chosen; for those who put their own client in place of Holdfast's.
+
+    /**
+     * The lease, as it was chosen or by default.
+     *
+     * @return {@link Hold#FOREVER} if the lock never expires
+     */
+    public Duration lease() {
+        return leaseMillis == 0
+                ? DEFAULT_LEASE
+                : Millis.toDuration(leaseMillis);
+    }
+
+    /**
+     * Whether holds are renewed, as it was chosen or by default.
+     *
+     * @return whether they are renewed until they are released
+     */
+    public boolean renew() {
+        return renew == Core.HF_DEFAULT ? leaseMillis == 0 : renew == Core.HF_ON;
+    }
+
+    /**
+     * After which time a hold is not renewed any more.
+     *
+     * @return {@link Hold#FOREVER} if there is no limit
+     */
+    public Duration maxHold() {
+        return maxHoldMillis == 0 ? Hold.FOREVER : Duration.ofMillis(maxHoldMillis);
+    }
+
+    /**
+     * Whether an owner may acquire the lock again.
+     *
+     * @return true by default
+     */
+    public boolean reentrant() {
+        return reentrant;
+    }
+
+    /**
+     * The owner that was given.
+     *
+     * @return empty if it is the calling thread, or a new one for each acquire
+     */
+    public Optional<byte[]> owner() {
+        return Optional.ofNullable(owner).map(byte[]::clone);
     }
 }

@@ -10,6 +10,11 @@ package io.holdfast;
 public final class LockUnknownException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     */
     public LockUnknownException(String message) {
         super(message);
     }

@@ -4,6 +4,9 @@ import java.time.Duration;
 
 /** Durations as whole milliseconds, the core's unit. */
 final class Millis {
+    /** The core's HF_NEVER and HF_FOREVER, without its library. */
+    static final long ENDLESS = -1;
+
     private Millis() {}
 
     /** Rounded up, so that nothing is shorter than asked for. */
@@ -15,7 +18,7 @@ final class Millis {
 
     /** As a timeout. */
     static long timeout(Duration duration) {
-        return duration.compareTo(Hold.FOREVER) >= 0 ? Core.HF_FOREVER : of(duration);
+        return duration.compareTo(Hold.FOREVER) >= 0 ? ENDLESS : of(duration);
     }
 
     static long positive(Duration duration, String what) {
@@ -26,6 +29,6 @@ final class Millis {
     }
 
     static Duration toDuration(long millis) {
-        return millis == Core.HF_NEVER ? Hold.FOREVER : Duration.ofMillis(millis);
+        return millis == ENDLESS ? Hold.FOREVER : Duration.ofMillis(millis);
     }
 }

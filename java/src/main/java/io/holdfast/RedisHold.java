@@ -166,16 +166,17 @@ final class RedisHold implements Hold {
         if (handle.isClosed()) {
             return false;
         }
-        Completions.Operation operation;
+        Completions.Outcome outcome;
         try {
-            operation = client.start(this::startRelease);
-        } catch (LockNotHeldException e) {
-            if (e instanceof LockLostException) {
-                throw e;
-            }
+            outcome = client.start(this::startRelease).join();
+        } catch (LockLostException e) {
+            throw e;
+        } catch (LockNotHeldException e) { // another thread was faster
             return false;
+        } catch (ClosedException e) {
+            handle.close();
+            throw e;
         }
-        Completions.Outcome outcome = operation.join();
         seeLoss(outcome);
         outcome.check();
         return true;

@@ -399,6 +399,6 @@ final class RedisLock implements HoldfastLock {
 
     /** Rounded up: never early. */
     private static long timeout(long nanos) {
-        return nanos > FOREVER_NANOS - 1_000_000 ? Core.HF_FOREVER : (nanos + 999_999) / 1_000_000;
+        return nanos > FOREVER_NANOS - 1_000_000 ? Millis.ENDLESS : (nanos + 999_999) / 1_000_000;
     }
 }

@@ -16,9 +16,9 @@
  *
  * <p>The waiters of all processes and languages stand in one queue, and get the lock in order of
  * arrival. Unless you give a lease, the client renews holds in the background until they are
- * released; {@link io.holdfast.Hold#onLost} tells you if one is still lost. Nothing here blocks a
- * virtual thread's carrier for longer than one round trip; {@link
- * io.holdfast.HoldfastLock#acquireAsync()} blocks no thread.
+ * released; {@link io.holdfast.Hold#onLost} tells you if one is still lost. A virtual thread never
+ * waits in native code; {@link io.holdfast.HoldfastLock#acquireAsync()} needs no thread. For tests
+ * there is {@link io.holdfast.testing}.
  *
  * <h2>Exceptions</h2>
  *

@@ -66,10 +66,11 @@ final class DocumentationTest {
     @Test
     void theExamplesOfItsOwnPageRun() throws Exception {
         List<String> examples = examples("docs/java.md");
-        assertEquals(5, examples.size());
+        assertEquals(7, examples.size());
         StringBuilder program =
                 new StringBuilder(
                         "import io.holdfast.*;\nimport io.holdfast.micrometer.*;\n"
+                                + "import io.holdfast.testing.*;\n"
                                 + "import io.micrometer.core.instrument.*;\n"
                                 + "import io.micrometer.core.instrument.simple.*;\n"
                                 + "import java.time.Duration;\nimport java.util.concurrent.*;\n"
@@ -80,6 +81,6 @@ final class DocumentationTest {
         program.append("}\n}\n}\n");
         Path source = Files.writeString(folder.resolve("Examples.java"), program);
         String output = run(source);
-        assertTrue(output.matches("(?s)held.*fence.*fence.*same fence.*0\\.0\n"), output);
+        assertTrue(output.matches("(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\n"), output);
     }
 }

@@ -3,6 +3,6 @@ package io.holdfast;
 final class LockOverUnixSocketTest extends LockBehaviour {
     @Override
     String url() {
-        return SERVER.unixUrl;
+        return RedisTest.SERVER.unixUrl;
     }
 }

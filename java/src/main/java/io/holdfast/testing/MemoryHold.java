@@ -1,0 +1,309 @@
+package io.holdfast.testing;
+
+import io.holdfast.Hold;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockOptions;
+import io.holdfast.LossCause;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+
+/** A hold in memory. The mutex of its server guards it. */
+final class MemoryHold implements Hold {
+    private static final String TOKEN = "in-memory hold ";
+
+    final MemoryState state;
+    final MemoryRequest request;
+    final MemoryLock lock;
+    private final long fence;
+    private final List<Consumer<? super Hold>> listeners = new ArrayList<>();
+    private final long since = System.nanoTime();
+    private final boolean renewed;
+    /** When it ends by itself, counted from its start; FOREVER: never. */
+    private Duration end;
+
+    /** Until when it was prolonged, counted from its start. */
+    private Duration prolonged = Duration.ZERO;
+
+    private Runnable timer = () -> {};
+    private LossCause cause;
+    /** Its caller released it, or handed it over. */
+    private boolean released;
+
+    private boolean ended;
+
+    MemoryHold(MemoryState state, MemoryRequest request, long fence) {
+        this.state = state;
+        this.request = request;
+        this.lock = request.lock();
+        this.fence = fence;
+        this.renewed = request.renewed() && !request.lease().equals(FOREVER);
+        this.end = request.longest();
+        if (request.kept()) {
+            request.client().kept.add(this);
+        }
+    }
+
+    Duration age() {
+        return Duration.ofNanos(System.nanoTime() - since);
+    }
+
+    private <T> T locked(Supplier<T> work) {
+        return state.server.locked(work);
+    }
+
+    /** Sets the timer for its end. */
+    void arm() {
+        disarm();
+        if (!end.equals(FOREVER)) {
+            long nanos = TimeUnit.NANOSECONDS.convert(end.minus(age()));
+            timer = state.server.after(nanos, this::expire);
+        }
+    }
+
+    void disarm() {
+        timer.run();
+    }
+
+    private void expire() {
+        if (released) { // handed over, and nobody adopted it
+            end();
+        } else {
+            lose(LossCause.EXPIRED);
+        }
+    }
+
+    void lose(LossCause why) {
+        if (ended || cause != null) {
+            return;
+        }
+        if (released) {
+            end();
+            return;
+        }
+        cause = why;
+        lock.client.lost++;
+        state.remove(this);
+        listeners.forEach(this::tell);
+        listeners.clear();
+    }
+
+    private void tell(Consumer<? super Hold> listener) {
+        state.server.actions.execute(() -> listener.accept(this));
+    }
+
+    /** It is over, and not lost. */
+    void end() {
+        ended = true;
+        state.remove(this);
+    }
+
+    /** Its caller does not want it. */
+    void giveUp() {
+        locked(
+                () -> {
+                    lock.client.kept.remove(this);
+                    released = true;
+                    end();
+                    return null;
+                });
+    }
+
+    /** The caller has it, and the client is open. */
+    private void checkHeld() {
+        if (released) {
+            throw new LockNotHeldException(this + " was released before");
+        }
+        lock.client.checkOpen();
+        if (cause != null) {
+            throw lock.lost(cause);
+        }
+    }
+
+    @Override
+    public long fence() {
+        return fence;
+    }
+
+    @Override
+    public Duration remaining() {
+        return locked(() -> isValid() ? left() : Duration.ZERO);
+    }
+
+    Duration left() {
+        if (request.lease().equals(FOREVER)) {
+            return FOREVER;
+        }
+        Duration left = end.equals(FOREVER) ? FOREVER : end.minus(age());
+        if (!renewed) {
+            return left;
+        }
+        Duration sure = request.lease().minusMillis(1);
+        Duration asked = prolonged.minus(age());
+        return min(left, asked.compareTo(sure) > 0 ? asked : sure);
+    }
+
+    private static Duration min(Duration one, Duration other) {
+        return one.compareTo(other) < 0 ? one : other;
+    }
+
+    @Override
+    public boolean isValid() {
+        return locked(() -> !released && !ended && cause == null);
+    }
+
+    @Override
+    public Optional<LossCause> lossCause() {
+        return locked(() -> Optional.ofNullable(cause));
+    }
+
+    @Override
+    public void onLost(Consumer<? super Hold> action) {
+        Objects.requireNonNull(action, "action");
+        locked(
+                () -> {
+                    if (cause != null) {
+                        tell(action);
+                    } else {
+                        listeners.add(action);
+                    }
+                    return null;
+                });
+    }
+
+    @Override
+    public void check() {
+        locked(
+                () -> {
+                    checkHeld();
+                    return null;
+                });
+    }
+
+    @Override
+    public void renew() {
+        locked(
+                () -> {
+                    checkHeld();
+                    prolong(request.lease());
+                    return null;
+                });
+    }
+
+    @Override
+    public void extend(Duration duration) {
+        MemoryClient.checkLease(duration);
+        locked(
+                () -> {
+                    checkHeld();
+                    prolong(left().equals(FOREVER) ? FOREVER : left().plus(duration));
+                    return null;
+                });
+    }
+
+    /** It lasts so long from now at least. */
+    private void prolong(Duration least) {
+        if (least.equals(FOREVER)) {
+            return; // it does anyway
+        }
+        Duration until = age().plus(least);
+        prolonged = until.compareTo(prolonged) > 0 ? until : prolonged;
+        if (prolonged.compareTo(end) > 0) {
+            end = prolonged;
+            arm();
+        }
+    }
+
+    @Override
+    public void release() {
+        locked(
+                () -> {
+                    if (released) {
+                        checkHeld();
+                    }
+                    released = true;
+                    lock.client.checkOpen();
+                    if (cause != null) {
+                        throw lock.lost(cause);
+                    }
+                    lock.client.released++;
+                    end();
+                    return null;
+                });
+    }
+
+    @Override
+    public CompletableFuture<Void> releaseAsync() {
+        try {
+            release();
+            return CompletableFuture.completedFuture(null);
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+    }
+
+    @Override
+    public void close() {
+        locked(
+                () -> {
+                    if (!released) {
+                        release();
+                    }
+                    return null;
+                });
+    }
+
+    @Override
+    public byte[] handOver() {
+        return locked(
+                () -> {
+                    checkHeld();
+                    released = true;
+                    lock.client.holds.remove(this);
+                    if (renewed) {
+                        end = age().plus(request.lease());
+                        arm();
+                    }
+                    String token = TOKEN + state.server.nextSerial();
+                    state.server.handedOver.put(token, this);
+                    return token.getBytes(StandardCharsets.UTF_8);
+                });
+    }
+
+    static Hold adopt(MemoryLock lock, String token) {
+        if (!token.startsWith(TOKEN)) {
+            throw new IllegalArgumentException("these bytes are no token of a hold in memory");
+        }
+        MemoryHold old = lock.client.server.handedOver.remove(token);
+        if (old == null || old.ended || old.state != lock.state()) {
+            throw lock.lost(LossCause.GONE);
+        }
+        LockOptions options = lock.options;
+        MemoryRequest request =
+                new MemoryRequest(
+                        lock.client,
+                        lock,
+                        old.request.owner(),
+                        null,
+                        false,
+                        options.lease(),
+                        options.renew());
+        MemoryHold adopted = new MemoryHold(old.state, request, old.fence);
+        old.state.begin(adopted);
+        old.end();
+        return adopted;
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "Hold[" + lock + ", fence " + fence + "]";
+    }
+}

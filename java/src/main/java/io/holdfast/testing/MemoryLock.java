@@ -1,0 +1,363 @@
+package io.holdfast.testing;
+
+import io.holdfast.Hold;
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockInfo;
+import io.holdfast.LockLostException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockOptions;
+import io.holdfast.LockTimeoutException;
+import io.holdfast.LossCause;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+
+/** A lock in memory. */
+final class MemoryLock implements HoldfastLock {
+    final MemoryClient client;
+    final LockOptions options;
+    private final byte[] name;
+    private final Optional<ByteBuffer> owner;
+
+    MemoryLock(MemoryClient client, byte[] name, LockOptions options) {
+        this.client = client;
+        this.name = name;
+        this.options = options;
+        this.owner = options.owner().map(ByteBuffer::wrap);
+    }
+
+    MemoryState state() {
+        return client.server.state(name);
+    }
+
+    private <T> T asked(Supplier<T> work) {
+        return client.server.locked(
+                () -> {
+                    client.checkOpen();
+                    return work.get();
+                });
+    }
+
+    // ---------------------------------------------------------------- Acquire
+
+    @Override
+    public Hold acquire() throws InterruptedException {
+        return take(Long.MAX_VALUE, request(false, options.lease(), options.renew()), true);
+    }
+
+    @Override
+    public Hold acquire(Duration timeout) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(notNegative(timeout));
+        Hold hold = take(nanos, request(false, options.lease(), options.renew()), true);
+        if (hold == null) {
+            throw timedOut(timeout);
+        }
+        return hold;
+    }
+
+    @Override
+    public void lock() {
+        takeUninterruptibly(Long.MAX_VALUE, options.lease(), options.renew());
+    }
+
+    @Override
+    public void lock(Duration lease) {
+        takeUninterruptibly(Long.MAX_VALUE, MemoryClient.checkLease(lease), false);
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        take(Long.MAX_VALUE, request(true, options.lease(), options.renew()), true);
+    }
+
+    @Override
+    public boolean tryLock() {
+        return takeUninterruptibly(0, options.lease(), options.renew());
+    }
+
+    @Override
+    public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        MemoryRequest request = request(true, options.lease(), options.renew());
+        return take(unit.toNanos(time), request, true) != null;
+    }
+
+    @Override
+    public boolean tryLock(Duration wait, Duration lease) throws InterruptedException {
+        MemoryRequest request = request(true, MemoryClient.checkLease(lease), false);
+        return take(TimeUnit.NANOSECONDS.convert(wait), request, true) != null;
+    }
+
+    private MemoryRequest request(boolean kept, Duration lease, boolean renewed) {
+        ByteBuffer caller = caller();
+        ByteBuffer holder =
+                owner.isEmpty() && !options.reentrant() ? client.newOwner('o') : caller;
+        return new MemoryRequest(client, this, holder, caller, kept, lease, renewed);
+    }
+
+    private ByteBuffer caller() {
+        return owner.orElseGet(client::threadOwner);
+    }
+
+    private boolean takeUninterruptibly(long nanos, Duration lease, boolean renewed) {
+        try {
+            return take(nanos, request(true, lease, renewed), false) != null;
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** The hold; null if others kept it. */
+    private MemoryHold take(long nanos, MemoryRequest request, boolean interruptible)
+            throws InterruptedException {
+        if (interruptible && Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        MemoryWaiter waiter = start(request, nanos > 0);
+        try {
+            if (!interruptible) {
+                return waiter.join(); // it has no time limit, or has ended
+            }
+            return nanos == Long.MAX_VALUE
+                    ? waiter.get()
+                    : waiter.get(Math.max(nanos, 0), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            return leave(waiter) ? null : waiter.join();
+        } catch (InterruptedException e) {
+            if (!leave(waiter)) {
+                waiter.thenAccept(MemoryHold::giveUp);
+            }
+            throw e;
+        } catch (ExecutionException | CompletionException e) {
+            throw (RuntimeException) e.getCause();
+        }
+    }
+
+    /** Acquires, or queues, or, if it may not, has null already. */
+    private MemoryWaiter start(MemoryRequest request, boolean waits) {
+        return asked(
+                () -> {
+                    MemoryWaiter waiter = new MemoryWaiter(request);
+                    MemoryHold hold = state().grant(request);
+                    if (hold == null && waits) {
+                        client.enqueue(state(), waiter);
+                        return waiter;
+                    }
+                    client.refused += hold == null ? 1 : 0;
+                    waiter.complete(hold);
+                    return waiter;
+                });
+    }
+
+    private boolean leave(MemoryWaiter waiter) {
+        return client.server.locked(() -> client.leave(state(), waiter));
+    }
+
+    @Override
+    public CompletableFuture<Hold> acquireAsync() {
+        return begin(Hold.FOREVER);
+    }
+
+    @Override
+    public CompletableFuture<Hold> acquireAsync(Duration timeout) {
+        return begin(notNegative(timeout));
+    }
+
+    private CompletableFuture<Hold> begin(Duration timeout) {
+        ByteBuffer holder = owner.orElseGet(() -> client.newOwner('o'));
+        MemoryRequest request =
+                new MemoryRequest(
+                        client,
+                        this,
+                        holder,
+                        owner.orElse(null),
+                        false,
+                        options.lease(),
+                        options.renew());
+        MemoryWaiter waiter;
+        try {
+            waiter = start(request, !timeout.isZero());
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<Hold> future = new CompletableFuture<>();
+        Runnable timer = timeout.equals(Hold.FOREVER) ? () -> {} : limit(waiter, timeout);
+        future.whenComplete(
+                (hold, failure) -> {
+                    if (leave(waiter)) {
+                        waiter.complete(null);
+                    }
+                });
+        waiter.whenCompleteAsync(
+                (hold, failure) -> {
+                    timer.run();
+                    if (failure != null) {
+                        future.completeExceptionally(failure);
+                    } else if (hold == null) {
+                        future.completeExceptionally(timedOut(timeout));
+                    } else if (!future.complete(hold)) {
+                        hold.giveUp();
+                    }
+                },
+                client.server.actions);
+        return future;
+    }
+
+    private Runnable limit(MemoryWaiter waiter, Duration timeout) {
+        return client.server.after(
+                TimeUnit.NANOSECONDS.convert(timeout),
+                () -> {
+                    if (client.leave(state(), waiter)) {
+                        waiter.complete(null);
+                    }
+                });
+    }
+
+    private static Duration notNegative(Duration timeout) {
+        if (timeout.isNegative()) {
+            throw new IllegalArgumentException("the timeout must not be negative: " + timeout);
+        }
+        return timeout;
+    }
+
+    private LockTimeoutException timedOut(Duration timeout) {
+        return new LockTimeoutException(
+                this + " was not acquired within " + timeout + ": others hold it");
+    }
+
+    @Override
+    public Hold adopt(byte[] token) {
+        Objects.requireNonNull(token, "token");
+        return asked(() -> MemoryHold.adopt(this, new String(token, StandardCharsets.UTF_8)));
+    }
+
+    // ---------------------------------------------------------------- Release
+
+    @Override
+    public void unlock() {
+        asked(
+                () -> {
+                    MemoryHold hold = newest(client.kept);
+                    if (hold == null) {
+                        throw notHeld();
+                    }
+                    client.kept.remove(hold);
+                    hold.release();
+                    return null;
+                });
+    }
+
+    @Override
+    public boolean forceUnlock() {
+        return asked(() -> state().lose(LossCause.GONE));
+    }
+
+    // ------------------------------------------------------------------- Look
+
+    /** Whether the hold is the caller's, or, of a lock without owners, this object's. */
+    private boolean isMine(MemoryHold hold, ByteBuffer caller) {
+        boolean anybodys = owner.isEmpty() && !options.reentrant() && hold.request.kept();
+        return hold.lock.client == client
+                && hold.state == state()
+                && (anybodys ? hold.lock == this : caller.equals(hold.request.caller()));
+    }
+
+    private MemoryHold newest(Iterable<MemoryHold> holds) {
+        ByteBuffer caller = caller();
+        MemoryHold found = null;
+        for (MemoryHold hold : holds) {
+            found = isMine(hold, caller) ? hold : found;
+        }
+        return found;
+    }
+
+    @Override
+    public boolean isHeldByCurrentThread() {
+        return client.server.locked(() -> newest(client.holds) != null);
+    }
+
+    @Override
+    public int getHoldCount() {
+        ByteBuffer caller = caller();
+        return client.server.locked(
+                () ->
+                        (int)
+                                client.holds.stream()
+                                        .filter(hold -> hold.request.kept() && isMine(hold, caller))
+                                        .count());
+    }
+
+    @Override
+    public long fence() {
+        return client.server.locked(
+                () -> {
+                    MemoryHold hold = newest(client.holds);
+                    if (hold == null) {
+                        throw notHeld();
+                    }
+                    return hold.fence();
+                });
+    }
+
+    private LockNotHeldException notHeld() {
+        return new LockNotHeldException(this + " is not held by the caller");
+    }
+
+    LockLostException lost(LossCause cause) {
+        return new LockLostException("a hold of " + this + " was lost: " + cause);
+    }
+
+    @Override
+    public LockInfo inspect() {
+        return asked(
+                () -> {
+                    List<MemoryHold> holds = state().holds;
+                    int waiters = state().queue.size();
+                    if (holds.isEmpty()) {
+                        return new LockInfo(
+                                false,
+                                false,
+                                new byte[0],
+                                0,
+                                0,
+                                Duration.ZERO,
+                                Duration.ZERO,
+                                waiters);
+                    }
+                    MemoryHold oldest = holds.get(0);
+                    Duration remaining =
+                            holds.stream()
+                                    .map(MemoryHold::left)
+                                    .max(Duration::compareTo)
+                                    .orElseThrow();
+                    return new LockInfo(
+                            true,
+                            false,
+                            ((ByteBuffer) oldest.request.owner()).array().clone(),
+                            holds.size(),
+                            oldest.fence(),
+                            oldest.age(),
+                            remaining,
+                            waiters);
+                });
+    }
+
+    @Override
+    public String getName() {
+        return new String(name, StandardCharsets.UTF_8);
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "InMemoryLock[" + getName() + "]";
+    }
+}
