@@ -17,7 +17,6 @@
 %ignore hf_hold_close;
 %ignore hf_completion;
 %ignore hf_error;
-%ignore hf_client_kept;
 
 /* ---------------------------------------------------------------- Errors */
 
@@ -101,6 +100,28 @@ static int hf_run_handlers(void *context)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     Py_DECREF($result);
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+}
+
+/* hf_client_kept() answers the name's bytes, or None. */
+%typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
+    (char name[HF_NAME_MAX], size_t length = 0) {
+    $1 = name;
+    $2 = sizeof name;
+    $3 = &length;
+}
+%typemap(argout) (void *name, size_t capacity, size_t *name_len_out) {
+    if (result == HF_OK) {
+        Py_DECREF($result);
+        $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)*$3);
+    }
+}
+%typemap(out) hf_status hf_client_kept {
+    if ($1 != HF_OK && $1 != HF_ENOTHELD) {
+        hf_raise($1);
+        SWIG_fail;
+    }
+    $result = Py_None;
+    Py_INCREF($result);
 }
 
 /* hf_hold_hand_over() answers the token's bytes. */

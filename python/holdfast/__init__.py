@@ -26,6 +26,8 @@ from ._errors import (
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
 from ._lock import Lock, LockInfo
+from ._locked import quote
+from ._options import LockOptions
 from ._stats import Stats
 
 __version__ = hf_version()
@@ -47,6 +49,7 @@ __all__ = [
     "LockLost",
     "LockNotOwnedError",
     "LockNotReplicated",
+    "LockOptions",
     "LockTimeout",
     "LockUnknown",
     "Lost",
@@ -55,6 +58,7 @@ __all__ = [
     "Stats",
     "UnsupportedError",
     "connect",
+    "quote",
 ]
 
 # Tracebacks and pickles show the module that users import from.

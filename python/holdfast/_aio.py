@@ -7,16 +7,20 @@ import contextlib
 import sys
 import weakref
 from collections.abc import Awaitable, Callable, Generator
-from types import EllipsisType, TracebackType
+from datetime import timedelta
+from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 from . import _holdfast
-from ._arguments import duration, encoded, patience
+from ._arguments import encoded, extension, flag, function, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, LockInfo, kept, loose
+from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ._client import Client
     from ._notices import Call, Notices
 
@@ -41,34 +45,17 @@ class AsyncClient(Bound):
     def lock(
         self,
         name: str | bytes,
-        lease: float | EllipsisType | None = ...,
-        renew: bool | None = None,
-        reentrant: bool = True,
-        owner: str | bytes | None = None,
-        max_hold: float | None = None,
-        heal: bool = False,
-        replicas: int = 0,
-        replica_timeout: float | None = None,
-        on_lost: Callable[[AsyncHold], object] | None = None,
-        raise_on_lost: bool = True,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
     ) -> AsyncLock:
         """Make an AsyncLock for a name. Sends nothing.
 
         Like Client.lock(), but the owner is the task, and the task's event loop calls on_lost.
         """
-        lock = self._client.lock(
-            name,
-            lease=lease,
-            renew=renew,
-            reentrant=reentrant,
-            owner=owner,
-            max_hold=max_hold,
-            heal=heal,
-            replicas=replicas,
-            replica_timeout=replica_timeout,
-            raise_on_lost=raise_on_lost,
-        )
-        return AsyncLock(lock, reentrant, on_lost)
+        chosen = merged(options, changes)
+        lock = self._client.lock(name, chosen)
+        lock._on_lost = None  # the event loop calls it
+        return AsyncLock(lock, chosen.reentrant, chosen.on_lost)
 
 
 @final
@@ -158,7 +145,11 @@ class AsyncLock(Bound):
         return hold
 
     async def acquire(
-        self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
+        self,
+        blocking: bool = True,
+        timeout: float | timedelta = -1,
+        *,
+        owner: str | bytes | None = None,
     ) -> bool:
         """Acquire the lock; call release() as often.
 
@@ -231,7 +222,7 @@ class AsyncLock(Bound):
 
     def hold(
         self,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         *,
         owner: str | bytes | None = None,
         on_lost: Callable[[AsyncHold], object] | None = None,
@@ -255,7 +246,11 @@ class AsyncLock(Bound):
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = self._lock._quiet if raise_on_lost is None else not raise_on_lost
+        quiet = self._lock._quiet
+        if raise_on_lost is not None:
+            quiet = not flag("raise_on_lost", raise_on_lost)
+        function("on_lost", on_lost)
+        flag("cancel_on_lost", cancel_on_lost)
         on_lost = on_lost or self._on_lost
         return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost)
 
@@ -269,7 +264,7 @@ class AsyncLock(Bound):
 
     async def extend(
         self,
-        seconds: float | None,
+        seconds: float | timedelta | None,
         replace: bool = False,
         *,
         owner: str | bytes | None = None,
@@ -278,11 +273,9 @@ class AsyncLock(Bound):
 
         owner  As given to acquire().
         """
-        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+        how = extension(seconds), flag("replace", replace)
         _, handle = self._current(self._who(owner), self._by_task(owner))
-        await _renewed(
-            self._lock, self._lock._core.hf_hold_extend_start, handle, lasting, bool(replace)
-        )
+        await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, *how)
 
     async def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make the task's newest hold last this lock's lease, counted from now.
@@ -388,12 +381,10 @@ class AsyncHold(BaseHold):
         """Make the hold last its whole lease again, as Hold.renew()."""
         await _renewed(self._lock, self._lock._core.hf_hold_renew_start, self._handle)
 
-    async def extend(self, seconds: float | None, replace: bool = False) -> None:
+    async def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
         """Make the hold last longer, as Hold.extend()."""
-        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        await _renewed(
-            self._lock, self._lock._core.hf_hold_extend_start, self._handle, lasting, bool(replace)
-        )
+        how = extension(seconds), flag("replace", replace)
+        await _renewed(self._lock, self._lock._core.hf_hold_extend_start, self._handle, *how)
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""

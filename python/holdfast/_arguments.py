@@ -1,9 +1,11 @@
-"""Convert Python's arguments for the core: bytes and whole milliseconds."""
+"""Check Python's arguments and convert them for the core: bytes and whole milliseconds."""
 
 from __future__ import annotations
 
 import math
+import operator
 import threading
+from datetime import timedelta
 
 from . import _holdfast
 
@@ -14,29 +16,71 @@ def encoded(what: str, text: str | bytes) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     if isinstance(text, bytes):
         return text
-    raise TypeError(f"{what} must be str or bytes, not {type(text).__name__}")
+    raise TypeError(f"{what} must be str or bytes, not {text!r}")
+
+
+def number(what: str, seconds: float | timedelta) -> float:
+    """Give seconds as a number."""
+    if isinstance(seconds, timedelta):
+        return seconds.total_seconds()
+    if not hasattr(seconds, "__float__"):
+        raise TypeError(f"{what} must be seconds, a number or a timedelta, not {seconds!r}")
+    return seconds
 
 
 def duration(
     what: str,
-    seconds: float,
+    seconds: float | timedelta,
     least: int = _holdfast.HF_LEASE_MIN,
     most: int = _holdfast.HF_LEASE_MAX,
 ) -> int:
     """Give a duration in milliseconds, between least and most."""
+    given = number(what, seconds)
+    if isinstance(seconds, bool):
+        raise TypeError(f"{what} must be seconds, a number or a timedelta, not {seconds!r}")
     # The core cannot check this: 0 and -1 mean something else there.
-    if not math.isfinite(seconds) or not least <= seconds * 1000 <= most:
+    if not math.isfinite(given) or not least <= given * 1000 <= most:
         raise ValueError(
             f"{what} must be from {least / 1000} to {most // 1000} seconds, not {seconds!r}"
         )
-    return round(seconds * 1000)
+    return round(given * 1000)
 
 
-def patience(blocking: bool, timeout: float) -> int:
+def extension(seconds: float | timedelta | None) -> int:
+    """Give the milliseconds of an extend()."""
+    return _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
+
+
+def patience(blocking: bool, timeout: float | timedelta) -> int:
     """Give the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
+    timeout = number("timeout", timeout)
     if blocking is not True or timeout != -1:
         # Nobody holds this RLock, so it accepts every valid argument, and words all errors.
         threading.RLock().acquire(blocking, timeout)
     if not blocking:
         return 0
     return _holdfast.HF_FOREVER if timeout == -1 else math.ceil(timeout * 1000)  # never early
+
+
+def flag(what: str, value: bool) -> bool:
+    """Refuse anything but True and False: the string "no" would be true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def whole(what: str, value: int, least: int, most: int) -> int:
+    """Give a whole number between least and most."""
+    try:
+        given = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, not {value!r}") from None
+    if not least <= given <= most:
+        raise ValueError(f"{what} must be from {least} to {most}, not {value!r}")
+    return given
+
+
+def function(what: str, value: object) -> None:
+    """Refuse what cannot be called, unless it is None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{what} must be a function, not {value!r}")

@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import logging
 import os
+import sys
 import warnings
+import weakref
 from collections.abc import Callable
-from types import EllipsisType, TracebackType
+from datetime import timedelta
+from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from . import _holdfast, _native
+from . import _errors, _holdfast, _native
 from ._aio import AsyncClient
-from ._arguments import duration
+from ._arguments import duration, flag, whole
 from ._errors import ClosedError
-from ._hold import Bound, Hold
+from ._hold import Bound
 from ._lock import Lock
-from ._locked import LockOptions, Parameters, Result, locked
+from ._locked import Parameters, Result, check, locked
 from ._notices import Notices
+from ._options import LockChanges, LockOptions, merged
 from ._stats import Stats, stats
+from ._threads import Threads
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 _log = logging.getLogger("holdfast")
 
-_SWITCH = {None: _holdfast.HF_DEFAULT, True: _holdfast.HF_ON, False: _holdfast.HF_OFF}
+# ----------------------------------------------------------------------- At exit
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_finalized = 0  # the process in which multiprocessing calls _end(), too
+
+
+@atexit.register
+def _end() -> None:
+    """Close the clients that nobody closed, or leave their holds to their leases."""
+    _errors.ending = True
+    for client in list(_clients):
+        if client._close_at_exit:
+            client.close()
+        else:
+            client._abandon()
+
+
+def _end_with_process() -> None:
+    """See to it that _end() is called in a child of multiprocessing: atexit is not, there."""
+    global _finalized
+    process = sys.modules.get("multiprocessing.process")
+    if _finalized == os.getpid() or process is None or process.parent_process() is None:
+        return
+    from multiprocessing.util import Finalize
+
+    _finalized = os.getpid()
+    Finalize(None, _end, exitpriority=0)
 
 
 class Client(Bound):
@@ -37,50 +69,24 @@ class Client(Bound):
 
     _core = cast("_holdfast.Core", _holdfast)
 
-    def __init__(
-        self,
-        url: str,
-        connect_timeout: float | None,
-        command_timeout: float | None,
-        keepalive: float | None,
-        max_connections: int | None,
-        client_name: str | None,
-    ) -> None:
+    def __init__(self, url: str, options: _native.hf_client_options, close_at_exit: bool) -> None:
         """Only connect() makes clients."""
         # Each process has its own, by process id. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
         self._notices: dict[int, Notices] = {}
-        if not isinstance(url, str):
-            raise TypeError(f"url must be str, not {type(url).__name__}")
-        if "\0" in url:
-            raise ValueError("the URL must not contain a NUL character")
-        options = _native.hf_client_options()
-        if connect_timeout is not None:
-            options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
-        if command_timeout is not None:
-            options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
-        if keepalive is not None:
-            options.keepalive_ms = duration("keepalive", keepalive, least=0) or _holdfast.HF_NEVER
-        if max_connections is not None:
-            if not 1 <= max_connections < 2**32:
-                raise ValueError(f"max_connections must be 1 or more, not {max_connections!r}")
-            options.max_connections = max_connections
-        if client_name is not None:
-            if not 1 <= len(client_name) <= 63 or not all("!" <= c <= "~" for c in client_name):
-                raise ValueError(
-                    "client_name must be 1 to 63 printable ASCII characters without spaces,"
-                    f" not {client_name!r}"
-                )
-            options.client_name = client_name
+        self._threads = Threads() if Threads.__base__.__module__ == "_thread" else None  # no gevent
         self._url = url
         self._options = options
+        self._close_at_exit = close_at_exit
         self._handles[os.getpid()] = self._open()
+        _clients.add(self)
 
     def _open(self) -> _holdfast.Client:
         handle = self._core.hf_client_open(self._url, self._options)
         if warning := self._core.hf_client_warning(handle):
             _log.warning("%s", warning)
         self._core.hf_client_set_interrupt(handle)
+        _end_with_process()
         return handle
 
     def _here(self) -> _holdfast.Client:
@@ -101,6 +107,12 @@ class Client(Bound):
             self._notices.setdefault(here, Notices(self._core, handle))
         return self._notices[here]
 
+    def _watch_thread(self) -> None:
+        """Warn if the calling thread ends without the release() that is its own."""
+        threads = self._threads
+        if threads is not None and threads.watched is not (handle := self._here()):
+            threads.watch(self._core, handle)
+
     def _look(self) -> None:
         """Wake the waits for a loss after a release, so that they look again."""
         if self._notices and (notices := self._notices.get(os.getpid())):
@@ -114,60 +126,19 @@ class Client(Bound):
     def lock(
         self,
         name: str | bytes,
-        lease: float | EllipsisType | None = ...,
-        renew: bool | None = None,
-        reentrant: bool = True,
-        owner: str | bytes | None = None,
-        max_hold: float | None = None,
-        heal: bool = False,
-        replicas: int = 0,
-        replica_timeout: float | None = None,
-        on_lost: Callable[[Hold], object] | None = None,
-        raise_on_lost: bool = True,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
     ) -> Lock:
         """Make a Lock for a name. Sends nothing.
 
-        name           1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes stay as given.
-        lease          Seconds after which a hold ends unless renewed, 0.01 to ten years; None:
-                       never. Not given: 10 seconds, renewed until released.
-        renew          Renew holds until they are released; by default only if no lease is given.
-        reentrant      May an owner that holds the lock acquire it again? With False and no owner,
-                       every acquire has a new owner, and any thread may release, as with
-                       threading.Lock.
-        owner          The owner, in place of the calling thread; 1 to 4096 bytes. Equal owners
-                       are one owner everywhere: "worker" on ten hosts excludes nothing.
-        max_hold       Stop renewing a hold after so many seconds, so that a stuck thread does not
-                       keep the lock for ever. Not with a lease of None.
-        heal           Set this lock's lease as the TTL of another library's lock that would stand
-                       for ever.
-        replicas       How many replicas must have an acquire (WAIT) before it answers. If they do
-                       not in time, the lock is released again and the call raises
-                       LockNotReplicated. A failover then loses fewer locks: docs/connecting.md.
-        replica_timeout  Seconds for that, less than the lease; by default 1, or half of a lease
-                       shorter than 2.
-        on_lost        A thread of the client calls it with the Hold when that is lost. Keep it
-                       short, or give the work to another thread.
-        raise_on_lost  Leaving a `with` block raises LockLost if the hold was lost; False: it does
-                       not.
+        name     1 to 4096 bytes; str is UTF-8 with surrogate escapes, bytes stay as given.
+        options  LockOptions, for several locks; or single ones by name, as in lease=60. If no
+                 owner is among them, the owner is the calling thread.
 
-        Raises ValueError and TypeError for wrong arguments, and ClosedError.
+        Raises ValueError and TypeError for wrong arguments, and ClosedError. Equal owners are one
+        owner everywhere: "worker" on ten hosts excludes nothing.
         """
-        options = _native.hf_lock_options()
-        if lease is None:
-            options.lease_ms = _holdfast.HF_NEVER
-        elif not isinstance(lease, EllipsisType):
-            options.lease_ms = duration("lease", lease)
-        options.renew = _SWITCH[renew]
-        options.reentrant = _SWITCH[bool(reentrant)]
-        if max_hold is not None:
-            options.max_hold_ms = duration("max_hold", max_hold, least=1)
-        options.heal = _SWITCH[bool(heal)]
-        if not 0 <= replicas < 2**31:
-            raise ValueError(f"replicas must be 0 or more, not {replicas!r}")
-        options.replicas = replicas
-        if replica_timeout is not None:
-            options.replica_timeout_ms = duration("replica_timeout", replica_timeout, least=1)
-        return Lock(self, name, owner, options, on_lost, raise_on_lost)
+        return Lock(self, name, merged(options, changes))
 
     @property
     def aio(self) -> AsyncClient:
@@ -175,22 +146,28 @@ class Client(Bound):
         return AsyncClient(self)
 
     def locked(
-        self, name: str, timeout: float | None = None, **options: Unpack[LockOptions]
+        self,
+        name: str,
+        timeout: float | timedelta | None = None,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
         """Decorate a function, or a coroutine function, so that it runs under a lock.
 
             @client.locked("report:{user_id}", timeout=5)
             def report(user_id: int) -> None: ...
 
-        name     The lock's name; str.format() fills in the arguments of the call.
+        name     The lock's name; str.format() fills in the arguments of the call, through
+                 holdfast.quote().
         timeout  Seconds; 0 tries once; None or -1 waits without limit.
-        options  The other arguments of lock().
+        options  As for lock().
 
         A call raises LockTimeout if others kept the lock, and otherwise as Lock.hold(). The
         decorator raises ValueError if a field of the name is no parameter, and TypeError for a
         generator function.
         """
-        return functools.partial(locked, self, name, timeout, options)
+        check(name, timeout)
+        return functools.partial(locked, self, name, timeout, merged(options, changes))
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""
@@ -241,11 +218,13 @@ class Client(Bound):
 def connect(
     url: str,
     *,
-    connect_timeout: float | None = None,
-    command_timeout: float | None = None,
-    keepalive: float | None = None,
+    lazy: bool = False,
+    connect_timeout: float | timedelta | None = None,
+    command_timeout: float | timedelta | None = None,
+    keepalive: float | timedelta | None = None,
     max_connections: int | None = None,
     client_name: str | None = None,
+    close_at_exit: bool = True,
 ) -> Client:
     """Open a client: connect, log in, and check that the server is Redis 6.2 or newer.
 
@@ -255,6 +234,8 @@ def connect(
                      `redis+cluster://[[user]:password@]host[:port],…`;
                      `rediss` in place of `redis` means TLS. docs/connecting.md has the options.
                      Percent-encode the characters special in a URL.
+    lazy             Only check the URL now; the first call connects, within its own timeout. Then
+                     a program starts also while the server is down.
     connect_timeout  Seconds to reach the server and log in; default 2.
     command_timeout  Seconds for the answer to one command; default 2.
     keepalive        Seconds of silence after which the system asks whether the other end is
@@ -264,10 +245,35 @@ def connect(
                      node; a number that is given limits all nodes together.
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
+    close_at_exit    Close the client when the interpreter ends, which releases its holds at
+                     once. False leaves them to their leases.
 
-    The URL can set all of these too; an argument given here overrides it.
+    The URL can set all of these but the last; an argument given here overrides it.
 
     Raises ValueError for a wrong URL or option, UnsupportedError, ConnectError,
     AuthenticationError, ServerError, ProtocolError.
     """
-    return Client(url, connect_timeout, command_timeout, keepalive, max_connections, client_name)
+    if not isinstance(url, str):
+        raise TypeError(f"url must be str, not {type(url).__name__}")  # it may have a password
+    if "\0" in url:
+        raise ValueError("the URL must not contain a NUL character")
+    options = _native.hf_client_options()
+    options.lazy = _holdfast.HF_ON if flag("lazy", lazy) else _holdfast.HF_DEFAULT
+    if connect_timeout is not None:
+        options.connect_timeout_ms = duration("connect_timeout", connect_timeout, least=1)
+    if command_timeout is not None:
+        options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
+    if keepalive is not None:
+        options.keepalive_ms = duration("keepalive", keepalive, least=0) or _holdfast.HF_NEVER
+    if max_connections is not None:
+        options.max_connections = whole("max_connections", max_connections, 1, 2**32 - 1)
+    if client_name is not None:
+        if not isinstance(client_name, str):
+            raise TypeError(f"client_name must be str, not {client_name!r}")
+        if not 1 <= len(client_name) <= 63 or not all("!" <= c <= "~" for c in client_name):
+            raise ValueError(
+                "client_name must be 1 to 63 printable ASCII characters without spaces,"
+                f" not {client_name!r}"
+            )
+        options.client_name = client_name
+    return Client(url, options, flag("close_at_exit", close_at_exit))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 from . import _holdfast
+
+ending = False  # the interpreter is
 
 
 class LockError(Exception):
@@ -91,6 +96,8 @@ _CLASSES: dict[int, type[Exception]] = {
 
 def error(status: int, message: str, reached: int | None = None) -> Exception:
     """Make the exception for a status. The extension calls this."""
+    while ending and threading.current_thread().daemon:
+        time.sleep(60)  # Python stops such threads where they are: that is no error to report
     made = _CLASSES.get(status, LockError)(message)
     if isinstance(made, LockNotReplicated):
         made.reached = _holdfast.hf_error_last() if reached is None else reached

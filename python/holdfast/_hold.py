@@ -6,11 +6,12 @@ import logging
 import warnings
 import weakref
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar, final
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
-from ._arguments import duration
+from ._arguments import extension, flag, number
 from ._errors import LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ AnyHold = TypeVar("AnyHold", bound="BaseHold")
 
 _log = logging.getLogger("holdfast")
 
-_STATES = {
+State = Literal["held", "lost", "released"]
+Cause = Literal["expired", "unreachable", "gone"]
+
+_STATES: dict[int, State] = {
     _holdfast.HF_STATE_HELD: "held",
     _holdfast.HF_STATE_LOST: "lost",
     _holdfast.HF_STATE_RELEASED: "released",
 }
-_CAUSES = {
+_CAUSES: dict[int, Cause | None] = {
     _holdfast.HF_CAUSE_NONE: None,
     _holdfast.HF_CAUSE_EXPIRED: "expired",
     _holdfast.HF_CAUSE_UNREACHABLE: "unreachable",
@@ -90,7 +94,7 @@ class BaseHold(Bound):
             raise LockLost(f"{self!r} was lost before it was entered: {self._cause()}")
         self._entered = True
 
-    def _cause(self) -> str | None:
+    def _cause(self) -> Cause | None:
         return _CAUSES[self._core.hf_hold_cause(self._handle)]
 
     @property
@@ -108,7 +112,7 @@ class BaseHold(Bound):
         return seconds(self._core.hf_hold_remaining_ms(self._handle))
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """One of "held", "lost" and "released", as far as this process knows. Sends nothing."""
         return _STATES[self._core.hf_hold_state(self._handle)]
 
@@ -181,7 +185,7 @@ class BaseLost:
         )
 
     @property
-    def cause(self) -> str | None:
+    def cause(self) -> Cause | None:
         """Why it was lost; None if it was not.
 
         "expired": its lease ended, and its renewal was off or had stopped.
@@ -201,15 +205,16 @@ class Lost(BaseLost):
 
     __slots__ = ()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait until the hold is lost, at most `timeout` seconds; say whether it was.
 
         Answers False as soon as the hold is released or its client is closed. A client's first
         wait starts its one Python thread, which ends when the client is closed.
         """
         hold = self._hold
+        seconds = None if timeout is None else number("timeout", timeout)
         if hold.valid:
-            hold._notices().wait(lambda: not hold.valid, timeout)
+            hold._notices().wait(lambda: not hold.valid, seconds)
         return self.is_set()
 
 
@@ -254,15 +259,15 @@ class Hold(BaseHold):
         """
         self._core.hf_hold_renew(self._handle)
 
-    def extend(self, seconds: float | None, replace: bool = False) -> None:
+    def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
         """Make the hold last so many seconds longer. One round trip.
 
         With replace it lasts exactly so many seconds from now instead, which may be shorter;
         later renewals use that as its lease, and None means that it never ends. Raises ValueError
         for a duration out of bounds, and otherwise as renew().
         """
-        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        self._core.hf_hold_extend(self._handle, lasting, bool(replace))
+        replaces = flag("replace", replace)
+        self._core.hf_hold_extend(self._handle, extension(seconds), replaces)
 
     def hand_over(self) -> bytes:
         """Give a token with which another process can go on holding the lock: Lock.adopt().

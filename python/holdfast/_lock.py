@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
-from ._arguments import duration, encoded, patience
+from ._arguments import encoded, extension, flag, function, patience, whole
 from ._errors import ForkedError, LockError, LockLost, LockTimeout
+from ._gevent import in_hub
 from ._hold import Bound, Hold, excuse, seconds
+from ._options import LockOptions, native
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -80,6 +83,7 @@ class Lock(Bound):
 
     __slots__ = (
         "__weakref__",
+        "_by_thread",
         "_client",
         "_core",
         "_handle",
@@ -92,23 +96,16 @@ class Lock(Bound):
         "owner",
     )
 
-    def __init__(
-        self,
-        client: Client,
-        name: str | bytes,
-        owner: str | bytes | None,
-        options: _native.hf_lock_options,
-        on_lost: Callable[[Hold], object] | None,
-        raise_on_lost: bool,
-    ) -> None:
+    def __init__(self, client: Client, name: str | bytes, options: LockOptions) -> None:
         """Only Client.lock() makes locks."""
         self.name = name
-        self.owner = owner
+        self.owner = options.owner
         self._name = encoded("name", name)
-        self._owner = None if owner is None else encoded("owner", owner)
-        self._options = options
-        self._on_lost = on_lost
-        self._quiet = not raise_on_lost
+        self._owner = None if options.owner is None else encoded("owner", options.owner)
+        self._options = native(options)
+        self._on_lost = options.on_lost
+        self._quiet = not options.raise_on_lost
+        self._by_thread = options.owner is None and options.reentrant
         self._client = client
         self._core = client._core
         self._handle = self._open()
@@ -147,10 +144,35 @@ class Lock(Bound):
         got: list[_holdfast.Hold],
     ) -> None:
         who = None if owner is None else encoded("owner", owner)
+        if milliseconds and in_hub():
+            self._try_in_hub(who, options, got)
+        else:
+            self._ask(who, milliseconds, options, got)
+        if who is None and self._by_thread and options is kept:
+            self._client._watch_thread()
+
+    def _ask(
+        self,
+        who: bytes | None,
+        milliseconds: int,
+        options: _holdfast.AcquireOptions,
+        got: list[_holdfast.Hold],
+    ) -> None:
         try:
             self._core.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
         except ForkedError:
             self._call(self._core.hf_lock_acquire_as, who, milliseconds, options, got)
+
+    def _try_in_hub(
+        self, who: bytes | None, options: _holdfast.AcquireOptions, got: list[_holdfast.Hold]
+    ) -> None:
+        try:
+            self._ask(who, 0, options, got)
+        except LockTimeout:
+            raise RuntimeError(
+                f"lock {self.name!r} is held by somebody else, and to wait for it in gevent's main"
+                " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
+            ) from None
 
     def _take(
         self,
@@ -168,7 +190,11 @@ class Lock(Bound):
         return hold
 
     def acquire(
-        self, blocking: bool = True, timeout: float = -1, *, owner: str | bytes | None = None
+        self,
+        blocking: bool = True,
+        timeout: float | timedelta = -1,
+        *,
+        owner: str | bytes | None = None,
     ) -> bool:
         """Acquire like threading.RLock; call release() as often.
 
@@ -233,7 +259,7 @@ class Lock(Bound):
 
     def hold(
         self,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         *,
         owner: str | bytes | None = None,
         on_lost: Callable[[Hold], object] | None = None,
@@ -244,14 +270,15 @@ class Lock(Bound):
         timeout        Seconds; 0 tries once; None or -1 waits without limit.
         owner          The owner, in place of the lock's owner. Equal owners are one owner
                        everywhere: "worker" on ten hosts excludes nothing.
-        on_lost        As for Client.lock(), in place of the lock's on_lost.
+        on_lost        As in LockOptions, in place of the lock's on_lost.
         raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
                        lock's setting.
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = None if raise_on_lost is None else not raise_on_lost
+        quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
+        function("on_lost", on_lost)
         return self._acquire(milliseconds, owner, loose, on_lost, quiet)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
@@ -278,7 +305,7 @@ class Lock(Bound):
 
     def extend(
         self,
-        seconds: float | None,
+        seconds: float | timedelta | None,
         replace: bool = False,
         *,
         owner: str | bytes | None = None,
@@ -289,8 +316,8 @@ class Lock(Bound):
 
         Raises LockNotOwnedError if the caller does not hold the lock.
         """
-        lasting = _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
-        self._core.hf_hold_extend(self._current(owner), lasting, bool(replace))
+        replaces = flag("replace", replace)
+        self._core.hf_hold_extend(self._current(owner), extension(seconds), replaces)
 
     def reacquire(self, *, owner: str | bytes | None = None) -> None:
         """Make the caller's newest hold last this lock's lease, counted from now. One round trip.
@@ -311,6 +338,8 @@ class Lock(Bound):
         Raises ValueError if the bytes are not a token, LockLost if the lease ended before or the
         hold was released; after any other LockError you may try again.
         """
+        if not isinstance(token, bytes):
+            raise TypeError(f"token must be bytes, not {token!r}")
         got: list[_holdfast.Hold] = []
         self._call(self._core.hf_lock_adopt, token, got)
         return self._take(got[0], loose, None, None)
@@ -377,7 +406,8 @@ class Lock(Bound):
         free lock is no error. Raises LockNotOwnedError if the holder has another fence or the
         lock is foreign; otherwise as inspect(), and LockUnknown.
         """
-        flags = _holdfast.HF_BREAK_FOREIGN if foreign else 0
+        fence = whole("fence", fence, 0, 2**53)
+        flags = _holdfast.HF_BREAK_FOREIGN if flag("foreign", foreign) else 0
         self._call(self._core.hf_lock_break, fence, flags)
 
     def __repr__(self) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import string
 from collections.abc import Callable
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from ._arguments import patience
+from ._options import LockOptions
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -15,26 +19,30 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+# Of a name: what means something in it, and the h of ":hf1:q", how a lock's own keys end.
+_SPECIAL = re.compile(r"[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))")
 
-class LockOptions(TypedDict, total=False):
-    """The options of Client.lock()."""
 
-    lease: float | EllipsisType | None
-    renew: bool | None
-    reentrant: bool
-    owner: str | bytes | None
-    max_hold: float | None
-    heal: bool
-    replicas: int
-    replica_timeout: float | None
-    on_lost: Callable[[Any], object] | None
-    raise_on_lost: bool
+def quote(text: str) -> str:
+    r"""Make text that a user gave safe as a part of a lock's name.
+
+        client.lock("report:" + holdfast.quote("a}b"))
+
+    A name may not have a `}` without a {tag}, nor end like a lock's own keys, as in `:hf1:q`. This
+    percent-encodes what could do that, and nothing else; different texts stay different.
+    """
+    return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+class _Formatter(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        return quote(super().format_field(value, format_spec))
 
 
 def locked(
     client: Client,
     name: str,
-    timeout: float | None,
+    timeout: float | timedelta | None,
     options: LockOptions,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Result]:
@@ -43,7 +51,7 @@ def locked(
     if inspect.iscoroutinefunction(function):
 
         async def locked_task(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-            async with client.aio.lock(named(args, kwargs), **options).hold(timeout):
+            async with client.aio.lock(named(args, kwargs), options).hold(timeout):
                 return await function(*args, **kwargs)
 
         return cast("Callable[Parameters, Result]", functools.update_wrapper(locked_task, function))
@@ -51,10 +59,20 @@ def locked(
         raise TypeError(f"{function!r} is a generator: its body would run after the release")
 
     def locked_call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with client.lock(named(args, kwargs), **options).hold(timeout):
+        with client.lock(named(args, kwargs), options).hold(timeout):
             return function(*args, **kwargs)
 
     return functools.update_wrapper(locked_call, function)
+
+
+def check(name: object, timeout: float | timedelta | None) -> None:
+    """Check the decorator's arguments before any call."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f'@client.locked takes the lock\'s name, as in @client.locked("report"), not {name!r}'
+        )
+    if timeout is not None:
+        patience(True, timeout)
 
 
 def _namer(
@@ -70,6 +88,7 @@ def _namer(
     if not wanted:
         fixed = name.format()
         return lambda args, kwargs: fixed
+    formatter = _Formatter()
 
     def named(args: tuple[object, ...], kwargs: dict[str, Any]) -> str:
         bound = signature.bind(*args, **kwargs)
@@ -77,6 +96,6 @@ def _namer(
         known = dict(bound.arguments)
         for each in more:
             known = {**known[each], **known}
-        return name.format_map(known)
+        return formatter.vformat(name, (), known)
 
     return named

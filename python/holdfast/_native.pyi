@@ -10,6 +10,7 @@ class hf_client_options:  # noqa: N801
     command_timeout_ms: int
     keepalive_ms: int
     max_connections: int
+    lazy: int
     client_name: str
 
 class hf_lock_options:  # noqa: N801

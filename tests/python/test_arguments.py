@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -113,7 +115,7 @@ NAN, INFINITY = float("nan"), float("inf")
 @pytest.mark.parametrize(
     "wrong",
     [
-        *(0, 0.0, -0.0, -1, -0.001, -10, 0.009, 0.00999, False),
+        *(0, 0.0, -0.0, -1, -0.001, -10, 0.009, 0.00999),
         *(315_360_001, 1e18, 1e300, 10**30, NAN, INFINITY, -INFINITY),
     ],
 )
@@ -124,9 +126,9 @@ def test_a_lease_must_be_from_10_ms_to_10_years(
         client.lock(name, lease=wrong)
 
 
-@pytest.mark.parametrize("wrong", ["10", b"10", [10], object()])
+@pytest.mark.parametrize("wrong", ["10", b"10", [10], object(), True, False])
 def test_a_lease_must_be_a_number(wrong: Any, client: holdfast.Client, name: str) -> None:
-    with pytest.raises(TypeError, match="number"):
+    with pytest.raises(TypeError, match="lease must be seconds, a number or a timedelta, not"):
         client.lock(name, lease=wrong)
 
 
@@ -156,10 +158,9 @@ def test_the_lock_knows_what_it_was_given(client: holdfast.Client) -> None:
 
 @pytest.mark.parametrize("wrong", ["5", [], object()])
 def test_a_timeout_must_be_a_number(wrong: Any, lock: holdfast.Lock) -> None:
-    with pytest.raises(TypeError):
-        lock.acquire(timeout=wrong)
-    with pytest.raises(TypeError):
-        lock.hold(timeout=wrong)
+    for call in (lock.acquire, lock.hold):
+        with pytest.raises(TypeError, match="timeout must be seconds, a number or a timedelta"):
+            call(timeout=wrong)
     assert not lock.locked()
 
 
@@ -169,3 +170,113 @@ def test_a_fence_that_cannot_be_breaks_nothing(wrong: int, lock: holdfast.Lock) 
         with pytest.raises((ValueError, OverflowError)):
             lock.force_release(wrong)
         hold.check()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lease": "10"}, "lease must be seconds, a number or a timedelta, not '10'"),
+        ({"renew": "yes"}, "renew must be True, False or None, not 'yes'"),
+        ({"reentrant": "no"}, "reentrant must be True or False, not 'no'"),
+        ({"reentrant": None}, "reentrant must be True or False, not None"),
+        ({"heal": 1}, "heal must be True or False, not 1"),
+        ({"max_hold": "60"}, "max_hold must be seconds, a number or a timedelta, not '60'"),
+        ({"replicas": 1.5}, "replicas must be a whole number, not 1.5"),
+        ({"replica_timeout": "1"}, "replica_timeout must be seconds, a number or a timedelta"),
+        ({"on_lost": 5}, "on_lost must be a function, not 5"),
+        ({"raise_on_lost": "no"}, "raise_on_lost must be True or False, not 'no'"),
+        ({"owner": 7}, "owner must be str or bytes, not 7"),
+        ({"sleep": 1}, "unexpected keyword argument 'sleep'"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name_and_value(
+    wrong: dict[str, Any], said: str, client: holdfast.Client
+) -> None:
+    for make in (
+        holdfast.LockOptions,
+        lambda **options: client.lock("x", **options),
+        lambda **options: client.lock("x", holdfast.LockOptions(lease=5), **options),
+        lambda **options: client.aio.lock("x", **options),
+        lambda **options: client.locked("x", **options),
+    ):
+        with pytest.raises(TypeError) as caught:
+            make(**wrong)
+        assert said in str(caught.value)
+        assert "HF_" not in str(caught.value)
+
+
+def test_wrong_arguments_of_calls_are_refused_by_name(lock: holdfast.Lock) -> None:
+    wrong: Any = "no"
+    with lock.hold() as hold:
+        for call, said in (
+            (lambda: hold.extend(wrong), "seconds must be seconds, a number or a timedelta"),
+            (lambda: hold.extend(5, wrong), "replace must be True or False"),
+            (lambda: lock.extend(5, wrong), "replace must be True or False"),
+            (lambda: hold.lost.wait(wrong), "timeout must be seconds"),
+            (lambda: lock.hold(on_lost=wrong), "on_lost must be a function"),
+            (lambda: lock.hold(raise_on_lost=wrong), "raise_on_lost must be True or False"),
+            (lambda: lock.adopt(wrong), "token must be bytes, not 'no'"),
+            (lambda: lock.force_release(wrong), "fence must be a whole number, not 'no'"),
+            (lambda: lock.force_release(1, foreign=wrong), "foreign must be True or False"),
+        ):
+            with pytest.raises(TypeError) as caught:
+                call()
+            assert said in str(caught.value)
+
+
+def test_a_duration_may_be_a_timedelta(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    minute, moment = timedelta(minutes=1), timedelta(milliseconds=20)
+    lock = client.lock(name, lease=minute, max_hold=minute)
+    with lock.hold(moment) as hold:
+        assert 58_000 < raw.pttl(name) <= 60_000
+        hold.extend(minute)
+        assert raw.pttl(name) > 110_000
+        hold.extend(moment * 100, replace=True)
+        assert raw.pttl(name) <= 2000
+        assert lock.acquire(timeout=moment, owner="stranger") is False
+        assert hold.lost.wait(moment) is False
+        assert asyncio.run(client.aio.lock(name).acquire(timeout=moment)) is False
+
+    @client.locked(name, timeout=moment)
+    def work() -> None: ...
+
+    work()
+
+
+def test_options_are_shared_and_changed(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    options = holdfast.LockOptions(lease=60, owner="worker")
+    with client.lock(name, options):
+        assert 50_000 < raw.pttl(name) <= 60_000
+    with client.lock(name, options, lease=30) as hold:
+        assert 20_000 < raw.pttl(name) <= 30_000
+        assert client.lock(name).inspect().owner == "worker"
+        assert hold.valid
+
+    @client.locked(name, options=options)
+    def work() -> int:
+        return raw.pttl(name)
+
+    async def main() -> int:
+        async with client.aio.lock(name, options):
+            return raw.pttl(name)
+
+    assert 50_000 < work() <= 60_000
+    assert 50_000 < asyncio.run(main()) <= 60_000
+    wrong: Any = 10
+    for make in (client.lock, client.aio.lock):
+        with pytest.raises(TypeError, match="options must be LockOptions, not 10"):
+            make(name, wrong)
+
+
+def test_the_options_by_name_are_those_of_the_class() -> None:
+    from holdfast._options import LockChanges
+
+    assert LockChanges.__annotations__.keys() == holdfast.LockOptions.__annotations__.keys()
+    assert {
+        name: getattr(kind, "__forward_arg__", kind)
+        for name, kind in LockChanges.__annotations__.items()
+    } == holdfast.LockOptions.__annotations__

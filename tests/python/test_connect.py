@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import os
 import pickle
 import socket
+import subprocess
 import time
 import traceback
 from collections.abc import Iterator
@@ -288,6 +290,64 @@ def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: st
 def test_a_wrong_option_is_refused_by_name(wrong: dict[str, Any], server: Server) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         holdfast.connect(server.tcp, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"max_connections": 1.5}, "max_connections must be a whole number, not 1.5"),
+        ({"client_name": 5}, "client_name must be str, not 5"),
+        ({"lazy": "yes"}, "lazy must be True or False, not 'yes'"),
+        ({"close_at_exit": 1}, "close_at_exit must be True or False, not 1"),
+        ({"keepalive": "5"}, "keepalive must be seconds, a number or a timedelta, not '5'"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_refused_by_name(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        holdfast.connect("redis://localhost:1", **wrong)
+
+
+# ------------------------------------------------------------------------ Lazy
+
+
+def test_a_lazy_client_checks_its_address_at_once() -> None:
+    for wrong in ("redis://:6379", "http://localhost", "redis://localhost?nonsense=1"):
+        with pytest.raises(ValueError, match="URL|scheme|nonsense"):
+            holdfast.connect(wrong, lazy=True)
+
+
+def test_a_lazy_client_connects_when_it_is_used(name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with holdfast.connect(f"redis://127.0.0.1:{port}", lazy=True) as client:
+        lock = client.lock(name)
+        with pytest.raises(holdfast.ConnectError, match=f"127.0.0.1:{port}"):
+            lock.acquire(timeout=0.1)
+        with pytest.raises(holdfast.ConnectError):
+            asyncio.run(client.aio.lock(name).acquire(timeout=0.1))
+        words = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+        with subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *words], stdout=subprocess.DEVNULL
+        ) as process:
+            try:
+                assert lock.acquire(timeout=20) is True
+                assert asyncio.run(client.aio.lock(name + "2").acquire(timeout=20)) is True
+            finally:
+                process.kill()
+
+
+def test_the_timeout_of_a_call_covers_the_connecting(name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
+        url = f"redis://127.0.0.1:{listener.getsockname()[1]}"
+        with holdfast.connect(url, lazy=True, connect_timeout=1) as client:
+            for blocks in (True, False):
+                began = time.monotonic()
+                with pytest.raises(holdfast.ConnectError):
+                    if blocks:
+                        client.lock(name).acquire(timeout=0.2)
+                    else:
+                        asyncio.run(client.aio.lock(name).acquire(timeout=0.2))
+                assert time.monotonic() - began < 2
 
 
 # ------------------------------------------------------------------ Exceptions

@@ -30,9 +30,8 @@ ROOT = Path(__file__).parents[2]
 # ------------------------------------------------------------------- Documents
 
 SETUP = """\
-import atexit, holdfast
+import holdfast
 client = holdfast.connect("redis://localhost")
-atexit.register(client.close)
 """
 
 

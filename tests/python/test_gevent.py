@@ -101,16 +101,29 @@ def test_greenlets_of_one_thread_are_one_owner(server: Server, name: str) -> Non
     )
 
 
-def test_a_wait_in_the_hub_s_thread_stops_the_greenlets_and_ends_in_time(
-    server: Server, name: str
-) -> None:
+def test_a_wait_in_the_hub_s_thread_is_refused(server: Server, name: str) -> None:
     run(
         """
-        with lock.hold():
-            before, began = ticks, time.monotonic()
-            assert lock.acquire(timeout=0.3) is False
-            assert 0.3 <= time.monotonic() - began < 5
-            assert ticks == before
+        holder = lock.hold(30)  # it is free: no wait
+        with client.lock(name + "2"):
+            pass
+
+        def enter():
+            with lock:
+                pass
+
+        for wait in (enter, lock.acquire, lambda: lock.acquire(timeout=0.3), lambda: lock.hold(5)):
+            for call in (wait, lambda: gevent.spawn(wait).get()):
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "threadpool" in str(error) and name in str(error), error
+                else:
+                    raise AssertionError(wait)
+        assert lock.acquire(blocking=False) is False
+        assert pool.apply(lambda: lock.acquire(timeout=0.05)) is False
+        holder.release()
+        assert lock.inspect().waiters == 0
         """,
         server,
         name,

@@ -39,7 +39,7 @@ def test_a_free_lock_is_acquired_and_released(
         assert lock.locked()
         assert lock.count() == 1
     assert not raw.exists(name)
-    assert hold.state == "released"
+    assert str(hold.state) == "released"
     assert not hold.valid
     assert hold.remaining == 0
     assert not lock.owned()

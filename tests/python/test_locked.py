@@ -92,6 +92,40 @@ def test_methods_have_their_object_to_name(
     assert Account().book(more="x") is True
 
 
+@pytest.mark.parametrize(
+    "user", ["}", "}{", "{}", "a}b{c}", "x:hf1:q", "hf1:q", "100%", ":hf2:", "hf1", "Müller:7"]
+)
+def test_a_name_may_be_made_of_anything(user: str, client: holdfast.Client, name: str) -> None:
+    @client.locked(name + ":{user}")
+    def work(user: str) -> bool:
+        other = client.lock(f"{name}:{holdfast.quote(user)}")
+        return other.acquire(blocking=False, owner="stranger")
+
+    @client.locked("{user}" + name + ":{user!s:>3}:{user}")
+    def framed(user: str) -> bool:
+        return True
+
+    assert work(user) is False
+    assert framed(user) is True
+
+
+def test_quoting_keeps_what_is_plain_and_tells_all_apart() -> None:
+    for plain in ("", "7", "a b", "user:7", "Müller 鍵", "shf1:q", "hf", "hfx:1", "half:1"):
+        assert holdfast.quote(plain) == plain
+    strange = ["}", "%7D", "%257D", "{", "hf1:q", "%68f1:q", "x:hf1:q", "hf1", "%"]
+    assert len({holdfast.quote(each) for each in strange}) == len(strange)
+    assert holdfast.quote("a}b") == "a%7Db"
+
+
+def test_a_decorator_without_its_name_is_told(client: holdfast.Client) -> None:
+    wrong: Any = client.locked
+    with pytest.raises(TypeError, match=r'@client.locked\("report"\)'):
+        wrong(lambda: None)
+
+    with pytest.raises(TypeError, match="timeout must be seconds"):
+        wrong("x", timeout="5")
+
+
 def test_a_name_must_fit_the_function(client: holdfast.Client) -> None:
     def work(user: int) -> None: ...
 

@@ -27,7 +27,8 @@ def outcome(lock: Any, **arguments: Any) -> object:
     try:
         answer = lock.acquire(**arguments)
     except Exception as error:
-        return type(error), str(error)
+        # A TypeError of ours names the argument too.
+        return type(error), "" if isinstance(error, TypeError) else str(error)
     lock.release()
     return answer
 
@@ -211,6 +212,46 @@ def test_a_loss_before_the_wait_comes_out_of_it(
 
 
 # ------------------------------------------------------------- By the lock alone
+
+
+def test_a_thread_that_ends_without_release_is_warned_of(
+    client: holdfast.Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = client.lock(name)
+    thread = threading.Thread(target=lock.acquire, name="forgetful")
+    thread.start()
+    thread.join()
+    until(lambda: caplog.messages)
+    (said,) = caplog.messages
+    assert "forgetful" in said
+    assert name in said
+    owner = lock.inspect().owner
+    assert owner is not None
+    assert repr(owner) in said
+    lock.release(owner=owner)  # as the message says
+    assert not lock.locked()
+
+
+def test_a_thread_that_leaves_nothing_of_its_own_ends_in_silence(
+    client: holdfast.Client, server: Server, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    holds: list[holdfast.Hold] = []
+
+    def work() -> None:
+        with client.lock(name):
+            pass
+        holds.append(client.lock(name + "1").hold())
+        client.lock(name + "2", owner="common").acquire()
+        client.lock(name + "3", reentrant=False).acquire()
+        short = client.lock(name + "4", lease=0.02)
+        short.acquire()
+        until(lambda: not short.owned())
+        with holdfast.connect(server.tcp) as other:
+            other.lock(name + "5").acquire()
+
+    elsewhere(work)
+    holds.pop().release()
+    assert caplog.messages == []
 
 
 def test_a_condition_is_told_that_the_lock_is_not_held(

@@ -643,7 +643,8 @@ static void test_null_handles_are_refused_and_closing_null_does_nothing(void **s
     assert_int_equal(hf_hold_state(NULL), HF_STATE_RELEASED);
     assert_status(hf_client_owner(NULL, 't', 1, owner, sizeof owner), HF_EINVAL);
     assert_status(hf_client_owner(client, 'x', 1, owner, sizeof owner), HF_EINVAL);
-    assert_status(hf_client_owner(client, 't', 0, owner, sizeof owner), HF_EINVAL);
+    assert_status(hf_client_owner(client, 't', -1, owner, sizeof owner), HF_EINVAL);
+    assert_status(hf_client_owner(client, 'a', 0, owner, sizeof owner), HF_EINVAL);
     assert_status(hf_client_owner(client, 't', 1, NULL, 0), HF_EINVAL);
     assert_status(hf_client_owner(client, 't', 1, owner, 10), HF_EINVAL);
     assert_message("too small");

@@ -880,7 +880,8 @@ HF_API void hf_client_abandon(hf_client *client);
  * hf_lock_acquire_as() and hf_lock_release_as().
  *
  * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
- * @param serial    Positive, and never reused in this process.
+ * @param serial    Positive, and never reused in this process. 0 with 't': the calling
+ *                  thread, as the owner of its own acquires.
  * @param[out] buffer  Receives the owner, NUL-terminated.
  * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
  * @retval HF_OK

@@ -166,6 +166,18 @@ size_t hf_digits(char *to, int64_t number) {
 }
 
 /* FNV-1a. Source: draft-eastlake-fnv. */
+int64_t hf_next_serial(void) {
+    static int64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+int64_t hf_thread_serial(void) {
+    static _Thread_local int64_t serial;
+    if (serial == 0)
+        serial = hf_next_serial();
+    return serial;
+}
+
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ UINT64_C(14695981039346656037);

@@ -56,6 +56,10 @@ int64_t hf_jitter(int64_t low, int64_t high);
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */
 size_t hf_digits(char *to, int64_t number);
 
+/* A number that this process has not had before; and one for the calling thread. */
+int64_t hf_next_serial(void);
+int64_t hf_thread_serial(void);
+
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length);
 
 /* Goes up by one in every forked child. */

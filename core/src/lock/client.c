@@ -50,9 +50,11 @@ void hf_client_tell_locked(hf_client *client, int fd) {
 hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
                           size_t capacity) {
     if (client == NULL || buffer == NULL || (kind != 't' && kind != 'a' && kind != 'o') ||
-        serial < 1)
+        serial < (kind == 't' ? 0 : 1))
         return hf_fail(HF_EINVAL,
                        "an owner needs a client, a kind (t, a or o) and a serial above 0");
+    if (serial == 0)
+        serial = hf_thread_serial();
     char rest[24] = {kind}; /* by hand: every acquire and release asks for it */
     size_t length = 1 + hf_digits(rest + 1, serial);
     if (capacity <= client->prefix_length + length)

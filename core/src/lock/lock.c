@@ -7,18 +7,6 @@
 
 #define WAITERS_MAX 200 /* in one look at a queue */
 
-static int64_t next_serial(void) {
-    static int64_t last;
-    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-}
-
-static int64_t thread_serial(void) {
-    static _Thread_local int64_t serial;
-    if (serial == 0)
-        serial = next_serial();
-    return serial;
-}
-
 /* --------------------------------------------------------------- Options */
 
 static hf_status check_owner(const void *owner, size_t length) {
@@ -93,7 +81,7 @@ static hf_lock *new_lock(hf_client *client, hf_names *names, const void *owner, 
         return NULL;
     lock->client = hf_client_keep(client);
     lock->names = names;
-    lock->serial = next_serial();
+    lock->serial = hf_next_serial();
     lock->owner_length = owner_len;
     if (owner_len > 0)
         memcpy(lock->owner, owner, owner_len);
@@ -162,7 +150,7 @@ static hf_status default_owner(const hf_lock *lock, bool thread, hf_owner *chose
     if (!lock->reentrant)
         chosen->holder.lock_serial = lock->serial;
     hf_status status =
-        hf_client_owner(lock->client, shared ? 't' : 'o', shared ? thread_serial() : next_serial(),
+        hf_client_owner(lock->client, shared ? 't' : 'o', shared ? 0 : hf_next_serial(),
                         chosen->buffer, sizeof chosen->buffer);
     chosen->holder.bytes = chosen->buffer;
     chosen->holder.length = strlen(chosen->buffer);

@@ -101,7 +101,9 @@ def _open(pool: Any) -> holdfast.Client:
         "connect_timeout": settings.get("socket_connect_timeout"),
         "command_timeout": settings.get("socket_timeout"),
     }
-    return holdfast.connect(url, **{name: value for name, value in timeouts.items() if value})
+    given = {name: value for name, value in timeouts.items() if value}
+    # As with redis-py, a lock with a timeout may outlive its process.
+    return holdfast.connect(url, close_at_exit=False, **given)
 
 
 def _is_tls(pool: Any) -> bool:

@@ -90,7 +90,7 @@ class Lock(BaseLock[holdfast.Hold]):
         """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
         hold = self._extensible("extend")
         with self._asking("Cannot extend a lock that's no longer owned"):
-            hold.extend(additional_time, replace_ttl)
+            hold.extend(additional_time, bool(replace_ttl))
         return True
 
     def reacquire(self) -> Literal[True]:

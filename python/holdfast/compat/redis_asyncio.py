@@ -75,7 +75,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
         """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
         hold = self._extensible("extend")
-        return self._extend(hold, additional_time, replace_ttl, "extend")
+        return self._extend(hold, additional_time, bool(replace_ttl), "extend")
 
     def reacquire(self) -> Awaitable[Literal[True]]:
         """Make the lock last its whole timeout again, counted from now."""

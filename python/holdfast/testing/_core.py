@@ -73,6 +73,16 @@ def hf_client_owner(client: Client, kind: str, serial: int) -> bytes:
     return client.owner(kind, serial)
 
 
+def hf_client_kept(client: Client, owner: bytes) -> bytes | None:
+    """Give the name of a lock of which that owner left a hold."""
+    client.check()
+    with client.space:
+        for (name, who), holds in client.kept.items():
+            if who == owner and any(hold.stands() for hold in holds):
+                return name
+        return None
+
+
 def hf_client_fd(client: Client) -> int:
     """Give the descriptor that is readable while there are completions."""
     client.check()

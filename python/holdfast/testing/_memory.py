@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast, final
 
-from .. import _holdfast
+from .. import _holdfast, _native
 from .._aio import AsyncHold
 from .._arguments import encoded
 from .._client import Client
@@ -108,7 +108,7 @@ class MemoryClient(Client):
     def __init__(self, server: MemoryServer | None = None) -> None:
         """Open a client of that server, by default of a new one."""
         self.server = MemoryServer() if server is None else server
-        super().__init__("memory:", None, None, None, None, None)
+        super().__init__("memory:", _native.hf_client_options(), True)
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

@@ -340,7 +340,7 @@ class Client:
 
     def owner(self, kind: str, serial: int) -> bytes:
         """Give the owner that stands for a thread, a task or one acquire."""
-        return f"{self.id}:{kind}{serial}".encode()
+        return f"{self.id}:{kind}{serial or _thread_serial()}".encode()
 
     def descriptor(self) -> int:
         """Give the descriptor that tells of completions, and let time go on."""
@@ -401,7 +401,7 @@ class Lock:
         if owner is not None:
             return owner, (self.name, owner)
         if self.reentrant and by_thread:
-            owner = self.client.owner("t", _thread_serial())
+            owner = self.client.owner("t", 0)
             return owner, (self.name, owner)
         owner = self.client.owner("o", next(_serials))
         return owner, (self.name, owner if self.reentrant else self.serial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Literal
 
 import redis
@@ -24,12 +25,17 @@ def threads(client: holdfast.Client) -> int:
         assert_type(hold, holdfast.Hold)
         assert_type(hold.remaining, "float | None")
         assert_type(hold.lost.wait(1), bool)
-        assert_type(hold.lost.cause, "str | None")
+        assert_type(hold.state, Literal["held", "lost", "released"])
+        assert_type(hold.lost.cause, Literal["expired", "unreachable", "gone"] | None)
     with lock.hold(timeout=5) as hold:
         hold.extend(3, replace=True)
         hold.extend(None, replace=True)
     for never in (client.lock(b"x", lease=None), client.lock("x", lease=...)):
         assert_type(never.inspect().owner, "str | None")
+    slow = holdfast.LockOptions(lease=timedelta(minutes=1), max_hold=600)
+    assert_type(client.lock("x", slow, heal=True), holdfast.Lock)
+    assert_type(client.aio.lock("x", slow), holdfast.AsyncLock)
+    assert_type(holdfast.quote("a}b"), str)
     assert_type(client.stats().waited_seconds, float)
     try:
         lock.hold(0)

@@ -1,0 +1,114 @@
+"""The options of a lock: one list for Client.lock(), AsyncClient.lock() and Client.locked()."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from types import EllipsisType
+from typing import Any, TypedDict
+
+from . import _holdfast, _native
+from ._arguments import duration, encoded, flag, function, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockOptions:
+    """The options of a lock, for any number of locks:
+
+        SLOW = holdfast.LockOptions(lease=60, max_hold=600)
+        lock = client.lock("stock", SLOW)
+
+    A single option can be given by its name too, and goes before: client.lock("stock", lease=60).
+    Durations are seconds, a number or a timedelta. Raises ValueError and TypeError.
+    """  # noqa: D400
+
+    lease: float | timedelta | EllipsisType | None = ...
+    """Seconds after which a hold ends unless renewed, 0.01 to ten years; None: never. Not given:
+    10 seconds, renewed until released."""
+    renew: bool | None = None
+    """Renew holds until they are released; None: only if no lease is given."""
+    reentrant: bool = True
+    """May an owner that holds the lock acquire it again? With False and no owner, every acquire
+    has a new owner, and any thread may release, as with threading.Lock."""
+    owner: str | bytes | None = None
+    """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
+    owner everywhere: "worker" on ten hosts excludes nothing."""
+    max_hold: float | timedelta | None = None
+    """Stop renewing a hold after so many seconds, so that a stuck thread does not keep the lock
+    for ever. Not with a lease of None."""
+    heal: bool = False
+    """Set this lock's lease as the TTL of another library's lock that would stand for ever."""
+    replicas: int = 0
+    """How many replicas must have an acquire (WAIT) before it answers. If they do not in time,
+    the lock is released again and the call raises LockNotReplicated. A failover then loses fewer
+    locks: docs/connecting.md."""
+    replica_timeout: float | timedelta | None = None
+    """Seconds for that, less than the lease; by default 1, or half of a lease shorter than 2."""
+    on_lost: Callable[[Any], object] | None = None
+    """Called with the Hold when that is lost, by a thread of the client: keep it short, or give
+    the work to another thread. An AsyncLock's event loop calls it, with the AsyncHold."""
+    raise_on_lost: bool = True
+    """Leaving a `with` block raises LockLost if the hold was lost; False: it does not."""
+
+    def __post_init__(self) -> None:
+        """Check them."""
+        native(self)
+
+
+class LockChanges(TypedDict, total=False):
+    """The same options, given by name."""
+
+    lease: float | timedelta | EllipsisType | None
+    renew: bool | None
+    reentrant: bool
+    owner: str | bytes | None
+    max_hold: float | timedelta | None
+    heal: bool
+    replicas: int
+    replica_timeout: float | timedelta | None
+    on_lost: Callable[[Any], object] | None
+    raise_on_lost: bool
+
+
+def _switch(what: str, value: bool | None) -> int:
+    if value is None:
+        return _holdfast.HF_DEFAULT
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True, False or None, not {value!r}")
+    return _holdfast.HF_ON if value else _holdfast.HF_OFF
+
+
+def native(options: LockOptions) -> _native.hf_lock_options:
+    """Give the options that the core has, all checked."""
+    made = _native.hf_lock_options()
+    if options.lease is None:
+        made.lease_ms = _holdfast.HF_NEVER
+    elif not isinstance(options.lease, EllipsisType):
+        made.lease_ms = duration("lease", options.lease)
+    made.renew = _switch("renew", options.renew)
+    made.reentrant = _switch("reentrant", flag("reentrant", options.reentrant))
+    if options.owner is not None:
+        encoded("owner", options.owner)
+    if options.max_hold is not None:
+        made.max_hold_ms = duration("max_hold", options.max_hold, least=1)
+    made.heal = _switch("heal", flag("heal", options.heal))
+    made.replicas = whole("replicas", options.replicas, 0, 2**31 - 1)
+    if options.replica_timeout is not None:
+        made.replica_timeout_ms = duration("replica_timeout", options.replica_timeout, least=1)
+    function("on_lost", options.on_lost)
+    flag("raise_on_lost", options.raise_on_lost)
+    return made
+
+
+_DEFAULT = LockOptions()
+
+
+def merged(options: LockOptions | None, changes: LockChanges) -> LockOptions:
+    """Give the options, with those changed that were given by name."""
+    if options is None:
+        return LockOptions(**changes) if changes else _DEFAULT
+    if not isinstance(options, LockOptions):
+        raise TypeError(f"options must be LockOptions, not {options!r}: lease=10, for example")
+    return dataclasses.replace(options, **changes) if changes else options

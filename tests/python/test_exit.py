@@ -1,0 +1,143 @@
+"""Programs that end: their clients are closed, and nothing is printed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import redis
+
+from conftest import Server
+
+# Holds that nobody would renew or release for a minute.
+SETUP = """
+import sys, holdfast
+url, name = sys.argv[1:3]
+client = holdfast.connect(url, close_at_exit=CLOSES)
+lock = client.lock(name, lease=60)
+"""
+
+
+def start(script: str, server: Server, name: str, closes: bool = True) -> subprocess.Popen[str]:
+    text = SETUP.replace("CLOSES", str(closes)) + textwrap.dedent(script)
+    command = [sys.executable, "-W", "error", "-c", text, server.tcp, name]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    with process:
+        said, complaints = process.communicate(timeout=20)
+    assert (process.returncode, complaints) == (0, "")
+    return said
+
+
+ENDS = {
+    "kept": "lock.acquire()",
+    "loose": "hold = lock.hold()",
+    "exit": "lock.acquire(); sys.exit(0)",
+    "thread": """
+        import threading
+        threading.Thread(target=lambda: client.lock(name, owner="it", lease=60).acquire()).start()
+    """,
+    "task": """
+        import asyncio
+        async def main():
+            await client.aio.lock(name, lease=60).acquire()
+        asyncio.run(main())
+    """,
+    "waiting": """
+        import threading, time
+        lock.acquire()
+        def wait():
+            while True:
+                client.lock(name, owner="other").acquire()
+        threading.Thread(target=wait, daemon=True).start()
+        while not lock.inspect().waiters:
+            time.sleep(0.002)
+    """,
+    "late": """
+        import atexit
+        lock.acquire()
+        def last():
+            assert client.lock(name).inspect().held  # this handler came later, and runs before
+        atexit.register(last)
+    """,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_forgotten_client_releases_its_holds_when_the_program_ends(
+    end: str, server: Server, name: str, raw: redis.Redis
+) -> None:
+    finish(start(ENDS[end], server, name))
+    assert not raw.exists(name)
+
+
+def test_a_program_may_leave_its_holds_to_their_leases(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    finish(start("lock.acquire()", server, name, closes=False))
+    assert raw.exists(name)
+
+
+def test_a_handled_sigterm_releases(server: Server, name: str, raw: redis.Redis) -> None:
+    script = """
+        import signal
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+        lock.acquire()
+        with client.lock(name + ":block", lease=60):
+            print("held", flush=True)
+            signal.pause()
+    """
+    process = start(script, server, name)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    process.send_signal(signal.SIGTERM)
+    finish(process)
+    assert not raw.exists(name, name + ":block")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_of_multiprocessing_releases_when_it_ends(
+    method: str, server: Server, name: str, raw: redis.Redis, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    work = """
+import multiprocessing
+
+def work():
+    assert client.lock(name, lease=60).acquire(blocking=False)
+
+if __name__ == "__main__":
+    parent = client.lock(name + ":parent", lease=60)
+    parent.acquire()
+    child = multiprocessing.get_context(sys.argv[3]).Process(target=work)
+    child.start()
+    child.join()
+    assert child.exitcode == 0 and parent.locked() and not lock.locked()
+"""
+    program.write_text(SETUP.replace("CLOSES", "True") + work)
+    command = [sys.executable, str(program), server.tcp, name, method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not raw.exists(name + ":parent")
+
+
+def test_a_forked_child_that_exits_leaves_the_parent_s_holds(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = """
+        import os, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        lock.acquire()
+        if os.fork() == 0:
+            sys.exit(0)
+        assert os.wait()[1] == 0
+        assert lock.owned() and lock.locked()
+    """
+    finish(start(script, server, name))
