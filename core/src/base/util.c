@@ -165,10 +165,9 @@ size_t hf_digits(char *to, int64_t number) {
     return length;
 }
 
-/* FNV-1a. Source: draft-eastlake-fnv. */
 int64_t hf_next_serial(void) {
-    static int64_t last;
-    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    static int64_t given;
+    return __atomic_add_fetch(&given, 1, __ATOMIC_RELAXED);
 }
 
 int64_t hf_thread_serial(void) {
@@ -178,6 +177,7 @@ int64_t hf_thread_serial(void) {
     return serial;
 }
 
+/* FNV-1a. Source: draft-eastlake-fnv. */
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ UINT64_C(14695981039346656037);
