@@ -195,6 +195,37 @@ static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void *
     hf_lock_close(lock);
 }
 
+/* Those that are started while the client finds out whether grants come: the first of them
+ * tries beside the queue, and has its place in it all the same. */
+static void test_the_first_that_starts_keeps_its_place(void **state) {
+    hf_lock *another = must_lock(client, "another", NULL);
+    (void)state;
+    theirs = must_lock(other, "k", NULL);
+    lock = must_lock(client, "k", NULL);
+    hold = held(theirs);
+    give_back(held(another), HF_OK); /* it has a connection */
+    atomic_store(&way->delay_ms, 50);
+    assert_status(hf_lock_acquire_start(another, NULL, 0, 10000, NULL, 9), HF_OK);
+    assert_soon(TELL("PUBSUB CHANNELS hf:*")->elements == 1);
+    sleep_ms(75); /* subscribed; but the answer to its test takes 100 ms more */
+    for (int number = 1; number <= 3; number++)
+        assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, number), HF_OK);
+    assert_soon(queued("k") == 3);
+    atomic_store(&way->delay_ms, 0);
+    hf_completion completion = told(now_ms() + 10000);
+    assert_int_equal(completion.op, 9);
+    give_back(completion.hold, HF_OK);
+    give_back(hold, HF_OK);
+    for (int number = 1; number <= 3; number++) {
+        completion = told(now_ms() + 10000);
+        assert_int_equal(completion.op, number);
+        give_back(completion.hold, HF_OK);
+    }
+    hf_lock_close(another);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_of_five_round_trips_is_renewed),
@@ -203,6 +234,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_while_the_client_connects_is_a_timeout),
+        TEST(test_the_first_that_starts_keeps_its_place),
         TEST(test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent),
     };
     return RUN_TESTS(tests, count, words);

@@ -537,7 +537,8 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     for (size_t i = 0; i < count; i++) {
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
         asks[i] = hf_op_ask(ops[i]);
-        ops[i]->epoch = queue->channel->epoch;
+        if (!aside) /* a try asks for no place, and keeps its turn to ask for one */
+            ops[i]->epoch = queue->channel->epoch;
         ops[i]->asking++;
     }
     ask_for(&task->request, queue, asks, count, wait);
