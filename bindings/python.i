@@ -17,6 +17,7 @@
 %ignore hf_hold_close;
 %ignore hf_completion;
 %ignore hf_error;
+%ignore hf_waiter;
 
 /* ---------------------------------------------------------------- Errors */
 
@@ -100,6 +101,35 @@ static int hf_run_handlers(void *context)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     Py_DECREF($result);
     $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+}
+
+/* hf_lock_waiters() takes how many, and answers a list of (owner, waited_ms, timeout_ms). */
+%typemap(in) (hf_waiter *waiters, size_t capacity, size_t *count_out) (size_t count = 0) {
+    $2 = PyLong_AsSize_t($input);
+    if (PyErr_Occurred())
+        SWIG_fail;
+    $1 = calloc($2 + 1, sizeof *$1);
+    if (!$1) {
+        PyErr_NoMemory();
+        SWIG_fail;
+    }
+    $3 = &count;
+}
+%typemap(freearg) (hf_waiter *waiters, size_t capacity, size_t *count_out) "free($1);"
+%typemap(argout) (hf_waiter *waiters, size_t capacity, size_t *count_out) {
+    Py_DECREF($result);
+    $result = PyList_New(0);
+    for (size_t i = 0; $result && i < *$3; i++) {
+        const hf_waiter *at = &$1[i];
+        size_t length = at->owner_len < sizeof at->owner ? at->owner_len : sizeof at->owner;
+        PyObject *each = Py_BuildValue("y#LL", at->owner, (Py_ssize_t)length,
+                                       (long long)at->waited_ms, (long long)at->timeout_ms);
+        if (!each || PyList_Append($result, each))
+            Py_CLEAR($result);
+        Py_XDECREF(each);
+    }
+    if (!$result)
+        SWIG_fail;
 }
 
 /* hf_client_kept() answers the name's bytes, or None. */
@@ -233,6 +263,7 @@ static int hf_run_handlers(void *context)
 %blocking(hf_lock_acquire_as)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)
+%blocking(hf_lock_waiters)
 %blocking(hf_lock_break)
 %blocking(hf_lock_adopt)
 %blocking(hf_hold_release)

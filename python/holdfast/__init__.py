@@ -25,7 +25,7 @@ from ._errors import (
 )
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
-from ._lock import Lock, LockInfo
+from ._lock import Lock, LockInfo, Waiter
 from ._locked import quote
 from ._options import LockOptions
 from ._stats import Stats
@@ -57,6 +57,7 @@ __all__ = [
     "ServerError",
     "Stats",
     "UnsupportedError",
+    "Waiter",
     "connect",
     "quote",
 ]

@@ -15,7 +15,7 @@ from . import _holdfast
 from ._arguments import encoded, extension, flag, function, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
-from ._lock import Lock, LockInfo, kept, loose
+from ._lock import Lock, LockInfo, Waiter, kept, loose
 from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
@@ -293,6 +293,10 @@ class AsyncLock(Bound):
     async def inspect(self) -> LockInfo:
         """Look at the lock, as Lock.inspect(), in one of the event loop's threads."""
         return await asyncio.to_thread(self._lock.inspect)
+
+    async def waiters(self, first: int = 0, limit: int = 200) -> list[Waiter]:
+        """Look at the lock's queue, as Lock.waiters(), in one of the event loop's threads."""
+        return await asyncio.to_thread(self._lock.waiters, first, limit)
 
     async def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away, as Lock.force_release(), in one of the event loop's threads."""

@@ -58,6 +58,20 @@ class LockInfo:
     """Seconds until its last hold ends; None if never, 0 if free."""
     waiters: int
     """The number of acquires in the queue."""
+    held_for: float
+    """For how many seconds its owner has held it; 0 if free or foreign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """An acquire that waits in a lock's queue, as the server saw it."""
+
+    owner: str
+    """Its owner, UTF-8 with surrogate escapes; the end of a long one is cut off."""
+    waited: float
+    """For how many seconds it has waited."""
+    timeout: float | None
+    """Its timeout, counted from when it queued; None if it waits without limit."""
 
 
 class Lock(Bound):
@@ -393,7 +407,22 @@ class Lock(Bound):
             info.fence,
             seconds(info.remaining_ms),
             info.waiters,
+            info.held_ms / 1000,
         )
+
+    def waiters(self, first: int = 0, limit: int = 200) -> list[Waiter]:
+        """Look at the lock's queue, in the order in which it will be served. One round trip.
+
+        first  How many to skip.
+        limit  The most to list, 1 to 200.
+
+        For operators, like inspect(); raises as that.
+        """
+        which = whole("first", first, 0, 2**31), whole("limit", limit, 1, 200)
+        return [
+            Waiter(owner.decode("utf-8", "surrogateescape"), waited / 1000, seconds(timeout))
+            for owner, waited, timeout in self._call(self._core.hf_lock_waiters, *which)
+        ]
 
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away from its holder. For operators. One round trip.

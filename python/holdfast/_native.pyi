@@ -50,3 +50,4 @@ class hf_lock_info:  # noqa: N801
     fence: int
     remaining_ms: int
     waiters: int
+    held_ms: int

@@ -460,7 +460,14 @@ def test_the_fence_is_the_same_for_all_who_look(lock: holdfast.Lock, name: str) 
 def test_inspect_tells_who_holds_it(client: holdfast.Client, name: str) -> None:
     lock = client.lock(name, lease=5, owner="Jürgen \udcff\0")
     assert lock.inspect() == holdfast.LockInfo(
-        held=False, foreign=False, owner=None, count=0, fence=0, remaining=0, waiters=0
+        held=False,
+        foreign=False,
+        owner=None,
+        count=0,
+        fence=0,
+        remaining=0,
+        waiters=0,
+        held_for=0,
     )
     with lock as hold, lock:
         info = client.lock(name).inspect()
@@ -471,6 +478,39 @@ def test_inspect_tells_who_holds_it(client: holdfast.Client, name: str) -> None:
         assert info.fence == hold.fence
         assert info.remaining is not None
         assert 4 < info.remaining <= 5
+
+
+def test_an_operator_sees_for_how_long_it_is_held_and_who_waits(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name)
+    assert lock.waiters() == []
+    began = time.monotonic()
+    with lock:
+        first = Thread(lambda: client.lock(name, owner="first").acquire(timeout=30))
+        until(lambda: len(lock.waiters()) == 1)
+        second = Thread(client.lock(name, owner="s\udcff").acquire)
+        until(lambda: len(lock.waiters()) == 2)
+        until(lambda: lock.inspect().held_for > 0.05)
+        one, two = lock.waiters()
+        passed = time.monotonic() - began
+        assert (one.owner, one.timeout) == ("first", 30)
+        assert (two.owner, two.timeout) == ("s\udcff", None)
+        assert 0 <= two.waited <= one.waited <= passed + 0.1
+        assert 0.05 < lock.inspect().held_for <= passed + 0.1
+        assert [each.owner for each in lock.waiters(1)] == ["s\udcff"]
+        assert [each.owner for each in lock.waiters(limit=1)] == ["first"]
+        assert [each.owner for each in asyncio.run(client.aio.lock(name).waiters())] == [
+            "first",
+            "s\udcff",
+        ]
+        for wrong in ({"first": -1}, {"limit": 0}, {"limit": 201}):
+            with pytest.raises(ValueError, match="must be from"):
+                lock.waiters(**wrong)
+    first.finish()
+    lock.release(owner="first")
+    second.finish()
+    lock.release(owner="s\udcff")
 
 
 def test_the_default_owner_says_where_it_is(lock: holdfast.Lock) -> None:

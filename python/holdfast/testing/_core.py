@@ -244,6 +244,16 @@ def hf_lock_inspect(lock: Lock, info: Any) -> bytes:
         return key.owner if key.grants else b""
 
 
+def hf_lock_waiters(lock: Lock, first: int, capacity: int) -> list[tuple[bytes, int, int]]:
+    """Look at the queue."""
+    space = lock.client.space
+    lock.client.check()
+    with space:
+        space.check_reachable()
+        key = space.key(lock.name) or Key(space, lock.name)
+        return [each.told(space.now) for each in key.queue[first : first + capacity]]
+
+
 def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:
     """Take the lock away; the holder finds out later."""
     space = lock.client.space

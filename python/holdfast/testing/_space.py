@@ -450,6 +450,11 @@ class Waiter(Timer):
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
 
+    def told(self, now: float) -> tuple[bytes, int, int]:
+        """Give the owner, and for how long it has waited and may wait."""
+        timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
+        return self.owner, math.floor(now - self._began), timeout
+
     def fire(self) -> None:
         """End: the timeout is up."""
         name, timeout = quoted(self.lock.name), round(self._timeout)
