@@ -31,7 +31,6 @@
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
-%ignore hf_lock_waiters;
 %ignore hf_waiter;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
@@ -176,6 +175,43 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
     if (result == HF_OK)
         $result = hf_bytes(jenv, $1, *$3 < $2 ? *$3 : $2);
+}
+
+/*
+ * hf_lock_waiters() answers the owners as byte[][]. The times go into the array that it takes:
+ * of each the wait and the timeout, so that half its length is how many it lists.
+ */
+%answer(hf_lock_waiters, jobjectArray, byte[][])
+%typemap(jni) (hf_waiter *waiters, size_t capacity, size_t *count_out) "jlongArray"
+%typemap(jtype) (hf_waiter *waiters, size_t capacity, size_t *count_out) "long[]"
+%typemap(jstype) (hf_waiter *waiters, size_t capacity, size_t *count_out) "long[]"
+%typemap(javain) (hf_waiter *waiters, size_t capacity, size_t *count_out) "$javainput"
+%typemap(in) (hf_waiter *waiters, size_t capacity, size_t *count_out) (size_t count = 0) {
+    $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input) / 2;
+    $1 = calloc($2 + 1, sizeof *$1);
+    if (!$1) {
+        (*jenv)->ThrowNew(jenv, (*jenv)->FindClass(jenv, "java/lang/OutOfMemoryError"), NULL);
+        return $null;
+    }
+    $3 = &count;
+}
+%typemap(freearg) (hf_waiter *waiters, size_t capacity, size_t *count_out) "free($1);"
+%typemap(argout) (hf_waiter *waiters, size_t capacity, size_t *count_out) {
+    if (result == HF_OK) {
+        jclass kind = (*jenv)->FindClass(jenv, "[B");
+        $result = kind ? (*jenv)->NewObjectArray(jenv, (jsize)*$3, kind, NULL) : NULL;
+        for (size_t i = 0; $result && i < *$3; i++) {
+            const hf_waiter *at = &$1[i];
+            jlong times[2] = {at->waited_ms, at->timeout_ms};
+            size_t length = at->owner_len < sizeof at->owner ? at->owner_len : sizeof at->owner;
+            jbyteArray owner = hf_bytes(jenv, at->owner, length);
+            if (!owner)
+                break; /* and the OutOfMemoryError is on its way */
+            (*jenv)->SetObjectArrayElement(jenv, $result, (jsize)i, owner);
+            (*jenv)->DeleteLocalRef(jenv, owner);
+            (*jenv)->SetLongArrayRegion(jenv, $input, (jsize)(2 * i), 2, times);
+        }
+    }
 }
 
 %typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)

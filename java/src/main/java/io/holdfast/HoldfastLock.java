@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -230,6 +231,14 @@ public interface HoldfastLock extends Lock {
      * @return its holder, the fence, and more
      */
     LockInfo inspect();
+
+    /**
+     * Looks at the first 200 of the lock's queue, in the order in which they will be served. For
+     * operators, like {@link #inspect()}.
+     *
+     * @return the acquires that wait
+     */
+    List<LockWaiter> waiters();
 
     /**
      * Takes the lock away from its holder. For operators. The holder finds out at its next renewal

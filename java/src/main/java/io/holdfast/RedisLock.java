@@ -2,6 +2,7 @@ package io.holdfast;
 
 import java.lang.ref.Reference;
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -18,6 +19,9 @@ final class RedisLock implements HoldfastLock {
 
     /** How long an interrupted wait may take to end; a server that is well needs less. */
     private static final long LEAVING_MILLIS = 5;
+
+    /** The core lists no more in one look. */
+    private static final int WAITERS_MAX = 200;
 
     private final RedisClient client;
     private final byte[] name;
@@ -365,6 +369,22 @@ final class RedisLock implements HoldfastLock {
                     Millis.toDuration(info.getRemaining_ms()),
                     info.getWaiters());
         }
+    }
+
+    @Override
+    public List<LockWaiter> waiters() {
+        return Threads.blocking(this::lookAtQueue);
+    }
+
+    private List<LockWaiter> lookAtQueue() {
+        long[] times = new long[2 * WAITERS_MAX];
+        byte[][] owners = call(lock -> Core.hf_lock_waiters(lock, 0, times));
+        LockWaiter[] waiters = new LockWaiter[owners.length];
+        for (int i = 0; i < owners.length; i++) {
+            Duration waited = Duration.ofMillis(times[2 * i]);
+            waiters[i] = new LockWaiter(owners[i], waited, Millis.toDuration(times[2 * i + 1]));
+        }
+        return List.of(waiters);
     }
 
     @Override

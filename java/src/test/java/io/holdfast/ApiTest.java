@@ -49,8 +49,8 @@ final class ApiTest {
                                 "LockOptions",
                                 "LockTimeoutException",
                                 "LockUnknownException",
+                                "LockWaiter",
                                 "ProtocolException",
-                                "HoldfastLock",
                                 "ServerException",
                                 "UnsupportedException")),
                 seen);

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -122,6 +123,31 @@ abstract class LockContract extends ClientTest {
         release(first);
         assertTrue(waiting.get() > first.fence());
         assertEquals("stranger", lock.inspect().ownerText());
+    }
+
+    @Test
+    void theQueueSaysWhoWaitsAndForHowLong() throws Exception {
+        assertEquals(List.of(), lock.waiters());
+        Hold first = acquire(lock);
+        Async<Long> waiting = Async.start(() -> acquire(stranger, LONG).fence());
+        while (lock.waiters().isEmpty()) {
+            Thread.sleep(1);
+        }
+        CompletableFuture<Hold> next = lock.acquireAsync();
+        while (lock.waiters().size() < 2) {
+            Thread.sleep(1);
+        }
+        Thread.sleep(20);
+        List<LockWaiter> waiters = lock.waiters();
+        assertEquals("stranger", waiters.get(0).ownerText());
+        assertEquals(LONG, waiters.get(0).timeout());
+        assertEquals(Hold.FOREVER, waiters.get(1).timeout());
+        for (LockWaiter waiter : waiters) {
+            assertTrue(waiter.waited().toMillis() >= 19, waiter.toString());
+        }
+        release(first);
+        waiting.get();
+        next.cancel(true);
     }
 
     @Test

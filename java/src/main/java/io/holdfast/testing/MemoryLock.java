@@ -7,6 +7,7 @@ import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
+import io.holdfast.LockWaiter;
 import io.holdfast.LossCause;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -121,7 +122,7 @@ final class MemoryLock implements HoldfastLock {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
-        MemoryWaiter waiter = start(request, nanos > 0);
+        MemoryWaiter waiter = start(request, nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos));
         try {
             if (!interruptible) {
                 return waiter.join(); // it has no time limit, or has ended
@@ -141,13 +142,13 @@ final class MemoryLock implements HoldfastLock {
         }
     }
 
-    /** Acquires, or queues, or, if it may not, has null already. */
-    private MemoryWaiter start(MemoryRequest request, boolean waits) {
+    /** Acquires, or queues, or, without time for that, has null already. */
+    private MemoryWaiter start(MemoryRequest request, Duration timeout) {
         return asked(
                 () -> {
-                    MemoryWaiter waiter = new MemoryWaiter(request);
+                    MemoryWaiter waiter = new MemoryWaiter(request, timeout);
                     MemoryHold hold = state().grant(request);
-                    if (hold == null && waits) {
+                    if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
                         client.enqueue(state(), waiter);
                         return waiter;
                     }
@@ -184,7 +185,7 @@ final class MemoryLock implements HoldfastLock {
                         options.renew());
         MemoryWaiter waiter;
         try {
-            waiter = start(request, !timeout.isZero());
+            waiter = start(request, timeout);
         } catch (RuntimeException e) {
             return CompletableFuture.failedFuture(e);
         }
@@ -348,6 +349,11 @@ final class MemoryLock implements HoldfastLock {
                             remaining,
                             waiters);
                 });
+    }
+
+    @Override
+    public List<LockWaiter> waiters() {
+        return asked(() -> state().queue.stream().limit(200).map(MemoryWaiter::seen).toList());
     }
 
     @Override

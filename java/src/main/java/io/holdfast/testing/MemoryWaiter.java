@@ -1,14 +1,24 @@
 package io.holdfast.testing;
 
+import io.holdfast.LockWaiter;
+import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 
 /** An acquire in the queue. It ends with a hold, with null when its time is up, or by a failure. */
 final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
+    private final Duration timeout;
 
-    MemoryWaiter(MemoryRequest request) {
+    MemoryWaiter(MemoryRequest request, Duration timeout) {
         this.request = request;
+        this.timeout = timeout;
+    }
+
+    LockWaiter seen() {
+        byte[] owner = ((ByteBuffer) request.owner()).array().clone();
+        return new LockWaiter(owner, Duration.ofNanos(System.nanoTime() - since), timeout);
     }
 
     void granted(MemoryHold hold) {
