@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit;
  * which may be collected.
  */
 final class ExitHook {
-    /** How long the exit waits for a call that is still running and will close the client. */
+    /** How long a close waits for a call that is still running and will end the client. */
     private static final long PATIENCE_SECONDS = 3;
 
     private final CountDownLatch closed = new CountDownLatch(1);
@@ -27,6 +27,11 @@ final class ExitHook {
 
     private void close(Handle client) {
         client.close();
+        await();
+    }
+
+    /** Returns when the client is closed, which may be left to the last call that is running. */
+    void await() {
         try {
             closed.await(PATIENCE_SECONDS, TimeUnit.SECONDS);
         } catch (InterruptedException e) {

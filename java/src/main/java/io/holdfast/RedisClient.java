@@ -22,6 +22,7 @@ final class RedisClient implements HoldfastClient {
     final Held held = new Held();
     private final Completions completions = new Completions();
     private final Handle handle;
+    private final ExitHook exit = new ExitHook();
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
     private final ThreadWatch threads;
     /** Tries that the core counts as refused, although their callers then waited. */
@@ -33,7 +34,7 @@ final class RedisClient implements HoldfastClient {
         long pointer = Threads.blocking(() -> open(url, options));
         Actions actions = new Actions(options.executor);
         Completions completions = this.completions;
-        ExitHook exit = new ExitHook();
+        ExitHook exit = this.exit;
         Handle handle =
                 new Handle(
                         pointer,
@@ -109,6 +110,7 @@ final class RedisClient implements HoldfastClient {
     @Override
     public void close() {
         handle.close();
+        exit.await(); // a JVM that ends now would leave leases behind
         threads.close();
     }
 
