@@ -324,6 +324,7 @@ def test_waiting_for_a_loss_ends_with_the_lock(lock: holdfast.Lock) -> None:
 def test_a_thread_is_started_for_losses_only_and_ends_with_the_client(
     server: Server, name: str
 ) -> None:
+    until(lambda: "holdfast-notices" not in threads())  # that of the client before is ending
     with holdfast.connect(server.tcp) as client:
         with client.lock(name) as hold:
             assert not hold.lost.is_set()
