@@ -5,6 +5,7 @@
 #include "lock.h"
 
 #include <hiredis/hiredis.h>
+#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -140,6 +141,30 @@ static inline hf_client *open_client(void) {
     hf_client *client;
     assert_status(hf_client_open(unix_url(), NULL, &client), HF_OK);
     return client;
+}
+
+/* The next completion; of no kind if none comes within so many ms. */
+static inline hf_completion completion_within(hf_client *client, int64_t within_ms) {
+    hf_completion completion = {.size = sizeof completion};
+    int64_t until = now_ms() + within_ms;
+    for (;;) {
+        assert_status(hf_client_next(client, &completion), HF_OK);
+        int64_t left = until - now_ms();
+        if (completion.kind != HF_KIND_NONE || left <= 0)
+            break;
+        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
+        poll(&fd, 1, (int)left);
+    }
+    assert_int_equal(completion.size, sizeof completion);
+    return completion;
+}
+
+/* The next completion, which must come. */
+static inline hf_completion next_of(hf_client *client) {
+    hf_completion completion = completion_within(client, 10000);
+    if (completion.kind == HF_KIND_NONE)
+        fail_msg("no completion came");
+    return completion;
 }
 
 /* ------------------------------------------------------------ Every test */

@@ -1,30 +1,11 @@
 /* A client that follows the master: from within, by the transport alone. */
+#include "../transport.h"
 #include "sentinels.h"
 
 #include "net/transport.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
-
-static hf_transport *transport;
-static int wake;
-
-static void open_transport(void) {
-    hf_client_options none = {0};
-    hf_address address;
-    assert_status(hf_address_parse(text("%s?command_timeout=30", url), &address), HF_OK);
-    assert_status(hf_address_options(&address, &none), HF_OK);
-    assert_status(hf_transport_open(&address, &transport), HF_OK);
-    wake = eventfd(0, EFD_CLOEXEC);
-    assert_true(wake >= 0);
-    hf_transport_set_wake(transport, wake);
-}
-
-static void close_transport(void) {
-    hf_transport_set_wake(transport, -1);
-    hf_transport_free(transport);
-    close(wake);
-}
 
 /* Any request; where it was answered, by the answer's server. */
 static hf_status ask_for_stock(hf_answer *answer) {
@@ -80,7 +61,7 @@ static int64_t wait_for_version(unsigned version) {
 static void test_a_planned_failover_is_followed_at_once(void **state) {
     (void)state;
     hf_answer answer;
-    open_transport();
+    open_transport(text("%s?command_timeout=30", url));
     long long old = master_port();
     settle();
     unsigned version = hf_transport_version(transport, 0);
@@ -112,7 +93,7 @@ static void test_what_a_replaced_master_answers_does_not_count(void **state) {
     pthread_t thread;
     void *status;
     settle();
-    open_transport();
+    open_transport(text("%s?command_timeout=30", url));
     int old = index_of(master_port());
     unsigned version = hf_transport_version(transport, 0);
     assert_status(ask_for_stock(&answer), HF_OK);
@@ -131,7 +112,7 @@ static void test_what_a_replaced_master_answers_does_not_count(void **state) {
 static void test_another_sentinel_is_followed_when_one_hangs(void **state) {
     (void)state;
     settle();
-    open_transport();
+    open_transport(text("%s?command_timeout=30", url));
     unsigned version = hf_transport_version(transport, 0);
     assert_soon(watched() >= 0);
     int hangs = watched();
@@ -144,7 +125,7 @@ static void test_another_sentinel_is_followed_when_one_hangs(void **state) {
 
 static void test_a_closed_client_listens_to_no_sentinel(void **state) {
     (void)state;
-    open_transport();
+    open_transport(text("%s?command_timeout=30", url));
     assert_soon(watched() >= 0);
     close_transport();
     assert_soon(watched() < 0);

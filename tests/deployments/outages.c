@@ -49,20 +49,10 @@ static hf_client *opened(void) {
     return client;
 }
 
-static hf_completion told(hf_client *client) {
-    hf_completion c = {.size = sizeof c};
-    int64_t until = now_ms() + 20000;
-    while (hf_client_next(client, &c) == HF_OK && c.kind == HF_KIND_NONE && now_ms() < until) {
-        struct pollfd readable = {.fd = hf_client_fd(client), .events = POLLIN};
-        poll(&readable, 1, 1000);
-    }
-    return c;
-}
-
 static hf_completion told_of(hf_client *client, int32_t kind, int64_t op) {
     hf_completion c;
     do
-        c = told(client);
+        c = completion_within(client, 20000);
     while (c.kind == HF_KIND_LOSS && kind != HF_KIND_LOSS);
     assert_int_equal(c.kind, kind);
     assert_int_equal(c.op, op);
@@ -417,7 +407,7 @@ static void test_a_completion_of_an_acquire_has_the_words_of_the_call(void **sta
 
 /* The next completion is of that kind, and says this. */
 static void assert_told(hf_client *client, int32_t kind, hf_status status, const char *words) {
-    hf_completion c = told(client);
+    hf_completion c = completion_within(client, 20000);
     assert_int_equal(c.kind, kind);
     assert_status(c.status, status);
     assert_string_equal(c.error.message, words);

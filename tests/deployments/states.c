@@ -98,7 +98,7 @@ static void test_a_server_that_loads_its_data_is_waited_for(void **state) { /* L
     redisContext *context = redisConnect("127.0.0.1", port);
     freeReplyObject(redisCommand(
         context, "EVAL %s 0",
-        "for i = 1, 40000 do redis.call('SET', 'more' .. i, string.rep('x', 300)) end"));
+        "for i = 1, 15000 do redis.call('SET', 'more' .. i, string.rep('x', 300)) end"));
     redisReply *saved = redisCommand(context, "SAVE");
     assert_string_equal(saved->str, "OK");
     freeReplyObject(saved);

@@ -27,23 +27,9 @@ static int tear_down(void **state) {
 
 /* ----------------------------------------------------------- Completions */
 
-static hf_completion told(int64_t within_ms) {
-    hf_completion completion = {.size = sizeof completion};
-    int64_t until = now_ms() + within_ms;
-    do {
-        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
-        int64_t left = until - now_ms();
-        assert_true(fd.fd >= 0);
-        poll(&fd, 1, left > 0 ? (int)left : 0);
-        assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
-    assert_int_equal(completion.size, sizeof completion);
-    return completion;
-}
-
 /* The next completion is of this operation, and says this. */
 static hf_completion told_of(int32_t kind, int64_t op, hf_status status, int64_t within_ms) {
-    hf_completion completion = told(within_ms);
+    hf_completion completion = completion_within(client, within_ms);
     assert_int_equal(completion.kind, kind);
     assert_int_equal(completion.op, op);
     if (completion.status != status)
@@ -60,14 +46,16 @@ static hf_hold *told_acquired(int64_t op, hf_status status, int64_t within_ms) {
 }
 
 static void told_released(int64_t op, hf_status status, int64_t within_ms) {
-    hf_completion completion = told(within_ms);
+    hf_completion completion = completion_within(client, within_ms);
     assert_int_equal(completion.kind, HF_KIND_RELEASE);
     assert_int_equal(completion.op, op);
     assert_int_equal(completion.status, status);
     assert_null(completion.hold);
 }
 
-static void told_nothing(void) { assert_int_equal(told(0).kind, HF_KIND_NONE); }
+static void told_nothing(void) {
+    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE);
+}
 
 static void start(int64_t timeout_ms, int64_t op) {
     assert_status(hf_lock_acquire_start(lock, NULL, 0, timeout_ms, NULL, op), HF_OK);
@@ -100,7 +88,7 @@ static void test_500_started_acquires_are_served_in_order_on_one_thread(void **s
     int64_t fence = 0;
     int acquired = 0, released = 0;
     while (released < OPS) {
-        hf_completion completion = told(5000);
+        hf_completion completion = completion_within(client, 5000);
         assert_int_equal(completion.status, HF_OK);
         if (completion.kind == HF_KIND_ACQUIRE) {
             assert_int_equal(completion.op, ++acquired);
@@ -186,7 +174,7 @@ static void test_a_started_acquire_that_times_out_leaves_nothing_behind(void **s
     for (int i = 1; i <= 40; i++)
         start(i, i); /* some before they have a place */
     for (int i = 1; i <= 40; i++) {
-        hf_completion completion = told(2000);
+        hf_completion completion = completion_within(client, 2000);
         assert_int_equal(completion.kind, HF_KIND_ACQUIRE);
         assert_int_equal(completion.status, HF_ETIMEOUT);
     }
@@ -208,7 +196,7 @@ static void test_a_started_timeout_that_races_the_release_leaves_nothing_behind(
             ;
         nanosleep(&(struct timespec){.tv_nsec = i % 10 * 50000}, NULL);
         give_back(hold, HF_OK);
-        hf_completion completion = told(2000);
+        hf_completion completion = completion_within(client, 2000);
         assert_int_equal(completion.op, i);
         if (completion.status == HF_OK) {
             won++;
@@ -246,7 +234,7 @@ static void test_without_the_right_to_subscribe_started_acquires_work_too(void *
     give_back(hold, HF_OK);
     bool seen[9] = {false};
     for (int i = 4; i <= 8; i++) {
-        hf_completion completion = told(3000);
+        hf_completion completion = completion_within(client, 3000);
         assert_int_equal(completion.status, HF_OK);
         assert_in_range(completion.op, 4, 8);
         assert_false(seen[completion.op]);
@@ -293,7 +281,7 @@ static void test_a_cancel_that_races_the_grant_leaves_nothing_behind(void **stat
             nanosleep(&(struct timespec){.tv_nsec = i % 16 * 10000}, NULL);
         hf_status status = hf_op_cancel(client, i);
         assert_true(status == HF_OK || status == HF_ENOTHELD);
-        hf_completion completion = told(2000);
+        hf_completion completion = completion_within(client, 2000);
         assert_int_equal(completion.op, i);
         if (completion.status == HF_OK) {
             won++;
@@ -318,7 +306,7 @@ static void test_what_is_cancelled_at_once_was_never_there(void **state) {
         assert_status(hf_op_cancel(client, i), HF_OK);
     }
     for (int i = 1; i <= 100; i++) {
-        hf_completion completion = told(2000);
+        hf_completion completion = completion_within(client, 2000);
         assert_int_equal(completion.status, HF_ECANCELED);
     }
     assert_soon(queued("k") == 0);
@@ -389,7 +377,7 @@ static void test_a_started_renewal_finds_a_loss_and_a_release(void **state) {
     (void)state;
     TELL("DEL k");
     assert_status(hf_hold_check_start(hold, 1), HF_OK);
-    hf_completion loss = told(2000);
+    hf_completion loss = completion_within(client, 2000);
     assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.cause, HF_CAUSE_GONE);
     told_renewed(1, HF_ELOST, 2000);
@@ -507,7 +495,7 @@ static void test_a_number_in_use_is_refused(void **state) {
     start(0, 7 + 1024); /* in one bucket */
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 7 + 1024), HF_EINVAL);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(told(2000).status, HF_EBUSY);
+        assert_int_equal(completion_within(client, 2000).status, HF_EBUSY);
     told_nothing();
     hf_hold_close(mine);
     hf_lock_close(another);
@@ -528,7 +516,7 @@ static void test_each_of_many_numbers_finds_its_operation(void **state) {
     static bool seen[OPS + 1];
     memset(seen, 0, sizeof seen);
     for (int i = 0; i < OPS; i++) {
-        hf_completion completion = told(10000);
+        hf_completion completion = completion_within(client, 10000);
         assert_int_equal(completion.status, HF_ECANCELED);
         assert_in_range(completion.op, 1, OPS);
         assert_false(seen[completion.op]);
@@ -576,7 +564,7 @@ static void test_a_started_acquire_renews_loses_and_heals_like_any(void **state)
     sleep_ms(1000);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     TELL("DEL k");
-    hf_completion loss = told(300);
+    hf_completion loss = completion_within(client, 300);
     assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.hold_number, hf_hold_number(hold));
     assert_int_equal(loss.cause, HF_CAUSE_GONE);
@@ -696,7 +684,7 @@ static void test_every_operation_ends_when_the_server_does_not_answer(void **sta
     start(60000, 5);
     assert_status(hf_op_cancel(client, 5), HF_OK);
     for (int i = 0; i < 4; i++) {
-        hf_completion completion = told(5000);
+        hf_completion completion = completion_within(client, 5000);
         assert_true(completion.op >= 2 && completion.op <= 6 && completion.op != 4);
         assert_false(seen[completion.op]);
         seen[completion.op] = true;

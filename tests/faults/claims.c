@@ -9,17 +9,13 @@ static hf_client *client, *other; /* through it; past it */
 
 static int set_up(void **state) {
     int result = begin_fault(state);
-    way = proxy_start();
-    client = must_open(text("redis://127.0.0.1:%d", way->port));
-    other = open_client();
+    way = open_both(&client, &other);
     return result;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    hf_client_close(client);
-    hf_client_close(other);
-    proxy_stop(way);
+    close_both(way, client, other);
     return 0;
 }
 
@@ -116,10 +112,11 @@ static void test_a_short_lease_won_by_waiting_ends_when_it_should(void **state) 
         hf_lock *lock = lease_lock(client, "k", leases[i], HF_OFF);
         hf_hold *hold = won_by_waiting(lock, 0);
         sleep_ms((int)(leases[i] * 2 / 3)); /* it is claimed by now, if it ever is */
-        assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] + EXPIRY_SLACK);
+        /* It may end later by as long as the grant and the claim were on their way. */
+        assert_in_range(lasts_ms(hold), leases[i] - EXPIRY_SLACK, leases[i] * 6 / 5);
         int64_t there = NUMBER("PTTL k"), here = hf_hold_remaining_ms(hold);
         assert_in_range(here, 1, there);
-        assert_in_range(here, there - 10 - leases[i] / 100, there);
+        assert_in_range(here, there - leases[i] / 5, there);
         assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
         assert_int_equal(hf_hold_cause(hold), HF_CAUSE_EXPIRED);
         hf_hold_close(hold);

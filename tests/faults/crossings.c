@@ -182,12 +182,6 @@ static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **st
     hf_lock_close(theirs);
 }
 
-static hf_completion next_of(hf_client *client) {
-    hf_completion next = {.size = sizeof next};
-    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_KIND_NONE);
-    return next;
-}
-
 /* C4: an answer from before a replacement says nothing about the time left after it. */
 static void test_a_renewal_that_is_answered_after_a_replacement_does_not_count(void **state) {
     proxy *way = proxy_start();

@@ -9,30 +9,15 @@ static hf_hold *hold;
 
 static int set_up(void **state) {
     int result = begin_fault(state);
-    way = proxy_start();
-    client = must_open(text("redis://127.0.0.1:%d", way->port));
-    other = open_client();
+    way = open_both(&client, &other);
     return result;
 }
 
 static int tear_down(void **state) {
     (void)state;
     atomic_store(&way->delay_ms, 0);
-    hf_client_close(client);
-    hf_client_close(other);
-    proxy_stop(way);
+    close_both(way, client, other);
     return 0;
-}
-
-static hf_completion told(int64_t until) {
-    hf_completion completion = {.size = sizeof completion};
-    do {
-        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
-        int64_t left = until - now_ms();
-        poll(&fd, 1, left > 0 ? (int)left : 0);
-        assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
-    return completion;
 }
 
 /* The keeper has its connection, before it is in a hurry. */
@@ -41,7 +26,7 @@ static void wake_keeper(void) {
     hf_hold *mine;
     assert_status(hf_lock_acquire(another, 0, &mine), HF_OK);
     assert_status(hf_hold_check_start(mine, 1), HF_OK);
-    assert_int_equal(told(now_ms() + 10000).op, 1);
+    assert_int_equal(next_of(client).op, 1);
     give_back(mine, HF_OK);
     hf_lock_close(another);
 }
@@ -105,7 +90,7 @@ static void acquire_in_time(void) {
 static void started_in_time(void) {
     int64_t since = now_ms();
     assert_status(hf_lock_acquire_start(lock, NULL, 0, TIMEOUT_MS, NULL, 9), HF_OK);
-    hf_completion completion = told(since + 20000);
+    hf_completion completion = completion_within(client, 20000);
     int64_t took_ms = now_ms() - since;
     assert_int_equal(completion.op, 9);
     assert_ended(completion.status, took_ms);
@@ -183,12 +168,12 @@ static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void *
     atomic_store(&way->delay_ms, 200);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 8), HF_OK);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 5, NULL, 9), HF_OK);
-    hf_completion completion = told(now_ms() + 10000);
+    hf_completion completion = next_of(client);
     assert_int_equal(completion.op, 9);
     assert_status(completion.status, HF_ETIMEOUT);
     atomic_store(&way->delay_ms, 0);
     assert_status(hf_op_cancel(client, 8), HF_OK);
-    assert_int_equal(told(now_ms() + 10000).status, HF_ECANCELED);
+    assert_int_equal(next_of(client).status, HF_ECANCELED);
     give_back(hold, HF_OK);
     assert_soon(NUMBER("EXISTS k") == 0);
     hf_lock_close(theirs);
@@ -212,12 +197,12 @@ static void test_the_first_that_starts_keeps_its_place(void **state) {
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, number), HF_OK);
     assert_soon(queued("k") == 3);
     atomic_store(&way->delay_ms, 0);
-    hf_completion completion = told(now_ms() + 10000);
+    hf_completion completion = next_of(client);
     assert_int_equal(completion.op, 9);
     give_back(completion.hold, HF_OK);
     give_back(hold, HF_OK);
     for (int number = 1; number <= 3; number++) {
-        completion = told(now_ms() + 10000);
+        completion = next_of(client);
         assert_int_equal(completion.op, number);
         give_back(completion.hold, HF_OK);
     }

@@ -183,6 +183,20 @@ static inline hf_client *must_open(const char *url) {
     return client;
 }
 
+/* A client through a proxy, and one past it. */
+static inline proxy *open_both(hf_client **through, hf_client **past) {
+    proxy *way = proxy_start();
+    *through = must_open(text("redis://127.0.0.1:%d", way->port));
+    *past = open_client();
+    return way;
+}
+
+static inline void close_both(proxy *way, hf_client *through, hf_client *past) {
+    hf_client_close(through);
+    hf_client_close(past);
+    proxy_stop(way);
+}
+
 static inline hf_lock *must_lock(hf_client *client, const char *name,
                                  const hf_lock_options *options) {
     hf_lock *lock;

@@ -58,22 +58,8 @@ static int monitor_stop(const hf_script *script) {
 
 /* ---------------------------------------------------------------- Losses */
 
-/* The next completion, which must come within so many ms. */
-static hf_completion told(int64_t within_ms) {
-    hf_completion completion = {.size = sizeof completion};
-    int64_t until = now_ms() + within_ms;
-    do {
-        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
-        int64_t left = until - now_ms();
-        assert_true(fd.fd >= 0);
-        poll(&fd, 1, left > 0 ? (int)left : 0);
-        assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
-    return completion;
-}
-
 static void assert_told_of(const hf_hold *hold, int cause, int64_t within_ms) {
-    hf_completion loss = told(within_ms);
+    hf_completion loss = completion_within(client, within_ms);
     assert_int_equal(loss.kind, HF_KIND_LOSS);
     assert_int_equal(loss.status, HF_ELOST);
     assert_int_equal(loss.hold_number, hf_hold_number(hold));
@@ -90,7 +76,7 @@ static void give_up(hf_hold *hold) {
     assert_status(hf_hold_extend(hold, 1000, 0), HF_ELOST);
     assert_status(hf_hold_release(hold), HF_ELOST);
     assert_status(hf_hold_release(hold), HF_ENOTHELD);
-    assert_int_equal(told(0).kind, HF_KIND_NONE);
+    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE);
     hf_hold_close(hold);
 }
 
@@ -158,7 +144,7 @@ static void test_10000_held_locks_are_renewed_with_100_commands_a_second(void **
     print_message("%d locks: %lld commands and %lld ms of processor time in %d s\n", LOCKS,
                   (long long)commands, (long long)cpu_us / 1000, SECONDS);
     assert_in_range(commands, 1, 100 * SECONDS / SLOW);
-    assert_int_equal(told(0).kind, HF_KIND_NONE); /* none was lost */
+    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE); /* none was lost */
     for (int i = 0; i < LOCKS; i++) {
         assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
         hf_hold_close(holds[i]);
@@ -190,7 +176,7 @@ static void test_a_hold_outlives_connections_that_die_and_a_server_that_pauses(v
     TELL("CLIENT PAUSE 500 ALL"); /* longer than the client waits for one answer */
     sleep_ms(1500);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    assert_int_equal(told(0).kind, HF_KIND_NONE);
+    assert_int_equal(completion_within(client, 0).kind, HF_KIND_NONE);
     give_back(hold, HF_OK);
     hf_lock_close(lock);
 }

@@ -457,18 +457,6 @@ static void test_a_wait_that_ends_without_memory(void **state) {
 
 /* ---------------------------------------------------------------- Started */
 
-/* The next completion, which must come. */
-static hf_completion next_of(hf_client *client) {
-    hf_completion found = {.size = sizeof found};
-    struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
-    do {
-        if (poll(&fd, 1, 10000) != 1)
-            fail_msg("no completion came");
-        assert_status(hf_client_next(client, &found), HF_OK);
-    } while (found.kind == HF_KIND_NONE);
-    return found;
-}
-
 static void check_completion(const hf_completion *found, int kind) {
     assert_int_equal(found->kind, kind);
     if (found->status != HF_ENOMEM)

@@ -23,31 +23,15 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
 
 static int set_up(void **state) {
     int result = begin_fault(state);
-    way = proxy_start();
-    client = must_open(text("redis://127.0.0.1:%d", way->port));
-    other = open_client();
+    way = open_both(&client, &other);
     return result;
 }
 
 static int tear_down(void **state) {
     (void)state;
     atomic_store(&pauses, false);
-    hf_client_close(client);
-    hf_client_close(other);
-    proxy_stop(way);
+    close_both(way, client, other);
     return 0;
-}
-
-static hf_completion told(int64_t within_ms) {
-    hf_completion completion = {.size = sizeof completion};
-    int64_t until = now_ms() + within_ms;
-    do {
-        struct pollfd fd = {.fd = hf_client_fd(client), .events = POLLIN};
-        int64_t left = until - now_ms();
-        poll(&fd, 1, left > 0 ? (int)left : 0);
-        assert_status(hf_client_next(client, &completion), HF_OK);
-    } while (completion.kind == HF_KIND_NONE && now_ms() < until);
-    return completion;
 }
 
 /* ------------------------------------------------------------------ Tests */
@@ -67,7 +51,7 @@ static bool ends(const char *name, int64_t lease_ms) {
         sleep_ms(1);
     give_back(hold, HF_OK);
     atomic_store(&pauses, true);
-    hf_completion completion = told(3000);
+    hf_completion completion = completion_within(client, 3000);
     atomic_store(&pauses, false);
     if (completion.hold != NULL) {
         hf_hold_release(completion.hold);

@@ -379,12 +379,6 @@ static void *look_and_release(void *argument) {
     return NULL;
 }
 
-static hf_completion next_of(hf_client *client) {
-    hf_completion next = {.size = sizeof next};
-    assert_soon(hf_client_next(client, &next) != HF_OK || next.kind != HF_KIND_NONE);
-    return next;
-}
-
 static void write_file(const char *path, const char *words) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);

@@ -1,5 +1,6 @@
 /* The pool's order and cap, and dials, from within. */
 #include "../network.h"
+#include "../transport.h"
 
 #include "net/dial.h"
 #include "net/pool.h"
@@ -12,12 +13,6 @@ static int afresh(void **state) {
     (void)state;
     start_afresh();
     return 0;
-}
-
-static void read_address(const char *url, hf_address *address) {
-    hf_client_options none = {0};
-    assert_status(hf_address_parse(url, address), HF_OK);
-    assert_status(hf_address_options(address, &none), HF_OK);
 }
 
 static hf_discovery *discovered(void) {
@@ -146,24 +141,6 @@ static void test_there_are_as_many_connections_as_there_may_be(void **state) {
 }
 
 /* ----------------------------------------------------------------- Dials */
-
-static hf_transport *transport;
-static int wake;
-
-static void open_transport(const char *url) {
-    hf_address address;
-    read_address(url, &address);
-    assert_status(hf_transport_open(&address, &transport), HF_OK);
-    wake = eventfd(0, EFD_CLOEXEC);
-    assert_true(wake >= 0);
-    hf_transport_set_wake(transport, wake);
-}
-
-static void close_transport(void) {
-    hf_transport_set_wake(transport, -1);
-    hf_transport_free(transport);
-    close(wake);
-}
 
 /* Wait for the descriptor, as the keeper does. */
 static hf_status end_of(hf_dial *dial, hf_connection **connection) {

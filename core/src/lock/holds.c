@@ -160,10 +160,14 @@ static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
     return hf_hash(names->hash, holder->bytes, holder->length);
 }
 
+static uint64_t stack_of(const hf_hold *hold) {
+    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
+    return stack_hash(hold->names, &holder);
+}
+
 static bool has_hold(const hf_client *client, const hf_hold *hold) {
     int64_t now = hf_now();
-    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
-    uint64_t stack = stack_hash(hold->names, &holder);
+    uint64_t stack = stack_of(hold);
     for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
          other = other->older)
         if (other->stack == stack && hf_names_equal(other->names, hold->names) &&
@@ -190,8 +194,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hold->kept = keep;
     hold->number = ++table->numbers;
     hf_list_add_first(&table->holds, &hold->item);
-    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
-    hold->stack = stack_hash(hold->names, &holder);
+    hold->stack = stack_of(hold);
     hf_hold **stack = &table->stacks[hold->stack % BUCKETS];
     hold->older = *stack;
     /* Nested in one that is held: one and the same section, as to max_hold. */

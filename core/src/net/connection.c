@@ -70,6 +70,17 @@ static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
 }
 
+/* Nothing came or went: 0 for later, -1 for a failure; or 1: at once again. */
+static int moved_nothing(redisContext *redis, ssize_t count) {
+    if (count == 0) {
+        set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
+        return -1;
+    }
+    if (later(redis->privdata))
+        return 0;
+    return again(redis) ? 1 : -1;
+}
+
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
     /* A server that sends drop by drop must not put the deadline off. */
@@ -93,14 +104,9 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
             set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
             return -1;
         }
-        if (count == 0) {
-            set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
-            return -1;
-        }
-        if (later(connection))
-            return 0;
-        if (!again(redis))
-            return -1;
+        int next = moved_nothing(redis, count);
+        if (next <= 0)
+            return next;
     }
 }
 
@@ -122,14 +128,9 @@ static ssize_t transmit(redisContext *redis) {
                             : send(redis->fd, redis->obuf, sdslen(redis->obuf), MSG_NOSIGNAL);
         if (count > 0)
             return count;
-        if (count == 0) {
-            set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
-            return -1;
-        }
-        if (later(connection))
-            return 0;
-        if (!again(redis))
-            return -1;
+        int next = moved_nothing(redis, count);
+        if (next <= 0)
+            return next;
     }
 }
 

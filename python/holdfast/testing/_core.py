@@ -362,32 +362,30 @@ def _check(handle: Handle) -> None:
     _check_held(handle.hold)
 
 
-def hf_hold_release(hold: Handle) -> None:
-    """Release it."""
+def _ask(work: Callable[..., None], hold: Handle, *arguments: int) -> None:
     hold.hold.client.check()
     with hold.hold.space:
-        _release(hold)
+        work(hold, *arguments)
+
+
+def hf_hold_release(hold: Handle) -> None:
+    """Release it."""
+    _ask(_release, hold)
 
 
 def hf_hold_renew(hold: Handle) -> None:
     """Make it last its whole lease again."""
-    hold.hold.client.check()
-    with hold.hold.space:
-        _renew(hold)
+    _ask(_renew, hold)
 
 
 def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
     """Make it last longer, or exactly so long."""
-    hold.hold.client.check()
-    with hold.hold.space:
-        _extend(hold, duration_ms, flags)
+    _ask(_extend, hold, duration_ms, flags)
 
 
 def hf_hold_check(hold: Handle) -> None:
     """Ask the server."""
-    hold.hold.client.check()
-    with hold.hold.space:
-        _check(hold)
+    _ask(_check, hold)
 
 
 def hf_hold_hand_over(hold: Handle) -> bytes:
