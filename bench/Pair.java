@@ -8,10 +8,14 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /**
- * For run.py: N on standard input runs N pairs, lock and unlock; TxN runs N on each of T threads at
- * once. ns per pair back.
+ * For run.py: N on standard input runs N pairs, lock and unlock; "N interruptible" the same with
+ * lockInterruptibly(). "N T shared" runs N on each of T threads at once, which share one lock object,
+ * and "N T own" gives each thread its own; they give up after 0.5 s and try again. ns per pair back.
  */
 public final class Pair {
     public static void main(String[] args) throws Exception {
@@ -20,14 +24,20 @@ public final class Pair {
             LockOptions options = LockOptions.defaults().lease(Duration.ofSeconds(10));
             HoldfastLock lock = client.lock("bench:java", options);
             for (String line; (line = input.readLine()) != null; ) {
-                String[] numbers = line.split("x");
-                int count = Integer.parseInt(numbers[numbers.length - 1]);
-                int threads = numbers.length == 1 ? 1 : Integer.parseInt(numbers[0]);
+                String[] words = line.split(" ");
+                int count = Integer.parseInt(words[0]);
+                int threads = words.length < 3 ? 1 : Integer.parseInt(words[1]);
                 long start = System.nanoTime();
-                if (threads == 1) {
+                if (words.length == 1) {
                     pairs(lock, count);
+                } else if (words.length == 2) {
+                    interruptiblePairs(lock, count);
                 } else {
-                    contend(lock, threads, count);
+                    boolean shared = words[2].equals("shared");
+                    contend(
+                            () -> shared ? lock : client.lock("bench:java", options),
+                            threads,
+                            count);
                 }
                 System.out.println((double) (System.nanoTime() - start) / count / threads);
             }
@@ -41,15 +51,34 @@ public final class Pair {
         }
     }
 
-    private static void contend(HoldfastLock lock, int threads, int count) throws Exception {
-        List<Thread> all = new ArrayList<>();
-        for (int i = 0; i < threads; i++) {
-            Thread thread = new Thread(() -> pairs(lock, count));
-            thread.start();
-            all.add(thread);
+    private static void interruptiblePairs(HoldfastLock lock, int count) throws Exception {
+        for (int i = 0; i < count; i++) {
+            lock.lockInterruptibly();
+            lock.unlock();
         }
-        for (Thread thread : all) {
-            thread.join();
+    }
+
+    private static Void timedPairs(HoldfastLock lock, int count) throws Exception {
+        for (int i = 0; i < count; ) {
+            if (lock.tryLock(500, TimeUnit.MILLISECONDS)) {
+                lock.unlock();
+                i++;
+            }
+        }
+        return null;
+    }
+
+    private static void contend(Supplier<HoldfastLock> lock, int threads, int count)
+            throws Exception {
+        List<FutureTask<Void>> all = new ArrayList<>();
+        for (int i = 0; i < threads; i++) {
+            HoldfastLock mine = lock.get();
+            FutureTask<Void> task = new FutureTask<>(() -> timedPairs(mine, count));
+            new Thread(task).start();
+            all.add(task);
+        }
+        for (FutureTask<Void> task : all) {
+            task.get();
         }
     }
 }

@@ -6,12 +6,18 @@
  *
  *     pair_c HOST PORT ROUNDS PAIRS   print the ratio
  *     pair_c HOST PORT                for run.py: N on standard input measures
- *                                     N pairs of Holdfast's, ns per pair back
+ *                                     N pairs of Holdfast's, ns per pair back;
+ *                                     "N T shared" N on each of T threads at
+ *                                     once, which share one lock object, and
+ *                                     "N T own" gives each thread its own; they
+ *                                     give up after 0.5 s and try again
  */
 #include <err.h>
 #include <hiredis/hiredis.h>
 #include <holdfast/holdfast.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +25,15 @@
 
 #define LEASE_MS 10000
 #define WARM_UP 2000
+#define PATIENCE_MS 500
+#define THREADS_MAX 64
 
 static const char compare_and_delete[] =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
 static redisContext *raw;
 static char raw_script[41];
+static hf_client *client;
 static hf_lock *lock;
 
 static redisReply *expect(redisReply *reply, int type) {
@@ -55,17 +64,22 @@ static void lock_pair(void) {
     hf_hold_close(hold);
 }
 
+/** Nanoseconds. */
+static double since(const struct timespec *start) {
+    struct timespec end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    return (double)(end.tv_sec - start->tv_sec) * 1e9 + (double)(end.tv_nsec - start->tv_nsec);
+}
+
 /** Nanoseconds per pair. */
 static double measure(void (*pair)(void), int count) {
     struct timespec start;
-    struct timespec end;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int i = 0; i < count; i++)
         pair();
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    return ((double)(end.tv_sec - start.tv_sec) * 1e9 + (double)(end.tv_nsec - start.tv_nsec)) /
-           count;
+    return since(&start) / count;
 }
 
 /** How many scripts the clients have run so far. */
@@ -117,18 +131,76 @@ static void compare(int rounds, int pairs) {
     free(ratio);
 }
 
-static void serve(void) {
-    int count;
+static hf_lock *open_lock(void) {
+    hf_lock *opened;
 
-    while (scanf("%d", &count) == 1) {
-        printf("%.1f\n", measure(lock_pair, count));
+    check(hf_lock_open(client, "bench:c", 7, NULL, 0,
+                       &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = LEASE_MS},
+                       &opened));
+    return opened;
+}
+
+typedef struct contender {
+    pthread_t thread;
+    hf_lock *lock;
+    int count;
+} contender;
+
+static void *contend(void *argument) {
+    contender *mine = argument;
+    hf_status status;
+    hf_hold *hold;
+
+    for (int i = 0; i < mine->count;) {
+        status = hf_lock_acquire(mine->lock, PATIENCE_MS, &hold);
+        if (status == HF_ETIMEOUT)
+            continue;
+        check(status);
+        check(hf_hold_release(hold));
+        hf_hold_close(hold);
+        i++;
+    }
+    return NULL;
+}
+
+static void crowd(int count, int threads, bool shared) {
+    contender all[THREADS_MAX];
+
+    if (threads > THREADS_MAX)
+        errx(2, "at most %d threads", THREADS_MAX);
+    for (int i = 0; i < threads; i++) {
+        all[i] = (contender){.lock = shared ? lock : open_lock(), .count = count};
+        if (pthread_create(&all[i].thread, NULL, contend, &all[i]) != 0)
+            errx(1, "no thread");
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(all[i].thread, NULL);
+        if (!shared)
+            hf_lock_close(all[i].lock);
+    }
+}
+
+static void serve(void) {
+    char line[100], kind[10];
+    int count, threads;
+
+    while (fgets(line, sizeof line, stdin)) {
+        struct timespec start;
+        int words = sscanf(line, "%d %d %9s", &count, &threads, kind);
+
+        if (words == 1) {
+            printf("%.1f\n", measure(lock_pair, count));
+        } else if (words == 3) {
+            clock_gettime(CLOCK_MONOTONIC, &start);
+            crowd(count, threads, strcmp(kind, "shared") == 0);
+            printf("%.1f\n", since(&start) / count / threads);
+        }
         fflush(stdout);
     }
 }
 
 int main(int argc, char **argv) {
     char url[300];
-    hf_client *client;
     redisReply *script;
 
     if (argc != 3 && argc != 5)
@@ -142,9 +214,7 @@ int main(int argc, char **argv) {
 
     snprintf(url, sizeof url, "redis://%s:%s", argv[1], argv[2]);
     check(hf_client_open(url, NULL, &client));
-    check(hf_lock_open(client, "bench:c", 7, NULL, 0,
-                       &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = LEASE_MS},
-                       &lock));
+    lock = open_lock();
 
     if (argc == 5)
         compare(atoi(argv[3]), atoi(argv[4]));

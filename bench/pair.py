@@ -1,11 +1,40 @@
-"""For run.py: N on standard input runs N pairs, acquire and release; ns per pair back."""
+"""For run.py: N on standard input runs N pairs, acquire and release; ns per pair back.
+
+"N T shared" runs N on each of T threads at once, which share one lock object, and "N T own" gives
+each thread its own; they give up after 0.5 s and try again.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 import holdfast
+
+
+def pairs(lock: holdfast.Lock, count: int) -> None:
+    """One after the other."""
+    for _ in range(count):
+        lock.acquire()
+        lock.release()
+
+
+def timed_pairs(lock: holdfast.Lock, count: int) -> None:
+    """The same among others."""
+    for _ in range(count):
+        while not lock.acquire(timeout=0.5):
+            pass
+        lock.release()
+
+
+def contend(locks: list[holdfast.Lock], count: int) -> None:
+    """Each lock object in a thread."""
+    threads = [threading.Thread(target=timed_pairs, args=(lock, count)) for lock in locks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def main() -> None:
@@ -14,12 +43,17 @@ def main() -> None:
     with holdfast.connect(f"redis://{host}:{port}") as client:
         lock = client.lock("bench:python", lease=10)
         for line in sys.stdin:
-            count = int(line)
+            count, *crowd = line.split()
             start = time.perf_counter_ns()
-            for _ in range(count):
-                lock.acquire()
-                lock.release()
-            print((time.perf_counter_ns() - start) / count, flush=True)
+            if crowd:
+                locks = [lock] * int(crowd[0])
+                if crowd[1] == "own":
+                    locks = [client.lock("bench:python", lease=10) for _ in locks]
+                contend(locks, int(count))
+            else:
+                locks = [lock]
+                pairs(lock, int(count))
+            print((time.perf_counter_ns() - start) / int(count) / len(locks), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""A pair that nobody contends: C against raw hiredis, Python and Java against C; and a handoff.
+"""A pair that nobody contends, C against raw hiredis, Python and Java against C; handoffs; crowds.
 
 Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
 neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be
-compared, not the microseconds.
+compared, not the microseconds. A crowd is of threads of one client that all want one lock, and give
+up after half a second: how many scripts does the server run for each acquisition, and how many
+PINGs come with them in the same write (docs/design.md)?
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class Runner:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def measure(self, pairs: int | str) -> float:
+    def measure(self, pairs: int, *more: object) -> float:
         """Microseconds per pair."""
-        self._process.stdin.write(f"{pairs}\n")
+        self._process.stdin.write(" ".join(map(str, (pairs, *more))) + "\n")
         answer = self._process.stdout.readline()
         if not answer:
             sys.exit(f"bench: {self.name} ended with status {self._process.wait()}")
@@ -45,11 +47,32 @@ class Runner:
         self._process.wait()
 
 
-def scripts() -> int:
-    """How many scripts the server has run."""
+def commands() -> tuple[int, int]:
+    """How many scripts the server has run, and how many PINGs it has answered."""
     command = ["redis-cli", "-u", os.environ["HOLDFAST_TEST_URL"], "info", "commandstats"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return sum(map(int, re.findall(r"^cmdstat_eval\w*:calls=(\d+)", told, re.MULTILINE)))
+    calls = [
+        re.findall(rf"^cmdstat_{name}:calls=(\d+)", told, re.MULTILINE)
+        for name in (r"eval\w*", "ping")
+    ]
+    return sum(map(int, calls[0])), sum(map(int, calls[1]))
+
+
+def count_commands(runners: list[Runner], threads: int, each: int) -> None:
+    """Print what an acquisition costs in a crowd, with one lock object for all and one for each."""
+    print(f"scripts + PINGs an acquisition, {threads} threads (wanted: 2.00 to 2.10 scripts)")
+    print(f"{'':8}{'shared object':>16}{'own objects':>16}")
+    for runner in runners:
+        cells = []
+        for objects in ("shared", "own"):
+            before = commands()
+            runner.measure(each, threads, objects)
+            scripts, pings = (
+                (after - then) / (threads * each)
+                for after, then in zip(commands(), before, strict=True)
+            )
+            cells.append(f"{scripts:.2f} + {pings:.2f}")
+        print(f"{runner.name:8}" + "".join(f"{cell:>16}" for cell in cells))
 
 
 def main() -> None:
@@ -96,19 +119,17 @@ def main() -> None:
         for runner in runners:
             afterwards.callback(runner.close)
             runner.measure(warm_up)
-        times = {runner.name: [] for runner in runners}
+        runners[-1].measure(warm_up, "interruptible")
+        times = {name: [] for name in ("C", "Python", "Java", "Java, interruptible")}
         for _ in range(rounds):
             for runner in runners:
                 times[runner.name].append(runner.measure(pairs))
+            times["Java, interruptible"].append(runners[-1].measure(pairs, "interruptible"))
 
-        threads, each = 16, pairs
-        before = scripts()
-        runners[-1].measure(f"{threads}x{each}")
-        commands = (scripts() - before) / (threads * each)
-        print(f"Java, {threads} threads: {commands:.2f} commands an acquisition (wanted: 2.10)")
+        count_commands(runners, 16, pairs)
 
     middle = {name: statistics.median(values) for name, values in times.items()}
-    for name, wanted in (("Python", 0.75), ("Java", 0.70)):
+    for name, wanted in (("Python", 0.75), ("Java", 0.70), ("Java, interruptible", 0.70)):
         ratio = statistics.median(
             c / other for c, other in zip(times["C"], times[name], strict=True)
         )

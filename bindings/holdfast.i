@@ -18,12 +18,15 @@
 %nodefaultctor hf_client;
 %nodefaultctor hf_lock;
 %nodefaultctor hf_hold;
+%nodefaultctor hf_brake;
 %nodefaultdtor hf_client;
 %nodefaultdtor hf_lock;
 %nodefaultdtor hf_hold;
+%nodefaultdtor hf_brake;
 struct hf_client {};
 struct hf_lock {};
 struct hf_hold {};
+struct hf_brake {};
 
 /* The structs: made as the header asks, zeroed and with the size set. */
 %define %sized(STRUCT)

@@ -26,11 +26,13 @@
 %ignore hf_client;
 %ignore hf_lock;
 %ignore hf_hold;
+%ignore hf_brake;
 %ignore hf_status_name;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
+%ignore hf_brake_set;
 %ignore hf_waiter;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
@@ -154,6 +156,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_open, jlong, long)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
+%answer(hf_brake_open, jlong, long)
 %answer(hf_lock_inspect, jbyteArray, byte[])
 %answer(hf_hold_hand_over, jbyteArray, byte[])
 
@@ -255,6 +258,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %handle(hf_client)
 %handle(hf_lock)
 %handle(hf_hold)
+%handle(hf_brake)
 
 /*
  * hf_lock_acquire_as() answers whether the lock is held now: busy and timed
@@ -278,6 +282,18 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         (*jenv)->SetLongArrayRegion(jenv, $input, 0, 1, &hold);
     }
 }
+
+%inline %{
+/* One try of hf_lock_acquire_as() with the brake on; its status, which raises nothing. */
+static int braked_try(hf_lock *lock, const void *owner, size_t owner_len,
+                      const hf_acquire_options *options, hf_hold **hold_out, hf_brake *brake)
+{
+    hf_brake_set(brake);
+    hf_status status = hf_lock_acquire_as(lock, owner, owner_len, 0, options, hold_out);
+    hf_brake_set(NULL);
+    return status;
+}
+%}
 
 /* ----------------------------------------------------------- Completions */
 

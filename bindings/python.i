@@ -18,6 +18,11 @@
 %ignore hf_completion;
 %ignore hf_error;
 %ignore hf_waiter;
+%ignore hf_brake;
+%ignore hf_brake_open;
+%ignore hf_brake_close;
+%ignore hf_brake_set;
+%ignore hf_brake_pull;
 
 /* ---------------------------------------------------------------- Errors */
 

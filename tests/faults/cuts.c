@@ -436,6 +436,94 @@ static void test_a_hold_lost_here_does_not_stand_there_for_another_lease(void **
     assert_free_soon_and_for_good();
 }
 
+/* ------------------------------------------------------------------ A brake */
+
+typedef struct braked {
+    hf_brake *brake;
+    hf_status status;
+    pthread_t thread;
+} braked;
+
+static void *braked_main(void *argument) {
+    braked *mine = argument;
+    hf_hold *hold = NULL;
+    hf_brake_set(mine->brake);
+    mine->status = hf_lock_acquire(lock, 0, &hold);
+    hf_brake_set(NULL);
+    if (hold != NULL) {
+        must_be(hf_hold_release(hold), HF_OK);
+        hf_hold_close(hold);
+    }
+    return NULL;
+}
+
+static void braked_start(braked *mine) {
+    mine->status = HF_OK;
+    must(pthread_create(&mine->thread, NULL, braked_main, mine) == 0);
+}
+
+static void braked_join(braked *mine, hf_status expected) {
+    pthread_join(mine->thread, NULL);
+    assert_status(mine->status, expected);
+}
+
+/* C2: what was sent may be carried out before the pull, or after it. */
+static void test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind(void **state) {
+    (void)state;
+    static const mishap kinds[] = {HOLD_REQUEST, HOLD_REPLY};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        braked mine;
+        int mishaps = atomic_load(&way->mishaps);
+        assert_status(hf_brake_open(&mine.brake), HF_OK);
+        give_back(held(lock), HF_OK); /* a connection is open and free */
+        braked_start(&mine);
+        braked_join(&mine, HF_OK); /* one brake serves many calls */
+        proxy_next(way, kinds[i], hf_script_acquire.sha1);
+        braked_start(&mine);
+        assert_soon(atomic_load(&way->mishaps) > mishaps);
+        int64_t since = now_ms();
+        hf_brake_pull(mine.brake);
+        braked_join(&mine, HF_EUNKNOWN);
+        assert_in_range(now_ms() - since, 0, 50 * SLOW);
+        atomic_store(&way->holds_request, false);
+        atomic_store(&way->holds_reply, false);
+        assert_free_soon_and_for_good();
+        /* It stays pulled, and sends nothing. */
+        give_back(held(lock), HF_OK);
+        mishaps = atomic_load(&way->mishaps);
+        proxy_next(way, LOSE_REQUEST, hf_script_acquire.sha1);
+        braked_start(&mine);
+        braked_join(&mine, HF_ECONNECT);
+        assert_int_equal(atomic_load(&way->mishaps), mishaps);
+        proxy_next(way, PASS, NULL);
+        hf_brake_close(mine.brake);
+    }
+}
+
+static void test_with_a_brake_nothing_waits_for_a_connection(void **state) {
+    (void)state;
+    hf_client_options options = {.size = sizeof options, .lazy = HF_ON};
+    hf_client *lazy;
+    hf_brake *brake;
+    hf_hold *hold;
+    assert_status(hf_brake_open(NULL), HF_EINVAL);
+    assert_status(hf_brake_open(&brake), HF_OK);
+    assert_status(hf_client_open(unix_url(), &options, &lazy), HF_OK);
+    hf_lock *there = must_lock(lazy, "k", &by_the_minute);
+    hf_brake_set(brake);
+    assert_status(hf_lock_acquire(there, 0, &hold), HF_ECONNECT);
+    hf_brake_set(NULL);
+    give_back(held(there), HF_OK); /* and leaves one open */
+    hf_brake_set(brake);
+    give_back(held(there), HF_OK);
+    hf_brake_set(NULL);
+    hf_brake_pull(NULL);
+    hf_brake_close(NULL);
+    hf_brake_close(brake);
+    hf_lock_close(there);
+    hf_client_close(lazy);
+}
+
 /* --------------------------------------------- A server that does not answer */
 
 enum { TRIES = 6 };
@@ -800,6 +888,8 @@ int main(int count, char **words) {
         TEST(test_after_a_new_subscription_all_waiters_ask_again),
         TEST(test_an_unsubscription_that_nobody_asked_for_is_noticed),
         TEST(test_a_hold_lost_here_does_not_stand_there_for_another_lease),
+        TEST(test_a_pulled_brake_ends_the_try_at_once_and_leaves_nothing_behind),
+        TEST(test_with_a_brake_nothing_waits_for_a_connection),
         IMPATIENT(test_what_a_stopped_server_does_later_is_undone),
         IMPATIENT(test_what_a_paused_server_does_later_is_undone),
         IMPATIENT(test_a_release_that_was_not_answered_is_made_later),

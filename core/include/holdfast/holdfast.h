@@ -970,6 +970,53 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
  */
 HF_API int hf_lock_contended(const hf_lock *lock);
 
+/**
+ * What another thread pulls to end a request. While a thread has a brake, each request of its
+ * calls is sent once, and only if a connection to the server is open and free at that moment.
+ * An acquire that tries once (timeout_ms 0) then waits for that one answer only, and the pull ends
+ * that. It does not end the wait for replicas, if the lock asks for them.
+ *
+ * The call then fails: with HF_ECONNECT if nothing was sent, which is also its answer where no
+ * connection is free; and with HF_EUNKNOWN if the server may have carried it out. An acquire
+ * that fails so is undone in the background, as always.
+ */
+typedef struct hf_brake hf_brake;
+
+/**
+ * Make a brake. Once pulled it stays so: it is for many calls, but for one pull.
+ *
+ * @param[out] brake_out  Give it back with hf_brake_close().
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_brake_open(hf_brake **brake_out);
+
+/**
+ * Give it back. No thread may have it, and no pull may be under way. NULL does nothing.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_brake_close(hf_brake *brake);
+
+/**
+ * Put the brake on the calling thread's requests. NULL takes it off again: do so after the call.
+ *
+ * @param brake  One thread at a time may have it.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_brake_set(hf_brake *brake);
+
+/**
+ * End the request that is under way with this brake, at once, and refuse those that follow.
+ * NULL does nothing.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_brake_pull(hf_brake *brake);
+
 #ifdef __cplusplus
 }
 #endif

@@ -266,6 +266,28 @@ static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
     return got;
 }
 
+static bool is_stale(const hf_connection *connection) {
+    return hf_now() - connection->idle_since >= STALE_AFTER && hf_connection_stale(connection);
+}
+
+hf_status hf_pool_take_idle(hf_pool *pool, int node, hf_connection **connection_out) {
+    for (;;) {
+        hf_list closed = {0};
+        pthread_mutex_lock(&pool->mutex);
+        sweep(pool, &closed);
+        if (closed.first != NULL)
+            serve_waiting(pool, &closed);
+        *connection_out = pop_idle(&pool->shelves[node].idle);
+        pthread_mutex_unlock(&pool->mutex);
+        close_all(&closed);
+        if (*connection_out == NULL)
+            return hf_fail(HF_ECONNECT, "no connection was free at once");
+        if (!is_stale(*connection_out))
+            return HF_OK;
+        hf_pool_discard(pool, *connection_out);
+    }
+}
+
 hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
                        hf_connection **connection_out) {
     hf_connection *connection;
@@ -279,7 +301,7 @@ hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
         if (connection == NULL)
             break;
         *connection_out = connection;
-        if (hf_now() - connection->idle_since < STALE_AFTER || !hf_connection_stale(connection))
+        if (!is_stale(connection))
             return HF_OK;
         hf_pool_discard(pool, connection);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/brake.h"
 #include "net/course.h"
 #include "net/pool.h"
 
@@ -211,7 +212,9 @@ typedef struct hf_trip {
     const hf_request *request;
     hf_request alone; /* the same with one key, while its slot is being moved */
     bool has_alone;
-    bool explains; /* if it is refused, say which permissions the user lacks */
+    bool explains;   /* if it is refused, say which permissions the user lacks */
+    hf_brake *brake; /* or NULL */
+    bool pulled;     /* while it waited for its answer: the server may be well */
     hf_course course;
     int64_t deadline;
 } hf_trip;
@@ -268,21 +271,28 @@ static hf_status read_error(hf_transport *transport, const hf_connection *connec
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             hf_answer *answer, hf_outcome *outcome) {
     hf_status status;
-    bool alive = true;
     if (!append(connection, trip->request, &trip->course)) {
         hf_pool_discard(transport->pool, connection);
         outcome->met = HF_MET_ERROR;
         outcome->after = HF_AFTER_FAIL;
         return hf_fail(HF_ENOMEM, "no memory");
     }
+    if (!hf_brake_engage(trip->brake, hf_connection_fd(connection))) {
+        hf_pool_discard(transport->pool, connection); /* with the request in its buffer */
+        outcome->met = HF_MET_ERROR;
+        outcome->after = HF_AFTER_FAIL;
+        return hf_fail(HF_ECONNECT, "the request was given up before it was sent");
+    }
     answer->sent_at = hf_now();
     answer->node = trip->course.node;
     int64_t by = hf_after(answer->sent_at, transport->command_ms);
     status = exchange(connection, &trip->course, by < trip->deadline ? by : trip->deadline,
                       &answer->reply);
+    bool alive = hf_brake_release(trip->brake);
     if (status != HF_OK) {
         hf_pool_discard(transport->pool, connection);
         outcome->met = HF_MET_SILENCE;
+        trip->pulled = !alive;
         return status;
     }
     if (answer->reply->type == REDIS_REPLY_ERROR) {
@@ -291,7 +301,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
         outcome->met = HF_MET_PREDECESSOR;
     } else if (trip->request->replicas > 0) {
-        alive = count_replicas(transport, connection, trip->request, answer);
+        alive = count_replicas(transport, connection, trip->request, answer) && alive;
     }
     if (status != HF_OK) {
         freeReplyObject(answer->reply);
@@ -309,11 +319,13 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     hf_connection *connection;
     if (!trip->course.asking)
         trip->course.node = hf_transport_node(transport, trip->request->slot);
-    hf_status status = hf_pool_take(transport->pool, trip->course.node, is_urgent(trip->request),
-                                    trip->deadline, &connection);
+    hf_status status = trip->brake != NULL
+                           ? hf_pool_take_idle(transport->pool, trip->course.node, &connection)
+                           : hf_pool_take(transport->pool, trip->course.node,
+                                          is_urgent(trip->request), trip->deadline, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, answer, outcome);
-    outcome->met = status == HF_ECONNECT ? HF_MET_NOBODY : HF_MET_ERROR;
+    outcome->met = status == HF_ECONNECT && trip->brake == NULL ? HF_MET_NOBODY : HF_MET_ERROR;
     outcome->after = HF_AFTER_FAIL;
     return status;
 }
@@ -361,11 +373,12 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
         hf_status status = attempt(transport, trip, answer, &outcome);
         if (status == HF_OK)
             return HF_OK;
-        outcome.hurried = __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
+        outcome.hurried =
+            trip->brake != NULL || __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
         outcome.now = hf_now();
         int node = trip->course.node;
         hf_step step = hf_course_next(&trip->course, &outcome);
-        if (step.leave)
+        if (step.leave && !trip->pulled)
             hf_pool_drop(transport->pool, node);
         if (step.look)
             hf_transport_look(transport);
@@ -389,7 +402,8 @@ static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
 
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer) {
-    hf_trip trip = {.request = request, .deadline = deadline, .explains = true};
+    hf_trip trip = {
+        .request = request, .deadline = deadline, .explains = true, .brake = hf_brake_mine()};
     return go(transport, &trip, answer);
 }
 
@@ -404,7 +418,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_answer answer;
     snprintf(text, sizeof text, "%s", hf_error_message());
     hf_request_permissions(&question, request);
-    hf_trip trip = {.request = &question, .deadline = deadline};
+    hf_trip trip = {.request = &question, .deadline = deadline, .brake = hf_brake_mine()};
     go(transport, &trip, &answer);
     hf_transport_refusal(text, answer.reply);
     freeReplyObject(answer.reply);

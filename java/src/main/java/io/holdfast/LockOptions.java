@@ -23,7 +23,7 @@ public final class LockOptions {
     private int renew = Core.HF_DEFAULT;
     private long maxHoldMillis;
     private boolean heal;
-    private int replicas;
+    int replicas;
     private long replicaTimeoutMillis;
     boolean reentrant = true;
 

@@ -4,11 +4,14 @@ import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.Objects;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
+import java.util.function.LongToIntFunction;
 
 /** The client of a Redis. */
 final class RedisClient implements HoldfastClient {
@@ -27,6 +30,10 @@ final class RedisClient implements HoldfastClient {
     private final ThreadWatch threads;
     /** Tries that the core counts as refused, although their callers then waited. */
     private final AtomicLong onlyTries = new AtomicLong();
+    /** Tries that it counts as unknown, although their callers then waited or were interrupted. */
+    private final AtomicLong lostTries = new AtomicLong();
+    /** Not in use now. */
+    private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
     /** When a call on a thread of the caller's ended last. */
     private volatile long heardAt = System.nanoTime() - WELL_NANOS;
 
@@ -91,6 +98,7 @@ final class RedisClient implements HoldfastClient {
     @Override
     public ClientStats stats() {
         long tries = onlyTries.get();
+        long lost = lostTries.get();
         try (hf_stats stats = new hf_stats()) {
             call(client -> Core.hf_client_stats(client, stats));
             return new ClientStats(
@@ -100,7 +108,7 @@ final class RedisClient implements HoldfastClient {
                     stats.getWaited(),
                     Duration.of(stats.getWaited_us(), ChronoUnit.MICROS),
                     stats.getRefused() - tries,
-                    stats.getUnknown(),
+                    stats.getUnknown() - lost,
                     stats.getReleased(),
                     stats.getLost(),
                     stats.getRenewed());
@@ -115,9 +123,9 @@ final class RedisClient implements HoldfastClient {
     }
 
     /**
-     * Whether the calling thread may ask the server on its own, in native code. An interrupt does
-     * not end that, so that one who listens to interrupts does it only if the answer is certain to
-     * come soon, as far as that can be: another one just came.
+     * Whether the calling thread may ask the server on its own, in native code. One who listens to
+     * interrupts does it with a brake, so that it asks once and no more: only if the server is
+     * likely to answer, because another answer just came.
      */
     boolean mayBlock(boolean interruptible) {
         return !Threads.isVirtual()
@@ -171,6 +179,21 @@ final class RedisClient implements HoldfastClient {
                     completions.watch(client, number, hold);
                     return number;
                 });
+    }
+
+    /** Tries something that an interrupt of the calling thread ends. */
+    int interruptibly(LongToIntFunction tried) {
+        Brake free = brakes.poll();
+        Brake brake = free != null ? free : new Brake();
+        int status = brake.during(tried);
+        if (brake.isOpen()) {
+            brakes.add(brake);
+        }
+        return status;
+    }
+
+    void countLostTry() {
+        lostTries.incrementAndGet();
     }
 
     void countTry() {

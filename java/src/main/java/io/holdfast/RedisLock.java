@@ -20,6 +20,9 @@ final class RedisLock implements HoldfastLock {
     /** How long an interrupted wait may take to end; a server that is well needs less. */
     private static final long LEAVING_MILLIS = 5;
 
+    /** For how long a try must have been without its answer to spend the time of the call. */
+    private static final long SILENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+
     /** The core lists no more in one look. */
     private static final int WAITERS_MAX = 200;
 
@@ -27,6 +30,7 @@ final class RedisLock implements HoldfastLock {
     private final byte[] name;
     private final byte[] owner;
     private final boolean perThread;
+    private final boolean replicated;
     private final Handle handle;
 
     RedisLock(RedisClient client, byte[] name, LockOptions options, long pointer) {
@@ -34,6 +38,7 @@ final class RedisLock implements HoldfastLock {
         this.name = name;
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
+        this.replicated = options.replicas > 0;
         Handle handle = new Handle(pointer, Core::hf_lock_close);
         handle.whenDropped(this, handle::close);
         this.handle = handle;
@@ -142,21 +147,22 @@ final class RedisLock implements HoldfastLock {
         }
         byte[] owner = owner();
         long left = Math.max(nanos, 0);
-        if (client.mayBlock(interruptible) && !isContended()) {
+        if (mayTry(interruptible) && !isContended()) {
             long start = System.nanoTime();
-            boolean taken = attempt(owner, leaseMillis, hold);
-            client.heard();
+            int tried = attempt(owner, leaseMillis, hold, interruptible);
+            boolean taken = tried == Core.HF_OK;
             if (interruptible && Thread.interrupted()) {
-                if (taken) {
-                    client.abandon(hold == null ? newest() : hold[0]);
-                }
+                giveUp(tried, hold);
                 throw new InterruptedException();
             }
-            left = nanos == FOREVER_NANOS ? nanos : left - (System.nanoTime() - start);
-            if (taken || left <= 0) {
+            long spent = System.nanoTime() - start;
+            left = nanos == FOREVER_NANOS ? nanos : left - spent;
+            if (taken || (left <= 0 && isOver(tried, spent))) {
+                client.heard();
                 return taken;
             }
-            client.countTry();
+            countTry(tried);
+            left = Math.max(left, 0);
         }
         return await(start(owner, timeout(left), leaseMillis, hold == null), hold, interruptible);
     }
@@ -165,13 +171,61 @@ final class RedisLock implements HoldfastLock {
         return call(lock -> Core.hf_lock_contended(lock) != 0);
     }
 
-    private boolean attempt(byte[] owner, long leaseMillis, long[] hold) {
+    /** To wait for replicas is more than one answer, and nothing for a brake. */
+    private boolean mayTry(boolean interruptible) {
+        return client.mayBlock(interruptible) && !(interruptible && replicated);
+    }
+
+    /**
+     * One try on this thread. HF_OK: it is held. HF_EBUSY: it is not. Else an interruptible one
+     * came to nothing, and a started acquire will tell why if it must.
+     */
+    private int attempt(byte[] owner, long leaseMillis, long[] hold, boolean interruptible) {
         if (leaseMillis == OWN_LEASE) {
-            return call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, null, hold));
+            return attempt(owner, (hf_acquire_options) null, hold, interruptible);
         }
         try (hf_acquire_options options = new hf_acquire_options()) {
             options.setLease_ms(leaseMillis);
-            return call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
+            return attempt(owner, options, hold, interruptible);
+        }
+    }
+
+    private int attempt(
+            byte[] owner, hf_acquire_options options, long[] hold, boolean interruptible) {
+        if (!interruptible) {
+            boolean taken =
+                    call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
+            return taken ? Core.HF_OK : Core.HF_EBUSY;
+        }
+        return client.interruptibly(
+                brake -> call(lock -> Core.braked_try(lock, owner, options, hold, brake)));
+    }
+
+    /** What an interrupted try leaves behind. What is in doubt, the core undoes. */
+    private void giveUp(int tried, long[] hold) {
+        if (tried == Core.HF_OK) {
+            client.abandon(hold == null ? newest() : hold[0]);
+        } else if (tried == Core.HF_EUNKNOWN) {
+            client.countLostTry();
+        }
+    }
+
+    /** Whether a try, for which the time of the call is up now, was all of the call. */
+    private boolean isOver(int tried, long spent) {
+        if (tried == Core.HF_EUNKNOWN && spent > SILENCE_NANOS) {
+            throw new LockUnknownException(
+                    "the answer was lost, and " + this + " may be held until its lease ends");
+        }
+        return tried == Core.HF_EBUSY;
+    }
+
+    /** The caller goes on, as if it had not tried. */
+    private void countTry(int tried) {
+        if (tried == Core.HF_EBUSY) {
+            client.heard();
+            client.countTry();
+        } else if (tried == Core.HF_EUNKNOWN) {
+            client.countLostTry();
         }
     }
 

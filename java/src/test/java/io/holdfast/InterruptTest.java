@@ -262,4 +262,62 @@ final class InterruptTest extends RedisTest {
             Async.until(() -> !admin.exists(name));
         }
     }
+
+    /** One that follows an answer at once, and so tries in native code. */
+    @ParameterizedTest
+    @EnumSource
+    void anInterruptIsAnsweredAtOnceIfTheServerStallsInThatVeryRequest(Wait wait) throws Exception {
+        try (Proxy proxy = new Proxy(SERVER.tcpUrl);
+                HoldfastClient other = Holdfast.connect(proxy.url())) {
+            HoldfastLock there = other.lock(name, ENDLESS);
+            for (int i = 0; i < 10; i++) {
+                Proxy.Way way = i % 2 == 0 ? Proxy.Way.REQUESTS : Proxy.Way.ANSWERS;
+                Async<Boolean> waiting =
+                        Async.start(
+                                () -> {
+                                    there.acquire().close();
+                                    there.acquire().close();
+                                    proxy.hold(way);
+                                    assertThrows(InterruptedException.class, () -> wait.on(there));
+                                    return Thread.currentThread().isInterrupted();
+                                });
+                proxy.awaitCaught();
+                long start = System.nanoTime();
+                waiting.thread.interrupt();
+                assertFalse(waiting.get());
+                assertTrue(secondsSince(start) < 0.1, way + ": " + secondsSince(start) + " s");
+                proxy.letGo();
+                Async.until(() -> queued() == 0 && !redis.exists(name));
+            }
+            there.acquire(LONG).close();
+            Thread.sleep(100); // nothing comes that could be waited for
+            assertFalse(redis.exists(name));
+            assertEquals(0, other.stats().held());
+            assertEquals(0, other.stats().unknown());
+        }
+    }
+
+    @Test
+    void anInterruptedTryIsForgottenByTheNextOne() throws Exception {
+        try (Proxy proxy = new Proxy(SERVER.tcpUrl);
+                HoldfastClient other = Holdfast.connect(proxy.url())) {
+            HoldfastLock there = other.lock(name, ENDLESS);
+            Async<Void> using =
+                    Async.start(
+                            () -> {
+                                there.acquire().close();
+                                proxy.hold(Proxy.Way.REQUESTS);
+                                assertThrows(InterruptedException.class, there::acquire);
+                                proxy.letGo();
+                                for (int i = 0; i < 100; i++) {
+                                    there.acquire(LONG).close();
+                                }
+                                return null;
+                            });
+            proxy.awaitCaught();
+            using.thread.interrupt();
+            using.get();
+            Async.until(() -> queued() == 0 && !redis.exists(name));
+        }
+    }
 }
