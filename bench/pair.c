@@ -82,13 +82,15 @@ static double measure(void (*pair)(void), int count) {
     return since(&start) / count;
 }
 
-/** How many scripts the clients have run so far. */
-static long long scripts_run(void) {
+/** How many requests of a pair the server has served so far. */
+static long long requests_served(void) {
     redisReply *reply = expect(redisCommand(raw, "INFO commandstats"), REDIS_REPLY_STRING);
     long long total = 0;
 
-    for (char *line = reply->str; (line = strstr(line, "cmdstat_eval")); line++)
-        total += strtoll(strstr(line, "calls=") + 6, NULL, 10);
+    static const char *const kinds[] = {"cmdstat_eval", "cmdstat_hdel"};
+    for (int i = 0; i < 2; i++)
+        for (char *line = reply->str; (line = strstr(line, kinds[i])); line++)
+            total += strtoll(strstr(line, "calls=") + 6, NULL, 10);
     freeReplyObject(reply);
     return total;
 }
@@ -108,24 +110,24 @@ static void compare(int rounds, int pairs) {
     double *raw_ns = calloc((size_t)rounds, sizeof *raw_ns);
     double *lock_ns = calloc((size_t)rounds, sizeof *lock_ns);
     double *ratio = calloc((size_t)rounds, sizeof *ratio); /* of neighbours, see run.py */
-    long long scripts;
+    long long requests;
 
     if (!raw_ns || !lock_ns || !ratio)
         errx(1, "out of memory");
     measure(raw_pair, WARM_UP);
     measure(lock_pair, WARM_UP); /* which also teaches the server the scripts */
-    scripts = scripts_run();
+    requests = requests_served();
     measure(lock_pair, pairs);
-    scripts = scripts_run() - scripts;
+    requests = requests_served() - requests;
 
     for (int i = 0; i < rounds; i++) {
         raw_ns[i] = measure(raw_pair, pairs);
         lock_ns[i] = measure(lock_pair, pairs);
         ratio[i] = raw_ns[i] / lock_ns[i];
     }
-    printf("raw hiredis %.1f us, Holdfast %.1f us a pair: %.2f of raw (wanted: 0.90)\n",
+    printf("raw hiredis %.1f us, Holdfast %.1f us a pair: %.2f of raw (wanted: 0.95)\n",
            median(raw_ns, rounds) / 1000, median(lock_ns, rounds) / 1000, median(ratio, rounds));
-    printf("%.3f commands a pair, all scripts (wanted: 2)\n", (double)scripts / pairs);
+    printf("%.3f requests a pair (wanted: 2)\n", (double)requests / pairs);
     free(raw_ns);
     free(lock_ns);
     free(ratio);

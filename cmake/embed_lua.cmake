@@ -56,6 +56,7 @@ foreach(path IN LISTS paths)
     string(APPEND code "
 const hf_script hf_script_${name} = {
     \"${sha1}\",
+    \"\$7\\r\\nEVALSHA\\r\\n\$40\\r\\n${sha1}\\r\\n\",
     ${literal},
     ${length}};
 ")

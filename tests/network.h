@@ -137,7 +137,7 @@ static inline void post(const talk *t, parcel **last, const char *bytes, ssize_t
 }
 
 static inline void post_answer(talk *t, const char *bytes, ssize_t length) {
-    bool grant = memmem(bytes, (size_t)length, "\r\ng ", 4) != NULL;
+    bool grant = memmem(bytes, (size_t)length, "$65\r\ng", 6) != NULL;
     if (grant && atomic_load(&t->of->loses_grants)) {
         atomic_fetch_add(&t->of->grants_lost, 1);
         return;
@@ -180,8 +180,9 @@ static inline int pause_of(const talk *t) {
 
 static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
     const char *only = atomic_load(&p->only);
-    if (memmem(bytes, (size_t)length, "\r\nEVAL", 6) == NULL ||
-        (only != NULL && memmem(bytes, (size_t)length, only, strlen(only)) == NULL))
+    bool ours = memmem(bytes, (size_t)length, "\r\nEVAL", 6) != NULL ||
+                memmem(bytes, (size_t)length, "\r\nHDEL", 6) != NULL;
+    if (!ours || (only != NULL && memmem(bytes, (size_t)length, only, strlen(only)) == NULL))
         return PASS;
     mishap next = atomic_load(&p->next);
     if (next != LOSE_ALL && next != PASS && atomic_fetch_sub(&p->again, 1) <= 0) {

@@ -2,6 +2,7 @@
 #ifndef SERVER_H
 #define SERVER_H
 
+#include "format.h"
 #include "lock.h"
 
 #include <hiredis/hiredis.h>
@@ -134,6 +135,9 @@ static inline char *snapshot(const char *key) {
     free(hex);
     return whole;
 }
+
+/* A lock as it is stored there; nothing if it is none of ours. */
+#define STORED(key) read_stored(TELL("HGETALL %s", key))
 
 /* ------------------------------------------------------------ The library */
 

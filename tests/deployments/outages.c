@@ -215,7 +215,7 @@ static void wait_both(const char *rights) {
     assert_status(hf_lock_acquire_start(same, NULL, 0, 1500, NULL, 7), HF_OK);
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     if (queues)
-        assert_soon(tell(port, "ZCARD {stock}stock:hf1:q")->integer == 2);
+        assert_soon(tell(port, "ZCOUNT {stock}stock:hf1:q 0 9007199254740992")->integer == 2);
     else
         sleep_ms(500); /* both ask often */
     stop();
@@ -231,7 +231,9 @@ static void wait_both(const char *rights) {
         assert_int_equal(started.status, HF_EUNKNOWN);
         assert_int_equal(blocking.status, HF_EUNKNOWN);
         assert_non_null(strstr(started.error.message, "given up"));
-        assert_non_null(strstr(blocking.error.message, "given up"));
+        /* Or it had not read yet that it has a place. */
+        assert_true(strstr(blocking.error.message, "given up") != NULL ||
+                    strstr(blocking.error.message, "may have been carried out") != NULL);
     }
     hf_client_close(one);
     hf_client_close(two);
@@ -302,7 +304,7 @@ static const struct {
 } calls[] = {
     {"renew", HF_KIND_RENEWAL, hf_hold_renew, hf_hold_renew_start, "pexpireat"},
     {"replace", HF_KIND_RENEWAL, replace, replace_start, "pexpireat"},
-    {"check", HF_KIND_RENEWAL, hf_hold_check, hf_hold_check_start, "hmget"},
+    {"check", HF_KIND_RENEWAL, hf_hold_check, hf_hold_check_start, "hget"},
     {"release", HF_KIND_RELEASE, hf_hold_release, hf_hold_release_start, "hdel"},
 };
 
@@ -318,6 +320,7 @@ static void hold_both(size_t which, bool started_before, void (*trouble)(void), 
     assert_true(hf_client_fd(two) >= 0);
     memset(blocking, 0, sizeof *blocking);
     trouble();
+    sleep_ms(3); /* or a renewal may have nothing to set */
     int64_t since = now_ms();
     assert_status(calls[which].start(other, 7), HF_OK);
     hf_completion c = told_of(two, calls[which].kind, 7);
@@ -466,7 +469,7 @@ static void test_a_completion_of_a_wait_that_is_ended_says_by_what(void **state)
     waiting w = {.lock = lock, .timeout_ms = HF_FOREVER};
     pthread_create(&w.thread, NULL, wait_for_it, &w);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 3), HF_OK);
-    assert_soon(tell(port, "ZCARD {stock}stock:hf1:q")->integer == 2);
+    assert_soon(tell(port, "ZCOUNT {stock}stock:hf1:q 0 9007199254740992")->integer == 2);
     hf_client_close(client);
     pthread_join(w.thread, NULL);
     assert_status(w.answer.status, HF_ECANCELED);

@@ -116,7 +116,8 @@ static void test_two_acquires_that_one_thread_started_exclude_each_other(void **
     start(0, 2);
     told_acquired(2, HF_EBUSY, 2000);
     start(50, 3);
-    told_acquired(3, HF_ETIMEOUT, 2000);
+    hf_completion late = told_of(HF_KIND_ACQUIRE, 3, HF_ETIMEOUT, 2000);
+    assert_non_null(strstr(late.error.message, "at last by 'holdfast@"));
     assert_status(hf_lock_acquire(lock, 0, &nested), HF_EBUSY); /* nor does its thread own it */
     start(5000, 4);
     assert_soon(queued("k") == 1);

@@ -109,7 +109,8 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     for (int i = 0; i < 5000; i++)
         give_back(held(lock), HF_OK);
     /* The first of each kind may have had to bring its script. */
-    assert_in_range(scripts_run(), 2 * 5000, 2 * 5000 + 2);
+    /* And the script of a release that was slow to come runs the command. */
+    assert_in_range(scripts_run() + stat_calls("hdel"), 2 * 5000, 2 * 5000 + 500);
     hf_hold *hold = held(lock);
     monitor_start();
     sleep_ms(25000);
@@ -314,7 +315,7 @@ static void test_one_bad_key_does_not_fail_the_renewal_of_the_others(void **stat
     TELL("DEL k17");
     TELL("DEL k27");
     TELL("LPUSH k27 theirs");
-    TELL("HDEL k37 hf1");
+    TELL("HDEL k37 %s", STRING("HRANDFIELD k37"));
     sleep_ms(2000);
     for (int i = 0; i < LOCKS; i++) {
         bool bad = i % 10 == 7 && i < 40;

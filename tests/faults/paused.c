@@ -39,7 +39,7 @@ static int tear_down(void **state) {
 /* The lock is granted to one whose time is up, and of whose grant no message comes: the
  * cancel is told that it holds the lock, and for how long. True: it ended. */
 static bool ends(const char *name, int64_t lease_ms) {
-    enum { TIMEOUT_MS = 80, BEFORE_MS = 20 };
+    enum { TIMEOUT_MS = 250, BEFORE_MS = 20 };
     hf_lock_options options = {.size = sizeof options, .lease_ms = lease_ms, .renew = HF_OFF};
     hf_lock *lock = must_lock(client, name, &options), *theirs = must_lock(other, name, NULL);
     hf_hold *hold;

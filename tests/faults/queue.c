@@ -194,12 +194,15 @@ static void cost_of(int threads, int rounds) {
     all->rounds = rounds;
     int64_t since = now_ms(), scripts = run_crowd(all);
     int64_t handoffs = PROCESSES * threads * rounds;
-    /* Each process looks after the lock every few seconds. */
-    int64_t rechecks = PROCESSES * (2 + (now_ms() - since) / 1000);
+    /* Each process looks after the lock every few seconds, and at first nobody knows that
+     * it is a crowd. Now and then it is free when somebody comes to wait, and `wait` is followed
+     * by `acquire`. */
+    int64_t others = PROCESSES * (2 * threads + (now_ms() - since) / 1000) + handoffs / 20;
     print_message("%d waiters: %lld handoffs, %lld scripts, the longest wait %lld ms\n",
                   PROCESSES * threads, (long long)handoffs, (long long)scripts,
                   (long long)all->longest_ms);
-    assert_in_range(scripts, 2 * handoffs, 2 * handoffs + rechecks);
+    /* And one that met nobody was released without a script. */
+    assert_in_range(scripts, 2 * handoffs - handoffs / 20, 2 * handoffs + others);
 }
 
 /* The number of waiters plays no part. */
@@ -382,7 +385,7 @@ static void test_a_waiter_stopped_past_its_lease_returns_with_a_hold_that_is_val
     worker_stop(sleeper->pid);
     int64_t since = now_ms();
     assert_status(hf_lock_break(lock, 0, HF_BREAK_FOREIGN), HF_OK);
-    int64_t fence = atoll(STRING("HGET k f"));
+    int64_t fence = STORED("k").fence;
     waiter_join(behind, HF_OK);
     assert_in_range(behind->done_at - since, 450, 500 + 200);
     assert_true(hf_hold_fence(behind->hold) > fence);
@@ -481,9 +484,9 @@ static void test_a_pushed_grant_is_claimed(void **state) {
     give_back(hold, HF_OK);
     waiter_join(next, HF_OK);
     assert_in_range(NUMBER("PTTL k"), 1, 3000);
-    assert_non_null(strchr(STRING("GET {k}k:hf1:f"), ' '));
+    assert_true(has_mark(STRING("GET {k}k:hf1:f")));
     assert_soon(NUMBER("PTTL k") > 50000);
-    assert_null(strchr(STRING("GET {k}k:hf1:f"), ' '));
+    assert_false(has_mark(STRING("GET {k}k:hf1:f")));
     assert_in_range(now_ms() - next->done_at, 0, 3000);
     assert_soon(hf_hold_remaining_ms(next->hold) > 50000);
     give_back(next->hold, HF_OK);

@@ -34,8 +34,8 @@ static void check_names(const uint8_t *data, size_t size) {
                   .owner = (const char *)data,
                   .owner_length = size,
                   .lease_ms = 1000};
-    hf_request_acquire(&request, names, &ask, 0);
-    promise(!request.encoded.failed && request.keys == 4 && request.arguments == 5);
+    hf_request_acquire(&request, names, &ask, 1, 0);
+    promise(!request.encoded.failed && request.keys == 6 && request.arguments == 8);
     hf_request_free(&request);
     hf_names_drop(names);
 }

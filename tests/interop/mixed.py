@@ -135,7 +135,9 @@ class Record:
 
     ARRIVAL = re.compile(rf'"ZADD" "{re.escape(QUEUE)}" (?:"NX" )?"(\d+)" "([0-9a-f]{{32}})')
     REMOVAL = re.compile(rf'"ZREM" "{re.escape(QUEUE)}" "([0-9a-f]{{32}})')
-    GRANT = re.compile(rf'"HSET" "{LOCK}" "hf1" ".*" "f" "(\d+)" "h([0-9a-f]{{32}})"')
+    # A lock that was taken, or one with a queue; or the first of a lock that gets one.
+    GRANT = re.compile(rf'"HSET" "{LOCK}" "h(?:f1" ")?([0-9a-f]{{32}})1?(\d{{16}})["x]')
+    UNDONE = re.compile(r' lua\] "SET" .* "PXAT"')  # it was taken in front of others
 
     def __init__(self, host: str, port: int) -> None:
         """Begin to write."""
@@ -150,7 +152,7 @@ class Record:
 
     def _write(self) -> None:
         for line in self._answers:
-            if ' lua] "Z' in line or ' lua] "HSET"' in line:
+            if ' lua] "Z' in line or ' lua] "HSET"' in line or self.UNDONE.search(line):
                 self.lines.append(line.rstrip())
             elif '"ECHO" "the end"' in line:
                 return
@@ -162,15 +164,27 @@ class Record:
         if self._thread.is_alive():
             raise Wrong("MONITOR has not told the end")
 
+    def _grants(self) -> list[tuple[int, str, int]]:
+        """Answer the line, the hold id and the fence of each grant."""
+        grants: list[tuple[int, str, int]] = []
+        for number, line in enumerate(self.lines):
+            granted = self.GRANT.search(line)
+            if granted and (not grants or grants[-1][1] != granted[1]):
+                grants.append((number, granted[1], int(granted[2])))
+            elif self.UNDONE.search(line):
+                grants.pop()
+        return grants
+
     def fences(self, in_turn: bool) -> list[int]:
         """Answer the fences that were granted, having seen that who came first was served first."""
         if not in_turn:
-            return [int(granted[1]) for line in self.lines if (granted := self.GRANT.search(line))]
+            return [fence for _, _, fence in self._grants()]
+        grants = {line: (hold, fence) for line, hold, fence in self._grants()}
         queue: deque[str] = deque()
         fences = []
         last = 0
         head = ""  # removed before it is granted
-        for line in self.lines:
+        for number, line in enumerate(self.lines):
             if arrived := self.ARRIVAL.search(line):
                 score, hold = int(arrived[1]), arrived[2]
                 if score <= last:
@@ -182,8 +196,8 @@ class Record:
                     head = queue.popleft()
                 elif removed[1] in queue:
                     queue.remove(removed[1])
-            elif granted := self.GRANT.search(line):
-                fence, hold = int(granted[1]), granted[2]
+            elif number in grants:
+                hold, fence = grants[number]
                 if queue and hold == queue[0]:
                     queue.popleft()
                 elif queue and hold != head:

@@ -53,7 +53,7 @@ class Raw:
         queue = re.fullmatch(rb"\{(.*)\}\1:hf1:q", self._encoded(name), re.DOTALL)
         return queue[1] if queue else self._encoded(name)
 
-    def zcard(self, name: str) -> int:
+    def zcount(self, name: str, least: int, most: int) -> int:
         with self._space:
             key = self._space.key(self._bytes(name))
             return len(key.queue) if key else 0
@@ -70,8 +70,7 @@ class Raw:
             key = self._space.key(self._bytes(name))
             if not key or not key.grants:
                 return {}
-            ends = {f"h{each.id}".encode(): each.ends for each in key.grants.values()}
-            return {b"hf1": key.owner, b"f": key.fence, **ends}
+            return {f"h{each.id}{key.fence}".encode(): key.owner for each in key.grants.values()}
 
     def hget(self, name: str, field: str) -> object:
         return self.hgetall(name).get(field.encode())

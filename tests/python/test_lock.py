@@ -54,6 +54,8 @@ def test_a_held_lock_is_busy_at_once(lock: holdfast.Lock, stranger: holdfast.Loc
         assert stranger.acquire(timeout=0) is False
         with pytest.raises(holdfast.LockTimeout):
             stranger.hold(timeout=0)
+        with pytest.raises(holdfast.LockTimeout, match="at last by '.*holdfast@"):
+            stranger.hold(timeout=0.05)
         assert time.monotonic() - began < 1
         assert not stranger.owned()
     assert stranger.acquire(blocking=False) is True
@@ -72,8 +74,8 @@ def test_an_acquire_times_out_in_its_time_and_leaves_nothing_behind(
             stranger.hold(timeout=0.2)
         assert isinstance(caught.value, holdfast.LockTimeout)
         assert 0.2 <= time.monotonic() - began < 1
-        assert raw.zcard(queue(name)) == 0
-        assert len(raw.hgetall(name)) == 3
+        assert raw.zcount(queue(name), 0, 2**53) == 0
+        assert len(raw.hgetall(name)) == 1
     assert not raw.exists(name)
 
 
@@ -329,8 +331,11 @@ def test_a_check_says_what_is_certain_after_somebody_set_the_key_s_end(
         with client.lock(name, lease=lease).hold() as hold:
             raw.expire(name, 5)
             hold.check()
-            assert hold.remaining is not None
-            assert 3 < hold.remaining <= 5
+            remaining = hold.remaining
+            if remaining is None:
+                assert lease is None  # it was renewed already
+            else:
+                assert 3 < remaining <= 5
 
 
 @pytest.mark.parametrize("lease", [60, None])
@@ -643,7 +648,7 @@ def test_close_ends_waiting_calls(
         with pytest.raises(holdfast.ClosedError):
             waiting.finish()
         assert time.monotonic() - began < 2
-        assert raw.zcard(queue(name)) == 0
+        assert raw.zcount(queue(name), 0, 2**53) == 0
 
 
 def test_a_dropped_hold_warns_and_is_not_released(

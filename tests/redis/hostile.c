@@ -203,7 +203,7 @@ static void test_answers_of_a_wrong_type_are_an_error(void **state) {
         "~1\r\n:1\r\n",
         "|1\r\n+a\r\n:1\r\n:1\r\n",
         ">2\r\n+news\r\n:1\r\n:1700000000000000\r\n",
-        ":1700000000000000\r\n:1700000000000001\r\n", /* one more than was asked for */
+        "$16\r\n1700000000000000\r\n$16\r\n1700000000000001\r\n", /* one more than was asked for */
         "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nt\r\n",
         "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n*0\r\n",
         "\r\n",
@@ -236,7 +236,7 @@ static void test_an_answer_too_many_is_no_answer_to_the_next_request(void **stat
     hf_lock *lock;
     hf_hold *hold;
     (void)state;
-    atomic_store(&answer, ":1700000000000000\r\n:1700000000000001\r\n");
+    atomic_store(&answer, "$16\r\n1700000000000000\r\n$16\r\n1700000000000001\r\n");
     assert_status(hf_client_open(text("redis://127.0.0.1:%d", port), NULL, &client), HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);

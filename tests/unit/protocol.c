@@ -149,8 +149,20 @@ static void test_names_live_until_the_last_reference(void **state) {
 
 #define ID "0123456789abcdef0123456789abcdef"
 
+#define OTHER "fedcba9876543210fedcba9876543210"
+#define CLIENT "00112233445566778899aabbccddeeff"
+
 static hf_ask ask_of(const char *owner, size_t length) {
     return (hf_ask){.id = ID, .owner = owner, .owner_length = length, .lease_ms = 1000};
+}
+
+/* One that waits. */
+static hf_ask waiter_of(const char *owner, const char *channel) {
+    hf_ask ask = ask_of(owner, strlen(owner));
+    ask.channel = channel;
+    ask.channel_length = strlen(channel);
+    ask.timeout_ms = HF_FOREVER;
+    return ask;
 }
 
 /* What is sent: the head, with the digest or the text, and then this. */
@@ -167,54 +179,221 @@ static void assert_sent(const hf_request *request, bool whole, const char *head,
     hf_bytes_free(&sent);
 }
 
+/* Its script and its words: keys, then arguments. Frees it. */
+static void assert_words(hf_request *request, const hf_script *script, int keys,
+                         const char *const *words, size_t count) {
+    char *body = text("%s", ""), *head = NULL;
+    for (size_t i = 0; i < count; i++)
+        body = text("%s$%zu\r\n%s\r\n", body, strlen(words[i]), words[i]);
+    assert_int_equal(request->keys, keys);
+    assert_int_equal(request->arguments, (int)count - keys);
+    if (script == NULL)
+        head = text("*%zu\r\n$4\r\nHDEL\r\n", 1 + count);
+    else
+        head = text("*%zu\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$%zu\r\n%d\r\n", 3 + count, script->sha1,
+                    strlen(text("%d", keys)), keys);
+    assert_sent(request, false, head, body, strlen(body));
+    hf_request_free(request);
+}
+#define ASSERT_WORDS(request, script, keys, ...)                                                   \
+    assert_words(request, script, keys, (const char *const[]){__VA_ARGS__},                        \
+                 COUNT(((const char *const[]){__VA_ARGS__})))
+
+/* The keys of the lock "a". */
+#define ALL "a", "{a}a:hf1:f", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r"
+#define DEAD(id) "{a}a:" id ":hf1:d"
+
 static void test_a_request_is_evalsha_or_eval_of_keys_and_arguments(void **state) {
     static const char body[] = "$1\r\na\r\n"
                                "$10\r\n{a}a:hf1:f\r\n"
                                "$10\r\n{a}a:hf1:q\r\n"
+                               "$10\r\n{a}a:hf1:s\r\n"
+                               "$10\r\n{a}a:hf1:r\r\n"
                                "$43\r\n{a}a:" ID ":hf1:d\r\n"
+                               "$1\r\n7\r\n"
                                "$32\r\n" ID "\r\n"
                                "$4\r\nx\0\r\n\r\n"
                                "$4\r\n1000\r\n"
+                               "$1\r\nx\r\n"
                                "$1\r\n0\r\n"
-                               "$1\r\n7\r\n";
+                               "$0\r\n\r\n"
+                               "$1\r\n0\r\n";
     hf_names *names = names_of("a");
     hf_ask ask = ask_of("x\0\r\n", 4);
     hf_request request;
     (void)state;
-    hf_request_acquire(&request, names, &ask, 7);
-    assert_int_equal(request.keys, 4);
-    assert_int_equal(request.arguments, 5);
+    hf_request_acquire(&request, names, &ask, 1, 7);
+    assert_int_equal(request.keys, 6);
+    assert_int_equal(request.arguments, 8);
     assert_int_equal(request.slot, names->slot);
     assert_sent(&request, false,
-                text("*12\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n4\r\n", hf_script_acquire.sha1),
+                text("*17\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n6\r\n", hf_script_acquire.sha1),
                 body, sizeof body - 1);
     assert_sent(&request, true,
-                text("*12\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n4\r\n", hf_script_acquire.length,
+                text("*17\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n6\r\n", hf_script_acquire.length,
                      hf_script_acquire.text),
                 body, sizeof body - 1);
     hf_request_free(&request);
     hf_names_drop(names);
 }
 
-static void test_a_waiter_is_a_member_of_netstrings(void **state) {
-    hf_ask ask = ask_of("me", 2);
-    hf_bytes member;
+static void test_an_acquire_is_sent_for_many_or_for_none(void **state) {
+    hf_names *names = names_of("a");
+    hf_request request;
     (void)state;
-    ask.channel = "hf:client";
-    ask.channel_length = 9;
-    ask.timeout_ms = HF_FOREVER;
-    ask.reentrant = true;
-    for (int forever = 1; forever >= 0; forever--) {
-        const char *expected = text(ID "9:hf:client,2:me,%s,%s,1:1,", forever ? "4:1000" : "1:0",
-                                    forever ? "1:0" : "2:25");
-        hf_bytes_init(&member);
-        hf_ask_member(&ask, &member);
-        assert_int_equal(member.length, strlen(expected));
-        assert_memory_equal(member.data, expected, member.length);
-        hf_bytes_free(&member);
-        ask.lease_ms = HF_NEVER;
-        ask.timeout_ms = 25;
+    hf_request_acquire(&request, names, NULL, 0, 1795197364705600);
+    ASSERT_WORDS(&request, &hf_script_acquire, 5, ALL, "1795197364705600");
+    hf_ask asks[] = {ask_of("me", 2), waiter_of("you", "hf:" CLIENT)};
+    asks[0].mode = HF_MODE_SHARED;
+    asks[0].permits = 9999999999;
+    asks[0].lease_ms = HF_NEVER;
+    asks[0].reentrant = true;
+    asks[0].score = 5; /* it does not wait: it has no place */
+    asks[1].id = OTHER;
+    asks[1].reentrant = true;
+    asks[1].inside = ID;
+    asks[1].score = 1795197364705600;
+    hf_request_acquire(&request, names, asks, 2, 0);
+    ASSERT_WORDS(&request, &hf_script_acquire, 7, ALL, DEAD(ID), DEAD(OTHER), "0", /* */
+                 ID, "me", "0", "s9999999999", "1", "", "0",                       /* */
+                 OTHER, "you", "1000", "x", "1" ID, OTHER CLIENT "p0000000000x000000001000you",
+                 "1795197364705600");
+    hf_names_drop(names);
+}
+
+static void test_the_short_requests_have_few_keys(void **state) {
+    hf_names *names = names_of("a");
+    hf_ask ask = ask_of("me", 2), waiter = waiter_of("me", "hf:" CLIENT);
+    hf_request request;
+    (void)state;
+    hf_request_take(&request, names, &ask, 1795197364705600);
+    ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
+                 "1795197364705600");
+    hf_request_take(&request, names, &ask, 0);
+    ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
+                 "0000000000000000"); /* it is compared as a text */
+    hf_request_wait(&request, names, &waiter);
+    ASSERT_WORDS(&request, &hf_script_wait, 2, "a", "{a}a:hf1:q",
+                 ID CLIENT "p0000000000x000000001000me", "me");
+    hf_request_drop(&request, names, ID, 7);
+    assert_int_equal(request.slot, names->slot);
+    ASSERT_WORDS(&request, NULL, 1, "a", "h" ID "0000000000000007");
+    hf_names_drop(names);
+}
+
+static void test_a_release_says_no_more_than_it_must(void **state) {
+    hf_names *names = names_of("a");
+    hf_ask ask = ask_of("me", 2), waiter = waiter_of("me", "hf:" CLIENT);
+    hf_request request;
+    (void)state;
+    hf_request_release(&request, names, &ask, 1795197364705600, false);
+    ASSERT_WORDS(&request, &hf_script_release, 5, ALL, ID, "1795197364705600");
+    hf_request_release(&request, names, &ask, 0, false);
+    ASSERT_WORDS(&request, &hf_script_release, 5, ALL, ID, "");
+    hf_request_release(&request, names, &ask, 7, true);
+    ASSERT_WORDS(&request, &hf_script_release, 6, ALL, DEAD(ID), ID, "0000000000000007", "1", "");
+    hf_request_release(&request, names, &waiter, 0, false);
+    ASSERT_WORDS(&request, &hf_script_release, 5, ALL, ID, "", "0",
+                 ID CLIENT "p0000000000x000000001000me");
+    hf_request_cancel(&request, names, &waiter, true);
+    ASSERT_WORDS(&request, &hf_script_cancel, 6, ALL, DEAD(ID), ID, "1",
+                 ID CLIENT "p0000000000x000000001000me");
+    hf_request_cancel(&request, names, &ask, false);
+    ASSERT_WORDS(&request, &hf_script_cancel, 6, ALL, DEAD(ID), ID, "0", "");
+    hf_names_drop(names);
+}
+
+static void test_what_is_held_is_claimed_and_renewed_with_its_fence(void **state) {
+    hf_names *names = names_of("a"), *other = names_of("x{a}");
+    hf_request request;
+    (void)state;
+    hf_request_claim(&request, names, CLIENT, ID, HF_NEVER, true);
+    ASSERT_WORDS(&request, &hf_script_claim, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", CLIENT, ID, "0",
+                 "1");
+    const hf_renewal renewals[] = {
+        {names, ID, 7, 1000, HF_RENEW_LONGER, true},
+        {other, OTHER, 1795197364705600, HF_NEVER, HF_RENEW_EXACTLY, false},
+        {other, ID, 8, 500, HF_RENEW_LOOK, true},
+    };
+    hf_request_renew(&request, renewals, 3);
+    ASSERT_WORDS(&request, &hf_script_renew, 5, "a", "x{a}", "x{a}", "{a}a:hf1:s",
+                 "{a}x{a}:hf1:s",                         /* */
+                 ID "0000000000000007", "1000", "0", "4", /* the number of its last key */
+                 OTHER "1795197364705600", "0", "1", "0", /* it has none */
+                 ID "0000000000000008", "500", "2", "5");
+    hf_names_drop(names);
+    hf_names_drop(other);
+}
+
+static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
+    hf_names *names = names_of("a");
+    hf_request request, refused;
+    (void)state;
+    hf_request_inspect(&request, names, 100, 50);
+    ASSERT_WORDS(&request, &hf_script_inspect, 4, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
+                 "100", "50");
+    hf_request_break(&request, names, 1795197364705600, true);
+    ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "", "1");
+    hf_request_selftest(&request, "hf:" CLIENT, strlen("hf:" CLIENT));
+    ASSERT_WORDS(&request, &hf_script_selftest, 0, "hf:" CLIENT);
+    hf_request_drop(&refused, names, ID, 7);
+    hf_request_permissions(&request, &refused);
+    ASSERT_WORDS(&request, &hf_script_permissions, 0, "a");
+    hf_request_free(&refused);
+    hf_request_inspect(&refused, names, 0, 0);
+    hf_request_permissions(&request, &refused);
+    ASSERT_WORDS(&request, &hf_script_permissions, 0, "a", "{a}a:hf1:q", "{a}a:hf1:s",
+                 "{a}a:hf1:r");
+    hf_request_free(&refused);
+    hf_names_drop(names);
+}
+
+static void assert_member(const hf_ask *ask, const char *expected) {
+    hf_bytes member;
+    hf_bytes_init(&member);
+    hf_ask_member(ask, &member);
+    assert_false(member.failed);
+    assert_int_equal(member.length, strlen(expected));
+    assert_memory_equal(member.data, expected, member.length);
+    hf_bytes_free(&member);
+}
+
+static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
+    hf_ask ask = waiter_of("me", "hf:" CLIENT);
+    (void)state;
+    assert_member(&ask, ID CLIENT "p0000000000x000000001000me");
+    ask.timeout_ms = 25;
+    ask.lease_ms = HF_NEVER;
+    ask.permits = 3; /* of a shared one only */
+    assert_member(&ask, ID CLIENT "p0000000025x000000000000me");
+    ask.mode = HF_MODE_SHARED;
+    assert_member(&ask, ID CLIENT "p0000000025s0000000000000000000003me");
+    /* The most. */
+    ask.timeout_ms = 9999999999;
+    ask.lease_ms = HF_LEASE_MAX;
+    ask.permits = 9999999999;
+    assert_member(&ask, ID CLIENT "p9999999999s3153600000009999999999me");
+    /* What is longer than its column its client looks after. */
+    ask.timeout_ms = 10000000000;
+    assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
+    ask.timeout_ms = INT64_MAX;
+    assert_member(&ask, ID CLIENT "p0000000000s3153600000009999999999me");
+    /* In a cluster it listens on the channel of the lock's tag. */
+    hf_ask sharded = waiter_of("1", "hf:{stock}:" CLIENT);
+    assert_member(&sharded, ID CLIENT "s0000000000x0000000010001");
+    sharded = waiter_of("1", "hf:{p}:" CLIENT);
+    assert_member(&sharded, ID CLIENT "s0000000000x0000000010001");
+    hf_names *names = names_of("x{b}y{");
+    for (int clustered = 0; clustered < 2; clustered++) {
+        hf_bytes channel;
+        hf_bytes_init(&channel);
+        hf_names_channel(names, clustered, CLIENT, &channel);
+        sharded.channel = channel.data;
+        sharded.channel_length = channel.length;
+        assert_member(&sharded, text(ID CLIENT "%c0000000000x0000000010001", "ps"[clustered]));
+        hf_bytes_free(&channel);
     }
+    hf_names_drop(names);
 }
 
 static void test_numbers_are_sent_with_all_their_digits(void **state) {
@@ -249,8 +428,9 @@ static void test_long_arguments_are_sent_whole(void **state) {
     (void)state;
     memset(owner, 'o', sizeof owner);
     hf_ask ask = ask_of(owner, sizeof owner);
-    hf_request_acquire(&request, names, &ask, 0);
-    const char *sent = request.encoded.data + request.keys_end + strlen("$32\r\n" ID "\r\n");
+    hf_request_acquire(&request, names, &ask, 1, 0);
+    const char *sent =
+        request.encoded.data + request.keys_end + strlen("$1\r\n0\r\n$32\r\n" ID "\r\n");
     assert_memory_equal(sent, "$4096\r\no", 8);
     assert_memory_equal(sent + 7 + sizeof owner - 1, "o\r\n$", 4);
     hf_request_free(&request);
@@ -259,9 +439,10 @@ static void test_long_arguments_are_sent_whole(void **state) {
 
 static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **state) {
     const hf_script *const all[] = {
-        &hf_script_acquire, &hf_script_break,    &hf_script_cancel,  &hf_script_claim,
-        &hf_script_heal,    &hf_script_inspect,  &hf_script_recheck, &hf_script_release,
-        &hf_script_renew,   &hf_script_selftest,
+        &hf_script_acquire, &hf_script_break,   &hf_script_cancel,   &hf_script_claim,
+        &hf_script_heal,    &hf_script_inspect, &hf_script_leave,    &hf_script_permissions,
+        &hf_script_release, &hf_script_renew,   &hf_script_selftest, &hf_script_take,
+        &hf_script_wait,
     };
     (void)state;
     for (size_t i = 0; i < COUNT(all); i++) {
@@ -289,10 +470,18 @@ static redisReply array_of(redisReply *parts, redisReply **elements, const int64
     return (redisReply){.type = REDIS_REPLY_ARRAY, .elements = count, .element = elements};
 }
 
+static redisReply number_of(int64_t number) {
+    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
+}
+
+static redisReply text_of(const char *bytes) {
+    return (redisReply){.type = REDIS_REPLY_STRING, .str = text("%s", bytes), .len = strlen(bytes)};
+}
+
 static void test_numbers_are_read_from_an_array_of_integers_only(void **state) {
     static const int64_t numbers[] = {5, -2};
     redisReply parts[2], *elements[2], reply = array_of(parts, elements, numbers, 2);
-    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char[]){"5"}, .len = 1};
+    redisReply word = text_of("5");
     int64_t left_ms;
     (void)state;
     assert_true(hf_reply_renewal(&reply, &left_ms));
@@ -301,48 +490,87 @@ static void test_numbers_are_read_from_an_array_of_integers_only(void **state) {
     elements[1] = &word;
     assert_false(hf_reply_renewal(&reply, &left_ms));
     assert_int_equal(left_ms, HF_RENEWAL_REFUSED);
+    assert_false(hf_reply_kick_again(&reply));
     assert_false(hf_reply_renewal(&parts[0], &left_ms));
     assert_false(hf_reply_renewal(&word, &left_ms));
     assert_int_equal(hf_reply_release(&word), HF_RELEASE_NONSENSE);
     assert_int_equal(hf_reply_listeners(&word), -1);
 }
 
-static void test_what_cannot_be_read_of_many_renewals_is_a_refusal(void **state) {
-    static const int64_t numbers[] = {1700000000000000, 250, -1, -2, -3, -4};
-    redisReply parts[6], *elements[6], reply = array_of(parts, elements, numbers, 6);
-    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char[]){"5"}, .len = 1};
-    int64_t left_ms[5];
+static void test_a_release_answers_what_it_did(void **state) {
+    static const struct {
+        int64_t number;
+        hf_release_outcome outcome;
+    } answers[] = {
+        {0, HF_RELEASE_NOT_HELD},
+        {1, HF_RELEASE_DONE},
+        {2, HF_RELEASE_MORE},
+        {3, HF_RELEASE_SPLIT},
+        {-1, HF_RELEASE_NONSENSE},
+        {6, HF_RELEASE_NONSENSE},
+        {INT64_MIN, HF_RELEASE_NONSENSE},
+    };
     (void)state;
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        redisReply reply = number_of(answers[i].number);
+        assert_int_equal(hf_reply_release(&reply), answers[i].outcome);
+    }
+}
+
+static void test_what_cannot_be_read_of_many_renewals_is_a_refusal(void **state) {
+    static const int64_t numbers[] = {1700000000000000, 250, -1, -2, -3, -4, -5};
+    redisReply parts[7], *elements[7], reply = array_of(parts, elements, numbers, 7);
+    redisReply word = text_of("5");
+    int64_t left_ms[6];
+    (void)state;
+    hf_reply_renewals(&reply, left_ms, 6);
+    assert_int_equal(left_ms[1], HF_TTL_NONE);
     elements[2] = &word;
-    hf_reply_renewals(&reply, left_ms, 5);
+    hf_reply_renewals(&reply, left_ms, 6);
     assert_int_equal(left_ms[0], 250);
     assert_int_equal(left_ms[1], HF_RENEWAL_REFUSED);
     assert_int_equal(left_ms[2], HF_RENEWAL_GONE);
     assert_int_equal(left_ms[3], HF_RENEWAL_REFUSED);
-    assert_int_equal(left_ms[4], HF_RENEWAL_REFUSED);
-    hf_reply_renewals(&reply, left_ms, 4); /* not so many were asked for */
+    assert_int_equal(left_ms[4], HF_RENEWAL_MANY);
+    assert_int_equal(left_ms[5], HF_RENEWAL_REFUSED);
+    hf_reply_renewals(&reply, left_ms, 5); /* not so many were asked for */
     assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);
     hf_reply_renewals(NULL, left_ms, 1);
     assert_int_equal(left_ms[0], HF_RENEWAL_REFUSED);
 }
+
+#define NOW 1700000000000000
 
 static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
     static const struct {
         int64_t numbers[5];
         bool good;
     } answers[] = {
-        {{1700000000000000, 1000, HF_STANDS_HELD, 7, 1000}, true},
-        {{1700000000000000, -1, HF_STANDS_HELD, 7, -1}, true},
-        {{1700000000000000, INT64_MAX, HF_STANDS_QUEUED, 1700000000000000, 3}, true},
-        {{1700000000000000, -2, HF_STANDS_BUSY, 0, 0}, true},
+        {{NOW, 1000, HF_STANDS_HELD, 7, 1000}, true},
+        {{NOW, -1, HF_STANDS_HELD, 7, -1}, true},
+        {{NOW, INT64_MAX, HF_STANDS_QUEUED, NOW, 3}, true},
+        {{NOW, 1000, HF_STANDS_FOREIGN, NOW, 0}, true},
+        {{NOW, 1000, 6, NOW, 0}, true},
+        {{NOW, 1000, 8, NOW, 0}, true},
+        {{NOW, -2, HF_STANDS_BUSY, 0, 0}, true},
+        {{NOW, 0, HF_STANDS_DEAD, 0, 0}, true},
+        {{NOW, 1000, HF_STANDS_REFUSED, 0, 0}, true},
+        {{NOW, 1000, HF_STANDS_HELD, 7, HF_LEASE_MAX}, true},
+        {{NOW, 1000, HF_STANDS_HELD, INT64_C(1) << 53, 1000}, true},
         {{0, 1000, HF_STANDS_HELD, 7, 1000}, false},
         {{INT64_MAX, 1000, HF_STANDS_HELD, 7, 1000}, false},
-        {{1700000000000000, 1000, HF_STANDS_HELD, 0, 1000}, false},
-        {{1700000000000000, 1000, HF_STANDS_HELD, (INT64_C(1) << 53) + 1, 1000}, false},
-        {{1700000000000000, 1000, HF_STANDS_HELD, 7, HF_LEASE_MAX + 1}, false},
-        {{1700000000000000, 1000, HF_STANDS_HELD, 7, -2}, false},
-        {{1700000000000000, 1000, HF_STANDS_QUEUED, -1, 0}, false},
-        {{1700000000000000, 1000, 5, 0, 0}, false},
+        {{NOW, 1000, HF_STANDS_HELD, 0, 1000}, false},
+        {{NOW, 1000, HF_STANDS_HELD, (INT64_C(1) << 53) + 1, 1000}, false},
+        {{NOW, 1000, HF_STANDS_HELD, 7, HF_LEASE_MAX + 1}, false},
+        {{NOW, 1000, HF_STANDS_HELD, 7, -2}, false},
+        {{NOW, 1000, HF_STANDS_QUEUED, -1, 0}, false},
+        {{NOW, 1000, HF_STANDS_QUEUED, INT64_MAX, 0}, false},
+        {{NOW, 1000, HF_STANDS_QUEUED, NOW, INT64_MAX}, false},
+        {{NOW, 1000, HF_STANDS_QUEUED, NOW, INT64_MIN}, false},
+        {{NOW, 1000, -1, 0, 0}, false},
+        {{NOW, 1000, 7, 0, 0}, false},
+        {{NOW, 1000, 10, 0, 0}, false},
+        {{NOW, 1000, 13, 0, 0}, false},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(answers); i++) {
@@ -350,45 +578,425 @@ static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
         redisReply reply = array_of(parts, elements, answers[i].numbers, 5);
         hf_standing standings[2];
         hf_look look;
-        assert_int_equal(hf_reply_recheck(&reply, &look, standings, 1), answers[i].good);
-        assert_int_equal(hf_reply_acquire(&reply, 1000, &look, standings), answers[i].good);
-        assert_false(hf_reply_recheck(&reply, &look, standings, 2));
+        print_message("%zu\n", i);
+        assert_int_equal(hf_reply_acquire(&reply, &look, standings, 1), answers[i].good);
+        assert_int_equal(hf_reply_cancel(&reply, &look, standings), answers[i].good);
+        assert_false(hf_reply_acquire(&reply, &look, standings, 2));
+        if (answers[i].good) {
+            assert_int_equal(look.server_us, NOW);
+            assert_int_equal(look.ttl_ms, answers[i].numbers[1]);
+        }
     }
 }
 
-static void test_a_lock_that_was_free_is_answered_with_the_fence_alone(void **state) {
-    redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = 1795197364705600};
+static void test_the_state_of_each_hold_id_is_read(void **state) {
+    static const int64_t numbers[] = {NOW,     1000, 1, 7, 500, 2, NOW + 1, 3, 6,
+                                      NOW - 1, 0,    8, 5, 1,   9, 0,       0};
+    redisReply parts[17], *elements[17], reply = array_of(parts, elements, numbers, 17);
+    redisReply word = text_of("7");
+    hf_standing standings[5];
+    hf_look look;
+    (void)state;
+    assert_true(hf_reply_acquire(&reply, &look, standings, 5));
+    assert_int_equal(standings[0].state, HF_STANDS_HELD);
+    assert_int_equal(standings[0].fence, 7);
+    assert_int_equal(standings[0].remaining_ms, 500);
+    assert_int_equal(standings[1].state, HF_STANDS_QUEUED);
+    assert_false(standings[1].was_out);
+    assert_int_equal(standings[1].score, NOW + 1);
+    assert_int_equal(standings[1].rank, 3);
+    assert_int_equal(standings[2].state, HF_STANDS_QUEUED);
+    assert_true(standings[2].was_out);
+    assert_int_equal(standings[2].score, NOW - 1);
+    assert_int_equal(standings[3].state, HF_STANDS_FOREIGN);
+    assert_true(standings[3].was_out);
+    assert_int_equal(standings[4].state, HF_STANDS_REFUSED);
+    assert_true(hf_reply_acquire(&reply, &look, standings, 0)); /* it handed on */
+    elements[16] = &word;
+    assert_false(hf_reply_acquire(&reply, &look, standings, 5));
+}
+
+static void test_a_take_answers_with_the_fence_alone(void **state) {
+    static const struct {
+        const char *said;
+        hf_answer_kind kind;
+    } texts[] = {
+        {"1795197364705600", HF_ANSWER_GOOD},     {"1000000000000000", HF_ANSWER_GOOD},
+        {"9007199254740992", HF_ANSWER_GOOD},     {"9007199254740993", HF_ANSWER_NONSENSE},
+        {"0999999999999999", HF_ANSWER_NONSENSE}, /* no server's clock */
+        {"179519736470560", HF_ANSWER_NONSENSE},  {"17951973647056000", HF_ANSWER_NONSENSE},
+        {"179519736470560x", HF_ANSWER_NONSENSE}, {"-795197364705600", HF_ANSWER_NONSENSE},
+        {"1.95197364705600", HF_ANSWER_NONSENSE}, {"", HF_ANSWER_NONSENSE},
+    };
+    static const int64_t none[] = {1795197364705600};
+    redisReply part[1], *elements[1], reply = number_of(0);
     hf_standing mine;
     hf_look look;
     (void)state;
-    assert_true(hf_reply_acquire(&reply, 500, &look, &mine));
-    assert_int_equal(mine.state, HF_STANDS_HELD);
-    assert_int_equal(mine.fence, reply.integer);
-    assert_int_equal(mine.remaining_ms, 500);
-    assert_int_equal(look.server_us, reply.integer);
-    reply.integer = 7; /* no server's clock */
-    assert_false(hf_reply_acquire(&reply, 500, &look, &mine));
+    assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_ASK);
+    reply.integer = -1;
+    assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_HELD);
+    for (int64_t number = 1; number > 0; number *= 7) {
+        reply.integer = number;
+        assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_NONSENSE);
+        reply.integer = -1 - number;
+        assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_NONSENSE);
+        if (number > INT64_MAX / 7)
+            break;
+    }
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        reply = text_of(texts[i].said);
+        print_message("%s\n", texts[i].said);
+        assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), texts[i].kind);
+        if (texts[i].kind != HF_ANSWER_GOOD)
+            continue;
+        assert_int_equal(mine.state, HF_STANDS_HELD);
+        assert_int_equal(mine.fence, strtoll(texts[i].said, NULL, 10));
+        assert_int_equal(mine.remaining_ms, 500);
+        assert_int_equal(look.ttl_ms, 500);
+        assert_int_equal(look.server_us, mine.fence);
+    }
+    reply = array_of(part, elements, none, 1);
+    assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_NONSENSE);
 }
+
+static void test_a_wait_answers_with_the_time_and_the_holder(void **state) {
+    static const struct {
+        const char *said;
+        hf_answer_kind kind;
+        int64_t ttl_ms;
+    } texts[] = {
+        /* A lease of 500 ms that began 200 ms ago. */
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "000000000500",
+         HF_ANSWER_GOOD, 300},
+        /* It may be a grant that is not claimed yet. */
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "000000060000",
+         HF_ANSWER_GOOD, 2800},
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "000000000000",
+         HF_ANSWER_GOOD, 2800},
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "o"
+         "000000060000",
+         HF_ANSWER_GOOD, 2800},
+        /* It holds for longer than that: it was claimed, and is renewed. */
+        {"1795197364705600"
+         "1"
+         "1795197360705600"
+         "x"
+         "000000060000",
+         HF_ANSWER_GOOD, 3000},
+        {"1795197364705600"
+         "1"
+         "1795197364705600"
+         "x"
+         "999999999999",
+         HF_ANSWER_GOOD, 3000},
+        {"1795197364705600"
+         "1"
+         "1795197364705601"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600"
+         "1"
+         "0000000000000000"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"9007199254740993"
+         "1"
+         "1795197364505600"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"0795197364705600"
+         "1"
+         "0795197364505600"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "00000000050x",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600"
+         "1"
+         "179519736450560x"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"x795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "000000000500",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "00000000050",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600"
+         "1"
+         "1795197364505600"
+         "x"
+         "0000000005000",
+         HF_ANSWER_NONSENSE, 0},
+        {"1795197364705600", HF_ANSWER_NONSENSE, 0},
+        {"", HF_ANSWER_NONSENSE, 0},
+    };
+    redisReply reply = number_of(0);
+    hf_standing mine;
+    hf_look look;
+    (void)state;
+    assert_int_equal(hf_reply_wait(&reply, &look, &mine), HF_ANSWER_ASK);
+    reply.integer = 1;
+    assert_int_equal(hf_reply_wait(&reply, &look, &mine), HF_ANSWER_NONSENSE);
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        reply = text_of(texts[i].said);
+        print_message("%s\n", texts[i].said);
+        assert_int_equal(hf_reply_wait(&reply, &look, &mine), texts[i].kind);
+        if (texts[i].kind != HF_ANSWER_GOOD)
+            continue;
+        assert_int_equal(mine.state, HF_STANDS_QUEUED);
+        assert_int_equal(mine.score, 1795197364705600);
+        assert_false(mine.was_out);
+        assert_int_equal(look.server_us, 1795197364705600);
+        assert_int_equal(look.ttl_ms, texts[i].ttl_ms);
+    }
+}
+
+static void test_a_reply_that_may_have_written_something_is_known(void **state) {
+    static const struct {
+        int64_t numbers[5];
+        size_t count;
+        bool holds;
+    } answers[] = {
+        {{NOW, 1000, HF_STANDS_HELD, 7, 1000}, 5, true},
+        {{NOW, 1000, HF_STANDS_QUEUED, NOW, 0}, 5, false},
+        {{NOW, 1000, HF_STANDS_BUSY, 0, 0}, 5, false},
+        {{NOW, 1000, HF_STANDS_REFUSED, 0, 0}, 5, false},
+        {{NOW, 1000}, 2, true}, /* a claim */
+        {{NOW, -1}, 2, true},
+        {{NOW, -2}, 2, false},
+        {{NOW, -3}, 2, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        redisReply parts[5], *elements[5];
+        redisReply reply = array_of(parts, elements, answers[i].numbers, answers[i].count);
+        assert_int_equal(hf_reply_holds(&reply), answers[i].holds);
+    }
+    redisReply taken = text_of("1795197364705600"), busy = number_of(0);
+    assert_true(hf_reply_holds(&taken));
+    assert_false(hf_reply_holds(&busy));
+}
+
+/* ----------------------------------------------------------------- Inspect */
+
+/* What inspect answers: numbers, then the words of the holders and of the waiters. */
+typedef struct {
+    redisReply parts[8], *elements[8], words[24], *holders[12], *waiters[12], whole;
+} inspected;
+
+static redisReply word_of(const char *word) {
+    return *word == '#' ? number_of(strtoll(word + 1, NULL, 10)) : text_of(word);
+}
+
+static void inspected_of(inspected *to, const int64_t *numbers, const char *const *holders,
+                         size_t holder_words, const char *const *waiters, size_t waiter_words) {
+    to->whole = array_of(to->parts, to->elements, numbers, 6);
+    for (size_t i = 0; i < holder_words; i++) {
+        to->words[i] = word_of(holders[i]);
+        to->holders[i] = &to->words[i];
+    }
+    for (size_t i = 0; i < waiter_words; i++) {
+        to->words[12 + i] = word_of(waiters[i]);
+        to->waiters[i] = &to->words[12 + i];
+    }
+    to->parts[6] =
+        (redisReply){.type = REDIS_REPLY_ARRAY, .elements = holder_words, .element = to->holders};
+    to->parts[7] =
+        (redisReply){.type = REDIS_REPLY_ARRAY, .elements = waiter_words, .element = to->waiters};
+    to->elements[6] = &to->parts[6];
+    to->elements[7] = &to->parts[7];
+    to->whole.elements = 8;
+}
+
+static void test_inspect_tells_of_holders_and_waiters(void **state) {
+    static const int64_t free_lock[] = {0, 0, 0, -2, -2, NOW}, shared[] = {2, 2, 2, 900, 800, NOW};
+    static const int64_t foreign[] = {3, 0, 1, -1, -2, NOW};
+    static const char *const holders[] = {ID,    "s", "#7", "#500", "me",
+                                          OTHER, "s", "#8", "#-1",  "u"};
+    static const char *const waiters[] = {ID,    "x", "#1700000000000000", "#0", "#0", "me",
+                                          OTHER, "s", "#1700000000000001", "#9", "#3", "you"};
+    inspected reply;
+    hf_found found;
+    hf_queued queued;
+    (void)state;
+    inspected_of(&reply, free_lock, NULL, 0, NULL, 0);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_false(found.held);
+    assert_false(found.foreign);
+    assert_int_equal(found.ttl_ms, -2);
+    assert_int_equal(found.server_us, NOW);
+    assert_int_equal(found.first.owner_length, 0);
+    assert_int_equal(hf_reply_queued_count(&reply.whole), 0);
+    inspected_of(&reply, foreign, NULL, 0, waiters, 6);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_true(found.held);
+    assert_true(found.foreign);
+    assert_int_equal(found.ttl_ms, HF_TTL_NONE);
+    assert_int_equal(hf_reply_queued_count(&reply.whole), 1);
+    inspected_of(&reply, shared, holders, 10, waiters, 12);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_true(found.held);
+    assert_false(found.foreign);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.waiters, 2);
+    assert_int_equal(found.ttl_ms, 900);
+    assert_true(found.first.shared);
+    assert_int_equal(found.first.fence, 7);
+    assert_int_equal(found.first.remaining_ms, 500);
+    assert_int_equal(found.first.owner_length, 2);
+    assert_memory_equal(found.first.owner, "me", 2);
+    assert_int_equal(hf_reply_queued_count(&reply.whole), 2);
+    assert_true(hf_reply_queued(&reply.whole, 0, &queued));
+    assert_false(queued.shared);
+    assert_int_equal(queued.timeout_ms, HF_FOREVER);
+    assert_int_equal(queued.score, NOW);
+    assert_true(hf_reply_queued(&reply.whole, 1, &queued));
+    assert_true(queued.shared);
+    assert_int_equal(queued.timeout_ms, 9);
+    assert_int_equal(queued.score, NOW + 1);
+    assert_int_equal(queued.owner_length, 3);
+    assert_memory_equal(queued.owner, "you", 3);
+}
+
+static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
+    static const int64_t one[] = {1, 1, 1, 900, -2, NOW}, timeless[] = {1, 1, 1, 900, -2, 0};
+    static const char *const holder[] = {ID, "x", "#7", "#500", "me"};
+    static const char *const holders[][5] = {
+        {ID, "#1", "#7", "#500", "me"},
+        {ID, "x", "#-1", "#500", "me"},
+        {ID, "x", "#9007199254740993", "#500", "me"},
+        {ID, "x", "#7", "#500", "#1"},
+    };
+    static const char *const waiter[] = {ID, "x", "#5", "#0", "#0", "me"};
+    static const char *const waiters[][6] = {
+        {ID, "y", "#5", "#0", "#0", "me"},  {ID, "", "#5", "#0", "#0", "me"},
+        {ID, "xx", "#5", "#0", "#0", "me"}, {ID, "#1", "#5", "#0", "#0", "me"},
+        {ID, "x", "#-1", "#0", "#0", "me"}, {ID, "x", "#9223372036854775807", "#0", "#0", "me"},
+        {ID, "x", "#5", "#-1", "#0", "me"}, {ID, "x", "#5", "#0", "#0", ""},
+        {ID, "x", "#5", "#0", "#0", "#1"},
+    };
+    inspected reply;
+    hf_found found;
+    hf_queued queued;
+    (void)state;
+    inspected_of(&reply, one, holder, 5, waiter, 6);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_true(hf_reply_queued(&reply.whole, 0, &queued));
+    for (size_t i = 0; i < 8; i++) { /* each part of another type, or missing */
+        redisReply other = i < 6 ? text_of("1") : number_of(1);
+        reply.elements[i] = &other;
+        assert_false(hf_reply_inspect(&reply.whole, &found));
+        reply.elements[i] = &reply.parts[i];
+        reply.whole.elements = i;
+        assert_false(hf_reply_inspect(&reply.whole, &found));
+        reply.whole.elements = 8;
+    }
+    redisReply number = number_of(1);
+    assert_false(hf_reply_inspect(&number, &found));
+    inspected_of(&reply, timeless, holder, 5, waiter, 6);
+    assert_false(hf_reply_inspect(&reply.whole, &found));
+    for (size_t i = 0; i < COUNT(holders); i++) {
+        inspected_of(&reply, one, holders[i], 5, waiter, 6);
+        assert_false(hf_reply_inspect(&reply.whole, &found));
+    }
+    for (size_t i = 0; i < COUNT(waiters); i++) {
+        inspected_of(&reply, one, holder, 5, waiters[i], 6);
+        assert_true(hf_reply_inspect(&reply.whole, &found));
+        print_message("waiter %zu\n", i);
+        assert_false(hf_reply_queued(&reply.whole, 0, &queued));
+    }
+    inspected_of(&reply, one, holder, 5, waiter, 5); /* a part of one is none */
+    assert_int_equal(hf_reply_queued_count(&reply.whole), 0);
+}
+
+/* ---------------------------------------------------------------- Messages */
 
 static void test_a_grant_is_read_only_if_all_of_it_makes_sense(void **state) {
     static const char *const nonsense[] = {
-        "g " ID " 7 1700000000000000",       "g " ID " 0 1700000000000000 3000",
-        "g 0123 7 1700000000000000 3000",    "g " ID " 7 0 3000",
-        "g " ID " 7 1700000000000000 -1",    "g " ID " 99999999999999999 1700000000000000 1",
-        "x " ID " 7 1700000000000000 3000",  "t",
-        "g " ID "0 7 1700000000000000 3000", "",
+        "g" ID "0000000000000000"
+        "1700000000000000",
+        "g" ID "0000000000000007"
+        "0000000000000000",
+        "g" ID "9007199254740993"
+        "1700000000000000",
+        "g" ID "0000000000000007"
+        "9007199254740993",
+        "g" ID "0000000000000007"
+        "170000000000000",
+        "g" ID "0000000000000007"
+        "17000000000000000",
+        "g" ID "000000000000000x"
+        "1700000000000000",
+        "g" ID "-000000000000007"
+        "1700000000000000",
+        "g" ID "0000000000000007"
+        "               7",
+        "x" ID "0000000000000007"
+        "1700000000000000",
+        "r" ID "1700000000000000",
+        "g" ID,
+        "g",
+        "t",
+        "",
     };
+    static const char good[] = "g" ID "0000000000000007"
+                               "1700000000000000";
     hf_grant grant;
     (void)state;
-    assert_true(hf_message_grant("g " ID " 7 1700000000000000 3000", &grant));
+    assert_true(hf_message_grant(good, strlen(good), &grant));
     assert_string_equal(grant.id, ID);
     assert_int_equal(grant.fence, 7);
     assert_int_equal(grant.server_us, 1700000000000000);
-    assert_int_equal(grant.granted_ms, 3000);
-    for (size_t i = 0; i < COUNT(nonsense); i++)
-        assert_false(hf_message_grant(nonsense[i], &grant));
+    for (size_t length = 0; length < strlen(good); length++)
+        assert_false(hf_message_grant(good, length, &grant));
+    for (size_t i = 0; i < COUNT(nonsense); i++) {
+        print_message("%s\n", nonsense[i]);
+        assert_false(hf_message_grant(nonsense[i], strlen(nonsense[i]), &grant));
+    }
     assert_true(hf_message_test("t"));
     assert_false(hf_message_test("tt"));
+    assert_false(hf_message_test(""));
+}
+
+static void test_a_pushed_grant_lasts_until_its_claim(void **state) {
+    (void)state;
+    assert_int_equal(hf_granted_ms(500), 500);
+    assert_int_equal(hf_granted_ms(3000), 3000);
+    assert_int_equal(hf_granted_ms(3001), 3000);
+    assert_int_equal(hf_granted_ms(HF_LEASE_MAX), 3000);
+    assert_int_equal(hf_granted_ms(HF_NEVER), 3000);
 }
 
 static void test_every_server_error_says_what_happened_and_what_to_do(void **state) {
@@ -450,30 +1058,21 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
 
 /* A release can use the lock's key alone if it does nothing but end the hold. */
 static void test_a_release_has_a_form_with_one_key(void **state) {
+    enum { PLAIN, UNKNOWN, BURY, LEAVE, CANCEL, FORMS };
     hf_names *names = names_of("x{b}");
     hf_request whole, alone;
     (void)state;
-    for (int form = 0; form < 5; form++) {
-        hf_ask ask = ask_of("me", 2);
-        if (form == 3) { /* and leave the queue */
-            ask.channel = "hf:client";
-            ask.channel_length = 9;
-        }
-        if (form == 4)
+    for (int form = 0; form < FORMS; form++) {
+        hf_ask ask = form == LEAVE ? waiter_of("me", "hf:" CLIENT) : ask_of("me", 2);
+        if (form == CANCEL)
             hf_request_cancel(&whole, names, &ask, false);
         else
-            hf_request_release(&whole, names, &ask, form == 2, form == 1);
+            hf_request_release(&whole, names, &ask, form == UNKNOWN ? 0 : 7, form == BURY);
         bool good = hf_request_alone(&alone, &whole);
-        assert_int_equal(good, form < 2);
+        assert_int_equal(good, form == PLAIN);
         if (good) {
-            static const char expected[] = "$4\r\nx{b}\r\n$32\r\n" ID "\r\n";
-            assert_ptr_equal(alone.script, &hf_script_leave);
             assert_int_equal(alone.slot, names->slot);
-            assert_int_equal(alone.keys, 1);
-            assert_int_equal(alone.arguments, 1);
-            assert_int_equal(alone.encoded.length, strlen(expected));
-            assert_memory_equal(alone.encoded.data, expected, strlen(expected));
-            hf_request_free(&alone);
+            ASSERT_WORDS(&alone, &hf_script_leave, 1, "x{b}", ID, "0000000000000007");
         }
         hf_request_free(&whole);
     }
@@ -492,17 +1091,29 @@ int main(void) {
         cmocka_unit_test(test_equal_names_have_equal_hashes),
         cmocka_unit_test(test_names_live_until_the_last_reference),
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
-        cmocka_unit_test(test_a_release_has_a_form_with_one_key),
-        cmocka_unit_test(test_a_waiter_is_a_member_of_netstrings),
-        cmocka_unit_test(test_what_cannot_be_read_of_many_renewals_is_a_refusal),
-        cmocka_unit_test(test_a_lock_that_was_free_is_answered_with_the_fence_alone),
-        cmocka_unit_test(test_a_grant_is_read_only_if_all_of_it_makes_sense),
+        cmocka_unit_test(test_an_acquire_is_sent_for_many_or_for_none),
+        cmocka_unit_test(test_the_short_requests_have_few_keys),
+        cmocka_unit_test(test_a_release_says_no_more_than_it_must),
+        cmocka_unit_test(test_what_is_held_is_claimed_and_renewed_with_its_fence),
+        cmocka_unit_test(test_what_looks_at_a_lock_is_sent_whole),
+        cmocka_unit_test(test_a_waiter_is_a_member_of_fixed_columns),
         cmocka_unit_test(test_numbers_are_sent_with_all_their_digits),
         cmocka_unit_test(test_long_arguments_are_sent_whole),
         cmocka_unit_test(test_scripts_are_known_by_their_digest_and_are_no_comment),
         cmocka_unit_test(test_numbers_are_read_from_an_array_of_integers_only),
+        cmocka_unit_test(test_a_release_answers_what_it_did),
+        cmocka_unit_test(test_what_cannot_be_read_of_many_renewals_is_a_refusal),
         cmocka_unit_test(test_what_no_server_answers_is_not_reckoned_with),
+        cmocka_unit_test(test_the_state_of_each_hold_id_is_read),
+        cmocka_unit_test(test_a_take_answers_with_the_fence_alone),
+        cmocka_unit_test(test_a_wait_answers_with_the_time_and_the_holder),
+        cmocka_unit_test(test_a_reply_that_may_have_written_something_is_known),
+        cmocka_unit_test(test_inspect_tells_of_holders_and_waiters),
+        cmocka_unit_test(test_what_inspect_cannot_have_answered_is_not_read),
+        cmocka_unit_test(test_a_grant_is_read_only_if_all_of_it_makes_sense),
+        cmocka_unit_test(test_a_pushed_grant_lasts_until_its_claim),
         cmocka_unit_test(test_every_server_error_says_what_happened_and_what_to_do),
+        cmocka_unit_test(test_a_release_has_a_form_with_one_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

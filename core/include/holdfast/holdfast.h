@@ -68,7 +68,10 @@ typedef int hf_status;
 
 enum {
     HF_OK = 0,
-    /** An argument is wrong. Nothing was done. */
+    /**
+     * An argument is wrong; or an owner that holds the lock shared asks for it
+     * exclusively. Nothing was done.
+     */
     HF_EINVAL = 1,
     /** Out of memory, descriptors or threads. Nothing was done. */
     HF_ENOMEM = 2,
@@ -311,6 +314,33 @@ HF_API void hf_client_close(hf_client *client);
 /** An option that is off, on, or the library's choice. */
 enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
 
+/**
+ * How a handle's holds share the lock: hf_lock_options.mode. Handles of both modes may stand
+ * for one name, in one process or in many.
+ *
+ * One queue serves both modes in the order in which they came: a shared acquire does not
+ * pass an exclusive one that waits, and an exclusive one waits for all shared holds before
+ * it. Each shared hold has its own lease and fence; if its process dies, only that hold
+ * ends.
+ *
+ * Nesting, if the handle is reentrant: an owner that holds the lock exclusively may acquire
+ * it either way, and its shared holds have the same fence. An owner with a shared hold of
+ * this client may acquire another one at once, past the queue and the permits.
+ *
+ * Downgrade: acquire it shared through a second handle while the owner holds it exclusively,
+ * then release the exclusive hold by its own handle. The shared hold stays, and nobody
+ * comes in between.
+ *
+ * Upgrade: an owner with a shared hold of this client that asks for the lock exclusively is
+ * answered HF_EINVAL at once, because two that did so would wait for each other. Release
+ * the shared hold first. Where that cannot be seen (the handle is not reentrant, or the
+ * shared hold is another client's), such an acquire waits for its own shared hold, until its
+ * timeout.
+ */
+enum { HF_EXCLUSIVE = 0, HF_SHARED = 1 };
+/** The most permits that hf_lock_options.permits takes. */
+#define HF_PERMITS_MAX INT64_C(9999999999)
+
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_lock_options {
     /** sizeof(hf_lock_options) of the caller's header. */
@@ -339,9 +369,24 @@ typedef struct hf_lock_options {
      * only the fence protects from that. Default 0.
      */
     int32_t replicas;
-    int32_t reserved;
+    /**
+     * HF_SHARED: holds of this handle stand beside other shared ones, and exclude
+     * exclusive ones. Default HF_EXCLUSIVE.
+     */
+    int32_t mode;
     /** Milliseconds, shorter than the lease; default 1000, or half of a short lease. */
     int64_t replica_timeout_ms;
+    /**
+     * Of HF_SHARED: it is acquired while fewer than so many shared holds exist, so that
+     * equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: however many there
+     * are, as readers do. It has no effect on HF_EXCLUSIVE.
+     *
+     * The number belongs to this handle and is stored nowhere: handles that differ are
+     * each held to their own. An acquire that waits with a small number keeps those behind
+     * it waiting. A nested hold needs no permit, but counts: if one thread is to take
+     * several permits, set reentrant to HF_OFF.
+     */
+    int64_t permits;
 } hf_lock_options;
 
 /**
@@ -379,7 +424,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  *
  * The same owner may acquire again (if the lock is reentrant) and must then
  * release as often. A foreign lock under the same name, for example another
- * library's plain string, excludes this one like one of ours.
+ * library's plain string, excludes this one like one of ours. HF_SHARED and
+ * HF_EXCLUSIVE say how shared and exclusive holds stand beside each other.
  *
  * @param timeout_ms  Milliseconds; 0 tries once, HF_FOREVER waits without limit.
  * @param[out] hold_out  The hold; release it with hf_hold_release() and give
@@ -389,7 +435,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or the lease ended
  *                       before the answer arrived.
  * @retval HF_ETIMEOUT   Others kept it. Nothing is left on the server.
- * @retval HF_EINVAL     timeout_ms is below -1.
+ * @retval HF_EINVAL     timeout_ms is below -1; or the owner holds the lock shared
+ *                       and this handle is HF_EXCLUSIVE. Not held.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held without any
  *                       caller knowing it, until the lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait.
@@ -440,8 +487,9 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
 /**
  * Release the newest hold that the caller left with the client. The same owner
  * acquired it with hold_out NULL or with HF_ACQUIRE_KEEP, through any handle of this
- * client with the same name. If the lock is not reentrant and has no owner:
- * release the newest hold that any thread acquired through this very handle.
+ * client with the same name, whatever its mode. If the lock is not reentrant and
+ * has no owner: release the newest hold that any thread acquired through this very
+ * handle.
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
@@ -466,17 +514,19 @@ typedef struct hf_lock_info {
     int32_t held;
     /** 1 if another library's lock holds it. */
     int32_t foreign;
-    int32_t reserved;
-    /** The owner's valid holds; 0 if free or foreign. */
+    /** 1 if it is held shared, 0 if exclusively, free or foreign. */
+    int32_t shared;
+    /** How many valid holds there are, nested ones too; 0 if free or foreign. */
     int64_t count;
-    /** The holder's fence; 0 if free or foreign. */
+    /** The holder's fence, or that of the shared hold that ends first; 0 if free or foreign. */
     int64_t fence;
     /** The time until its last hold ends, milliseconds; HF_NEVER; 0 if free. */
     int64_t remaining_ms;
-    /** The number of acquires in the queue. */
+    /** The number of acquires in the queue, shared and exclusive. */
     int64_t waiters;
     /** For how long its owner has held it, milliseconds by the server's clock; 0 if free or
-     * foreign. The fence is the microsecond at which that began. */
+     * foreign. The fence is the microsecond at which that began. If it is shared: of the
+     * hold that ends first, not of the oldest. */
     int64_t held_ms;
 } hf_lock_info;
 
@@ -485,7 +535,8 @@ typedef struct hf_lock_info {
  * date when you read it, so do not enter because of it.
  *
  * @param[in,out] info   Set info->size first.
- * @param[out] owner     Receives the owner's bytes, cut off at capacity; may be NULL.
+ * @param[out] owner     Receives the owner's bytes, cut off at capacity; may be NULL. Of
+ *                       several holds, the owner of the one that ends first.
  * @param capacity       The size of owner; HF_OWNER_MAX is enough.
  * @param[out] owner_len_out  The owner's whole length; may be NULL.
  * @retval HF_OK
@@ -531,14 +582,15 @@ HF_API hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiter
 /**
  * Take the lock away from its holder, and grant it to the next waiter. The
  * holder finds out at its next renewal or check; until then only the fence
- * protects. For operators.
+ * protects. All that nests in the holder's hold goes with it. A lock that is held
+ * shared cannot be taken away. For operators.
  *
  * @param fence  The holder's fence, from hf_lock_inspect(): if somebody else
  *               holds the lock by now, nothing happens. 0 for a foreign lock.
  * @param flags  HF_BREAK_FOREIGN or 0.
  * @retval HF_OK        The lock was broken, or it was free.
- * @retval HF_ENOTHELD  The holder has another fence, or the lock is foreign.
- *                      Nothing was changed.
+ * @retval HF_ENOTHELD  The holder has another fence, or the lock is foreign or held
+ *                      shared. Nothing was changed.
  * @retval others       As hf_lock_inspect(), and HF_EUNKNOWN.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
@@ -625,6 +677,9 @@ HF_API hf_status hf_hold_check(hf_hold *hold);
  * The hold's fencing token: greater than that of every earlier hold of this
  * name, equal in nested holds of one owner, below 2^53. Give it to the resource
  * and let the resource refuse smaller ones: this protects when all else fails.
+ *
+ * Shared holds that stand beside each other have different fences. So let the
+ * resource refuse a shared hold's fence only if an exclusive hold had a greater one.
  *
  * @return  Positive; 0 if hold is NULL.
  *

@@ -154,6 +154,12 @@ int64_t hf_jitter(int64_t low, int64_t high) {
 size_t hf_digits(char *to, int64_t number) {
     char digits[20];
     size_t count = 0, length = 0;
+    if (0 <= number && number < 100) { /* most are lengths */
+        if (number >= 10)
+            to[length++] = (char)('0' + number / 10);
+        to[length++] = (char)('0' + number % 10);
+        return length;
+    }
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
     do
         digits[count++] = (char)('0' + rest % 10);
@@ -180,10 +186,18 @@ int64_t hf_thread_serial(void) {
 /* FNV-1a. Source: draft-eastlake-fnv. */
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
-    uint64_t hash = seed ^ UINT64_C(14695981039346656037);
+    uint64_t hash = seed ^ length ^ UINT64_C(14695981039346656037), part;
+    for (; length >= sizeof part; from += sizeof part, length -= sizeof part) {
+        memcpy(&part, from, sizeof part);
+        hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ from[i]) * UINT64_C(1099511628211);
-    return hash;
+    /* Every bit reaches every other: the finalizer of MurmurHash3. */
+    hash = (hash ^ hash >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return hash ^ hash >> 33;
 }
 
 static atomic_uint generation;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/asking.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
 #include "lock/reading.h"
@@ -16,6 +17,7 @@
 #define POLL_MIN_MS 2
 #define POLL_MAX_MS 16
 /* Before another try, after a server answered that is the master no more. */
+#define QUOTED_MAX 200
 #define LOST_MIN_MS 8
 #define LOST_MAX_MS 24
 
@@ -52,9 +54,24 @@ static const char *quoted(const hf_lock *lock) {
     return hf_quote(lock->names->data, lock->names->length);
 }
 
-static hf_status explain_timeout(const acquiring *call) {
-    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms", quoted(call->lock),
-                   (long long)call->timeout_ms);
+/* By whom the lock is held, in quotes, by the answer to a cancel; empty: it does not say. */
+typedef struct holder {
+    char quoted[QUOTED_MAX];
+} holder;
+
+static holder read_holder(const redisReply *reply) {
+    size_t length;
+    holder found = {""};
+    const char *owner = hf_reply_holder(reply, &length);
+    if (owner != NULL)
+        snprintf(found.quoted, sizeof found.quoted, "%s", hf_quote(owner, length));
+    return found;
+}
+
+static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, const holder *now) {
+    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
+                   hf_quote(names->data, names->length), (long long)timeout_ms,
+                   *now->quoted != '\0' ? ", at last by " : "", now->quoted);
 }
 
 /* Nobody knows whether it left the queue, for the reason that this thread's message says. */
@@ -69,58 +86,89 @@ static hf_status explain_given_up(const hf_names *names) {
 
 /* ------------------------------------------------------------------- Try */
 
-/* The request of a try, with all that a hold needs that is won by it. */
-static hf_status prepare_try(const acquiring *call, hf_request *request) {
+/* All that a hold needs that is won by a try. */
+static hf_status prepare_try_locked(const acquiring *call) {
     hf_hold *hold = call->hold;
     hf_status status = HF_OK;
-    hf_client_lock(call->client);
     if (hold->id[0] == '\0')
         status = hf_table_new_id_locked(call->client, hold);
     if (status == HF_OK && hold->renew)
         status = hf_thread_start_locked(call->client); /* or it could not be renewed */
-    int64_t floor = hf_table_floor_locked(call->client, hold->names);
-    hf_client_unlock(call->client);
-    hf_ask ask = hf_hold_ask(hold);
-    hf_request_acquire(request, hold->names, &ask, floor);
-    request->replicas = hold->replicas; /* in the same write */
-    request->replica_ms = hold->replica_ms;
+    hold->floor = hf_table_floor_locked(call->client, hold->names);
     return status;
+}
+
+/* The question of one thread, and what came of it. */
+typedef struct question {
+    hf_way way;
+    bool doubtful;    /* a copy of it, or of one before, has no answer */
+    hf_answer answer; /* without the reply */
+    hf_look look;
+    hf_standing mine;
+} question;
+
+static hf_way way_locked(const hf_hold *hold, const hf_ask *ask) {
+    return hf_way_of(hold, ask, hf_waiting_crowded_locked(hold->client, hold->names));
+}
+
+/* By the cheapest request, and by the general one if that did nothing. */
+static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *asked) {
+    hf_hold *hold = call->hold;
+    hf_transport *transport = call->client->transport;
+    hf_answer_kind kind = HF_ANSWER_ASK;
+    while (kind == HF_ANSWER_ASK) {
+        hf_request request;
+        hf_way_request(&request, asked->way, hold, ask);
+        if (ask->channel == NULL) { /* in the same write */
+            request.replicas = hold->replicas;
+            request.replica_ms = hold->replica_ms;
+        }
+        hf_status status =
+            hf_transport_call(transport, &request, deadline_of(call), &asked->answer);
+        hf_request_free(&request);
+        asked->doubtful = asked->doubtful || asked->answer.doubtful;
+        if (status != HF_OK)
+            return status;
+        kind = hf_way_reply(asked->way, hold, ask->channel != NULL || asked->doubtful,
+                            asked->answer.reply, &asked->look, &asked->mine);
+        freeReplyObject(asked->answer.reply);
+        asked->way = HF_BY_ACQUIRE;
+    }
+    return kind == HF_ANSWER_GOOD ? HF_OK : nonsense();
 }
 
 /* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure.
  * The hold is still this thread's alone. */
 static hf_status try_once(acquiring *call) {
     hf_hold *hold = call->hold;
-    hf_request request;
-    hf_answer answer = {0};
-    hf_standing mine;
-    hf_look look;
-    hf_status status = prepare_try(call, &request);
+    hf_client_lock(call->client);
+    hf_status status = prepare_try_locked(call);
+    hf_ask ask = hf_hold_ask(hold);
+    question asked = {.way = way_locked(hold, &ask), .doubtful = hold->bury};
+    hf_client_unlock(call->client);
     if (status == HF_OK)
-        status = hf_transport_call(call->client->transport, &request, deadline_of(call), &answer);
-    hf_request_free(&request);
-    hold->bury = hold->bury || answer.doubtful;
+        status = ask_server(call, &ask, &asked);
+    hold->bury = asked.doubtful;
     if (status != HF_OK)
         return status;
-    bool good = hf_reply_acquire(answer.reply, hold->validity.lease_ms, &look, &mine);
-    freeReplyObject(answer.reply);
-    if (!good)
-        return nonsense();
-    call->ttl_ms = look.ttl_ms;
-    switch (mine.state) {
+    const hf_standing *mine = &asked.mine;
+    call->ttl_ms = asked.look.ttl_ms;
+    switch (mine->state) {
     case HF_STANDS_BUSY:
         return HF_EBUSY;
     case HF_STANDS_DEAD:
         return HF_ELOST;
+    case HF_STANDS_REFUSED:
+        return hf_hold_refuse(hold);
     case HF_STANDS_HELD:
         break;
     default:
         return nonsense();
     }
-    hf_hold_begin(hold, mine.fence, answer.sent_at,
-                  hf_standing_deadline(hold, &mine, answer.sent_at));
+    hf_hold_begin(hold, mine->fence, asked.answer.sent_at,
+                  hf_standing_deadline(hold, mine, asked.answer.sent_at));
     /* What an earlier copy wrote, on another connection, was not waited for on this one. */
-    hold->reached = hold->bury ? -1 : answer.replicas;
+    hold->reached = hold->bury ? -1 : asked.answer.replicas;
     return hf_now() < hold->validity.deadline ? HF_OK : HF_ELOST;
 }
 
@@ -154,6 +202,7 @@ static hf_status try_lock(acquiring *call) {
         return status;
     /* The answer was so late that the lease is over. That id is spent. */
     hold->id[0] = '\0';
+    hold->fence = 0;
     hold->bury = false;
     hold->state = 0;
     return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
@@ -180,7 +229,7 @@ static hf_status poll_lock(acquiring *call, bool *again) {
         if (status != HF_EBUSY)
             return status;
         if (hf_now() >= call->until)
-            return explain_timeout(call);
+            return explain_timeout(call->lock->names, call->timeout_ms, &(holder){""});
         if (call->ttl_ms != HF_TTL_MORE)
             status =
                 hf_client_sleep(call->client, poll_pause(call, &pause_ms), call->interruptible);
@@ -202,34 +251,28 @@ static hf_status poll_lock(acquiring *call, bool *again) {
 static hf_status join_queue_locked(acquiring *call, hf_op *op) {
     hf_client *client = call->client;
     hf_hold *hold = call->hold;
-    hf_request request;
-    hf_answer answer;
-    hf_standing mine;
-    hf_look look;
     hf_ask ask = hf_op_ask(op);
-    hf_request_acquire(&request, hold->names, &ask, hf_table_floor_locked(client, hold->names));
+    question asked = {.way = way_locked(hold, &ask), .doubtful = hold->bury};
+    hold->floor = hf_table_floor_locked(client, hold->names);
     op->epoch = hf_op_epoch(op);
     op->asking++;
     op->busy = true;
     hf_client_unlock(client);
-    hf_status status = hf_transport_call(client->transport, &request, deadline_of(call), &answer);
-    hf_request_free(&request);
-    bool good =
-        status == HF_OK && hf_reply_acquire(answer.reply, hold->validity.lease_ms, &look, &mine);
-    freeReplyObject(answer.reply);
-    if (status == HF_OK && !good)
-        status = nonsense();
+    hf_status status = ask_server(call, &ask, &asked);
     hf_client_lock(client);
     op->asking--;
     op->busy = false;
     if (hf_transport_change(client->transport) != client->links.change)
         hf_thread_wake_locked(client); /* slots have moved: so do channels */
-    hold->bury = hold->bury || answer.doubtful;
+    /* A lost answer may have told of places that are gone. */
+    if (asked.doubtful && !hold->bury)
+        hf_queue_recheck_locked(client, hold->names);
+    hold->bury = hold->bury || asked.doubtful;
     if (op->done)
         return HF_OK; /* a grant was faster */
-    if (good)
-        hf_op_answer_locked(op, hf_link_find(&client->links, answer.node), &look, &mine,
-                            answer.sent_at);
+    if (status == HF_OK)
+        hf_op_answer_locked(op, hf_link_find(&client->links, asked.answer.node), &asked.look,
+                            &asked.mine, asked.answer.sent_at);
     else if (hold->bury || status == HF_EPROTOCOL)
         hf_op_undo_locked(op);
     return status;
@@ -251,7 +294,7 @@ static void take_granted_locked(acquiring *call, hf_op *op, const hf_answer *ans
 
 /* Leave the queue, without the lock or, with `keep`, with it if it was granted just
  * before: HF_OK. */
-static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
+static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep, holder *now) {
     hf_client *client = call->client;
     hf_request request;
     hf_answer answer;
@@ -262,7 +305,7 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
     if (keep)
         hf_request_cancel(&request, op->hold->names, &ask, bury);
     else
-        hf_request_release(&request, op->hold->names, &ask, bury, op->hold->pushed);
+        hf_request_release(&request, op->hold->names, &ask, op->hold->fence, bury);
     op->canceled = !keep;
     op->busy = true; /* from now on nobody else asks for it */
     hf_client_unlock(client);
@@ -271,6 +314,8 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
     hf_request_free(&request);
     bool good = status == HF_OK && keep && hf_reply_cancel(answer.reply, &look, &mine);
     bool more = status == HF_OK && !keep && hf_reply_release(answer.reply) == HF_RELEASE_MORE;
+    if (good)
+        *now = read_holder(answer.reply);
     freeReplyObject(answer.reply);
     hf_client_lock(client);
     op->busy = false;
@@ -289,13 +334,14 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep) {
 /* The wait is over, for want of time or by a signal. HF_OK: it is held after all. */
 static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
     hf_status left = HF_ETIMEOUT;
+    holder now = {""};
     if (op->score > 0 || op->asking > 0)
-        left = leave_queue_locked(call, op, status == HF_ETIMEOUT);
+        left = leave_queue_locked(call, op, status == HF_ETIMEOUT, &now);
     if (left == HF_OK)
         return HF_OK;
     if (left != HF_EUNKNOWN)
         return status == HF_EINTR ? hf_fail(HF_EINTR, "a signal ended the wait")
-                                  : explain_timeout(call);
+                                  : explain_timeout(call->lock->names, call->timeout_ms, &now);
     return explain_given_up(call->lock->names);
 }
 
@@ -475,7 +521,7 @@ static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_
  * was granted it since, so that the server that answered is the master no more. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
-    if (hold->fence < hf_table_floor_locked(call->client, hold->names))
+    if (!hf_table_believes_locked(hold, hold->fence))
         return HF_ELOST;
     hf_status status = hf_table_add_locked(call->client, hold, keep && hold->replicas == 0);
     if (status != HF_OK)
@@ -512,6 +558,7 @@ static hf_status acquire_once(acquiring *call, bool keep) {
     if (status == HF_ELOST) {
         hf_transport_look(call->client->transport);
         hold->id[0] = '\0';
+        hold->fence = 0;
         hold->state = 0;
         hold->bury = hold->pushed = false;
     }
@@ -577,7 +624,8 @@ static void explain_outcome(const hf_op *op, hf_status status) {
         hf_fail(status, "lock %s is held by somebody else", lock);
         break;
     case HF_ETIMEOUT:
-        hf_fail(status, "lock %s was held by others for %lld ms", lock, (long long)op->timeout_ms);
+        if (!op->explained)
+            explain_timeout(names, op->timeout_ms, &(holder){""});
         break;
     case HF_ECANCELED:
         if (op->hold->client->closed)
@@ -685,6 +733,9 @@ static void expired(hf_task *task, hf_status status, const redisReply *reply) {
         return;
     if (held)
         hf_op_undo_locked(op); /* but not long enough to be told */
+    holder now = read_holder(reply);
+    explain_timeout(op->hold->names, op->timeout_ms, &now);
+    op->explained = true;
     hf_op_finish_locked(op, HF_ETIMEOUT);
 }
 
@@ -701,7 +752,7 @@ static hf_task *new_leave(const hf_op *op, bool cancel) {
     mine->names = hf_names_keep(hold->names);
     memcpy(mine->id, hold->id, sizeof mine->id);
     if (cancel)
-        hf_request_release(&task->request, hold->names, &ask, bury, hold->pushed);
+        hf_request_release(&task->request, hold->names, &ask, hold->fence, bury);
     else
         hf_request_cancel(&task->request, hold->names, &ask, bury);
     return task;

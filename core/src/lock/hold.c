@@ -125,6 +125,11 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
                        "the server gave an answer that the release script does not give");
     case HF_RELEASE_NOT_HELD:
         break;
+    case HF_RELEASE_SPLIT:
+        return hf_fail(HF_EUNKNOWN,
+                       "the keys of lock %s are being moved between two servers; the client goes "
+                       "on releasing it in the background",
+                       hf_quote(hold->names->data, hold->names->length));
     default:
         return HF_OK;
     }
@@ -147,35 +152,62 @@ static void count_release(hf_client *client, int state, hf_status status) {
         client->stats.lost++;
 }
 
+/* By its cheapest form first; whatever that cannot do or is refused is for the general one. */
+static hf_status send_release(hf_hold *hold, bool drops, int64_t now, int64_t deadline,
+                              hf_release_outcome *outcome, bool *doubtful) {
+    hf_transport *transport = hold->client->transport;
+    hf_request request;
+    hf_answer answer;
+    hf_status status = HF_ESERVER;
+    drops = drops && hf_hold_drop_request(&request, hold, now);
+    for (;;) {
+        if (!drops)
+            hf_hold_release_request(&request, hold);
+        status = hf_transport_call(transport, &request, deadline, &answer);
+        hf_request_free(&request);
+        *doubtful = *doubtful || answer.doubtful;
+        if (status == HF_OK)
+            *outcome = hf_reply_release(answer.reply);
+        freeReplyObject(answer.reply);
+        if (!drops || !(status == HF_ESERVER || *outcome == HF_RELEASE_NOT_HELD))
+            return status;
+        drops = false;
+    }
+}
+
+/* Its release was answered, or not. */
+static void released_locked(const hf_hold *hold, hf_release_outcome outcome) {
+    if (hold->bury)
+        hf_undo_remember_locked(hold->client, hold->names, hold->id);
+    /* A grant that ran out before its release took away the places of this client's others. */
+    if (outcome == HF_RELEASE_NOT_HELD && hold->pushed)
+        hf_queue_recheck_locked(hold->client, hold->names);
+}
+
 static hf_status release(hf_hold *hold, bool counts) {
     hf_client *client = hold->client;
     hf_release_outcome outcome = HF_RELEASE_NONSENSE;
-    hf_request request;
-    hf_answer answer;
-    bool listed;
+    bool listed, doubtful = false;
     int64_t now = hf_now();
     int64_t deadline = hf_after(now, hf_transport_patience_ms(client->transport));
 
     /* It ends here first, and on the server afterwards. */
     hf_client_lock(client);
     int state = hf_hold_end_locked(hold, now, &listed);
+    bool drops = !hf_waiting_expected_locked(client, hold->names);
     hf_client_unlock(client);
     if (state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    hf_hold_release_request(&request, hold);
-    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
-    hf_request_free(&request);
-    if (status == HF_OK)
-        outcome = hf_reply_release(answer.reply);
-    freeReplyObject(answer.reply);
+    hf_status status = send_release(hold, drops, now, deadline, &outcome, &doubtful);
     if (outcome == HF_RELEASE_MORE)
         hf_kick(client, hold->names, deadline);
-    hf_status came_to = release_status(hold, state, status, outcome, answer.doubtful);
-    if (status != HF_OK)
+    hf_status came_to = release_status(hold, state, status, outcome, doubtful);
+    if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
         hf_undo(hold); /* it is not given up until its lease would end */
     hf_client_lock(client);
     if (counts)
         count_release(client, state, came_to);
+    released_locked(hold, outcome);
     hf_client_unlock(client);
     if (listed)
         hf_hold_drop(hold);
@@ -195,10 +227,11 @@ static void release_done(hf_task *task, hf_status status, const redisReply *repl
     started_task *mine = HF_OF(started_task, task, task);
     hf_hold *hold = mine->hold;
     hf_release_outcome outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
-    if (status != HF_OK)
+    if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
         hf_undo_locked(hold->client, hold, NULL);
     else if (outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
+    released_locked(hold, outcome);
     status = release_status(hold, mine->state, status, outcome, task->course.doubtful);
     count_release(hold->client, mine->state, status);
     end_started(mine, status);
@@ -247,7 +280,7 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     if (!good)
         return hf_fail(HF_EPROTOCOL,
                        "the server gave an answer that the renew script does not give");
-    if (left_ms == HF_RENEWAL_REFUSED)
+    if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY)
         return hf_fail(HF_ESERVER,
                        "the server refused to renew lock %s: the user lacks a permission, or the "
                        "server cannot write",
@@ -278,31 +311,57 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
     }
     if (mode != HF_RENEW_EXACTLY || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
+    if (mode == HF_RENEW_LONGER && left_ms >= HF_TTL_NONE)
+        hold->pushed = false;
     return renewal_status(hold, status, good, left_ms);
 }
 
 static void renewal_request(hf_request *request, const hf_hold *hold, int64_t lease_ms,
                             hf_renew_mode mode) {
-    hf_renewal renewal = {.names = hold->names, .id = hold->id, .lease_ms = lease_ms, .mode = mode};
-    hf_request_renew(request, &renewal, 1);
+    hf_renewal renewal = hf_hold_renewal(hold, lease_ms, mode);
+    /* Where slots can be moved, a key that may not be needed may not be named. */
+    if (!hf_transport_clustered(hold->client->transport))
+        renewal.one_of_many = true;
+    if (hold->pushed && mode == HF_RENEW_LONGER) /* or its mark would stay */
+        hf_request_claim(request, hold->names, hold->client->id, hold->id, lease_ms, false);
+    else
+        hf_request_renew(request, &renewal, 1);
+}
+
+/* It turns out to be one of many holds, and must be asked for as that. */
+static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisReply *reply) {
+    int64_t left_ms;
+    if (status != HF_OK || hold->one_of_many || !hf_reply_renewal(reply, &left_ms) ||
+        left_ms != HF_RENEWAL_MANY)
+        return false;
+    hold->one_of_many = true;
+    return true;
 }
 
 static hf_status renew(hf_hold *hold, int64_t lease_ms, hf_renew_mode mode) {
     hf_client *client = hold->client;
     hf_request request;
     hf_answer answer;
-    bool refused;
+    bool refused = false, doubtful = false, again = true;
+    hf_status status = HF_OK;
     int64_t deadline = hf_client_patience(client);
-    renewal_request(&request, hold, lease_ms, mode);
-    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
-    hf_client_lock(client);
-    status = renewal_end_locked(hold, lease_ms, mode, status, answer.reply, answer.sent_at,
-                                answer.doubtful, &refused);
-    hf_client_unlock(client);
-    freeReplyObject(answer.reply);
-    if (refused)
-        hf_transport_explain(client->transport, &request, deadline);
-    hf_request_free(&request);
+    while (again) {
+        hf_client_lock(client);
+        renewal_request(&request, hold, lease_ms, mode);
+        hf_client_unlock(client);
+        status = hf_transport_call(client->transport, &request, deadline, &answer);
+        doubtful = doubtful || answer.doubtful;
+        hf_client_lock(client);
+        again = turns_out_many_locked(hold, status, answer.reply);
+        if (!again)
+            status = renewal_end_locked(hold, lease_ms, mode, status, answer.reply, answer.sent_at,
+                                        doubtful, &refused);
+        hf_client_unlock(client);
+        freeReplyObject(answer.reply);
+        if (refused)
+            hf_transport_explain(client->transport, &request, deadline);
+        hf_request_free(&request);
+    }
     return status;
 }
 
@@ -390,6 +449,12 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 
 static void renewal_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
+    if (turns_out_many_locked(mine->hold, status, reply)) {
+        hf_request_free(&task->request);
+        renewal_request(&task->request, mine->hold, mine->lease_ms, mine->mode);
+        task->again = true;
+        return;
+    }
     if (!mine->refused)
         status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
                                     task->sent_at, task->course.doubtful, &mine->refused);
@@ -442,6 +507,15 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flag
 
 /* -------------------------------------------------------------- Handing over */
 
+/* Nobody else would, and a grant that is not claimed counts against this client. */
+static hf_status claim_now(hf_hold *hold) {
+    hf_client_lock(hold->client);
+    bool pushed = hold->pushed;
+    int64_t ms = hf_hold_claim_ms(hold);
+    hf_client_unlock(hold->client);
+    return pushed ? renew(hold, ms, HF_RENEW_LONGER) : HF_OK;
+}
+
 /* "hf1 <hold id> <fence> <owner>" */
 hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out) {
     char head[64];
@@ -457,6 +531,9 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
                        *token_len_out);
     memcpy(token, head, (size_t)length);
     memcpy((char *)token + length, hold->owner, hold->owner_length);
+    status = claim_now(hold);
+    if (status != HF_OK)
+        return status;
     bool listed = false;
     int state = HF_STATE_RELEASED;
     hf_client_lock(hold->client);
@@ -544,6 +621,8 @@ void hf_hold_close(hf_hold *hold) {
     /* Nobody can release it any more: it is not renewed either. A client that is being
      * closed sees to its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
+        if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
+            hf_hold_claim_locked(hold, hf_now());
         hf_table_remove_locked(client, hold);
         hold->references--; /* the handle's is left */
     }

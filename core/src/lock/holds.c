@@ -4,6 +4,9 @@
 #include <string.h>
 
 #define BUCKETS 1024
+/* During a hold that lasts longer than this, in ns, somebody may well have come to wait: then the
+ * general release costs less than a second request. */
+#define YOUNG (1 * HF_MS)
 
 struct hf_table {
     hf_list holds;            /* all that may still be on the server */
@@ -82,18 +85,45 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .owner = hold->owner,
                     .owner_length = hold->owner_length,
                     .lease_ms = hold->validity.lease_ms,
-                    .reentrant = hold->nests};
+                    .mode = hold->mode,
+                    .permits = hold->permits,
+                    .reentrant = hold->nests,
+                    .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
 }
 
 void hf_hold_release_request(hf_request *request, const hf_hold *hold) {
     hf_ask ask = hf_hold_ask(hold);
-    hf_request_release(request, hold->names, &ask, hold->bury, hold->pushed);
+    hf_request_release(request, hold->names, &ask, hold->fence, hold->bury);
     request->hands_on = hold->waited;
+}
+
+bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
+    if (hold->bury || hold->waited || hold->one_of_many || now - hold->began_at > YOUNG)
+        return false;
+    hf_request_drop(request, hold->names, hold->id, hold->fence);
+    return true;
+}
+
+hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode) {
+    return (hf_renewal){.names = hold->names,
+                        .id = hold->id,
+                        .fence = hold->fence,
+                        .lease_ms = lease_ms,
+                        .mode = mode,
+                        .one_of_many = hold->one_of_many};
 }
 
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
     return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s",
                    hf_quote(hold->names->data, hold->names->length), how);
+}
+
+hf_status hf_hold_refuse(const hf_hold *hold) {
+    return hf_fail(
+        HF_EINVAL,
+        "lock %s is held shared by the owner that asks for it exclusively: two that did so "
+        "would wait for each other; release the shared hold first",
+        hf_quote(hold->names->data, hold->names->length));
 }
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
@@ -165,7 +195,8 @@ static uint64_t stack_of(const hf_hold *hold) {
     return stack_hash(hold->names, &holder);
 }
 
-static bool has_hold(const hf_client *client, const hf_hold *hold) {
+/* A live one of the same owner; or NULL. */
+static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
     int64_t now = hf_now();
     uint64_t stack = stack_of(hold);
     for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
@@ -174,14 +205,27 @@ static bool has_hold(const hf_client *client, const hf_hold *hold) {
             other->owner_length == hold->owner_length &&
             memcmp(other->owner, hold->owner, hold->owner_length) == 0 &&
             hf_hold_state_now(other, now) == HF_STATE_HELD)
-            return true;
-    return false;
+            return other;
+    return NULL;
+}
+
+bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {
+    const hf_client *client = hold->client;
+    int64_t floor =
+        hold->mode == HF_MODE_SHARED ? hold->floor : hf_table_floor_locked(client, hold->names);
+    const hf_hold *outer = fence < floor ? find_live(client, hold) : NULL;
+    return fence >= floor || (outer != NULL && outer->fence == fence);
 }
 
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
     bool own = hold->owner_length > client->prefix_length &&
                memcmp(hold->owner, client->prefix, client->prefix_length) == 0;
-    hold->nests = hold->reentrant && (!own || has_hold(client, hold));
+    const hf_hold *outer = hold->reentrant ? find_live(client, hold) : NULL;
+    hold->nests = hold->reentrant && (!own || outer != NULL);
+    hold->one_of_many = hold->mode == HF_MODE_SHARED || outer != NULL;
+    hold->inside[0] = '\0';
+    if (outer != NULL)
+        memcpy(hold->inside, outer->id, sizeof hold->inside);
     return hf_client_new_id_locked(client, hold->id);
 }
 

@@ -18,7 +18,11 @@ struct hf_hold {
     /* What the lock and the call asked for. */
     int64_t max_hold_ms; /* 0: no limit */
     bool renew, reentrant;
-    bool nests;       /* reentrant, and not alone: hf_table_new_id_locked() */
+    bool nests; /* reentrant, and not alone: hf_table_new_id_locked() */
+    hf_mode mode;
+    int64_t permits;               /* of a shared one; 0: no limit */
+    char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
+    int64_t floor;    /* the highest fence of that lock that was seen when it last asked */
     int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
     int32_t replicas; /* so many must have it before its acquire is answered */
     int64_t replica_ms;
@@ -31,6 +35,7 @@ struct hf_hold {
     bool bury;          /* some copy of its acquire may still be under way */
     bool pushed;        /* granted by a message, and not claimed yet */
     bool waited;        /* it had a place in the queue: so others may wait now */
+    bool one_of_many;   /* the lock may have several holds */
     int64_t granted_at; /* of the outermost hold of this owner */
     int64_t began_at;   /* not later than its own lease did */
     int64_t reached;    /* so many replicas had it when it was acquired; -1: not asked yet */
@@ -73,10 +78,16 @@ static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.li
 hf_ask hf_hold_ask(const hf_hold *hold);
 /* What releases it on the server. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold);
+/* The same in its cheapest form, if there is nothing to look after, for all that is known. False:
+ * there is no such request. */
+bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);
+hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
 /* Set this thread's message and answer the status. */
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
+/* Its owner holds the lock shared, and asks for it exclusively. */
+hf_status hf_hold_refuse(const hf_hold *hold);
 
 /* ----------------------------------------------------------------- Table */
 
@@ -84,12 +95,15 @@ hf_status hf_hold_explain_not_held(const hf_hold *hold);
 struct hf_table *hf_table_begin(void);
 void hf_table_end(struct hf_table *table);
 
-/* A new hold id. An owner that is this client's own, and has no hold here, does not nest: what
- * the server still has of it is the orphan of a release that was lost, and others may have
- * held the lock since, with greater fences. */
+/* A new hold id, and in what it may nest. An owner that is this client's own, and has no hold
+ * here, does not nest: what the server still has of it is the orphan of a release that was lost,
+ * and others may have held the lock since, with greater fences. */
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
 /* The highest fence of this name that was seen, or 0. */
 int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
+/* Can it be granted to that hold? A lower one than was seen before comes from another server's
+ * memory; but shared holds are granted beside each other, and a nested one has its outer's. */
+bool hf_table_believes_locked(const hf_hold *hold, int64_t fence);
 /* Put a new hold in, and on its owner's stack if keep. HF_ECANCELED if the client is closed. */
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);
 /* Take it out. The caller gets the table's reference. */

@@ -49,6 +49,18 @@ static hf_status check_switches(const hf_lock_options *options) {
     return status == HF_OK ? hf_check_switch(options->heal, "heal") : status;
 }
 
+static hf_status check_mode(const hf_lock_options *options) {
+    if (options->mode != HF_EXCLUSIVE && options->mode != HF_SHARED)
+        return hf_fail(HF_EINVAL, "mode is %d: it takes HF_EXCLUSIVE or HF_SHARED",
+                       (int)options->mode);
+    if (options->permits < 0 || options->permits > HF_PERMITS_MAX)
+        return hf_fail(HF_EINVAL, "permits is %lld: it takes 1 to %lld, or 0 for no limit",
+                       (long long)options->permits, (long long)HF_PERMITS_MAX);
+    if (options->permits > 0 && options->mode != HF_SHARED)
+        return hf_fail(HF_EINVAL, "permits need the mode HF_SHARED");
+    return HF_OK;
+}
+
 /* Check them, and put defaults where there are none. */
 static hf_status check_options(hf_lock_options *options) {
     if (options->lease_ms == 0)
@@ -65,9 +77,9 @@ static hf_status check_options(hf_lock_options *options) {
         options->replica_timeout_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL,
                        "replicas or replica_timeout is negative, or the timeout is over ten years");
-    if (options->reserved != 0)
-        return hf_fail(HF_EINVAL, "hf_lock_options.reserved must be 0");
-    status = check_switches(options);
+    status = check_mode(options);
+    if (status == HF_OK)
+        status = check_switches(options);
     if (status != HF_OK || options->replicas == 0)
         return status;
     return hf_check_replicas(options->lease_ms, &options->replica_timeout_ms);
@@ -117,6 +129,8 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     lock->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : renew;
     lock->reentrant = chosen.reentrant != HF_OFF;
     lock->heal = chosen.heal == HF_ON;
+    lock->mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE;
+    lock->permits = chosen.permits;
     lock->max_hold_ms = chosen.max_hold_ms;
     lock->replicas = chosen.replicas;
     lock->replica_ms = chosen.replica_timeout_ms;
@@ -137,6 +151,8 @@ void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, boo
     hold->renew = renew;
     hold->max_hold_ms = lock->max_hold_ms;
     hold->reentrant = lock->reentrant;
+    hold->mode = lock->mode;
+    hold->permits = lock->permits;
     hold->reached = -1;
     if (lock->heal)
         hold->heal_ms = lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms;
@@ -182,9 +198,10 @@ static void tell_info(hf_lock_info *info, const hf_found *found) {
                          .held = found->held,
                          .foreign = found->foreign,
                          .count = found->count,
-                         .fence = found->fence,
+                         .shared = found->shared,
+                         .fence = found->first.fence,
                          .waiters = found->waiters,
-                         .held_ms = elapsed_ms(found->server_us, found->fence),
+                         .held_ms = elapsed_ms(found->server_us, found->first.fence),
                          .remaining_ms = found->ttl_ms == HF_TTL_NONE ? HF_NEVER
                                          : found->ttl_ms < 0          ? 0
                                                                       : found->ttl_ms};
@@ -220,14 +237,15 @@ hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t
         return hf_fail(HF_EINVAL, "a handle is NULL, or hf_lock_info.size is not set");
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
-        status = ask_inspect(lock, 0, 0, &reply, &found);
+        status = ask_inspect(lock, 0, 1, &reply, &found);
     if (status != HF_OK)
         return status;
     tell_info(info, &found);
     if (owner != NULL)
-        memcpy(owner, found.owner, found.owner_length < capacity ? found.owner_length : capacity);
+        memcpy(owner, found.first.owner,
+               found.first.owner_length < capacity ? found.first.owner_length : capacity);
     if (owner_len_out != NULL)
-        *owner_len_out = found.owner_length;
+        *owner_len_out = found.first.owner_length;
     freeReplyObject(reply);
     return HF_OK;
 }

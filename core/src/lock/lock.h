@@ -12,6 +12,8 @@ struct hf_lock {
     int32_t replicas;
     int64_t replica_ms;
     bool renew, reentrant, heal;
+    hf_mode mode;
+    int64_t permits;     /* 0: no limit */
     size_t owner_length; /* 0: the default owner */
     char owner[];
 };

@@ -21,6 +21,7 @@ typedef struct hf_op {
     bool tries;           /* asks once, and does not queue */
     bool canceled;        /* its release is under way: a grant is not taken any more */
     bool answered;        /* the server has said how it stands */
+    bool explained;       /* this thread's message says how it ended */
     bool done;            /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     struct hf_queue *queue; /* NULL: it is in none */

@@ -9,9 +9,6 @@
 
 /* A hold that never ends is looked at so often. */
 #define LOOK_MS 10000
-/* A grant by a message lasts so long until it is claimed, or its lease if that is shorter:
- * docs/protocol.md. */
-#define CLAIM_MS 3000
 /* What failed is tried again after this part of the interval; and what is due within it
  * goes with what is due now: few, full batches. */
 #define PART 8
@@ -34,8 +31,8 @@ void hf_renewal_end(struct hf_renewing *renewing) { free(renewing); }
 
 int64_t hf_renewal_interval(const hf_hold *hold) {
     int64_t ms = hold->validity.lease_ms == HF_NEVER ? 3 * LOOK_MS : hold->validity.lease_ms;
-    if (hold->pushed && ms > CLAIM_MS)
-        ms = CLAIM_MS;
+    if (hold->pushed)
+        ms = hf_granted_ms(ms);
     if (hold->validity.cap_ms > 0 && ms > hold->validity.cap_ms)
         ms = hold->validity.cap_ms;
     return ms * HF_MS / 3;
@@ -188,6 +185,12 @@ static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
         retry_soon(hold);
         return;
     }
+    if (left_ms == HF_RENEWAL_MANY) {
+        hold->one_of_many = true;
+        hold->renew_at = hf_now();
+        hf_renewal_plan_locked(hold);
+        return;
+    }
     hold->pushed = false;
     hold->client->stats.renewed++;
     hold->renew_at = sent_at + hf_renewal_interval(hold);
@@ -247,10 +250,8 @@ void hf_renewal_flush_locked(hf_client *client) {
         int64_t lease_ms = hold->validity.lease_ms;
         /* One that never ends needs no more, until a look finds that it does. */
         hold->looks = lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE;
-        renewals[i] = (hf_renewal){.names = hold->names,
-                                   .id = hold->id,
-                                   .lease_ms = lease_ms,
-                                   .mode = hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER};
+        renewals[i] =
+            hf_hold_renewal(hold, lease_ms, hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER);
     }
     hf_request_renew(&mine->task.request, renewals, count);
     submit_renewal(mine, hf_now());
@@ -266,17 +267,22 @@ static void add_to_batch(hf_hold *hold) {
         hf_renewal_flush_locked(hold->client);
 }
 
-void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
+int64_t hf_hold_claim_ms(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms;
     /* One that is not renewed keeps the end that it was granted with. */
     if (lease_ms != HF_NEVER && !hold->renew)
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
     if (lease_ms != HF_NEVER && lease_ms < HF_LEASE_MIN)
         lease_ms = HF_LEASE_MIN; /* which shortens nothing */
-    hf_request_claim(request, hold->names, hold->id, lease_ms, hold->replicas > 0);
+    return lease_ms;
 }
 
-static void claim(hf_hold *hold, int64_t now) {
+void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
+    hf_request_claim(request, hold->names, hold->client->id, hold->id, hf_hold_claim_ms(hold),
+                     hold->replicas > 0);
+}
+
+void hf_hold_claim_locked(hf_hold *hold, int64_t now) {
     renewal_task *mine = new_renewal(hold->client, &hold, 1);
     if (mine == NULL) {
         retry_soon(hold);
@@ -299,7 +305,7 @@ static void hold_due(hf_timer *timer, int64_t now) {
     }
     if (!hold->asked && renews(hold)) {
         if (hold->pushed)
-            claim(hold, now);
+            hf_hold_claim_locked(hold, now);
         else
             add_to_batch(hold);
     }

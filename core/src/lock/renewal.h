@@ -29,8 +29,12 @@ bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at
 void hf_renewal_plan_locked(hf_hold *hold);
 /* Another server than before: all that is held is renewed there at once. */
 void hf_renewal_all_locked(hf_client *client);
+/* For how long a claim asks: its lease, or what is left of it if it is not renewed. */
+int64_t hf_hold_claim_ms(const hf_hold *hold);
 /* What claims a grant. Where replicas must have it, it writes something in any case. */
 void hf_hold_claim_request(hf_request *request, const hf_hold *hold);
+/* Claim it now, in the background. */
+void hf_hold_claim_locked(hf_hold *hold, int64_t now);
 /* Send what is due. */
 void hf_renewal_flush_locked(hf_client *client);
 

@@ -8,11 +8,17 @@
 /* For how long what was given up is undone after it ended by itself, and a free lock
  * handed on. */
 #define AFTERWARDS_MS 3000
+#define GIVEN_UP 64
 /* What could not be undone, for want of memory, is tried again. */
 #define AGAIN_MS 50
 
 struct hf_undoing {
     hf_client *client;
+    struct {
+        char id[HF_ID_LENGTH];
+        hf_names *names;
+    } given_up[GIVEN_UP]; /* while a copy could still arrive late; the oldest is forgotten */
+    unsigned next;
     hf_list holds; /* given up when there was no memory to undo it; each with a reference */
     hf_timer timer;
 };
@@ -47,7 +53,7 @@ void hf_kick_locked(hf_client *client, hf_names *names) {
     hf_task *task = new_task(client, names, kicked);
     if (task == NULL)
         return;
-    hf_request_kick(&task->request, names);
+    hf_request_acquire(&task->request, names, NULL, 0, 0);
     hf_task_submit(&client->links, task, hf_after(hf_now(), AFTERWARDS_MS));
 }
 
@@ -55,7 +61,7 @@ void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
     hf_request request;
     hf_answer answer;
     bool again = true;
-    hf_request_kick(&request, names);
+    hf_request_acquire(&request, names, NULL, 0, 0);
     while (again && hf_now() < deadline) {
         again = hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK &&
                 hf_reply_kick_again(answer.reply);
@@ -94,14 +100,40 @@ static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
         hf_timer_set(&client->timers, &client->undoing->timer, due); /* for when there is one */
 }
 
+void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
+    struct hf_undoing *undoing = client->undoing;
+    unsigned at = undoing->next++ % GIVEN_UP;
+    hf_names_drop(undoing->given_up[at].names);
+    undoing->given_up[at].names = hf_names_keep(names);
+    memcpy(undoing->given_up[at].id, id, HF_ID_LENGTH);
+}
+
+void hf_undo_grant_locked(hf_client *client, const hf_grant *grant) {
+    struct hf_undoing *undoing = client->undoing;
+    hf_ask ask = {.id = grant->id};
+    for (unsigned i = 0; i < GIVEN_UP; i++) {
+        hf_names *names = undoing->given_up[i].names;
+        if (names == NULL || memcmp(undoing->given_up[i].id, grant->id, HF_ID_LENGTH) != 0)
+            continue;
+        hf_task *task = new_task(client, names, undone);
+        if (task == NULL)
+            return; /* it ends by itself, soon */
+        hf_request_release(&task->request, names, &ask, grant->fence, true);
+        hf_task_submit(&client->links, task, hf_after(hf_now(), HF_CLAIM_MS));
+        return;
+    }
+}
+
 static void undo(hf_client *client, hf_hold *hold, const hf_ask *ask, bool bury) {
+    if (bury)
+        hf_undo_remember_locked(client, hold->names, ask->id);
     bool thread = hf_thread_start_locked(client) == HF_OK;
     hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
     if (task == NULL) {
         undo_later(client, hold, ask->id);
         return;
     }
-    hf_request_release(&task->request, hold->names, ask, bury, hold->pushed);
+    hf_request_release(&task->request, hold->names, ask, hold->fence, bury);
     if (task->request.encoded.failed) {
         hf_task_free(task);
         undo_later(client, hold, ask->id);
@@ -109,7 +141,9 @@ static void undo(hf_client *client, hf_hold *hold, const hf_ask *ask, bool bury)
     }
     task->insists = true;
     int64_t lease_ms = hold->validity.lease_ms;
-    int64_t ms = lease_ms == HF_NEVER ? HF_FOREVER : lease_ms + AFTERWARDS_MS;
+    /* A place in the queue stays for as long as this client listens. */
+    bool lasts = lease_ms == HF_NEVER || ask->channel != NULL;
+    int64_t ms = lasts ? HF_FOREVER : lease_ms + AFTERWARDS_MS;
     hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
 }
 
@@ -166,6 +200,8 @@ struct hf_undoing *hf_undo_begin(hf_client *client) {
 void hf_undo_end(hf_client *client) {
     if (client->undoing == NULL)
         return;
+    for (unsigned i = 0; i < GIVEN_UP; i++)
+        hf_names_drop(client->undoing->given_up[i].names);
     hf_timer_clear(&client->timers, &client->undoing->timer);
     hf_timer_unreserve(&client->timers);
     free(client->undoing);

@@ -4,6 +4,7 @@
 #define HF_UNDO_H
 
 #include "lock/holds.h"
+#include "protocol/answers.h"
 
 /* NULL: no memory. */
 struct hf_undoing *hf_undo_begin(hf_client *client);
@@ -14,6 +15,11 @@ void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask);
 /* Release it in the background; or, where the client is closed and there is none, on this
  * thread. Without the mutex. */
 void hf_undo(hf_hold *hold);
+/* That id is given up while a copy of its enqueue can still arrive late: should it be granted the
+ * lock, the grant is given back. */
+void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id);
+/* A grant came for an id that does not wait any more: release it, if it was given up so. */
+void hf_undo_grant_locked(hf_client *client, const hf_grant *grant);
 /* Hand on a lock that was left free with more of its queue to skip. */
 void hf_kick_locked(hf_client *client, hf_names *names);
 /* The same on this thread, best effort, until the deadline. Without the mutex. */

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lock/asking.h"
 #include "lock/reading.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
@@ -249,6 +250,8 @@ void hf_op_leave_locked(hf_op *op) {
     if (queue == NULL)
         return;
     op->queue = NULL;
+    if (op->hold->state != HF_STATE_HELD && (op->hold->bury || op->asking > 0))
+        hf_undo_remember_locked(client, op->hold->names, op->hold->id);
     take_id(op);
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
@@ -281,6 +284,7 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     if (op->queue != NULL)
         put_id(op);
     op->hold->bury = false;
+    op->hold->fence = 0;
     op->epoch = 0;
     op->asking = 0;
     return HF_OK;
@@ -304,13 +308,12 @@ static void tell_nesting(const hf_op *op) {
 
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     hf_hold *hold = op->hold;
-    if (hf_now() >= deadline || fence < hf_table_floor_locked(hold->client, hold->names))
+    if (hf_now() >= deadline || !hf_table_believes_locked(hold, fence))
         return false;
     hf_hold_begin(hold, fence, began_at, deadline);
     hold->pushed = pushed;
-    hold->waited = op->score > 0;
-    if (hold->waited)
-        hf_op_client(op)->waiting->handed_on[hold->names->hash % QUEUES] = began_at;
+    hold->waited = op->score > 0 || pushed; /* a message may be faster than the answer */
+    hf_op_client(op)->waiting->handed_on[hold->names->hash % QUEUES] = hold->waited ? began_at : 0;
     hold->bury = hold->bury || op->asking > 0;
     tell_nesting(op);
     hf_op_finish_locked(op, HF_OK);
@@ -335,6 +338,11 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     hf_op_renew_id_locked(op);
     hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
     hf_op_notify_locked(op);
+}
+
+/* For the thread that waits: why nothing comes of it. */
+static void keep_reason(hf_client *client) {
+    snprintf(client->waiting->reason, sizeof client->waiting->reason, "%s", hf_error_message());
 }
 
 /* ----------------------------------------------------------- Asking again */
@@ -377,12 +385,19 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     hf_hold *hold = op->hold;
     bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
     op->answered = true;
-    if (from != NULL)
+    if (from != NULL && look->server_us > 0)
         hf_link_pair(from, sent_at, look->server_us);
+    /* What took its place away took others', too. */
+    if (mine->was_out)
+        hf_queue_recheck_locked(client, hold->names);
     if (busy && look->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
         hf_heal_locked(client, hold);
     switch (mine->state) {
     case HF_STANDS_HELD:
+        /* It was in the queue, and nobody told it: the lock's end passed by itself, or its place
+         * was lost, and with it perhaps others'. */
+        if (op->score > 0)
+            hf_queue_recheck_locked(client, hold->names);
         /* Less than was asked for: a grant whose message is not here yet. */
         deliver(op, mine->fence, sent_at, hf_standing_deadline(hold, mine, sent_at),
                 mine->remaining_ms != hold->validity.lease_ms);
@@ -392,6 +407,11 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
             hf_op_finish_locked(op, HF_EBUSY);
         else if (!op->canceled && !op->busy && hf_op_renew_id_locked(op) == HF_OK)
             hf_queue_recheck_locked(client, hold->names);
+        return;
+    case HF_STANDS_REFUSED:
+        hf_hold_refuse(hold);
+        keep_reason(client);
+        hf_op_finish_locked(op, HF_EINVAL);
         return;
     case HF_STANDS_BUSY:
         if (op->tries) {
@@ -415,18 +435,14 @@ typedef struct recheck_task {
     hf_task task;
     hf_client *client;
     hf_names *names;
-    bool aside;       /* not the queue's own question */
-    int64_t lease_ms; /* of the first */
+    bool aside; /* not the queue's own question */
+    bool wait;  /* they are to have a place in the queue */
+    hf_way way;
     size_t count;
     char ids[][HF_ID_LENGTH + 1];
 } recheck_task;
 
 static void drop_recheck(hf_task *task) { hf_names_drop(HF_OF(recheck_task, task, task)->names); }
-
-/* For the thread that waits: why nothing comes of it. */
-static void keep_reason(hf_client *client) {
-    snprintf(client->waiting->reason, sizeof client->waiting->reason, "%s", hf_error_message());
-}
 
 /* The server did not answer it: it asks again; or its caller learns why it cannot. */
 static void recheck_failed(hf_op *op, hf_status status, bool refused) {
@@ -456,10 +472,48 @@ static void plan_queue(hf_queue *queue, hf_status status) {
     hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
 }
 
-static bool read_standings(const recheck_task *mine, const redisReply *reply, hf_look *look,
-                           hf_standing *standings) {
-    return mine->count == 1 ? hf_reply_acquire(reply, mine->lease_ms, look, standings)
-                            : hf_reply_recheck(reply, look, standings, mine->count);
+/* The op's part in the question. */
+static hf_ask ask_of(hf_op *op, bool wait) {
+    hf_ask ask = hf_op_ask(op);
+    if (!wait)
+        ask.channel = NULL;
+    op->hold->floor = hf_table_floor_locked(hf_op_client(op), op->hold->names);
+    return ask;
+}
+
+static hf_answer_kind read_standings(const recheck_task *mine, const redisReply *reply,
+                                     hf_look *look, hf_standing *standings) {
+    const hf_op *op = hf_op_find_locked(mine->client, mine->ids[0]);
+    if (mine->way != HF_BY_ACQUIRE)
+        return op != NULL ? hf_way_reply(mine->way, op->hold, mine->wait || op->hold->bury, reply,
+                                         look, standings)
+                          : HF_ANSWER_ASK; /* it is over */
+    return hf_reply_acquire(reply, look, standings, mine->count) ? HF_ANSWER_GOOD
+                                                                 : HF_ANSWER_NONSENSE;
+}
+
+/* The cheap question did nothing: ask the general one. False: there is none to ask for. */
+static bool ask_in_general(recheck_task *mine) {
+    hf_op *op = hf_op_find_locked(mine->client, mine->ids[0]);
+    if (op == NULL || op->canceled || op->queue == NULL)
+        return false;
+    hf_ask ask = ask_of(op, mine->wait);
+    hf_request_free(&mine->task.request);
+    mine->way = HF_BY_ACQUIRE;
+    hf_way_request(&mine->task.request, mine->way, op->hold, &ask);
+    mine->task.again = true;
+    return true;
+}
+
+/* A copy has no answer: it may still arrive, and the answer may have told of places that are
+ * gone. */
+static void doubt(const recheck_task *mine) {
+    for (size_t i = 0; i < mine->count; i++) {
+        hf_op *op = hf_op_find_locked(mine->client, mine->ids[i]);
+        if (op != NULL)
+            op->hold->bury = true;
+    }
+    hf_queue_recheck_locked(mine->client, mine->names);
 }
 
 static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {
@@ -467,7 +521,14 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hf_client *client = mine->client;
     hf_standing standings[RECHECK_OPS];
     hf_look look;
-    if (status == HF_OK && !read_standings(mine, reply, &look, standings))
+    hf_answer_kind kind = HF_ANSWER_NONSENSE;
+    if (task->course.doubtful)
+        doubt(mine);
+    if (status == HF_OK)
+        kind = read_standings(mine, reply, &look, standings);
+    if (kind == HF_ANSWER_ASK && ask_in_general(mine))
+        return;
+    if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
         status = hf_fail(HF_EPROTOCOL,
                          "the server gave an answer that the acquire script does not give");
     hf_queue *queue = find_queue(client, mine->names);
@@ -481,7 +542,8 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         if (op == NULL)
             continue;
         op->asking--;
-        op->hold->bury = op->hold->bury || task->course.doubtful;
+        if (kind == HF_ANSWER_ASK)
+            continue; /* it is being cancelled */
         if (status == HF_OK)
             hf_op_answer_locked(op, task->link, &look, &standings[i], task->sent_at);
         else
@@ -506,19 +568,6 @@ static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t cou
     return latest;
 }
 
-/* One alone asks as a thread does, which is cheaper where the lock is free. */
-static void ask_for(hf_request *request, const hf_queue *queue, hf_ask *asks, size_t count,
-                    bool wait) {
-    int64_t floor = hf_table_floor_locked(queue->client, queue->names);
-    if (count > 1 || (!wait && asks->score > 0)) { /* with a place that may have to go */
-        hf_request_recheck(request, queue->names, asks, count, floor, wait);
-        return;
-    }
-    if (!wait)
-        asks->channel = NULL;
-    hf_request_acquire(request, queue->names, asks, floor);
-}
-
 /* False: no memory. */
 static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait, bool aside) {
     hf_client *client = queue->client;
@@ -532,16 +581,21 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     mine->client = client;
     mine->names = hf_names_keep(queue->names);
     mine->aside = aside;
+    mine->wait = wait;
     mine->count = count;
-    mine->lease_ms = ops[0]->hold->validity.lease_ms;
     for (size_t i = 0; i < count; i++) {
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
-        asks[i] = hf_op_ask(ops[i]);
+        asks[i] = ask_of(ops[i], wait);
         if (!aside) /* a try asks for no place, and keeps its turn to ask for one */
             ops[i]->epoch = queue->channel->epoch;
         ops[i]->asking++;
     }
-    ask_for(&task->request, queue, asks, count, wait);
+    bool crowded = hf_waiting_crowded_locked(client, queue->names);
+    mine->way = count == 1 ? hf_way_of(ops[0]->hold, asks, crowded) : HF_BY_ACQUIRE;
+    if (count == 1)
+        hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
+    else
+        hf_request_acquire(&task->request, queue->names, asks, count, ops[0]->hold->floor);
     hf_task_submit(&client->links, task, give_up_at(client, ops, count));
     return true;
 }
@@ -570,6 +624,16 @@ static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     return 0;
 }
 
+/* Where no grants come, nobody has a place in the queue: it would be skipped. */
+static void leave_places(hf_op *const *ops, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (ops[i]->score > 0) {
+            hf_op_undo_locked(ops[i]);
+            ops[i]->score = 0;
+            hf_op_renew_id_locked(ops[i]);
+        }
+}
+
 static void queue_due(hf_timer *timer, int64_t now) {
     hf_queue *queue = HF_OF(hf_queue, timer, timer);
     hf_op *ops[RECHECK_OPS];
@@ -579,6 +643,8 @@ static void queue_due(hf_timer *timer, int64_t now) {
     size_t count = choose_askers(queue, ops);
     if (count == 0)
         return;
+    if (polling)
+        leave_places(ops, count);
     queue->asking = recheck(queue, ops, count, !polling, false);
     if (!queue->asking)
         hf_thread_timer_locked(queue->client, timer, hf_after(now, RECHECK_MS));
@@ -591,12 +657,15 @@ void hf_op_want_grants_locked(hf_op *op) {
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
 
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) {
-    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
-    return find_queue(client, names) != NULL ||
-           (handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS));
+    return find_queue(client, names) != NULL || hf_waiting_crowded_locked(client, names);
 }
 
 bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
+
+bool hf_waiting_crowded_locked(const hf_client *client, const hf_names *names) {
+    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
+    return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
+}
 
 void hf_op_ask_soon_locked(hf_op *op) {
     hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);
@@ -619,8 +688,10 @@ static void wake(hf_links *links) { hf_thread_wake_locked(HF_OF(hf_client, links
 
 static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     hf_op *op = hf_op_find_locked(HF_OF(hf_client, links, links), grant->id);
-    if (op == NULL)
-        return; /* whoever gave it up has seen to its release */
+    if (op == NULL) {
+        hf_undo_grant_locked(HF_OF(hf_client, links, links), grant);
+        return;
+    }
     if (link->pair_sent == 0) {
         /* Nothing to tell its age by: ask. */
         op->epoch = 0;
@@ -636,7 +707,8 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     if (link->pair_sent + gap_us * 1000 < start)
         start = link->pair_sent + gap_us * 1000;
     int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of it, in ns */
-    deliver(op, grant->fence, start, hf_deadline(start, grant->granted_ms) - drift, true);
+    int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
+    deliver(op, grant->fence, start, hf_deadline(start, ms) - drift, true);
 }
 
 static void changed(hf_links *links, hf_channel *channel) {
@@ -713,7 +785,7 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
             /* Without memory the place is skipped, because nobody listens. */
             hf_task *task = hf_task_new(sizeof *task, NULL, NULL);
             if (task != NULL) {
-                hf_request_release(&task->request, op->hold->names, &ask, true, op->hold->pushed);
+                hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence, true);
                 hf_list_add_last(tasks, &task->item);
             }
             if (op->ended != NULL)

@@ -53,6 +53,8 @@ void hf_op_want_grants_locked(hf_op *op);
 unsigned hf_op_epoch(const hf_op *op);
 /* Do others want that lock, for all that this client knows? */
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
+/* Was it waited for a moment ago, so that whoever asks for it now will wait, too? */
+bool hf_waiting_crowded_locked(const hf_client *client, const hf_names *names);
 /* Does nothing else of this client wait for that lock? */
 bool hf_op_is_alone(const hf_op *op);
 /* Have its queue asked for, soon. */

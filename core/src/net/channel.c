@@ -293,11 +293,11 @@ static void hear_error(hf_links *links, hf_link *link, const char *text) {
         hf_link_deaf(links, link);
 }
 
-static void hear_message(hf_links *links, hf_link *link, const char *text) {
+static void hear_message(hf_links *links, hf_link *link, const redisReply *message) {
     hf_grant grant;
-    if (hf_message_test(text) && link->mode == HF_TESTING)
+    if (hf_message_test(message->str) && link->mode == HF_TESTING)
         set_mode(links, link, HF_GRANTS);
-    else if (hf_message_grant(text, &grant))
+    else if (hf_message_grant(message->str, (size_t)message->len, &grant))
         links->listener->granted(links, link, &grant);
 }
 
@@ -330,7 +330,7 @@ static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
         }
     } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
                reply->element[2]->type == REDIS_REPLY_STRING) {
-        hear_message(links, link, reply->element[2]->str);
+        hear_message(links, link, reply->element[2]);
     }
 }
 

@@ -323,9 +323,12 @@ static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char
 
 static void end_answered(hf_links *links, hf_task *task, const redisReply *reply) {
     call_done(task, HF_OK, reply);
-    bool unclear = task->unclear;
-    task->unclear = false;
-    if (!unclear)
+    bool unclear = task->unclear, again = task->again;
+    task->unclear = task->again = false;
+    if (again) {
+        task->course = (hf_course){.doubtful = task->course.doubtful};
+        hf_list_add_first(route(links, task), &task->item);
+    } else if (!unclear)
         hf_task_free(task);
     else if (!ask_why(links, task, HF_ESERVER))
         hf_task_end(task, HF_ESERVER, NULL);

@@ -34,6 +34,7 @@ typedef struct hf_task {
     bool explains; /* refused for a permission, it asks which one is missing before it ends */
     bool unclear;  /* set by done: the answer refuses it, as this thread's message says. Done is
                     * called again, with HF_ESERVER and what is missing in the message */
+    bool again;    /* set by done: its request is another one now, which is sent, too */
     hf_status status; /* while it asks what is missing: what it ends with */
     char *refusal;    /* and the text; or NULL */
     int64_t retry_at; /* while it is delayed */

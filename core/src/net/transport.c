@@ -222,7 +222,7 @@ typedef struct hf_trip {
 /* Renewals, claims and releases go first, because other clients wait for them. */
 static bool is_urgent(const hf_request *request) {
     const hf_script *script = request->script;
-    return script == &hf_script_release || script == &hf_script_renew ||
+    return script == NULL || script == &hf_script_release || script == &hf_script_renew ||
            script == &hf_script_claim || script == &hf_script_cancel || script == &hf_script_leave;
 }
 
@@ -248,10 +248,10 @@ static bool append(hf_connection *connection, const hf_request *request, const h
     hf_bytes head;
     hf_bytes_init(&head);
     hf_request_head(request, course->whole, &head);
+    hf_bytes_add(&head, request->encoded.data, request->encoded.length);
     bool ok = (!request->hands_on || append_nudge(connection)) &&
               (!course->asking || hf_connection_append_asking(connection)) &&
-              hf_connection_append(connection, &head) &&
-              hf_connection_append(connection, &request->encoded);
+              hf_connection_append(connection, &head);
     hf_bytes_free(&head);
     return ok;
 }

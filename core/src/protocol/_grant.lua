@@ -1,87 +1,290 @@
---@include _member.lua
-local function sharded(channel)
-  return string.sub(channel, 1, 4) == 'hf:{'
-end
+-- Who gets the lock: K and Q as the general scripts read and change them. Needs _state.lua,
+-- and locals Q and R.
 
--- Does anybody listen? Asked before PUBLISH, whose count does not say who can still receive
--- the message. nil: the user lacks the permission.
-local function listening(channel)
-  local count = redis.pcall('PUBSUB', sharded(channel) and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  if count.err then return nil end
-  return (tonumber(count[2]) or 0) > 0
-end
+-- Clients that let a pushed grant run out. Their members leave the queue; live ones come back
+-- with their first score.
+local ghosts = {}
 
--- Write a free lock's first hold: all or nothing, whatever permission the user lacks.
--- Answers the server's error, if there was one.
-local function take(owner, id, fence, lease, channel)
-  local done = redis.pcall('HSET', K, 'hf1', owner, 'f', digits(fence), 'h' .. id,
-    lease > 0 and string.format('%.0f', now_ms + lease) or '0')
-  if type(done) == 'table' then return done end
-  if lease > 0 then done = redis.pcall('PEXPIREAT', K, now_ms + lease) end
-  if type(done) ~= 'table' then done = remember(fence, channel) end
-  if done.err then
-    redis.call('DEL', K)
-    return done
+-- Ended holds leave the form many; once no exclusive one is left, it is shared.
+local function prune_holds()
+  local x = held.x
+  for _, id in ipairs(call('ZRANGEBYSCORE', S, '-inf', now_ms, 'LIMIT', 0, 1000)) do
+    local v = call('HGET', K, 'h' .. id)
+    refused('HDEL', K, 'h' .. id)
+    refused('ZREM', S, id)
+    held.n = held.n - 1
+    if v then
+      if sub(v, 1, 1) ~= 's' then held.x = held.x - 1 end
+      local client = sub(v, 18, 49)
+      if client ~= NOBODY then ghosts[client] = true end
+      if client == mark then mark = NOBODY end
+    end
   end
-  last, mark = fence, channel
+  if held.n == 0 then
+    delete(K, S)
+    held = nil
+  else
+    if held.x ~= x then refused('HSET', K, 'hf1', header()) end
+    held.first = ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
+  end
 end
 
--- Hand the lock, which must be free, to the first live waiter.
+-- Reads K as it is now. Answers the server's error, if there was one.
+local function read()
+  local err = look()
+  if err then return err end
+  if held and held.form == 'many' then
+    held.first = ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
+    if held.first <= now_ms then prune_holds() end
+  end
+  if held then
+    if held.fence > last then last = held.fence end -- F is lost
+  elseif not foreign and mark ~= NOBODY then
+    ghosts[mark], mark = true, NOBODY
+  end
+end
+
+-- End one hold that there is, with all that a removal changes. Answers the server's error.
+local function drop(id, ends, mode)
+  local err
+  if held.form ~= 'many' or held.n == 1 then
+    if held.form == 'many' then err = delete(K, S) else err = delete(K) end
+    if not err then held = nil end
+    return err
+  end
+  err = refused('ZREM', S, id)
+  if err then return err end
+  refused('HDEL', K, 'h' .. id)
+  held.n, held.first = held.n - 1, nil
+  if mode ~= 's' then
+    held.x = held.x - 1
+    refused('HSET', K, 'hf1', header())
+  end
+  local latest = call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
+  if ms(latest) < ends then last_end(latest) end
+end
+
+-- The only, exclusive hold of a free K: in the form one if F is flagged for a queue. All or
+-- nothing; answers the server's error.
+local function put(form, id, fence, rest, lease)
+  local err
+  local owner = sub(rest, 14)
+  if form == 'one' then
+    err = refused('HSET', K, 'hf1', id .. '1' .. fence .. rest)
+  else
+    err = refused('HSET', K, 'h' .. id .. fence, owner)
+  end
+  if err then return err end
+  local ends = lease > 0 and now_ms + lease or math.huge
+  if lease > 0 then err = refused('PEXPIREAT', K, fmt('%.0f', ends)) end
+  if err then
+    delete(K)
+    return err
+  end
+  held = { form = form, id = id, fence = fence, owner = owner, rest = rest, x = 1, first = ends }
+end
+
+-- One more hold, in the form many, which it may begin. All or nothing; answers the server's
+-- error.
+local function add(id, mode, fence, client, owner, lease)
+  local ends = lease > 0 and now_ms + lease or math.huge
+  local score = lease > 0 and fmt('%.0f', ends) or 'inf'
+  local value = mode .. fence .. client .. owner
+  local was, alone, err = held, not held, nil
+  if held and held.form == 'many' then
+    err = refused('ZADD', S, score, id)
+    if err then return err end
+    if mode ~= 's' then
+      held.x = held.x + 1
+      err = refused('HSET', K, 'hf1', header(), 'h' .. id, value)
+    else
+      err = refused('HSET', K, 'h' .. id, value)
+    end
+    held.n = held.n + 1
+    if not err and call('ZREVRANK', S, id) == 0 then err = last_end(score) end
+  else
+    -- What a lost K has left behind.
+    if call('EXISTS', S) == 1 then call('DEL', S) end
+    if alone then
+      held = { form = 'many', fence = '', owner = '', x = mode == 's' and 0 or 1, n = 1, first = ends }
+      err = refused('ZADD', S, score, id) or refused('HSET', K, 'hf1', header(), 'h' .. id, value)
+      if not err then err = last_end(score) end
+    else
+      local ttl = call('PTTL', K)
+      local first = ttl < 0 and math.huge or now_ms + ttl
+      held = { form = 'many', fence = was.fence, owner = was.owner, x = mode == 's' and 1 or 2, n = 2,
+        first = first }
+      err = refused('ZADD', S, ttl < 0 and 'inf' or first, was.id, score, id)
+        or refused('HDEL', K, '') -- is it allowed? A plain field must not stay
+        or refused('HSET', K, 'hf1', header(), 'h' .. was.id, 'x' .. was.fence .. mark .. was.owner,
+          'h' .. id, value)
+      if err then
+        refused('DEL', S)
+        held = was
+        return err
+      end
+      if was.form == 'taken' then refused('HDEL', K, 'h' .. was.id .. was.fence) end
+      err = last_end(first > ends and (ttl < 0 and 'inf' or first) or score)
+    end
+  end
+  if err then
+    drop(id, math.huge, mode)
+    return err
+  end
+  if held.first and ends < held.first then held.first = ends end
+end
+
+-- The columns of a member; nil: it has others.
+local function parse(m)
+  local mode = sub(m, 76, 76)
+  local a = { member = m, id = sub(m, 1, 32), client = sub(m, 33, 64), kind = sub(m, 65, 65),
+    timeout = tonumber(sub(m, 66, 75)), mode = mode, lease = tonumber(sub(m, 77, 88)), permits = 0 }
+  if mode == 's' then
+    a.permits, a.owner = tonumber(sub(m, 89, 98)), sub(m, 99)
+  else
+    a.owner = sub(m, 89)
+  end
+  if (mode == 'x' or mode == 'o' or mode == 's') and (a.kind == 'p' or a.kind == 's') and a.timeout
+    and a.permits and a.owner ~= '' and a.lease and (a.lease == 0 or a.lease >= 10)
+    and a.lease <= 315360000000 then
+    return a
+  end
+end
+local function channel(a)
+  if a.kind == 'p' then return 'hf:' .. a.client end
+  return 'hf:{' .. (string.match(K, '^[^{]*{([^}]+)}') or K) .. '}:' .. a.client
+end
+local function publish(a, text)
+  return refused(a.kind == 's' and 'SPUBLISH' or 'PUBLISH', channel(a), text)
+end
+
+-- Has a waiter gone? Asked before PUBLISH, whose count does not say who can still receive the
+-- message. nil and an error: this user may not ask. A server without sharded channels has no
+-- listener on one.
+local heard = {}
+local function gone(a, score)
+  if not a or (a.timeout > 0 and score + a.timeout * 1000 <= now) then return true end
+  local name = channel(a)
+  if heard[name] == nil then
+    local count = pcall('PUBSUB', a.kind == 's' and 'SHARDNUMSUB' or 'NUMSUB', name)
+    if count.err and not find(count.err, 'nknown', 1, true) then return nil, count end
+    heard[name] = not count.err and (tonumber(count[2]) or 0) > 0
+  end
+  return not heard[name]
+end
+
+-- The head of the queue, its score; or nil and an error. A plain F says that nobody is
+-- queued. queued: is somebody there? nil: not known. ended: ~ is there, which keeps the queue
+-- and its TTL while others come and go.
+local queued, ended = nil, false
+if stored and not flagged then queued = false end
+local function head()
+  if queued == false then return end
+  local first = pcall('ZRANGE', Q, '0', '0', 'WITHSCORES')
+  if first.err then return nil, first end
+  ended = first[1] == '~'
+  queued = first[1] ~= nil and not ended
+  if queued then return first[1], first[2] end
+end
+
+-- Who may hold the lock now: everybody is measured by this.
+local function fits(mode, permits)
+  if foreign then return false end
+  if not held then return true end
+  return mode == 's' and held.x == 0 and (permits == 0 or held.n < permits)
+end
+
+local result -- is there one?
+local function has_result()
+  if result == nil then result = call('EXISTS', R) == 1 end
+  return result
+end
+-- One message for all of a client who ask for the result.
+local told = {}
+local function tell(a)
+  local err = refused('ZREM', Q, a.member)
+  if err or told[a.client] then return err end
+  told[a.client] = true
+  publish(a, 'r' .. a.id .. stamp)
+end
+
+-- Hand on what can be: to the first live waiters of the queue, while they fit.
 --
--- asking  hold id -> true for the callers' own hold ids: they are alive, and get an
---         answer instead of a message
--- ghost   a channel whose client let a pushed grant run out. Its members are removed;
---         live ones come back with their first score.
+-- asking  hold id -> true for the callers' own: they are alive, and get an answer instead of a
+--         message: asking[id] becomes { fence, ms left }
 --
--- Returns the granted waiter, or nil and whether there may be more to skip. If the user
--- lacks a permission to serve the first waiter, the queue stays as it is and the lock free:
--- the third result says so, with the server's error if there was one and it is the
--- caller's own turn. The waiters will ask
--- by themselves. The first write of each step is a removal, which a server without memory
--- still allows.
-local function grant(asking, ghost)
-  if ghost then
-    for _, member in ipairs(redis.pcall('ZRANGE', Q, 0, 999)) do
-      local _, channel = parse(member)
-      if channel == ghost then redis.call('ZREM', Q, member) end
+-- Answers the server's error, if it refused something; and whether there is more to do. What
+-- was refused is undone: the waiter stays the first, and will come and ask.
+local function grant(asking)
+  if next(ghosts) and queued ~= false then
+    for _, m in ipairs(pcall('ZRANGE', Q, 0, 999)) do
+      if ghosts[sub(m, 33, 64)] and not asking[sub(m, 1, 32)] then refused('ZREM', Q, m) end
     end
   end
   for _ = 1, 100 do
-    local head = redis.pcall('ZPOPMIN', Q)
-    local member, score = head[1], head[2]
-    if head.err then return nil, false, head end
-    if not member then return nil, false end
-    local id, channel, owner, given, timeout = parse(member)
-    local lease, asks = tonumber(given), id and asking[id]
-    local alive = timeout ~= nil and (lease == 0 or (lease >= 10 and lease <= 315360000000))
-    if alive and not asks then
-      alive = timeout == 0 or score + timeout * 1000 > now
-      if alive then alive = listening(channel) end
+    local m, score = head()
+    if not m then return score end
+    local a = parse(m)
+    local mine, over, err = a and asking[a.id], nil, nil
+    if not mine then
+      over, err = gone(a, score)
+      if err then return err end
     end
-    local stuck = alive == nil and id or (alive and spent)
-    if alive and not stuck then
+    if over then
+      err = refused('ZREM', Q, m)
+      if err then return err end
+    elseif a.mode == 'o' and not mine and has_result() then
+      err = tell(a)
+      if err then return err end
+    elseif spent() or not fits(a.mode, a.permits) then
+      return
+    else
+      local fence, client, lease = later(last), NOBODY, a.lease
       -- A pushed grant lasts only until its claim. So a waiter whose machine died with its
       -- connection open does not delay the rest by a whole lease.
-      if not asks and (lease == 0 or lease > 3000) then lease, given = 3000, '3000' end
-      local fence = math.max(last + 1, now)
-      stuck = take(owner, id, fence, lease, not asks and channel or nil)
-      local granted = { id = id, fence = fence, ends = lease > 0 and now_ms + lease or 0 }
-      if asks and not stuck then return granted end
-      if not stuck then
-        local sent = redis.pcall(sharded(channel) and 'SPUBLISH' or 'PUBLISH', channel,
-          'g ' .. id .. ' ' .. digits(fence) .. ' ' .. stamp .. ' ' .. given)
-        if type(sent) ~= 'table' then return granted end
-        stuck = sent
-        redis.call('DEL', K)
-        mark = nil
-        remember(fence)
+      if not mine then client, lease = a.client, (lease == 0 or lease > 3000) and 3000 or lease end
+      err = refused('ZREM', Q, m)
+      if err then return err end
+      if a.mode == 's' then
+        err = add(a.id, 's', fence, client, a.owner, lease)
+      else
+        err = put('one', a.id, fence, sub(m, 76), lease)
       end
-    end
-    if stuck then
-      redis.pcall('ZADD', Q, score, member) -- refused if it was the last of a slot being moved
-      redis.pcall('PEXPIRE', Q, '30000') -- it may have been the only one
-      return nil, false, asks and type(stuck) == 'table' and stuck or true
+      if not err then
+        err = remember(fence, mine and mark or client, true)
+        if not err and not mine then err = publish(a, 'g' .. a.id .. fence .. stamp) end
+        if err then
+          drop(a.id, math.huge, a.mode)
+          mark = NOBODY
+        end
+      end
+      if err then
+        refused('ZADD', Q, score, m, 'inf', '~') -- refused if it was the last of a slot being moved
+        queued = true
+        return err
+      end
+      if mine then asking[a.id] = { fence, lease > 0 and lease or -1 } end
     end
   end
+  queued = nil
   return nil, true
+end
+
+-- What a script leaves behind: a queue that lives longer than the pause between re-checks,
+-- but not longer than its waiters; and F flagged as long as a `take` must not pass.
+local function settle()
+  if queued == nil then head() end
+  local one = held ~= nil and held.form == 'one'
+  if queued then
+    refused('PEXPIRE', Q, '30000')
+  elseif ended and not one then
+    refused('DEL', Q)
+  end
+  local flag = queued or one or buried > sub(stamp, 1, 13)
+  if flag ~= flagged or mark ~= (stored and flagged and sub(stored, 17, 48) or NOBODY)
+    or last ~= (stored and sub(stored, 1, 16) or '0000000000000000') then
+    remember(last, mark, flag)
+  elseif flag then
+    refused('PEXPIREAT', F, fmt('%.0f', math.floor((last > stamp and last or now) / 1000) + 86400000))
+  end
 end

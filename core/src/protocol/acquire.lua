@@ -1,69 +1,339 @@
--- acquire: take K for one hold id, or wait for it in the queue.
+-- acquire: take K for each of several hold ids of one client, or wait for it in the queue;
+-- without any it only hands on.
 --
--- KEYS  K, last fence, queue, dead-id key of the hold id
--- ARGV  hold id, owner, lease (ms; 0: never), reentrant (0, 1), floor: the
---       highest fence of K that the client has seen; and to join the queue:
---       member, score (0: none yet)
--- Answers  if it was free, the fence alone: it is the server's time in µs too,
---       and the whole lease is left. Else as recheck, for one hold id.
-local K, F, Q = KEYS[1], KEYS[2], KEYS[3]
-local call = redis.call
-local lease = tonumber(ARGV[3])
-local floor = tonumber(ARGV[5])
-if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
-  return redis.error_reply('HOLDFAST lease out of bounds')
-end
+-- KEYS  K, F, Q, S, R, then the dead-id key of each hold id
+-- ARGV  floor: the highest fence of K that the client has seen; then for each hold id:
+--       hold id, owner, lease (ms; 0: never)
+--       mode: x exclusive, o exclusive or the result, s shared and its permits (0: no limit)
+--       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
+--         one, its own
+--       member: empty, it does not wait; score (0: none yet)
+-- Answers  server µs; ms until it should ask again (the first end of a hold; -1: none ends;
+--       0: free; -2: at once, there is more to hand on); then for each hold id three
+--       numbers:
+--         0 busy: 0, 0
+--         1 held: fence, ms left (-1: never)
+--         2 queued, 4 queued behind a foreign lock: score, rank
+--         6, 8 the same, but it had a score and was out of the queue
+--         3 dead (released or cancelled): 0, 0
+--         5 a result: its fence (16 digits) and bytes, for the first such id, then empty; the
+--           ms that it stays
+--         9 refused: it would wait for the shared hold in which it nests
+local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- The common case, written out for speed: the lock is free, the queue empty, the hold id
--- not dead, and the clock ahead of the last fence, so that the fence is the time. Its
--- digits are the server's own: printing a number costs as much as a command. The first
--- write is the HSET: without memory it fails and leaves nothing.
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = (now - now % 1000) / 1000
-local stored = call('GET', F)
-local keys = call('EXISTS', K, Q, KEYS[4])
-if keys == 0 and floor and floor >= 0 and floor % 1 == 0 and floor < now
-  and now < 9007199254740991 and (tonumber(stored or 0) or now) < now then
-  local fence = time[1] .. string.sub('00000' .. time[2], -6)
-  local done
-  if lease > 0 then
-    call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], now_ms + lease)
-    done = redis.pcall('PEXPIRE', K, lease)
+-- The common cases of nested and shared holds, written out for speed, without functions: to
+-- make them costs more than the commands. A plain F says that nobody is queued, so that nobody
+-- is passed; that no id is dead; and which fence was the last. A `break` goes the general way, with
+-- all as before.
+repeat
+  local id, owner, lease, how, floor = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[1]
+  if #KEYS ~= 6 or not lease or lease < 10 or lease > 315360000000 or lease % 1 ~= 0 or #owner < 1
+    or #owner > 4096 or (floor ~= '0' and #floor ~= 16) then
+    break
+  end
+  local call, pcall, sub = redis.call, redis.pcall, string.sub
+  local last, v = call('GET', F), pcall('HGET', K, 'hf1')
+  if not last or #last ~= 16 or type(v) == 'table' or (floor ~= '0' and floor > last) then break end
+  local time = call('TIME')
+  local us = time[2]
+  local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
+  if #stamp ~= 16 or last >= stamp then break end
+  local shared, nests, form = sub(how, 1, 1) == 's', ARGV[6] ~= '0', sub(v or '', 33, 33)
+  local ends = sub(stamp, 1, 13) + lease .. ''
+  local fence, mode, err, plain = stamp, shared and 's' or 'x', nil, nil
+  local value = '--------------------------------' .. owner
+
+  if form == 'n' then
+    -- Joins shared holds, or nests in its owner's.
+    local x = sub(v, 50, 50) == 'x' and sub(v, 17, 32)
+    if x then
+      local first = nests and sub(v, 63) == owner and call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]
+      if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13)) then break end
+      fence = sub(v, 1, 16)
+    else
+      local permits = tonumber(sub(how, 2))
+      local count = permits and shared and not nests and call('ZCARD', S) or 0
+      if count == 0 or permits < 0 or (permits > 0 and count >= permits) then break end
+    end
+    local added = pcall('ZADD', S, 'NX', ends, id)
+    if added ~= 1 then break end
+    if x and not shared then
+      v = fence .. sub('000000000000000' .. x + 1, -16) .. sub(v, 33)
+      err = pcall('HSET', K, 'hf1', v, 'h' .. id, mode .. fence .. value)
+    else
+      err = pcall('HSET', K, 'h' .. id, mode .. fence .. value)
+    end
+    if type(err) == 'number' then
+      err = call('ZREVRANK', S, id) > 0 or pcall('PEXPIREAT', S, ends)
+      if type(err) == 'number' then err = pcall('PEXPIREAT', K, ends) end
+    end
+    if type(err) ~= 'table' and not x then err = pcall('SET', F, stamp, 'PX', '86400000') end
+    if type(err) == 'table' and err.err then
+      pcall('ZREM', S, id)
+      pcall('HDEL', K, 'h' .. id)
+      if x and not shared then pcall('HSET', K, 'hf1', fence .. x .. sub(v, 33)) end
+      return err
+    end
+    return { stamp + 0, lease, 1, fence + 0, lease }
+  end
+
+  -- With Q there F was lost.
+  if v or call('EXISTS', S, Q) > 0 then break end
+  local size = call('HLEN', K)
+  if size == 0 then
+    -- The first shared one.
+    if how ~= 's0' or nests then break end
+    err = pcall('ZADD', S, ends, id)
+    if err ~= 1 then return err end
+    err = pcall('HSET', K, 'hf1', '00000000000000000000000000000000n9999999999999999s000000000000',
+      'h' .. id, 's' .. fence .. value)
+    if err == 2 then err = pcall('PEXPIREAT', S, ends) end
+    if err == 1 then err = pcall('PEXPIREAT', K, ends) end
+    if err == 1 then err = pcall('SET', F, stamp, 'PX', '86400000') end
+    if type(err) == 'table' and err.ok then return { stamp + 0, lease, 1, stamp + 0, lease } end
+    pcall('DEL', K, S)
+    return err
+  end
+
+  -- Taken: it gets another form, in which a plain HDEL misses.
+  if size ~= 1 then break end
+  local all, ttl = call('HGETALL', K), call('PTTL', K)
+  local name, holder = all[1], all[2]
+  if #name ~= 49 or sub(name, 1, 1) ~= 'h' or sub(name, 2, 33) == id then break end
+  fence = sub(name, 34)
+  if holder == owner then
+    if not nests then break end
+    local first = ttl < 0 and 'inf' or sub(stamp, 1, 13) + ttl .. ''
+    err = pcall('ZADD', S, first, sub(name, 2, 33), ends, id)
+    if err ~= 2 then return err end
+    local latest = ttl >= 0 and first > ends and first or ends
+    if ttl >= 0 then err = pcall('PEXPIREAT', S, latest) end
+    if type(err) == 'table' then
+      pcall('DEL', S)
+      return err
+    end
+    local set = pcall('HSET', K, 'hf1', fence .. (shared and '0000000000000001' or '0000000000000002')
+      .. 'n9999999999999999x000000000000' .. owner, sub(name, 1, 33), 'x' .. fence .. value, 'h' .. id,
+      mode .. fence .. value)
+    err = set == 3 and pcall('HDEL', K, name) or set
+    if err == 1 then
+      if ttl >= 0 and latest ~= first then pcall('PEXPIREAT', K, latest) end
+      return { stamp + 0, lease, 1, fence + 0, lease }
+    end
+    pcall('DEL', S)
+    if set == 3 then
+      pcall('DEL', K)
+      pcall('HSET', K, name, owner)
+      if ttl >= 0 then pcall('PEXPIREAT', K, first) end
+    end
+    return err
+  end
+
+  -- The first waiter.
+  local m = ARGV[7]
+  if how ~= 'x' or ARGV[8] ~= '0' or sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
+    or not string.find(sub(m, 65, 88), '^[ps]%d+x%d+$') or #ARGV[6] > 1 then
+    break
+  end
+  err = pcall('ZADD', Q, stamp, m, 'inf', '~')
+  if err ~= 2 then return err end
+  err = pcall('PEXPIRE', Q, '30000')
+  if err == 1 then err = pcall('HDEL', K, '') end -- is it allowed?
+  if err == 0 then err = pcall('SET', F, last .. '--------------------------------0000000000000', 'PX', '86400000') end
+  if type(err) == 'table' and err.ok then
+    err = pcall('HSET', K, 'hf1', sub(name, 2, 33) .. '1' .. fence .. 'x000000000000' .. holder)
+  end
+  if err == 1 then
+    pcall('HDEL', K, name)
+    return { stamp + 0, ttl, 2, stamp + 0, 0 }
+  end
+  pcall('DEL', Q)
+  return err
+until true
+
+--@include _state.lua
+--@include _grant.lua
+
+-- Check every number before the first write.
+local function bad(what) return redis.error_reply('HOLDFAST ' .. what .. ' out of bounds') end
+local floor = ARGV[1]
+if not find(floor, '^%d+$') or tonumber(floor) > 9007199254740989 then return bad('fence floor') end
+if #floor ~= 16 then floor = fmt('%016.0f', floor) end
+local asks = {}
+for i = 1, #KEYS - 5 do
+  local at = 7 * i - 5
+  local how, nests = ARGV[at + 3] or '', ARGV[at + 4] or ''
+  local a = { id = ARGV[at], owner = ARGV[at + 1] or '', lease = tonumber(ARGV[at + 2]), mode = sub(how, 1, 1),
+    permits = 0, nests = sub(nests, 1, 1) == '1', named = sub(nests, 2), member = ARGV[at + 5],
+    score = tonumber(ARGV[at + 6]) }
+  if a.mode == 's' then a.permits = tonumber(sub(how, 2)) end
+  if not (a.lease and (a.lease == 0 or (a.lease >= 10 and a.lease <= 315360000000 and a.lease % 1 == 0))) then
+    return bad('lease')
+  end
+  if not (a.score and a.score >= 0 and a.score < 9007199254740990) then return bad('score') end
+  if not (a.permits and a.permits >= 0 and a.permits <= 9999999999 and a.permits % 1 == 0)
+    or not (a.mode == 's' or how == 'x' or how == 'o') then
+    return bad('mode')
+  end
+  if a.owner == '' or #a.owner > 4096 then return bad('owner') end
+  if a.member ~= '' then
+    local m = parse(a.member)
+    if not m or m.id ~= a.id or m.mode ~= a.mode or m.permits ~= a.permits or m.lease ~= a.lease
+      or m.owner ~= a.owner then
+      return bad('member')
+    end
+    a.client = m.client
+  end
+  asks[i] = a
+end
+if spent() then return bad('the last fence is') end
+
+local err = read()
+if err then return err end
+-- A floor above the last fence: the server has lost the fence.
+if floor > last then last = floor end
+
+-- F and K let nobody pass those who are queued: F is flagged, and a plain release misses.
+local function guard()
+  local err
+  if not flagged then err = remember(last, mark, true) end
+  if err or not held or held.form ~= 'taken' then return err end
+  err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
+    or refused('HSET', K, 'hf1', held.id .. '1' .. held.fence .. held.rest)
+  if err then return err end
+  refused('HDEL', K, 'h' .. held.id .. held.fence)
+  held.form = 'one'
+end
+-- Join the queue: the member goes first, which without memory is refused and leaves nothing.
+local function join(a)
+  local err = refused('ZADD', Q, fmt('%.0f', a.score), a.member, 'inf', '~')
+  if err then return err end
+  err = refused('PEXPIRE', Q, '30000') or guard()
+  if err then
+    refused('ZREM', Q, a.member)
   else
-    call('HSET', K, 'hf1', ARGV[2], 'f', fence, 'h' .. ARGV[1], '0')
+    queued = true
   end
-  -- All or nothing, whatever permission the user lacks.
-  if type(done) ~= 'table' then done = redis.pcall('SET', F, fence, 'PX', '86400000') end
-  if not done.err then return now end
-  call('DEL', K)
-  return done
+  return err
 end
 
-local wait = ARGV[6] ~= nil
-
--- The other common case: another holds the lock, and this caller joins the queue for the
--- first time, with no fence that the server has forgotten.
-if wait and keys < 3 and ARGV[7] == '0' and floor and floor >= 0 and floor % 1 == 0
-  and floor <= (tonumber(string.match(stored or '', '^%d+')) or -1) then
-  local held = redis.pcall('HMGET', K, 'hf1', 'h' .. ARGV[1])
-  local rank, ttl = call('ZCARD', Q), call('PTTL', K)
-  -- Only K and perhaps the queue exist: the hold id is not dead.
-  if held[1] and held[1] ~= ARGV[2] and not held[2] and keys == (rank > 0 and 2 or 1)
-    and call('ZADD', Q, 'NX', time[1] .. string.sub('00000' .. time[2], -6), ARGV[6]) == 1 then
-    -- It must be the last in the queue: otherwise the clock has stepped back.
-    local behind = redis.pcall('ZREVRANK', Q, ARGV[6])
-    local done = rank > 0 or redis.pcall('PEXPIRE', Q, '30000')
-    if behind == 0 and type(done) ~= 'table' then return { now, ttl, 2, now, rank } end
-    call('ZREM', Q, ARGV[6])
-    if type(behind) == 'table' then return behind end
-    if type(done) == 'table' then return done end
+local reply, asking, bytes = { now, 0 }, {}, nil
+local function answer(i, state, x, y)
+  reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = state, x, y
+end
+for i, a in ipairs(asks) do
+  local ends, fence = hold(a.id)
+  local outer, within, _, theirs
+  if not ends and a.nests and held then
+    if held.x > 0 and held.owner == a.owner then
+      outer, within = true, held.fence
+    elseif #a.named == 32 then
+      outer, within, _, theirs = hold(a.named)
+      if theirs ~= a.owner then outer = nil end
+    end
   end
+  local done = true
+  if ends then
+    answer(i, 1, tonumber(fence), left(ends))
+  elseif buried > sub(stamp, 1, 13) and call('EXISTS', KEYS[5 + i]) == 1 then
+    answer(i, 3, 0, 0)
+  elseif outer and a.mode ~= 's' and held.x == 0 then
+    answer(i, 9, 0, 0)
+  elseif outer then
+    err = add(a.id, a.mode == 's' and 's' or 'x', within, NOBODY, a.owner, a.lease)
+    if err then return err end
+    answer(i, 1, tonumber(within), a.lease > 0 and a.lease or -1)
+  elseif a.mode == 'o' and has_result() then
+    answer(i, 5, bytes and '' or call('GET', R), call('PTTL', R))
+    bytes = true
+  else
+    done = false
+  end
+  if a.client then
+    ghosts[a.client] = nil -- a client that asks is no ghost
+    local place = call('ZSCORE', Q, a.member)
+    if place and done then
+      refused('ZREM', Q, a.member)
+      queued = nil
+    elseif place then
+      a.score, asking[a.id], queued = tonumber(place), true, true
+      err = guard()
+    elseif not done and a.score > 0 then
+      err = join(a)
+      asking[a.id], a.out = true, true
+    end
+    if err then return err end
+  end
+  a.open = not done
 end
 
-local asks = { {
-  id = ARGV[1], owner = ARGV[2], lease = lease, nests = ARGV[4] == '1',
-  member = ARGV[6] or '', score = tonumber(ARGV[7] or 0),
-  dead = call('EXISTS', KEYS[4]) == 1,
-} }
---@include _wait.lua
+local more
+err, more = grant(asking)
+local granted, waits = false, false
+for i, a in ipairs(asks) do
+  local got = asking[a.id]
+  if type(got) == 'table' then
+    granted = true
+    answer(i, 1, tonumber(got[1]), got[2])
+  elseif a.open and not got and not err and not more and fits(a.mode, a.permits) and not queued then
+    -- It fits, and nobody is before it.
+    local fence, refusal = later(last), nil
+    if a.mode == 's' then
+      refusal = add(a.id, 's', fence, NOBODY, a.owner, a.lease)
+    else
+      refusal = put('taken', a.id, fence, 'x000000000000' .. a.owner, a.lease)
+    end
+    if refusal then return refusal end
+    refusal = remember(fence, mark, false)
+    if refusal then
+      drop(a.id, math.huge, a.mode)
+      return refusal
+    end
+    granted = true
+    answer(i, 1, tonumber(fence), a.lease > 0 and a.lease or -1)
+  elseif a.open and a.client then
+    if not got then
+      if err and not granted then return err end
+      -- Behind the last.
+      local top = queued and tonumber(call('ZREVRANGEBYSCORE', Q, '(inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      a.score = math.max((top or 0) + 1, now)
+      local refusal = join(a)
+      if refusal then return refusal end
+      got, asking[a.id] = true, true
+    end
+    answer(i, (foreign and 4 or 2) + (a.out and 4 or 0), a.score, 0)
+    a.waits, waits = true, true
+  end
+  if not reply[3 * i] then answer(i, 0, 0, 0) end
+end
+if err and (demoted or not (held or foreign or granted)) then return err end
+
+if waits then
+  -- A few of the queue, wherever: the dead do not pile up behind a lock that is held for long.
+  local size = call('ZCARD', Q)
+  if size > 2 then
+    for _, m in ipairs(call('ZRANGE', Q, now % size, now % size + 3)) do
+      if m ~= '~' and not asking[sub(m, 1, 32)] and gone(parse(m), tonumber(call('ZSCORE', Q, m))) then
+        refused('ZREM', Q, m)
+      end
+    end
+  end
+  for i, a in ipairs(asks) do
+    if a.waits then reply[3 * i + 2] = call('ZRANK', Q, a.member) or 0 end
+  end
+elseif not granted then
+  refused('ZREM', Q, '') -- nothing was written: is this still the master?
+end
+settle()
+if demoted then return demoted end
+
+if more then
+  reply[2] = -2
+elseif held and held.form == 'many' and not held.first then
+  reply[2] = left(ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]))
+elseif held and held.first then
+  reply[2] = left(held.first)
+elseif held or foreign then
+  reply[2] = call('PTTL', K)
+end
+return reply

@@ -1,9 +1,9 @@
 #include "protocol/answers.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WAS_OUT 4 /* is added to the state */
 
 /* An array of `count` or more integers. */
 static bool read_numbers(const redisReply *reply, int64_t *numbers, size_t count) {
@@ -25,26 +25,91 @@ static bool within(int64_t number, int64_t least, int64_t most) {
     return least <= number && number <= most;
 }
 
+/* A column of decimal digits; -1: it is none. */
+static int64_t read_column(const char *text, int width) {
+    int64_t number = 0;
+    for (int i = 0; i < width; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        number = 10 * number + (text[i] - '0');
+    }
+    return number;
+}
+
 /* ----------------------------------------------------------- How ids stand */
+
+/* The time, and the fence that is the time: nothing before 2001. */
+#define STAMP_MIN INT64_C(1000000000000000)
+#define STAMP_DIGITS 16
+
+int64_t hf_granted_ms(int64_t lease_ms) {
+    return lease_ms == HF_NEVER || lease_ms > HF_CLAIM_MS ? HF_CLAIM_MS : lease_ms;
+}
+
+hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look *look,
+                             hf_standing *mine) {
+    if (reply->type == REDIS_REPLY_INTEGER && within(reply->integer, -1, 0))
+        return reply->integer == 0 ? HF_ANSWER_ASK : HF_ANSWER_HELD;
+    if (reply->type != REDIS_REPLY_STRING || reply->len != STAMP_DIGITS)
+        return HF_ANSWER_NONSENSE;
+    int64_t fence = read_column(reply->str, STAMP_DIGITS);
+    if (!within(fence, STAMP_MIN, HF_NUMBER_MAX))
+        return HF_ANSWER_NONSENSE;
+    *look = (hf_look){.server_us = fence, .ttl_ms = lease_ms};
+    *mine = (hf_standing){.state = HF_STANDS_HELD, .fence = fence, .remaining_ms = lease_ms};
+    return HF_ANSWER_GOOD;
+}
+
+/* <now>1<the holder's fence><mode><its lease>: it holds since its fence. */
+hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing *mine) {
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+        return HF_ANSWER_ASK;
+    if (reply->type != REDIS_REPLY_STRING || reply->len != 2 * STAMP_DIGITS + 14)
+        return HF_ANSWER_NONSENSE;
+    int64_t now = read_column(reply->str, STAMP_DIGITS);
+    int64_t fence = read_column(reply->str + STAMP_DIGITS + 1, STAMP_DIGITS);
+    int64_t lease_ms = read_column(reply->str + 2 * STAMP_DIGITS + 2, 12);
+    if (!within(now, STAMP_MIN, HF_NUMBER_MAX) || !within(fence, 1, now) || lease_ms < 0)
+        return HF_ANSWER_NONSENSE;
+    /* A grant that is not claimed ends sooner. */
+    int64_t left_ms = hf_granted_ms(lease_ms == 0 ? HF_NEVER : lease_ms) - (now - fence) / 1000;
+    *look = (hf_look){.server_us = now, .ttl_ms = left_ms > 0 ? left_ms : HF_CLAIM_MS};
+    *mine = (hf_standing){.state = HF_STANDS_QUEUED, .score = now, .rank = 1};
+    return HF_ANSWER_GOOD;
+}
 
 static bool read_standing(const redisReply *reply, size_t at, hf_standing *mine) {
     int64_t numbers[3];
     redisReply part = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = reply->element + at};
-    if (!read_numbers(&part, numbers, 3) || !within(numbers[0], HF_STANDS_BUSY, HF_STANDS_FOREIGN))
+    if (!read_numbers(&part, numbers, 3))
         return false;
     *mine = (hf_standing){.state = (hf_stands)numbers[0]};
-    if (mine->state == HF_STANDS_HELD) {
+    switch (numbers[0]) {
+    case HF_STANDS_HELD:
         mine->fence = numbers[1];
         mine->remaining_ms = numbers[2];
         return within(mine->fence, 1, HF_NUMBER_MAX) &&
                within(mine->remaining_ms, HF_TTL_NONE, HF_LEASE_MAX);
+    case HF_STANDS_QUEUED + WAS_OUT:
+    case HF_STANDS_FOREIGN + WAS_OUT:
+        mine->state = (hf_stands)(numbers[0] - WAS_OUT);
+        mine->was_out = true;
+        break;
+    case HF_STANDS_BUSY:
+    case HF_STANDS_QUEUED:
+    case HF_STANDS_DEAD:
+    case HF_STANDS_FOREIGN:
+    case HF_STANDS_REFUSED:
+        break;
+    default:
+        return false;
     }
     mine->score = numbers[1];
     mine->rank = numbers[2];
     return within(mine->score, 0, HF_NUMBER_MAX) && within(mine->rank, -1, HF_NUMBER_MAX);
 }
 
-bool hf_reply_recheck(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count) {
+bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count) {
     int64_t numbers[2];
     if (!read_numbers(reply, numbers, 2) || reply->elements < 2 + 3 * count ||
         !within(numbers[0], 1, HF_NUMBER_MAX))
@@ -57,20 +122,15 @@ bool hf_reply_recheck(const redisReply *reply, hf_look *look, hf_standing *mine,
 }
 
 bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine) {
-    return hf_reply_recheck(reply, look, mine, 1);
+    return hf_reply_acquire(reply, look, mine, 1);
 }
 
-bool hf_reply_acquire(const redisReply *reply, int64_t lease_ms, hf_look *look, hf_standing *mine) {
-    if (reply->type != REDIS_REPLY_INTEGER)
-        return hf_reply_recheck(reply, look, mine, 1);
-    /* Taken at once: the fence is the time, and the lease is whole. A time before
-     * 2001 is nonsense. */
-    if (!within(reply->integer, INT64_C(1000000000000000), HF_NUMBER_MAX))
-        return false;
-    *look = (hf_look){.server_us = reply->integer, .ttl_ms = lease_ms};
-    *mine =
-        (hf_standing){.state = HF_STANDS_HELD, .fence = reply->integer, .remaining_ms = lease_ms};
-    return true;
+const char *hf_reply_holder(const redisReply *reply, size_t *length) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6 ||
+        reply->element[5]->type != REDIS_REPLY_STRING || reply->element[5]->len == 0)
+        return NULL;
+    *length = (size_t)reply->element[5]->len;
+    return reply->element[5]->str;
 }
 
 bool hf_reply_kick_again(const redisReply *reply) {
@@ -82,14 +142,14 @@ bool hf_reply_kick_again(const redisReply *reply) {
 
 hf_release_outcome hf_reply_release(const redisReply *reply) {
     int64_t number = read_number(reply);
-    return within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_MORE) ? (hf_release_outcome)number
-                                                                : HF_RELEASE_NONSENSE;
+    return within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) ? (hf_release_outcome)number
+                                                                 : HF_RELEASE_NONSENSE;
 }
 
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms) {
     int64_t numbers[2];
     *left_ms = HF_RENEWAL_REFUSED;
-    if (!read_numbers(reply, numbers, 2) || numbers[1] < HF_RENEWAL_REFUSED)
+    if (!read_numbers(reply, numbers, 2) || numbers[1] < HF_RENEWAL_MANY)
         return false;
     *left_ms = numbers[1];
     return true;
@@ -101,85 +161,92 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
         const redisReply *mine = good ? reply->element[i + 1] : NULL;
         bool number = mine != NULL && mine->type == REDIS_REPLY_INTEGER;
         left_ms[i] =
-            number && mine->integer >= HF_RENEWAL_REFUSED ? mine->integer : HF_RENEWAL_REFUSED;
+            number && mine->integer >= HF_RENEWAL_MANY ? mine->integer : HF_RENEWAL_REFUSED;
     }
 }
 
-bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 7)
+/* In what inspect answers: six numbers, the holders, the waiters. */
+enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, PARTS };
+enum { FREE, EXCLUSIVE, SHARED, OTHERS };
+
+/* A string of the reply, or a number as one; NULL: it is neither. */
+static bool read_text(const redisReply *reply, const char **text, size_t *length) {
+    if (reply->type != REDIS_REPLY_STRING)
         return false;
-    for (size_t i = 0; i < 7; i++)
-        if (reply->element[i]->type != (i == 1 ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER))
-            return false;
-    *found = (hf_found){
-        .held = reply->element[0]->integer != 0,
-        .foreign = reply->element[0]->integer == 2,
-        .owner = reply->element[1]->str,
-        .owner_length = (size_t)reply->element[1]->len,
-        .count = reply->element[2]->integer,
-        .fence = reply->element[3]->integer,
-        .ttl_ms = reply->element[4]->integer,
-        .waiters = reply->element[5]->integer,
-        .server_us = reply->element[6]->integer,
-    };
-    return within(found->server_us, 1, HF_NUMBER_MAX) && within(found->fence, 0, HF_NUMBER_MAX);
+    *text = reply->str;
+    *length = (size_t)reply->len;
+    return true;
 }
 
-static const redisReply *queue_of(const redisReply *reply) {
-    const redisReply *queue = reply->elements > 7 ? reply->element[7] : NULL;
-    return queue != NULL && queue->type == REDIS_REPLY_ARRAY ? queue : NULL;
+/* Both forms that a script can give a number in. */
+static int64_t read_either(const redisReply *reply) {
+    return reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : read_number(reply);
+}
+
+static bool read_holding(const redisReply *const *parts, hf_holding *holding) {
+    const char *mode;
+    size_t length;
+    if (!read_text(parts[1], &mode, &length) ||
+        !read_text(parts[4], &holding->owner, &holding->owner_length))
+        return false;
+    holding->shared = length == 1 && *mode == 's';
+    holding->fence = read_either(parts[2]);
+    holding->remaining_ms = read_either(parts[3]);
+    return within(holding->fence, 0, HF_NUMBER_MAX);
+}
+
+bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < PARTS)
+        return false;
+    for (size_t i = 0; i < PARTS; i++)
+        if (reply->element[i]->type != (i < HOLDERS ? REDIS_REPLY_INTEGER : REDIS_REPLY_ARRAY))
+            return false;
+    int64_t state = reply->element[STATE]->integer;
+    const redisReply *holders = reply->element[HOLDERS];
+    *found = (hf_found){
+        .held = state != FREE,
+        .foreign = state == OTHERS,
+        .shared = state == SHARED,
+        .count = reply->element[HOLDS]->integer,
+        .waiters = reply->element[WAITERS]->integer,
+        .ttl_ms = reply->element[TTL]->integer,
+        .server_us = reply->element[NOW]->integer,
+        .first = {.owner = ""},
+    };
+    if (holders->elements >= 5 &&
+        !read_holding((const redisReply *const *)holders->element, &found->first))
+        return false;
+    return within(found->server_us, 1, HF_NUMBER_MAX);
 }
 
 size_t hf_reply_queued_count(const redisReply *reply) {
-    const redisReply *queue = queue_of(reply);
-    return queue != NULL ? queue->elements / 2 : 0;
+    return reply->element[QUEUE]->elements / 6;
 }
 
-/* The netstring at *from; *from moves behind it and its comma. */
-static bool read_net(const char **from, const char *end, const char **bytes, size_t *length) {
-    char *colon;
-    if (*from >= end || !isdigit((unsigned char)**from))
-        return false;
-    unsigned long size = strtoul(*from, &colon, 10);
-    if (colon >= end || *colon != ':' || size >= (size_t)(end - colon - 1) ||
-        colon[1 + size] != ',')
-        return false;
-    *bytes = colon + 1;
-    *length = size;
-    *from = colon + size + 2;
-    return true;
-}
-
-/* A member is the hold id, and then as netstrings channel, owner, lease, timeout, reentrant. */
+/* Its id, mode, score, timeout, permits and owner. */
 bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
-    const redisReply *member = queue_of(reply)->element[2 * which];
-    const redisReply *score = queue_of(reply)->element[2 * which + 1];
-    const char *parts[4];
-    size_t lengths[4];
-    if (member->type != REDIS_REPLY_STRING || score->type != REDIS_REPLY_STRING ||
-        member->len < HF_ID_LENGTH)
+    const redisReply *const *parts =
+        (const redisReply *const *)reply->element[QUEUE]->element + 6 * which;
+    const char *mode;
+    size_t length;
+    if (!read_text(parts[1], &mode, &length) ||
+        !read_text(parts[5], &queued->owner, &queued->owner_length))
         return false;
-    const char *from = member->str + HF_ID_LENGTH, *end = member->str + member->len;
-    for (size_t i = 0; i < 4; i++)
-        if (!read_net(&from, end, &parts[i], &lengths[i]))
-            return false;
-    double at = strtod(score->str, NULL);
-    int64_t timeout_ms = strtoll(parts[3], NULL, 10);
-    if (!(at >= 0 && at <= (double)HF_NUMBER_MAX) || timeout_ms < 0)
+    int64_t timeout_ms = read_either(parts[3]);
+    if (length != 1 || memchr("xso", *mode, 3) == NULL || queued->owner_length == 0)
         return false;
-    *queued = (hf_queued){.owner = parts[1],
-                          .owner_length = lengths[1],
-                          .timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms,
-                          .score = (int64_t)at};
-    return true;
+    queued->shared = *mode == 's';
+    queued->score = read_either(parts[2]);
+    queued->timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms;
+    return within(queued->score, 0, HF_NUMBER_MAX) && timeout_ms >= 0;
 }
 
 int64_t hf_reply_listeners(const redisReply *reply) { return read_number(reply); }
 
 bool hf_reply_holds(const redisReply *reply) {
     int64_t numbers[3];
-    if (reply->type == REDIS_REPLY_INTEGER)
-        return true;
+    if (reply->type == REDIS_REPLY_STRING)
+        return true; /* it was taken */
     if (read_numbers(reply, numbers, 3))
         return numbers[2] == HF_STANDS_HELD;
     return read_numbers(reply, numbers, 2) && numbers[1] >= HF_TTL_NONE;
@@ -187,16 +254,14 @@ bool hf_reply_holds(const redisReply *reply) {
 
 /* --------------------------------------------------------------- Messages */
 
-bool hf_message_grant(const char *text, hf_grant *grant) {
-    long long fence, server_us, granted_ms;
-    if (sscanf(text, "g %32s %lld %lld %lld", grant->id, &fence, &server_us, &granted_ms) != 4 ||
-        strlen(grant->id) != HF_ID_LENGTH || !within(fence, 1, HF_NUMBER_MAX) ||
-        !within(server_us, 1, HF_NUMBER_MAX) || !within(granted_ms, 0, HF_LEASE_MAX))
+bool hf_message_grant(const char *text, size_t length, hf_grant *grant) {
+    if (length != 1 + HF_ID_LENGTH + 2 * STAMP_DIGITS || *text != 'g')
         return false;
-    grant->fence = fence;
-    grant->server_us = server_us;
-    grant->granted_ms = granted_ms;
-    return true;
+    memcpy(grant->id, text + 1, HF_ID_LENGTH);
+    grant->id[HF_ID_LENGTH] = '\0';
+    grant->fence = read_column(text + 1 + HF_ID_LENGTH, STAMP_DIGITS);
+    grant->server_us = read_column(text + 1 + HF_ID_LENGTH + STAMP_DIGITS, STAMP_DIGITS);
+    return within(grant->fence, 1, HF_NUMBER_MAX) && within(grant->server_us, 1, HF_NUMBER_MAX);
 }
 
 bool hf_message_test(const char *text) { return strcmp(text, "t") == 0; }

@@ -7,7 +7,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "protocol/names.h"
+#include "protocol/requests.h"
 
 /* Fences and the server's time, in us, are in here, so that a double holds them. */
 #define HF_NUMBER_MAX (INT64_C(1) << 53)
@@ -21,28 +21,43 @@ typedef enum {
     HF_STANDS_BUSY = 0, /* another holds the lock, and it is not queued */
     HF_STANDS_HELD = 1,
     HF_STANDS_QUEUED = 2,
-    HF_STANDS_DEAD = 3,   /* released, cancelled, or its lease ran out */
-    HF_STANDS_FOREIGN = 4 /* queued, behind another library's lock */
+    HF_STANDS_DEAD = 3,    /* released, cancelled, or its lease ran out */
+    HF_STANDS_FOREIGN = 4, /* queued, behind another library's lock */
+    HF_STANDS_REFUSED = 9  /* its owner holds the lock shared, and asks for it exclusively */
 } hf_stands;
 
 typedef struct hf_standing {
     hf_stands state;
+    bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
 } hf_standing;
 
-/* What acquire, recheck and cancel say besides. */
+/* What acquire and cancel say besides. */
 typedef struct hf_look {
     int64_t server_us;
-    int64_t ttl_ms; /* of the lock */
+    int64_t ttl_ms; /* of the lock's first hold to end */
 } hf_look;
 
-/* Each answers false if its script gives no such reply. */
-/* lease_ms: that of the acquire, because a short answer does not repeat it. */
-bool hf_reply_acquire(const redisReply *reply, int64_t lease_ms, hf_look *look, hf_standing *mine);
-/* count: so many hold ids were asked about. */
-bool hf_reply_recheck(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
+/* Each answers HF_ANSWER_NONSENSE if its script gives no such reply. */
+typedef enum {
+    HF_ANSWER_NONSENSE,
+    HF_ANSWER_GOOD,
+    HF_ANSWER_HELD, /* nothing was done: another holds it */
+    HF_ANSWER_ASK   /* nothing was done: ask by acquire */
+} hf_answer_kind;
+
+/* lease_ms: what it asked for, because a short answer does not repeat it. */
+hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look *look,
+                             hf_standing *mine);
+hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing *mine);
+
+/* These answer false if their script gives no such reply. count: so many hold ids were asked
+ * about. */
+bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
 bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine);
+/* And by whom the lock is held, in the reply; NULL: it does not say. */
+const char *hf_reply_holder(const redisReply *reply, size_t *length);
 /* Did a kick leave more of the queue to skip? */
 bool hf_reply_kick_again(const redisReply *reply);
 
@@ -51,7 +66,8 @@ typedef enum {
     HF_RELEASE_NONSENSE = -1,
     HF_RELEASE_NOT_HELD = 0,
     HF_RELEASE_DONE = 1,
-    HF_RELEASE_MORE = 2 /* done, with more of the queue to skip */
+    HF_RELEASE_MORE = 2, /* done, with more of the queue to skip */
+    HF_RELEASE_SPLIT = 3 /* only `leave`: its other keys are needed */
 } hf_release_outcome;
 hf_release_outcome hf_reply_release(const redisReply *reply);
 
@@ -59,15 +75,23 @@ hf_release_outcome hf_reply_release(const redisReply *reply);
  * of these. */
 #define HF_RENEWAL_GONE INT64_C(-2)
 #define HF_RENEWAL_REFUSED INT64_C(-3) /* or nothing that can be read */
+#define HF_RENEWAL_MANY INT64_C(-4)    /* it is one of many: to be asked for as such */
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
 /* The same for each of many; what cannot be read, or no reply (NULL), is a refusal. */
 void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
 
-typedef struct hf_found {
-    bool held, foreign;
-    const char *owner; /* in the reply */
+/* One holder, in the reply. */
+typedef struct hf_holding {
+    const char *owner;
     size_t owner_length;
-    int64_t count, fence, waiters;
+    bool shared;
+    int64_t fence, remaining_ms;
+} hf_holding;
+
+typedef struct hf_found {
+    bool held, foreign, shared;
+    hf_holding first; /* of the holders; nothing if there is none that is known */
+    int64_t count, waiters;
     int64_t ttl_ms;    /* below HF_TTL_NONE: there is no key */
     int64_t server_us; /* when it was looked at */
 } hf_found;
@@ -77,6 +101,7 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found);
 typedef struct hf_queued {
     const char *owner; /* in the reply */
     size_t owner_length;
+    bool shared;
     int64_t timeout_ms; /* or HF_FOREVER */
     int64_t score;
 } hf_queued;
@@ -91,13 +116,17 @@ int64_t hf_reply_listeners(const redisReply *reply);
  * been written? */
 bool hf_reply_holds(const redisReply *reply);
 
-/* A message on a client's channel: "g <hold id> <fence> <server us> <granted ms>". */
+/* A message on a client's channel: "g<hold id><fence><server us>". */
 typedef struct hf_grant {
     char id[HF_ID_LENGTH + 1];
-    int64_t fence, server_us, granted_ms;
+    int64_t fence, server_us;
 } hf_grant;
-bool hf_message_grant(const char *text, hf_grant *grant);
+bool hf_message_grant(const char *text, size_t length, hf_grant *grant);
 /* The selftest's message. */
 bool hf_message_test(const char *text);
+
+/* A grant by a message lasts so long until it is claimed, or its lease if that is shorter. */
+#define HF_CLAIM_MS INT64_C(3000)
+int64_t hf_granted_ms(int64_t lease_ms);
 
 #endif

@@ -1,30 +1,31 @@
--- break: take the lock from its holder, and grant it to the next waiter.
+-- break: take the lock from its holder, and hand it on.
 --
--- KEYS  K, last fence, queue
--- ARGV  the victim's fence (0: a foreign lock), foreign (1: delete one too)
--- Answers  0 held by another, nothing done; 1 done, or it was free; 2 done, and
---       more of the queue to skip
-local K, F, Q = KEYS[1], KEYS[2], KEYS[3]
-local held = redis.pcall('HMGET', K, 'hf1', 'f')
-local exists = redis.call('EXISTS', K) == 1
-if held.err then
-  if not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
-  held = {}
-end
-if exists then
-  if held[1] then
-    if tonumber(held[2]) ~= tonumber(ARGV[1]) then return 0 end
-  elseif ARGV[2] ~= '1' then
-    return 0
-  end
-end
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
-local stored = redis.call('GET', F)
---@include _fence.lua
+-- KEYS  K, F, Q, S, R
+-- ARGV  the victim's fence; its hold id if its hold is shared, or empty: the exclusive holds
+--       of that fence, and all that nests in them; foreign (1: delete a foreign lock)
+-- Answers  0 held by another, nothing done; 1 done, or it was free; 2 done, and more to hand on
+local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+--@include _state.lua
 --@include _grant.lua
-if exists then redis.call('DEL', K) end
-local granted, more = grant({}, not exists and mark)
-if exists and mark and not granted then remember(last) end
-return more and 2 or 1
+local victim = tonumber(ARGV[1])
+local err = read()
+if err then return err end
+if foreign then
+  if ARGV[3] ~= '1' then return 0 end
+  err = delete(K)
+  foreign = false
+elseif held and ARGV[2] ~= '' then
+  local ends, fence, mode, _, client = hold(ARGV[2])
+  if not ends or tonumber(fence) ~= victim then return 0 end
+  if client == mark then mark = NOBODY end
+  err = drop(ARGV[2], ends, mode)
+elseif held then
+  if held.x == 0 or tonumber(held.fence) ~= victim then return 0 end
+  mark = NOBODY
+  if held.form == 'many' then err = delete(K, S) else err = delete(K) end
+  if not err then held = nil end
+end
+if err then return err end
+local _, more = grant({})
+settle()
+return demoted or more and 2 or 1

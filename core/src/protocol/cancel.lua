@@ -1,25 +1,26 @@
 -- cancel: leave the queue; if the lock is granted already, answer the grant.
 --
--- KEYS  K, last fence, queue, dead-id key of the hold id
+-- KEYS  K, F, Q, S, R, dead-id key of the hold id
 -- ARGV  hold id; bury (0, 1) as for release; queue member
--- Answers  as acquire: held, or busy
-local K, Q = KEYS[1], KEYS[3]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
---@include _live.lua
-local ttl = redis.call('PTTL', K)
-local held = redis.pcall('HMGET', K, 'hf1', 'f', 'h' .. ARGV[1])
-if held.err then
-  if not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
-  held = {}
+-- Answers  as acquire for one hold id: held; or busy, and then the owner of the exclusive hold
+local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+--@include _state.lua
+--@include _grant.lua
+local err = read() or refused('ZREM', Q, ARGV[3])
+if err then return err end
+local ends, fence = hold(ARGV[1])
+if not ends and ARGV[2] == '1' then
+  err = refused('SET', KEYS[6], '1', 'PX', '600000')
+  if err then return err end
+  buried = fmt('%013.0f', now_ms + 600000)
+  err = remember(last, mark, flagged)
+  if err then return err end
 end
-local mine = tonumber(held[3] or nil)
-redis.call('ZREM', Q, ARGV[3])
-if held[1] and mine and live(mine) then
-  return { now, ttl, 1, tonumber(held[2]), remaining(mine) }
-end
-if ARGV[2] == '1' then
-  redis.call('SET', KEYS[4], '1', 'PX', 600000)
-end
-return { now, ttl, 0, 0, 0 }
+-- Those behind it may fit.
+local _, more = grant({})
+settle()
+if demoted then return demoted end
+local again = more and -2 or held and held.form == 'many' and left(ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]))
+  or (held or foreign) and call('PTTL', K) or 0
+if ends then return { now, again, 1, tonumber(fence), left(ends) } end
+return { now, again, 0, 0, 0, held and held.owner or '' }

@@ -1,27 +1,31 @@
 -- claim: give a pushed grant its full lease, and remove its mark.
 --
--- KEYS  K, last fence
--- ARGV  hold id, lease in ms (0: never); write (1): change something in any case,
---       so that there is something to WAIT for
--- Answers  as renew
-local K, F = KEYS[1], KEYS[2]
-local lease = tonumber(ARGV[2])
+-- KEYS  K, F, S
+-- ARGV  client (32), hold id, lease in ms (0: never); write (1): change something in any
+--       case, so that there is something to WAIT for
+-- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused
+local K, F, S = KEYS[1], KEYS[2], KEYS[3]
+local client, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
   return redis.error_reply('HOLDFAST lease out of bounds')
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
-local stored = redis.call('GET', F)
---@include _fence.lua
---@include _live.lua
---@include _renew.lua
-local left = renew(K, ARGV[1], lease, '0')
-if type(left) == 'table' then return left end
--- If the hold stands, the mark is its own. PERSIST or PEXPIREAT went before, or the expiry
--- was right already: the lease is claimed.
-if left ~= -2 and left ~= -3 and (mark or ARGV[3] == '1') then
-  redis.pcall('PEXPIRE', F, 86400000)
-  remember(stored and last or tonumber(redis.call('HGET', K, 'f')))
+--@include _state.lua
+local err = look()
+if err then return err end
+local ends, fence, _, _, whose = hold(id)
+if not ends then
+  refused('HDEL', K, '') -- is this still the master?
+  return demoted or { now, -2 }
 end
-return { now, left }
+ends, err = extend(id, ends, lease, false)
+if not err and held.form == 'many' and whose ~= NOBODY then
+  local v = call('HGET', K, 'h' .. id)
+  err = refused('HSET', K, 'h' .. id, sub(v, 1, 17) .. NOBODY .. sub(v, 50))
+end
+if not err and (mark == client or ARGV[4] == '1') then
+  -- Flagged it stays: K has, or may have, the form for a queue.
+  if mark == client then mark = NOBODY end
+  err = remember(fence > last and fence or last, mark, flagged or held.form == 'one')
+end
+if demoted then return demoted end
+return { now, err and -3 or left(ends) }

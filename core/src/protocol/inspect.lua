@@ -1,36 +1,51 @@
--- inspect: say who holds the lock. Changes nothing.
+-- inspect: say who holds the lock, and who waits. Changes nothing.
 --
--- KEYS  K, queue
--- ARGV  how many waiters to skip, and how many to list
--- Answers  0 free, 1 held, 2 foreign; owner; count; fence; TTL in ms (-1: no TTL);
---       members of the queue; server µs; then the members that were asked for, each with
---       its score
-local K, Q = KEYS[1], KEYS[2]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
---@include _live.lua
-local waiters = redis.pcall('ZCARD', Q)
-if type(waiters) == 'table' then waiters = 0 end
-local fields = redis.pcall('HGETALL', K)
-if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
-local owner, fence, count = nil, 0, 0
-for i = 1, #fields, 2 do
-  local name, value = fields[i], fields[i + 1]
-  if name == 'hf1' then
-    owner = value
-  elseif name == 'f' then
-    fence = tonumber(value) or 0
-  elseif string.sub(name, 1, 1) == 'h' and live(tonumber(value) or -1) then
-    count = count + 1
+-- KEYS  K, Q, S, R
+-- ARGV  how many holds and waiters to skip, and how many to list at most
+-- Answers  0 free, 1 exclusive, 2 shared, 3 foreign; holds; waiters; K's TTL (-1: no TTL); ms that
+--       a result stays (-2: there is none); server µs; the holds: id, mode, fence, ms left,
+--       owner of each; the waiters: id, mode, score, timeout, permits, owner of each
+local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local F
+--@include _state.lua
+local err = look()
+if err then return err end
+local skip, most = tonumber(ARGV[1]) or 0, tonumber(ARGV[2]) or 0
+local state, count, holds, waiters = foreign and 3 or 0, 0, {}, {}
+local ttl = call('PTTL', K)
+local function list(to, ...)
+  for _, value in ipairs({ ... }) do to[#to + 1] = value end
+end
+
+if held and held.form ~= 'many' then
+  state, count = 1, 1
+  if skip == 0 and most > 0 then
+    list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner)
+  end
+elseif held then
+  local live = '(' .. fmt('%.0f', now_ms)
+  count = call('ZCOUNT', S, live, '+inf')
+  local ids = most > 0 and call('ZRANGEBYSCORE', S, live, '+inf', 'LIMIT', skip, most) or {}
+  for _, id in ipairs(ids) do
+    local ends, fence, mode, owner = hold(id)
+    if ends then list(holds, id, mode, tonumber(fence), left(ends), owner) end
+  end
+  if count > 0 then
+    -- Have the exclusive holds ended, and only nested shared ones are left?
+    state = held.x > 0 and 1 or 2
   end
 end
-local ttl = redis.call('PTTL', K)
-local queued = {}
-local first, most = tonumber(ARGV[1]), tonumber(ARGV[2])
-if first and most and most > 0 then
-  queued = redis.pcall('ZRANGE', Q, first, first + most - 1, 'WITHSCORES')
-  if queued.err then queued = {} end
+
+local queued = pcall('ZCARD', Q)
+if type(queued) == 'table' then queued = 0 end
+if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end
+local members = most > 0 and queued > 0 and call('ZRANGE', Q, skip, skip + most - 1, 'WITHSCORES') or {}
+for i = 1, #members, 2 do
+  local m = members[i]
+  if m ~= '~' then
+    local shared = sub(m, 76, 76) == 's'
+    list(waiters, sub(m, 1, 32), sub(m, 76, 76), tonumber(members[i + 1]), tonumber(sub(m, 66, 75)) or -1,
+      shared and tonumber(sub(m, 89, 98)) or 0, sub(m, shared and 99 or 89))
+  end
 end
-if owner then return { 1, owner, count, fence, ttl, waiters, now, queued } end
-return { ttl == -2 and 0 or 2, '', 0, 0, ttl, waiters, now, queued }
+return { state, count, queued, ttl, call('PTTL', R), now, holds, waiters }

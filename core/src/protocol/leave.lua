@@ -1,36 +1,16 @@
 -- leave: end one hold with the lock's key alone, while a cluster moves the slot and refuses
 -- scripts of several keys. Grants nothing: waiters find out by asking, as after a crash.
--- The mark of an unclaimed grant stays, and costs the waiters of its channel one more
+-- The mark of an unclaimed grant stays, and costs the waiters of its client one more
 -- question.
 --
 -- KEYS  K
--- ARGV  hold id
--- Answers  as release: 0 not held; 1 released
-local K, field = KEYS[1], 'h' .. ARGV[1]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
---@include _live.lua
-local fields = redis.pcall('HGETALL', K)
-if fields.err then
-  return string.find(fields.err, 'WRONGTYPE', 1, true) and 0 or fields
+-- ARGV  hold id, fence (16 digits)
+-- Answers  0 not held; 1 released; 3 nothing done: the form many, ask `release` later
+local K, id, fence = KEYS[1], ARGV[1], ARGV[2]
+local v = redis.pcall('HGET', K, 'hf1')
+if type(v) == 'table' then
+  return string.find(v.err, 'WRONGTYPE', 1, true) and 0 or v
 end
-local ours, mine, latest = false, nil, nil
-for i = 1, #fields, 2 do
-  local name, ends = fields[i], tonumber(fields[i + 1]) or -1
-  if name == 'hf1' then
-    ours = true
-  elseif name == field then
-    mine = live(ends)
-  elseif string.sub(name, 1, 1) == 'h' and live(ends) and latest ~= 0 then
-    latest = ends == 0 and 0 or math.max(latest or 0, ends)
-  end
-end
-if not (ours and mine) then return 0 end
-if not latest then
-  redis.call('DEL', K)
-else
-  redis.call('HDEL', K, field)
-  if latest > 0 then redis.pcall('PEXPIREAT', K, latest) end
-end
-return 1
+if not v then return redis.call('HDEL', K, 'h' .. id .. fence) end
+if string.sub(v, 33, 33) == 'n' then return 3 end
+return string.sub(v, 1, 49) == id .. '1' .. fence and redis.call('DEL', K) or 0

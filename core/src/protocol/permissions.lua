@@ -21,11 +21,12 @@ for _, key in ipairs(ARGV) do
   end
 end
 for _, command in ipairs(K and {
-  { 'EXISTS', K }, { 'DEL', K }, { 'GET', K }, { 'MGET', K }, { 'SET', K, '1' },
-  { 'HSET', K, 'f', '1' }, { 'HGET', K, 'f' }, { 'HMGET', K, 'f' }, { 'HGETALL', K }, { 'HLEN', K },
-  { 'HDEL', K, 'f' }, { 'PEXPIRE', K, '1' }, { 'PEXPIREAT', K, '1' }, { 'PERSIST', K }, { 'PTTL', K },
-  { 'ZADD', K, '1', 'm' }, { 'ZREM', K, 'm' }, { 'ZCARD', K }, { 'ZRANGE', K, '0', '1' },
-  { 'ZRANK', K, 'm' }, { 'ZREVRANK', K, 'm' }, { 'ZSCORE', K, 'm' }, { 'ZPOPMIN', K }, { 'TIME' },
+  { 'EXISTS', K }, { 'DEL', K }, { 'GET', K }, { 'SET', K, '1' }, { 'HSET', K, 'f', '1' }, { 'HGET', K, 'f' },
+  { 'HGETALL', K }, { 'HLEN', K }, { 'HDEL', K, 'f' }, { 'PEXPIRE', K, '1' }, { 'PEXPIREAT', K, '1' },
+  { 'PERSIST', K }, { 'PTTL', K }, { 'ZADD', K, '1', 'm' }, { 'ZREM', K, 'm' }, { 'ZCARD', K },
+  { 'ZCOUNT', K, '0', '1' }, { 'ZRANGE', K, '0', '1' }, { 'ZRANGEBYSCORE', K, '0', '1' },
+  { 'ZREVRANGEBYSCORE', K, '1', '0' }, { 'ZRANK', K, 'm' }, { 'ZREVRANK', K, 'm' }, { 'ZSCORE', K, 'm' },
+  { 'ZPOPMIN', K }, { 'TIME' },
 } or {}) do
   if not allowed(unpack(command)) then missing[#missing + 1] = '+' .. string.lower(command[1]) end
 end

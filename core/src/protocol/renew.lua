@@ -1,25 +1,52 @@
 -- renew: renew or check many holds in one call. A bad key does not fail the rest.
 --
--- KEYS  the locks
--- ARGV  for each: hold id, lease in ms (0: never), mode (see _renew.lua)
--- Answers  server µs, then for each the remaining ms, -1: never, -2: not held,
---       -3: the server refused
-local replies = {}
-for i = 1, #KEYS do
-  local lease = tonumber(ARGV[3 * i - 1])
+-- KEYS  the K of each hold, then any S
+-- ARGV  for each hold: hold id and fence (48); lease in ms (0: never); mode: 0 never shorten it,
+--       1 set it, shorter or not, 2 only look; which of KEYS is its S, or 0
+-- Answers  server µs; then for each the ms left, -1: never, -2: not held, -3: the server refused,
+--       -4: nothing done, its S is needed
+for i = 2, #ARGV, 4 do
+  local lease = tonumber(ARGV[i])
   if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
     return redis.error_reply('HOLDFAST lease out of bounds')
   end
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local now_ms = math.floor(now / 1000)
---@include _live.lua
---@include _renew.lua
-replies[1] = now
-for i = 1, #KEYS do
-  local left = renew(KEYS[i], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i])
-  if type(left) == 'table' then return left end
-  replies[1 + i] = left
+local K, F, S
+--@include _state.lua
+local known = {} -- what look() found, by key and whether S was there to look into
+
+local function renew(id, fence, lease, mode)
+  local name = K .. (S and '+' or '-')
+  if known[name] then
+    held, foreign = known[name].held, known[name].foreign
+  else
+    held, foreign = nil, false
+    local err = look()
+    if err then return -3 end
+    known[name] = { held = held, foreign = foreign }
+  end
+  if held and held.form == 'many' and not S then return -4 end
+  local ends, granted = hold(id)
+  if granted ~= fence then ends = nil end
+  local err
+  if not ends then
+    if mode ~= '2' and not foreign then refused('HDEL', K, '') end -- is this still the master?
+    return -2
+  elseif mode == '2' then
+    -- Somebody may have given the key an earlier end than the hold's.
+    local ttl = held.form == 'many' and call('PTTL', K) or -1
+    return ttl >= 0 and math.min(ttl, left(ends) == -1 and ttl or left(ends)) or left(ends)
+  end
+  ends, err = extend(id, ends, lease, mode == '1')
+  return err and -3 or left(ends)
+end
+
+local replies = { now }
+for i = 1, #ARGV / 4 do
+  local at = 4 * i - 3
+  K, S = KEYS[i], KEYS[tonumber(ARGV[at + 3]) or 0]
+  local left_ms = renew(sub(ARGV[at], 1, 32), sub(ARGV[at], 33), tonumber(ARGV[at + 1]), ARGV[at + 2])
+  if demoted then return demoted end
+  replies[1 + i] = left_ms
 end
 return replies

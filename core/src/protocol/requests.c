@@ -7,10 +7,16 @@
 
 #define LAST_FENCE "hf1:f" /* how the keys beside the lock's end */
 #define QUEUE "hf1:q"
+#define ENDS "hf1:s"
+#define RESULT "hf1:r"
 #define DEAD ":hf1:d"
 
-#define ID_BULK (sizeof "$32\r\n\r\n" - 1 + HF_ID_LENGTH) /* a hold id as an argument */
-#define HEADER_MAX 24                                     /* "$<length>\r\n" or "*<count>\r\n" */
+#define HEADER_MAX 24 /* "$<length>\r\n" or "*<count>\r\n" */
+/* Columns of fixed width, in digits. */
+#define FENCE_DIGITS 16
+#define LEASE_DIGITS 12
+#define SHORT_DIGITS 10
+#define SHORT_MAX INT64_C(9999999999)
 
 static char *add_header(char *to, char kind, size_t value) {
     *to++ = kind;
@@ -58,14 +64,18 @@ void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
 
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
     char digits[HEADER_MAX];
-    size_t count = (size_t)(3 + request->keys + request->arguments);
+    bool plain = request->script == NULL;
+    size_t count = (size_t)((plain ? 1 : 3) + request->keys + request->arguments);
     hf_bytes_add(head, digits, (size_t)(add_header(digits, '*', count) - digits));
+    if (plain) {
+        add_bulk(head, "HDEL", 4);
+        return;
+    }
     if (whole) {
         add_bulk(head, "EVAL", 4);
         add_bulk(head, request->script->text, request->script->length);
     } else {
-        add_bulk(head, "EVALSHA", 7);
-        add_bulk(head, request->script->sha1, 40);
+        hf_bytes_add(head, request->script->call, HF_SCRIPT_CALL);
     }
     add_bulk(head, digits, hf_digits(digits, request->keys));
 }
@@ -107,37 +117,62 @@ static void add_number(hf_request *request, int64_t number) {
 
 /* ----------------------------------------------- What each script is given */
 
-/* The lock, its last fence and its queue. */
+/* The lock and all that stands beside it. */
 static void add_keys(hf_request *request, const hf_names *names) {
     add_lock(request, names);
     add_companion(request, names, LAST_FENCE);
     add_companion(request, names, QUEUE);
+    add_companion(request, names, ENDS);
+    add_companion(request, names, RESULT);
 }
 
 static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
 
-/* A netstring. */
-static void add_net(hf_bytes *bytes, const void *data, size_t length) {
-    char size[24];
-    size_t digits = hf_digits(size, (int64_t)length);
-    size[digits++] = ':';
-    hf_bytes_add(bytes, size, digits);
-    hf_bytes_add(bytes, data, length);
-    hf_bytes_add(bytes, ",", 1);
+/* A column: the number's last digits, with zeros before it. */
+static char *put_column(char *to, int64_t number, int width) {
+    for (int i = width; i-- > 0; number /= 10)
+        to[i] = (char)('0' + number % 10);
+    return to + width;
 }
 
-static void add_net_number(hf_bytes *bytes, int64_t number) {
-    char digits[24];
-    add_net(bytes, digits, hf_digits(digits, number));
+static char *put_id(char *to, const char *id) {
+    return (char *)memcpy(to, id, HF_ID_LENGTH) + HF_ID_LENGTH;
 }
 
+/* An id, or the fence 0 instead of none, as the name of a field but for its first letter. */
+static void add_id_and_fence(hf_request *request, const char *before, const char *id,
+                             int64_t fence) {
+    char field[1 + HF_ID_LENGTH + FENCE_DIGITS];
+    size_t length = strlen(before);
+    memcpy(field, before, length);
+    put_column(put_id(field + length, id), fence, FENCE_DIGITS);
+    add_argument(request, field, length + HF_ID_LENGTH + FENCE_DIGITS);
+}
+
+static void add_fence(hf_request *request, int64_t fence) {
+    char digits[FENCE_DIGITS];
+    put_column(digits, fence, FENCE_DIGITS);
+    add_argument(request, digits, FENCE_DIGITS);
+}
+
+/* <id><client><p or s><timeout><mode><lease>[<permits>]<owner>; the channel is "hf:<client>", or
+ * "hf:{tag}:<client>" in a cluster. */
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
-    hf_bytes_add(member, ask->id, HF_ID_LENGTH);
-    add_net(member, ask->channel, ask->channel_length);
-    add_net(member, ask->owner, ask->owner_length);
-    add_net_number(member, on_the_wire(ask->lease_ms));
-    add_net_number(member, ask->timeout_ms == HF_FOREVER ? 0 : ask->timeout_ms);
-    add_net_number(member, ask->reentrant);
+    char head[2 * HF_ID_LENGTH + 2 + 2 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
+    bool shared = ask->mode == HF_MODE_SHARED;
+    /* One that waits for longer is looked after by its own client. */
+    int64_t timeout_ms =
+        ask->timeout_ms == HF_FOREVER || ask->timeout_ms > SHORT_MAX ? 0 : ask->timeout_ms;
+    to = put_id(to, ask->id);
+    to = put_id(to, ask->channel + ask->channel_length - HF_ID_LENGTH);
+    *to++ = ask->channel[3] == '{' ? 's' : 'p';
+    to = put_column(to, timeout_ms, SHORT_DIGITS);
+    *to++ = shared ? 's' : 'x';
+    to = put_column(to, on_the_wire(ask->lease_ms), LEASE_DIGITS);
+    if (shared)
+        to = put_column(to, ask->permits, SHORT_DIGITS);
+    hf_bytes_add(member, head, (size_t)(to - head));
+    hf_bytes_add(member, ask->owner, ask->owner_length);
 }
 
 /* Empty if it does not wait. */
@@ -151,58 +186,86 @@ static void add_member(hf_request *request, const hf_ask *ask) {
     hf_bytes_free(&member);
 }
 
-static void add_asker(hf_request *request, const hf_ask *ask) {
-    add_argument(request, ask->id, HF_ID_LENGTH);
+static void add_mode(hf_request *request, const hf_ask *ask) {
+    char mode[24] = "x";
+    size_t length = 1;
+    if (ask->mode == HF_MODE_SHARED) {
+        mode[0] = 's';
+        length += hf_digits(mode + 1, ask->permits);
+    }
+    add_argument(request, mode, length);
+}
+
+/* In what it may nest. */
+static void add_nests(hf_request *request, const hf_ask *ask) {
+    char nests[1 + HF_ID_LENGTH] = "0";
+    nests[0] = ask->reentrant ? '1' : '0';
+    if (ask->inside != NULL)
+        put_id(nests + 1, ask->inside);
+    add_argument(request, nests, ask->inside != NULL ? sizeof nests : 1);
+}
+
+void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor) {
+    char field[1 + HF_ID_LENGTH] = "h";
+    begin_request(request, &hf_script_take);
+    add_lock(request, names);
+    add_companion(request, names, LAST_FENCE);
+    put_id(field + 1, ask->id);
+    add_argument(request, field, sizeof field);
     add_argument(request, ask->owner, ask->owner_length);
     add_number(request, on_the_wire(ask->lease_ms));
-    add_number(request, ask->reentrant);
+    add_fence(request, floor);
 }
 
-void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *ask,
-                        int64_t floor) {
-    begin_request(request, &hf_script_acquire);
-    add_keys(request, names);
-    add_dead(request, names, ask->id);
-    add_asker(request, ask);
-    add_number(request, floor);
-    if (ask->channel == NULL)
-        return;
+void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask) {
+    begin_request(request, &hf_script_wait);
+    add_lock(request, names);
+    add_companion(request, names, QUEUE);
     add_member(request, ask);
-    add_number(request, ask->score);
+    add_argument(request, ask->owner, ask->owner_length);
 }
 
-void hf_request_recheck(hf_request *request, const hf_names *names, const hf_ask *asks,
-                        size_t count, int64_t floor, bool wait) {
-    begin_request(request, &hf_script_recheck);
+void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
+                        size_t count, int64_t floor) {
+    begin_request(request, &hf_script_acquire);
     add_keys(request, names);
     for (size_t i = 0; i < count; i++)
         add_dead(request, names, asks[i].id);
     add_number(request, floor);
-    add_number(request, wait);
     for (size_t i = 0; i < count; i++) {
-        add_asker(request, &asks[i]);
-        add_member(request, &asks[i]);
-        add_number(request, asks[i].score);
+        const hf_ask *ask = &asks[i];
+        add_argument(request, ask->id, HF_ID_LENGTH);
+        add_argument(request, ask->owner, ask->owner_length);
+        add_number(request, on_the_wire(ask->lease_ms));
+        add_mode(request, ask);
+        add_nests(request, ask);
+        add_member(request, ask);
+        add_number(request, ask->channel != NULL ? ask->score : 0);
     }
 }
 
-void hf_request_kick(hf_request *request, const hf_names *names) {
-    hf_request_recheck(request, names, NULL, 0, 0, false);
+void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence) {
+    begin_request(request, NULL);
+    add_lock(request, names);
+    add_id_and_fence(request, "h", id, fence);
 }
 
-void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury,
-                        bool pushed) {
+void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
+                        int64_t fence, bool bury) {
     begin_request(request, &hf_script_release);
     add_keys(request, names);
     if (bury)
         add_dead(request, names, ask->id);
     add_argument(request, ask->id, HF_ID_LENGTH);
+    if (fence > 0)
+        add_fence(request, fence);
+    else
+        add_argument(request, "", 0);
     /* Without the other keys: a dead id, or a place in the queue, is there to be seen to. */
-    request->separable = !bury && ask->channel == NULL;
-    if (request->separable && !pushed)
+    request->separable = fence > 0 && !bury && ask->channel == NULL;
+    if (!bury && ask->channel == NULL)
         return;
     add_number(request, bury);
-    add_number(request, pushed);
     add_member(request, ask);
 }
 
@@ -215,25 +278,31 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
     add_member(request, ask);
 }
 
-void hf_request_claim(hf_request *request, const hf_names *names, const char *id, int64_t lease_ms,
-                      bool write) {
+void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
+                      const char *id, int64_t lease_ms, bool write) {
     begin_request(request, &hf_script_claim);
     add_lock(request, names);
     add_companion(request, names, LAST_FENCE);
+    add_companion(request, names, ENDS);
+    add_argument(request, client_id, HF_ID_LENGTH);
     add_argument(request, id, HF_ID_LENGTH);
     add_number(request, on_the_wire(lease_ms));
-    if (write)
-        add_number(request, 1);
+    add_number(request, write);
 }
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count) {
     begin_request(request, &hf_script_renew);
     for (size_t i = 0; i < count; i++)
         add_lock(request, renewals[i].names);
+    for (size_t i = 0; i < count; i++)
+        if (renewals[i].one_of_many)
+            add_companion(request, renewals[i].names, ENDS);
+    size_t ends = count;
     for (size_t i = 0; i < count; i++) {
-        add_argument(request, renewals[i].id, HF_ID_LENGTH);
+        add_id_and_fence(request, "", renewals[i].id, renewals[i].fence);
         add_number(request, on_the_wire(renewals[i].lease_ms));
         add_number(request, renewals[i].mode);
+        add_number(request, renewals[i].one_of_many ? (int64_t)++ends : 0);
     }
 }
 
@@ -241,8 +310,8 @@ void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip
     begin_request(request, &hf_script_inspect);
     add_lock(request, names);
     add_companion(request, names, QUEUE);
-    if (most == 0)
-        return;
+    add_companion(request, names, ENDS);
+    add_companion(request, names, RESULT);
     add_number(request, skip);
     add_number(request, most);
 }
@@ -251,6 +320,7 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     begin_request(request, &hf_script_break);
     add_keys(request, names);
     add_number(request, fence);
+    add_argument(request, "", 0);
     add_number(request, foreign);
 }
 
@@ -277,8 +347,10 @@ bool hf_request_alone(hf_request *request, const hf_request *split) {
         return false;
     begin_request(request, &hf_script_leave);
     hf_bytes_add(&request->encoded, split->encoded.data, split->lock_end);
-    hf_bytes_add(&request->encoded, split->encoded.data + split->keys_end, ID_BULK);
-    request->keys = request->arguments = 1;
+    hf_bytes_add(&request->encoded, split->encoded.data + split->keys_end,
+                 split->encoded.length - split->keys_end); /* the id and the fence */
+    request->keys = 1;
+    request->arguments = split->arguments;
     request->keys_end = request->lock_end = split->lock_end;
     request->slot = split->slot;
     return true;

@@ -1,7 +1,7 @@
 /*
- * Requests: each is one command that runs a script. All arguments of all scripts
- * are written here, and the member that stands for a waiter in the queue. Pure
- * functions, no I/O. docs/protocol.md describes the whole format.
+ * Requests: each is one command that runs a script, or a plain one. All arguments are
+ * written here, and the member that stands for a waiter in the queue. Pure functions, no
+ * I/O. docs/protocol.md describes the whole format.
  */
 #ifndef HF_REQUESTS_H
 #define HF_REQUESTS_H
@@ -11,7 +11,7 @@
 
 /* Its keys and arguments are encoded as they come. */
 typedef struct hf_request {
-    const hf_script *script;
+    const hf_script *script; /* NULL: the plain HDEL of hf_request_drop() */
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
@@ -22,13 +22,18 @@ typedef struct hf_request {
     hf_bytes encoded;
 } hf_request;
 
+typedef enum { HF_MODE_EXCLUSIVE = 0, HF_MODE_SHARED = 1 } hf_mode;
+
 /* One hold id that asks for a lock, or gives it up. The bytes are the caller's. */
 typedef struct hf_ask {
     const char *id;
     const char *owner;
     size_t owner_length;
     int64_t lease_ms; /* or HF_NEVER */
+    hf_mode mode;
+    int64_t permits; /* of a shared one: fewer than so many hold it; 0: however many do */
     bool reentrant;
+    const char *inside; /* a live hold id of the same owner, in which it may nest; or NULL */
     /* Of one that waits in the queue, or did: */
     const char *channel; /* where its grant comes in; NULL: it does not wait */
     size_t channel_length;
@@ -36,24 +41,26 @@ typedef struct hf_ask {
     int64_t score;      /* its first place; 0: it has none yet */
 } hf_ask;
 
-/* The floor is the highest fence of that lock that the client has seen. */
-void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *ask,
-                        int64_t floor);
-/* How several stand that wait for one lock. wait: they join the queue, or stay in it. Else one
- * that asks alone gets the lock if it is free. */
-void hf_request_recheck(hf_request *request, const hf_names *names, const hf_ask *asks,
-                        size_t count, int64_t floor, bool wait);
-/* Hand on a lock that was left free with more of its queue to skip. */
-void hf_request_kick(hf_request *request, const hf_names *names);
-/* bury: a copy of its acquire may still be under way, and must not count any more.
- * pushed: it was granted by a message and never claimed. */
-void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury,
-                        bool pushed);
+/* The first try of an acquire: the lock is free, and there is nothing to look after. The floor
+ * is the highest fence of that lock that the client has seen. */
+void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
+/* The first try of one that joins a crowd. */
+void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask);
+/* All that these do not do, for one or for several that wait for one lock; for none of them it
+ * hands on a lock that was left free with more of its queue to skip. */
+void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
+                        size_t count, int64_t floor);
+/* The first try of a release: the lock was taken, and nobody has come to wait. */
+void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence);
+/* All that this does not do. fence: 0: not known. bury: a copy of its acquire may still be under
+ * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
+void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
+                        int64_t fence, bool bury);
 /* Leave the queue. A grant that came first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* write: something is written in any case, so that there is something to WAIT for. */
-void hf_request_claim(hf_request *request, const hf_names *names, const char *id, int64_t lease_ms,
-                      bool write);
+void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
+                      const char *id, int64_t lease_ms, bool write);
 
 /* How a renewal moves the end of a hold. */
 typedef enum {
@@ -65,13 +72,15 @@ typedef enum {
 typedef struct hf_renewal {
     const hf_names *names;
     const char *id;
+    int64_t fence;
     int64_t lease_ms; /* or HF_NEVER */
     hf_renew_mode mode;
+    bool one_of_many; /* the lock may have several holds */
 } hf_renewal;
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
 
-/* With so many waiters, after those that are skipped. */
+/* With so many holders and waiters, after those that are skipped. */
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* Give a foreign lock that would never end a TTL. */
@@ -87,7 +96,7 @@ bool hf_request_alone(hf_request *request, const hf_request *split);
 void hf_request_free(hf_request *request);
 /* A request may point into itself, so that a plain copy would not do. */
 void hf_request_move(hf_request *to, hf_request *from);
-/* The bytes before `encoded`: EVALSHA with the digest, or EVAL with the text. */
+/* The bytes before `encoded`: the command, or EVALSHA with the digest, or EVAL with the text. */
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head);
 
 /* The member of the queue that stands for a waiter. */

@@ -5,8 +5,11 @@
 
 #include <stddef.h>
 
+#define HF_SCRIPT_CALL (sizeof "$7\r\nEVALSHA\r\n$40\r\n\r\n" - 1 + 40)
+
 typedef struct hf_script {
     const char *sha1; /* 40 hex digits */
+    const char *call; /* HF_SCRIPT_CALL bytes: EVALSHA and the digest, as they are sent */
     const char *text;
     size_t length;
 } hf_script;
@@ -19,9 +22,10 @@ extern const hf_script hf_script_heal;
 extern const hf_script hf_script_inspect;
 extern const hf_script hf_script_leave;
 extern const hf_script hf_script_permissions;
-extern const hf_script hf_script_recheck;
 extern const hf_script hf_script_release;
 extern const hf_script hf_script_renew;
 extern const hf_script hf_script_selftest;
+extern const hf_script hf_script_take;
+extern const hf_script hf_script_wait;
 
 #endif

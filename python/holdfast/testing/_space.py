@@ -458,7 +458,9 @@ class Waiter(Timer):
     def fire(self) -> None:
         """End: the timeout is up."""
         name, timeout = quoted(self.lock.name), round(self._timeout)
-        self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms")
+        key = self.lock.client.space.key(self.lock.name)
+        last = f", at last by {quoted(key.owner)}" if key else ""
+        self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms{last}")
 
     def win(self) -> None:
         """Take the lock, which admits it."""

@@ -48,14 +48,15 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public Hold acquire() throws InterruptedException {
-        return acquireHold(FOREVER_NANOS);
+        return acquireHold(FOREVER_NANOS, new String[1]);
     }
 
     @Override
     public Hold acquire(Duration timeout) throws InterruptedException {
-        Hold hold = acquireHold(TimeUnit.NANOSECONDS.convert(notNegative(timeout)));
+        String[] why = {"others hold it"};
+        Hold hold = acquireHold(TimeUnit.NANOSECONDS.convert(notNegative(timeout)), why);
         if (hold == null) {
-            throw timedOut(timeout);
+            throw timedOut(timeout, why[0]);
         }
         return hold;
     }
@@ -90,7 +91,7 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public void lockInterruptibly() throws InterruptedException {
-        take(FOREVER_NANOS, OWN_LEASE, null, true);
+        take(FOREVER_NANOS, OWN_LEASE, null, true, new String[1]);
     }
 
     @Override
@@ -100,13 +101,13 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
-        return take(unit.toNanos(time), OWN_LEASE, null, true);
+        return take(unit.toNanos(time), OWN_LEASE, null, true, new String[1]);
     }
 
     @Override
     public boolean tryLock(Duration wait, Duration lease) throws InterruptedException {
         long nanos = TimeUnit.NANOSECONDS.convert(wait);
-        return take(nanos, Millis.positive(lease, "lease"), null, true);
+        return take(nanos, Millis.positive(lease, "lease"), null, true, new String[1]);
     }
 
     private static Duration notNegative(Duration timeout) {
@@ -116,21 +117,21 @@ final class RedisLock implements HoldfastLock {
         return timeout;
     }
 
-    private LockTimeoutException timedOut(Duration timeout) {
+    private LockTimeoutException timedOut(Duration timeout, String why) {
         return new LockTimeoutException(
-                this + " was not acquired within " + timeout + ": others hold it");
+                this + " was not acquired within " + timeout + ": " + why);
     }
 
-    private Hold acquireHold(long nanos) throws InterruptedException {
+    private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
-        return take(nanos, OWN_LEASE, hold, true)
+        return take(nanos, OWN_LEASE, hold, true, why)
                 ? new RedisHold(client, this, key(), hold[0])
                 : null;
     }
 
     private boolean takeUninterruptibly(long nanos, long leaseMillis) {
         try {
-            return take(nanos, leaseMillis, null, false);
+            return take(nanos, leaseMillis, null, false, new String[1]);
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
@@ -139,8 +140,10 @@ final class RedisLock implements HoldfastLock {
     /**
      * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. Tries on this thread if
      * that may block and is worth it, which is one round trip; otherwise queues at once, and parks.
+     * If others kept the lock until the time was up, why[0] tells, unless only a try found that.
      */
-    private boolean take(long nanos, long leaseMillis, long[] hold, boolean interruptible)
+    private boolean take(
+            long nanos, long leaseMillis, long[] hold, boolean interruptible, String[] why)
             throws InterruptedException {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
@@ -164,7 +167,8 @@ final class RedisLock implements HoldfastLock {
             countTry(tried);
             left = Math.max(left, 0);
         }
-        return await(start(owner, timeout(left), leaseMillis, hold == null), hold, interruptible);
+        return await(
+                start(owner, timeout(left), leaseMillis, hold == null), hold, interruptible, why);
     }
 
     private boolean isContended() {
@@ -243,7 +247,8 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    private boolean await(Completions.Operation operation, long[] hold, boolean interruptible)
+    private boolean await(
+            Completions.Operation operation, long[] hold, boolean interruptible, String[] why)
             throws InterruptedException {
         Completions.Outcome outcome;
         try {
@@ -255,6 +260,7 @@ final class RedisLock implements HoldfastLock {
             throw e;
         }
         if (isBusy(outcome)) {
+            why[0] = outcome.text();
             return false;
         }
         outcome.check();
@@ -312,7 +318,7 @@ final class RedisLock implements HoldfastLock {
     private void tell(
             CompletableFuture<Hold> future, Completions.Outcome outcome, Duration timeout) {
         if (isBusy(outcome)) {
-            future.completeExceptionally(timedOut(timeout));
+            future.completeExceptionally(timedOut(timeout, outcome.text()));
         } else if (outcome.status() != Core.HF_OK) {
             future.completeExceptionally(outcome.failure());
         } else if (future.isDone()) {

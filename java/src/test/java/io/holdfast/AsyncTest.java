@@ -96,7 +96,17 @@ final class AsyncTest extends RedisTest {
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
             assertTrue(secondsSince(start) < 1);
             assertTrue(timeout.getMessage().contains(name.substring(0, 30)), timeout.getMessage());
+            if (millis == 80) {
+                assertTrue(
+                        timeout.getMessage().contains("at last by 'holdfast@"),
+                        timeout.getMessage());
+            }
         }
+        LockTimeoutException timeout =
+                assertThrows(
+                        LockTimeoutException.class, () -> stranger.acquire(Duration.ofMillis(80)));
+        assertTrue(
+                timeout.getMessage().contains("at last by 'holdfast@"), timeout.getMessage());
         assertEquals(0, queued());
         lock.unlock();
         assertNothingLeft();

@@ -54,7 +54,7 @@ abstract class LockBehaviour extends LockContract {
         String owner = lock.inspect().ownerText();
         String pid = "/" + ProcessHandle.current().pid() + ":";
         assertTrue(owner.matches(".+" + pid + "[0-9a-f]{32}:t\\d+"), owner);
-        assertEquals(owner, redis.hget(name, "hf1"));
+        assertEquals(owner, redis.hvals(name).get(0));
     }
 
     // ------------------------------------------------------------------ Lease

@@ -85,8 +85,10 @@ final class Proxy implements Closeable {
 
     private synchronized void pass(Way way) throws InterruptedException {
         while (held == way) {
-            caught = true;
-            notifyAll();
+            if (!caught) { // or two that are held back would wake each other for ever
+                caught = true;
+                notifyAll();
+            }
             wait();
         }
     }

@@ -1,0 +1,143 @@
+-- What K, F and S say, and every way to change them. docs/protocol.md has the columns.
+-- Needs locals K and S; and F, or nil if it is of no concern.
+local call, pcall, sub = redis.call, redis.pcall, string.sub
+local find, fmt = string.find, string.format
+local NOBODY = '--------------------------------'
+local time = call('TIME')
+local stamp = sub('000000000' .. time[1], -10) .. sub('00000' .. time[2], -6)
+local now = stamp + 0
+local now_ms = (now - now % 1000) / 1000
+
+-- A command; answers the server's error, if there was one. That it is not the master any more is
+-- what the client must hear, whatever else the script found.
+local demoted
+local function failed(reply)
+  if type(reply) ~= 'table' or not reply.err then return end
+  if find(reply.err, 'READONLY', 1, true) or find(reply.err, 'MASTERDOWN', 1, true) then demoted = reply end
+  return reply
+end
+local function refused(...) return failed(pcall(...)) end
+-- Without the permission for DEL, an end that has passed does it.
+local function delete(...)
+  local err = refused('DEL', ...)
+  if err then err = refused('PEXPIREAT', K, '1') end
+  return err
+end
+
+-- Fences are 16 digits, so that they compare as texts: to read or print a number costs as
+-- much as a command.
+local stored = F and call('GET', F)
+local last, mark, buried, flagged = '0000000000000000', NOBODY, '0000000000000', false
+if stored and (#stored == 16 or #stored == 61) then
+  last = sub(stored, 1, 16)
+  if #stored == 61 then mark, buried, flagged = sub(stored, 17, 48), sub(stored, 49), true end
+end
+-- The fences are used up: nothing can be granted, but what is held can be released.
+local function spent() return last >= '9007199254740989' or stamp >= '9007199254740989' end
+local function later(fence) -- the next one after it
+  return fence < stamp and stamp or fmt('%016.0f', fence + 1)
+end
+
+-- F as it is to be: flagged while there is somebody to look after. It lives until a day after
+-- the later of clock and fence.
+local function remember(fence, client, flag)
+  if buried <= sub(stamp, 1, 13) then buried = '0000000000000' end
+  flag = flag or client ~= NOBODY or buried ~= '0000000000000'
+  local value = flag and fence .. client .. buried or fence
+  local err
+  if fence <= stamp then
+    err = refused('SET', F, value, 'PX', '86400000')
+  else
+    err = refused('SET', F, value, 'PXAT', fmt('%.0f', math.floor(fence / 1000) + 86400000))
+  end
+  if not err then stored, last, mark, flagged = value, fence, client, flag end
+  return err
+end
+
+-- nil: nobody holds it. form: taken, one, many; x: how many exclusive holds; and of the
+-- exclusive ones id, fence and owner. Of the form many n: all holds; first: the first end.
+local held, foreign = nil, false
+
+local function header()
+  if held.x == 0 then held.fence, held.owner = '0000000000000000', '' end
+  return held.fence .. sub('000000000000000' .. held.x, -16) .. 'n9999999999999999'
+    .. (held.x > 0 and 'x' or 's') .. '000000000000' .. held.owner
+end
+local function ms(score) -- an end as a number
+  return score == 'inf' and math.huge or tonumber(score)
+end
+local function left(ends) return ends == math.huge and -1 or ends - now_ms end
+
+-- Reads the form of K. Answers the server's error, if there was one.
+local function look()
+  local v = pcall('HGET', K, 'hf1')
+  if failed(v) then
+    if not find(v.err, 'WRONGTYPE', 1, true) then return v end
+    foreign = true
+  elseif not v then
+    local size = call('HLEN', K)
+    local only = size == 1 and call('HGETALL', K) or { '' }
+    if #only[1] == 49 and find(only[1], '^h%x+$') then
+      held = { form = 'taken', id = sub(only[1], 2, 33), fence = sub(only[1], 34), owner = only[2],
+        rest = 'x000000000000' .. only[2], x = 1 }
+    else
+      foreign = size > 0
+    end
+  elseif sub(v, 33, 33) == '1' then
+    held = { form = 'one', id = sub(v, 1, 32), fence = sub(v, 34, 49), owner = sub(v, 63),
+      rest = sub(v, 50), x = 1 }
+  elseif sub(v, 33, 33) == 'n' then
+    held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)) }
+    -- Without S nobody knows when it ends: busy until K's own end.
+    held.n = S and call('ZCARD', S)
+    if held.n == 0 then held, foreign = nil, true end
+  else
+    foreign = true -- of a later format
+  end
+end
+
+-- One hold: its end (ms), fence, mode, owner, and the client if it is pushed and unclaimed;
+-- nil: it is not held.
+local function hold(id)
+  if not held then return end
+  if held.form ~= 'many' then
+    if held.id ~= id then return end
+    local ttl = call('PTTL', K)
+    return ttl < 0 and math.huge or now_ms + ttl, held.fence, 'x', held.owner, mark
+  end
+  local ends = ms(call('ZSCORE', S, id) or nil)
+  if not ends or ends <= now_ms then return end
+  local v = call('HGET', K, 'h' .. id)
+  if v then return ends, sub(v, 2, 17), sub(v, 1, 1), sub(v, 50), sub(v, 18, 49) end
+end
+
+-- K, and S with it, end with the last hold: `ends` as S has it.
+local function last_end(ends)
+  if ends == 'inf' then return refused('PERSIST', K) or refused('PERSIST', S) end
+  return refused('PEXPIREAT', S, ends) or refused('PEXPIREAT', K, ends)
+end
+
+-- Another lease for a hold that now has `ends`; never shorter, but for `exactly`. The keys go
+-- first, which a full server allows, and then allows the rest. Their end is set even if no
+-- hold's is later: somebody may have brought it forward. Answers the hold's end, and the
+-- server's error.
+local function extend(id, ends, lease, exactly)
+  local new = lease > 0 and now_ms + lease or math.huge
+  if new == ends or (new < ends and not exactly) then return ends, refused('HDEL', K, '') end
+  local score, err = lease > 0 and fmt('%.0f', new) or 'inf', nil
+  if held.form ~= 'many' then
+    if lease > 0 then err = refused('PEXPIREAT', K, score) else err = refused('PERSIST', K) end
+  else
+    local known = held.latest
+    local latest = known or call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
+    if ms(latest) < new then latest = score end
+    err = latest ~= known and last_end(latest) or refused('HDEL', K, '')
+      or refused('ZADD', S, 'XX', score, id)
+    held.latest = latest
+    if not err and new < ends then
+      held.latest = call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
+      err = held.latest ~= latest and last_end(held.latest) or nil
+    end
+  end
+  return err and ends or new, err
+end

@@ -1,0 +1,22 @@
+-- wait: join the queue of a K in the form one. It need not look at F and D: in that form F is
+-- flagged, and its holder's release looks at the queue. A dead id that a late copy queues
+-- gives its grant back.
+--
+-- KEYS  K, Q
+-- ARGV  member (mode x), owner
+-- Answers  server µs (16 digits), 1, and the holder's fence (16), mode (1) and lease (12); or
+--       integer 0: nothing done, ask `acquire`
+local call, sub = redis.call, string.sub
+local v = redis.pcall('HGET', KEYS[1], 'hf1')
+-- The owner's own requests nest.
+if type(v) ~= 'string' or sub(v, 33, 33) ~= '1' or sub(v, 63) == ARGV[2] or #ARGV[1] < 89 then return 0 end
+local time = call('TIME')
+local us = time[2]
+local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
+-- Last in the queue, as far as the clock has not stepped back.
+if #stamp ~= 16 or stamp <= sub(v, 34, 49) then return 0 end
+local added = call('ZADD', KEYS[2], 'NX', stamp, ARGV[1], 'inf', '~')
+if added == 0 then return 0 end
+-- Once a second is enough; but at once if the queue had no end, and so was lost.
+if added == 2 or time[1] ~= sub(v, 34, 43) then redis.pcall('PEXPIRE', KEYS[2], '30000') end
+return stamp .. sub(v, 33, 62)

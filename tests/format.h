@@ -1,0 +1,40 @@
+/* A lock's key as the server has it: the three forms of docs/protocol.md. */
+#ifndef FORMAT_H
+#define FORMAT_H
+
+#include "check.h"
+
+#include <hiredis/hiredis.h>
+
+typedef struct stored {
+    int64_t holds; /* 0: there is none of ours */
+    int64_t fence; /* of the exclusive section */
+    const char *owner;
+    size_t owner_length;
+} stored;
+
+/* From the reply to HGETALL, in which the owner stays. */
+static inline stored read_stored(const redisReply *all) {
+    stored found = {.owner = ""};
+    if (all == NULL || all->type != REDIS_REPLY_ARRAY)
+        return found;
+    for (size_t i = 0; i + 1 < all->elements; i += 2) {
+        const redisReply *name = all->element[i], *value = all->element[i + 1];
+        if (strcmp(name->str, "hf1") == 0 && value->len >= 62) {
+            bool one = value->str[32] == '1';
+            found.holds = one ? 1 : (int64_t)all->elements / 2 - 1;
+            found.fence = atoll(text("%.16s", value->str + (one ? 33 : 0)));
+            found.owner = value->str + 62;
+            found.owner_length = (size_t)value->len - 62;
+            return found;
+        }
+        if (name->len == 49 && all->elements == 2)
+            return (stored){1, atoll(name->str + 33), value->str, (size_t)value->len};
+    }
+    return found;
+}
+
+/* Does a last fence, as GET tells it, have the client of a grant that is not claimed yet? */
+static inline bool has_mark(const char *last) { return strlen(last) == 61 && last[16] != '-'; }
+
+#endif

@@ -1,0 +1,401 @@
+/* Shared holds through the public header: readers and writers, semaphores, one owner's nesting,
+ * its way down to shared, and losses. */
+#include "../server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static hf_client *ann, *ben;
+
+static int set_up(void **state) {
+    (void)state;
+    start_afresh();
+    ann = open_client();
+    ben = open_client();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(ann);
+    hf_client_close(ben);
+    return 0;
+}
+
+#define SHARED(...) OPTIONS(.mode = HF_SHARED, __VA_ARGS__)
+
+static hf_lock *reader_of(hf_client *client, const char *owner, int64_t lease_ms) {
+    return open_lock(client, "k", owner, SHARED(.lease_ms = lease_ms, .renew = HF_OFF));
+}
+
+static hf_lock *permit_of(hf_client *client, const char *owner, int64_t permits) {
+    return open_lock(client, "k", owner, SHARED(.permits = permits));
+}
+
+static hf_lock *writer_of(hf_client *client, const char *owner) {
+    return open_lock(client, "k", owner, NULL);
+}
+
+static void assert_busy(hf_lock *lock) {
+    hf_hold *none;
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+}
+
+static hf_lock_info look(hf_lock *lock) {
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    return info;
+}
+
+static void start(hf_lock *lock, int64_t number) {
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, number), HF_OK);
+}
+
+static int64_t waiting(void) { return NUMBER("ZCOUNT {k}k:hf1:q 0 9007199254740992"); }
+
+/* The next that is granted has that number. */
+static hf_hold *granted(hf_client *client, int64_t number) {
+    hf_completion next = next_of(client);
+    assert_int_equal(next.kind, HF_KIND_ACQUIRE);
+    assert_int_equal(next.op, number);
+    assert_status(next.status, HF_OK);
+    return next.hold;
+}
+
+static void assert_free(void) {
+    assert_soon(NUMBER("EXISTS k") == 0 && NUMBER("EXISTS {k}k:hf1:s") == 0 && waiting() == 0);
+}
+
+/* ------------------------------------------------------- Readers and writers */
+
+static void test_readers_enter_together_and_a_writer_alone(void **state) {
+    (void)state;
+    hf_lock *one = reader_of(ann, "one", 0), *two = reader_of(ben, "two", 0),
+            *writer = writer_of(ben, "writer");
+    hf_hold *first = held(one), *second = held(two);
+    assert_true(hf_hold_fence(second) > hf_hold_fence(first));
+    assert_busy(writer);
+    hf_lock_info info = look(writer);
+    assert_true(info.held && info.shared && !info.foreign);
+    assert_int_equal(info.count, 2);
+    give_back(first, HF_OK);
+    assert_busy(writer);
+    int64_t fence = hf_hold_fence(second);
+    give_back(second, HF_OK);
+    hf_hold *alone = held(writer);
+    assert_true(hf_hold_fence(alone) > fence);
+    assert_busy(one);
+    assert_false(look(one).shared);
+    give_back(alone, HF_OK);
+    assert_free();
+    hf_lock_close(one);
+    hf_lock_close(two);
+    hf_lock_close(writer);
+}
+
+/* Neither kind starves: a reader does not pass a writer that waits, and those behind it enter
+ * together. */
+static void test_who_came_first_enters_first_of_either_kind(void **state) {
+    (void)state;
+    hf_lock *first = reader_of(ann, "first", 0), *writer = writer_of(ben, "writer"),
+            *second = reader_of(ben, "second", 0), *third = reader_of(ben, "third", 0);
+    hf_hold *hold = held(first);
+    start(writer, 1);
+    assert_soon(waiting() == 1);
+    start(second, 2);
+    assert_soon(waiting() == 2);
+    start(third, 3);
+    assert_soon(waiting() == 3);
+    assert_busy(third); /* though readers hold it */
+    give_back(hold, HF_OK);
+    hold = granted(ben, 1);
+    sleep_ms(50);
+    assert_int_equal(waiting(), 2);
+    give_back(hold, HF_OK);
+    hf_hold *holds[] = {granted(ben, 2), granted(ben, 3)};
+    assert_int_equal(look(first).count, 2);
+    give_back(holds[0], HF_OK);
+    give_back(holds[1], HF_OK);
+    assert_free();
+    hf_lock_close(first);
+    hf_lock_close(second);
+    hf_lock_close(third);
+    hf_lock_close(writer);
+}
+
+/* -------------------------------------------------------------- Semaphores */
+
+static _Atomic int inside, most;
+
+static void *enter_often(void *lock) {
+    for (int i = 0; i < 30; i++) {
+        hf_hold *hold;
+        if (hf_lock_acquire(lock, 20000, &hold) != HF_OK)
+            return lock;
+        int now = atomic_fetch_add(&inside, 1) + 1;
+        for (int seen = atomic_load(&most); now > seen;)
+            if (atomic_compare_exchange_weak(&most, &seen, now))
+                break;
+        sleep_ms(1);
+        atomic_fetch_sub(&inside, 1);
+        hf_status status = hf_hold_release(hold);
+        hf_hold_close(hold);
+        if (status != HF_OK)
+            return lock;
+    }
+    return NULL;
+}
+
+static void test_no_more_than_the_permits_are_inside(void **state) {
+    (void)state;
+    pthread_t threads[8];
+    hf_lock *locks[] = {permit_of(ann, NULL, 3), permit_of(ben, NULL, 3)};
+    atomic_store(&most, 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, enter_often, locks[i % 2]), 0);
+    for (int i = 0; i < 8; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(atomic_load(&most), 3);
+    assert_free();
+    hf_lock_close(locks[0]);
+    hf_lock_close(locks[1]);
+}
+
+/* Maintenance: an exclusive acquire waits until all permits are back, and keeps others out. */
+static void test_an_exclusive_acquire_waits_for_all_permits(void **state) {
+    (void)state;
+    hf_lock *one = permit_of(ann, "one", 2), *two = permit_of(ann, "two", 2),
+            *three = permit_of(ann, "three", 2), *all = writer_of(ben, "all");
+    hf_hold *first = held(one), *second = held(two);
+    assert_busy(three);
+    start(all, 1);
+    assert_soon(waiting() == 1);
+    give_back(first, HF_OK);
+    assert_busy(three); /* it does not pass the one that waits */
+    give_back(second, HF_OK);
+    hf_hold *hold = granted(ben, 1);
+    assert_busy(three);
+    give_back(hold, HF_OK);
+    give_back(held(three), HF_OK);
+    assert_free();
+    hf_lock_close(one);
+    hf_lock_close(two);
+    hf_lock_close(three);
+    hf_lock_close(all);
+}
+
+/* ------------------------------------------------------------------ Leases */
+
+static void test_a_holder_that_died_frees_only_its_permit(void **state) {
+    (void)state;
+    hf_lock *brief = open_lock(ann, "k", "brief", SHARED(.permits = 2, .lease_ms = 300)),
+            *lasting = permit_of(ann, "lasting", 2), *next = permit_of(ben, "next", 2),
+            *writer = writer_of(ben, "writer");
+    hf_hold *dead = held(brief), *alive = held(lasting);
+    int64_t since = now_ms();
+    start(next, 1);
+    hf_hold *hold = granted(ben, 1);
+    assert_in_range(now_ms() - since, 200, 300 + 500);
+    assert_int_equal(hf_hold_state(dead), HF_STATE_LOST);
+    assert_status(hf_hold_check(alive), HF_OK);
+    assert_busy(writer);
+    give_back(dead, HF_ELOST);
+    give_back(alive, HF_OK);
+    give_back(hold, HF_OK);
+    assert_free();
+    hf_lock_close(brief);
+    hf_lock_close(lasting);
+    hf_lock_close(next);
+    hf_lock_close(writer);
+}
+
+/* Each has a lease of its own, which is renewed, extended and lost alone. */
+static void test_each_hold_has_its_own_lease(void **state) {
+    (void)state;
+    hf_lock *kept = open_lock(ann, "k", "kept", SHARED(.lease_ms = 300, .renew = HF_ON)),
+            *brief = reader_of(ben, "brief", 300), *lasting = reader_of(ben, "lasting", 5000);
+    hf_hold *first = held(kept), *second = held(brief), *third = held(lasting);
+    assert_status(hf_hold_extend(third, 60000, HF_EXTEND_REPLACE), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(third), 59000, 60000);
+    assert_status(hf_hold_extend(third, 1000, HF_EXTEND_REPLACE), HF_OK);
+    assert_in_range(hf_hold_remaining_ms(third), 500, 1000);
+    assert_in_range(NUMBER("PTTL k"), 500, 1000);
+    sleep_ms(700);
+    assert_int_equal(hf_hold_state(first), HF_STATE_HELD);
+    assert_int_equal(hf_hold_state(second), HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(third), HF_STATE_HELD);
+    assert_status(hf_hold_renew(third), HF_OK);
+    assert_int_equal(look(kept).count, 2);
+    sleep_ms(600);
+    assert_int_equal(hf_hold_state(first), HF_STATE_HELD);
+    give_back(second, HF_ELOST);
+    give_back(third, HF_OK);
+    give_back(first, HF_OK);
+    assert_free();
+    hf_lock_close(kept);
+    hf_lock_close(brief);
+    hf_lock_close(lasting);
+}
+
+/* ----------------------------------------------------------------- One owner */
+
+static void test_a_nested_shared_acquire_passes_a_writer_that_waits(void **state) {
+    (void)state;
+    hf_lock *lock = reader_of(ann, "reader", 0), *writer = writer_of(ben, "writer");
+    hf_hold *outer = held(lock);
+    start(writer, 1);
+    assert_soon(waiting() == 1);
+    hf_hold *inner = held(lock); /* or each would wait for the other */
+    assert_true(hf_hold_fence(inner) == hf_hold_fence(outer));
+    give_back(outer, HF_OK);
+    assert_int_equal(waiting(), 1);
+    give_back(inner, HF_OK);
+    give_back(granted(ben, 1), HF_OK);
+    assert_free();
+    hf_lock_close(lock);
+    hf_lock_close(writer);
+}
+
+/* Its fence is lower than that of a hold which the same client got since. */
+static void test_the_earlier_of_two_owners_of_a_client_nests(void **state) {
+    (void)state;
+    hf_lock *one = reader_of(ann, "one", 0), *two = reader_of(ann, "two", 0);
+    hf_hold *first = held(one), *second = held(two);
+    assert_true(hf_hold_fence(second) > hf_hold_fence(first));
+    hf_hold *inner = held(one);
+    assert_true(hf_hold_fence(inner) == hf_hold_fence(first));
+    start(one, 1);
+    hf_hold *started = granted(ann, 1);
+    assert_true(hf_hold_fence(started) == hf_hold_fence(first));
+    assert_int_equal(look(one).count, 4);
+    give_back(started, HF_OK);
+    give_back(inner, HF_OK);
+    give_back(first, HF_OK);
+    give_back(second, HF_OK);
+    assert_free();
+    hf_lock_close(one);
+    hf_lock_close(two);
+}
+
+static void test_from_exclusive_to_shared_there_is_no_gap(void **state) {
+    (void)state;
+    hf_lock *writer = writer_of(ann, "me"), *reader = reader_of(ann, "me", 0),
+            *other = reader_of(ben, "other", 0), *next = writer_of(ben, "next");
+    hf_hold *exclusive = held(writer);
+    start(next, 1);
+    assert_soon(waiting() == 1);
+    hf_hold *shared = held(reader);
+    assert_false(look(reader).shared);
+    assert_busy(other);
+    give_back(exclusive, HF_OK);
+    assert_true(look(reader).shared);
+    assert_int_equal(waiting(), 1); /* it did not enter */
+    assert_status(hf_hold_check(shared), HF_OK);
+    give_back(shared, HF_OK);
+    give_back(granted(ben, 1), HF_OK);
+    assert_free();
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+    hf_lock_close(other);
+    hf_lock_close(next);
+}
+
+static void test_from_shared_to_exclusive_is_refused(void **state) {
+    (void)state;
+    hf_lock *writer = writer_of(ann, "me"), *reader = reader_of(ann, "me", 0);
+    hf_hold *hold = held(reader), *none;
+    static const int64_t timeouts[] = {0, 5000};
+    for (size_t i = 0; i < COUNT(timeouts); i++) {
+        assert_status(hf_lock_acquire(writer, timeouts[i], &none), HF_EINVAL);
+        assert_non_null(strstr(hf_error_message(), "release the shared hold first"));
+        start(writer, 1);
+        hf_completion refused = next_of(ann);
+        assert_status(refused.status, HF_EINVAL);
+        assert_non_null(strstr(refused.error.message, "release the shared hold first"));
+    }
+    assert_int_equal(waiting(), 0);
+    give_back(hold, HF_OK);
+    give_back(held(writer), HF_OK);
+    assert_free();
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+}
+
+/* --------------------------------------------------------------- The rest */
+
+static void test_a_shared_hold_is_handed_over(void **state) {
+    (void)state;
+    char token[200];
+    size_t length;
+    hf_lock *one = reader_of(ann, "one", 0), *same = reader_of(ben, NULL, 0),
+            *writer = writer_of(ben, "writer");
+    hf_hold *hold = held(one), *other = held(same), *taken;
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
+    hf_hold_close(hold);
+    assert_status(hf_lock_adopt(same, token, length, &taken), HF_OK);
+    assert_status(hf_hold_check(taken), HF_OK);
+    assert_int_equal(look(one).count, 2);
+    give_back(taken, HF_OK);
+    assert_int_equal(look(one).count, 1);
+    assert_busy(writer);
+    give_back(other, HF_OK);
+    assert_free();
+    hf_lock_close(one);
+    hf_lock_close(same);
+    hf_lock_close(writer);
+}
+
+static void test_what_a_shared_wait_leaves_behind_is_nothing(void **state) {
+    (void)state;
+    hf_lock *writer = writer_of(ann, "writer"), *reader = reader_of(ben, "reader", 0);
+    hf_hold *hold = held(writer), *none;
+    assert_status(hf_lock_acquire(reader, 30, &none), HF_ETIMEOUT);
+    start(reader, 1);
+    assert_soon(waiting() == 1);
+    assert_status(hf_op_cancel(ben, 1), HF_OK);
+    assert_status(next_of(ben).status, HF_ECANCELED);
+    assert_int_equal(waiting(), 0);
+    give_back(hold, HF_OK);
+    assert_free();
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+}
+
+static void test_modes_and_permits_out_of_bounds_are_refused(void **state) {
+    (void)state;
+    hf_lock *lock;
+    static const int64_t permits[] = {-1, HF_PERMITS_MAX + 1};
+    for (size_t i = 0; i < COUNT(permits); i++) {
+        assert_status(hf_lock_open(ann, "k", 1, NULL, 0, SHARED(.permits = permits[i]), &lock),
+                      HF_EINVAL);
+        assert_non_null(strstr(hf_error_message(), "permits"));
+    }
+    assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.mode = 2), &lock), HF_EINVAL);
+    assert_non_null(strstr(hf_error_message(), "mode"));
+    assert_status(hf_lock_open(ann, "k", 1, NULL, 0, OPTIONS(.permits = 2), &lock), HF_EINVAL);
+    assert_non_null(strstr(hf_error_message(), "HF_SHARED"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_readers_enter_together_and_a_writer_alone),
+        TEST(test_who_came_first_enters_first_of_either_kind),
+        TEST(test_no_more_than_the_permits_are_inside),
+        TEST(test_an_exclusive_acquire_waits_for_all_permits),
+        TEST(test_a_holder_that_died_frees_only_its_permit),
+        TEST(test_each_hold_has_its_own_lease),
+        TEST(test_a_nested_shared_acquire_passes_a_writer_that_waits),
+        TEST(test_the_earlier_of_two_owners_of_a_client_nests),
+        TEST(test_from_exclusive_to_shared_there_is_no_gap),
+        TEST(test_from_shared_to_exclusive_is_refused),
+        TEST(test_a_shared_hold_is_handed_over),
+        TEST(test_what_a_shared_wait_leaves_behind_is_nothing),
+        TEST(test_modes_and_permits_out_of_bounds_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
