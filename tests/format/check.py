@@ -1,0 +1,1120 @@
+#!/usr/bin/env python3
+"""Random steps of several clients over the scripts, each answer compared with a model.
+
+    check.py [--seeds N] [--first SEED] [--steps N] [--seconds N] [--server PROGRAM]
+             [--general | --mutants]
+
+--general: each acquire and release is also done without the paths that are written out for speed,
+by a second server on a copy of the keys: answers, messages and keys must be the same.
+--mutants: breaks a line of the scripts at a time; each must be noticed here or by edges.py.
+
+Starts its own redis-server. Clients take, wait, share, nest, ask once, lose answers and messages,
+send late copies, die, and leave leases to end; others' locks come and go. The model knows who
+holds, who waits in which order, and which result there is; after each step it looks at the keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import select
+import socket
+import sys
+import time
+
+import edges
+import redis
+from scripts import NOBODY, Keys, Server, expand, general, member, scripts
+
+KEYS = Keys()
+NEVER = float("inf")
+MARGIN = 0.006  # seconds: nearer to the end of a lease nobody can say what the server finds
+
+
+class Wrong(Exception):
+    """The scripts do not what the model does."""
+
+
+class Unsure(Exception):
+    """The machine was too slow to tell; the run does not count."""
+
+
+class Subscriber:
+    def __init__(self, server: Server, channel: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(server.socket)
+        self.socket.sendall(b"SUBSCRIBE %s\r\n" % channel.encode())
+        self.socket.recv(4096)
+        self.data = b""
+
+    def peek(self) -> list[str]:
+        while select.select([self.socket], [], [], 0)[0]:
+            self.data += self.socket.recv(65536)
+        return re.findall(
+            r"\$7\r\nmessage\r\n\$\d+\r\n[^\r]*\r\n\$\d+\r\n([^\r]*)\r\n", self.data.decode()
+        )
+
+    def messages(self) -> list[str]:
+        messages = self.peek()
+        self.data = b""
+        return messages
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Twin:
+    """A second server, which does the same without the written-out paths."""
+
+    def __init__(self, server: Server, texts: dict[str, str]) -> None:
+        self.server, self.redis = server, server.redis
+        self.raw = redis.Redis(unix_socket_path=server.socket)
+        self.digests = {
+            name: server.redis.script_load(text) for name, text in general(texts).items()
+        }
+        self.subscribers: dict[str, Subscriber] = {}
+
+    def follow(self, clients: set[str]) -> None:
+        for client in set(self.subscribers) - clients:
+            self.subscribers.pop(client).close()
+            while self.redis.pubsub_numsub(f"hf:{client}")[0][1]:
+                time.sleep(0.001)
+        for client in clients - set(self.subscribers):
+            self.subscribers[client] = Subscriber(self.server, f"hf:{client}")
+
+    def copy(self, run: Run, keys: list[str]) -> None:
+        self.copied = time.time()
+        source = redis.Redis(unix_socket_path=run.server.socket)
+        pipe = source.pipeline()
+        for key in keys:
+            pipe.dump(key)
+            pipe.pttl(key)
+        found = pipe.execute()
+        now = int(time.time() * 1000)
+        pipe = self.raw.pipeline()
+        pipe.flushall()
+        for key, dump, ttl in zip(keys, found[::2], found[1::2], strict=True):
+            if dump:
+                pipe.restore(key, now + ttl if ttl > 0 else 0, dump, absttl=True)
+        pipe.execute()
+        source.close()
+
+    @staticmethod
+    def fences(r: redis.Redis) -> tuple[dict[str, str], list[str]]:
+        """What has a fence, with blanks for it; and the fences."""
+        parts: dict[str, tuple[str, int]] = {"F": (r.get(KEYS.F) or "", 0)}
+        if r.type(KEYS.K) == "hash":
+            for name, value in sorted(r.hgetall(KEYS.K).items()):
+                if name == "hf1":
+                    parts[name] = (value, 33 if value[32] == "1" else 0)
+                elif len(name) == 49:
+                    parts[name[:33]] = (name[33:] + value, 0)
+                else:
+                    parts[name] = (value, 1)
+        texts = {name: text[:at] + " " * 16 + text[at + 16 :] for name, (text, at) in parts.items()}
+        return texts, [text[at : at + 16] for text, at in parts.values()]
+
+    def look(self, r: redis.Redis, before: list[str]) -> tuple[list[object], list[float]]:
+        """The keys, fences that were not there before as `new`; and what is a time."""
+        texts, fences = self.fences(r)
+        new = [fence if fence in before or fence[:1] in ("", "0") else "new" for fence in fences]
+        now = time.time() * 1000
+        # The dead leave the queue here and there, by the clock.
+        queue = [m for m in r.zrange(KEYS.Q, 0, -1) if m[32:64] in self.subscribers]
+        ends = sorted(r.zrange(KEYS.S, 0, -1, withscores=True))
+        dead_until, texts["F"] = float(texts["F"][48:] or 0), texts["F"][16:48]
+        times = [
+            now + ttl if (ttl := r.pttl(key)) > 0 else ttl
+            for key in (KEYS.K, KEYS.F, KEYS.S, KEYS.R)
+        ]
+        # Q's end is put off once a second, and ended dead ids are forgotten at any time.
+        times += [r.pttl(KEYS.Q) > 25000 if queue else 0]
+        times += [dead_until if dead_until > now else 0]
+        times += [0 if end == NEVER else end for _, end in ends]
+        # F is flagged if it has 32 columns more.
+        return [texts, new, queue, [who for who, _ in ends], r.get(KEYS.R), r.type(KEYS.K)], times
+
+    def same(
+        self, run: Run, name: str, keys: list[str], words: tuple, answer: object, before: list[str]
+    ) -> None:
+        other = self.redis.evalsha(self.digests[name], len(keys), *keys, *words)
+
+        def wrong(what: str, one: object, two: object) -> None:
+            took = self.copied - MARGIN, time.time() + MARGIN
+            if took[1] - took[0] > 0.15 or any(
+                took[0] < h["ends"] < took[1] for h in run.holds.values()
+            ):
+                raise Unsure
+            run.wrong(f"{name} {words}: {what} {one}, the general way {two}; before: {before}")
+
+        def unlike(one, two) -> bool:
+            if type(one) is not type(two) or isinstance(one, str):
+                return one != two
+            return abs(one - two) > 200 and not (
+                one > 1e15 and two > 1e15 and f"{one:016d}" not in before
+            )
+
+        if isinstance(answer, list):
+            ones, twos = list(answer), list(other)
+            if ones[2:3] == [1]:  # who holds it does not ask again
+                ones[1] = twos[1] = 0
+            if len(ones) != len(twos) or any(map(unlike, ones, twos)):
+                wrong("the answer is", answer, other)
+        elif answer != other:
+            wrong("the answer is", answer, other)
+        self.redis.ping()
+        run.redis.ping()
+        for client, subscriber in run.subscribers.items():
+            one, two = subscriber.peek(), self.subscribers[client].messages()
+            if [m[:33] for m in one] != [m[:33] for m in two]:
+                wrong("the messages are", one, two)
+        (one, times), (two, others) = self.look(run.redis, before), self.look(self.redis, before)
+        if one != two:
+            wrong("the keys are", one, two)
+        # F's end is put off once a second.
+        slack = [200, 1200, *[200] * len(times)]
+        if any(abs(a - b) > most for a, b, most in zip(times, others, slack, strict=False)):
+            wrong("the times are", times, others)
+
+
+class Run:
+    def __init__(
+        self,
+        server: Server,
+        digests: dict[str, str],
+        seed: int,
+        counts: dict[str, int],
+        twin: Twin | None = None,
+    ) -> None:
+        self.twin = twin
+        self.server, self.redis, self.digests, self.counts = server, server.redis, digests, counts
+        self.seen = time.time()  # until when the model knows of all ends
+        self.random, self.seed, self.log = random.Random(seed), seed, []
+        self.redis.flushall()
+        self.serial = seed * 100000
+        self.subscribers: dict[str, Subscriber] = {}
+        for _ in range(3):
+            self.client()
+        self.holds: dict[str, dict] = {}
+        self.queue: dict[
+            str, dict
+        ] = {}  # id -> who waits; live ones and, until they are served, late copies'
+        self.copies: list = []
+        self.buried: set[str] = set()
+        self.foreign, self.result, self.top = False, None, 0
+        self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox"])
+
+    # ---------------------------------------------------------------- Helpers
+
+    def client(self) -> str:
+        self.serial += 1
+        client = f"{self.serial:032x}"
+        self.subscribers[client] = Subscriber(self.server, f"hf:{client}")
+        return client
+
+    def wrong(self, why: str):
+        raise Wrong(
+            f"seed {self.seed}: {why}\n"
+            + "\n".join(map(str, self.log[-25:]))
+            + f"\nholds {self.holds}\n"
+            f"queue {self.queue}\nkeys {self.keys()}"
+        )
+
+    def keys(self):
+        r = self.redis
+        held = r.hgetall(KEYS.K) if r.type(KEYS.K) == "hash" else r.type(KEYS.K)
+        return (
+            held,
+            r.get(KEYS.F),
+            r.zrange(KEYS.Q, 0, -1, withscores=True),
+            r.zrange(KEYS.S, 0, -1, withscores=True),
+        )
+
+    def run(self, name: str, keys: list[str], *words):
+        twin, before = self.twin if name in ("acquire", "release") else None, []
+        if twin:
+            twin.follow(set(self.subscribers))
+            twin.copy(self, keys)
+            before = twin.fences(self.redis)[1]
+        self.sent = time.time()
+        try:
+            answer = self.redis.evalsha(self.digests[name], len(keys), *keys, *words)
+        except redis.exceptions.ResponseError as error:
+            self.wrong(f"{name} {words}: {error}")
+        self.log.append((name, *words, answer))
+        self.count(name)
+        now = time.time()
+        if any(self.seen - MARGIN < hold["ends"] < now + MARGIN for hold in self.holds.values()):
+            raise Unsure
+        self.seen = now
+        if twin:
+            self.count("compared")
+            twin.same(self, name, keys, words, answer, before)
+        return answer
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def live(self, client: str) -> bool:
+        return client in self.subscribers
+
+    # ---------------------------------------------------------------- The model
+
+    def lapse(self) -> None:
+        """What has ended is gone; not nearer to an end than MARGIN."""
+        while True:
+            now = time.time()
+            near = [
+                h["ends"]
+                for h in self.holds.values()
+                if now - MARGIN < h["ends"] < now + 4 * MARGIN
+            ]
+            if not near:
+                break
+            time.sleep(max(near) + MARGIN - now + 0.001)
+        self.seen = now
+        ghosts = set()
+        for who in [who for who, hold in self.holds.items() if hold["ends"] < now]:
+            hold = self.holds.pop(who)
+            self.count("ended")
+            if hold["pushed"]:
+                ghosts.add(hold["client"])
+        # A client that let a grant run out asks for all at once; until then its places are open.
+        for client in ghosts:
+            self.count("ghost")
+            for w in self.queue.values():
+                if w["client"] == client:
+                    w["out"] = True
+        if ghosts:
+            for client in sorted(
+                {w["client"] for w in self.queue.values() if w["out"] and self.live(w["client"])}
+            ):
+                self.ask_all(client)
+
+    def exclusive(self) -> bool:
+        return any(hold["mode"] != "s" for hold in self.holds.values())
+
+    def fits(self, w: dict) -> bool:
+        if self.foreign:
+            return False
+        if not self.holds:
+            return True
+        return (
+            w["mode"][0] == "s"
+            and not self.exclusive()
+            and (w["permits"] == 0 or len(self.holds) < w["permits"])
+        )
+
+    def ordered(self) -> list[str]:
+        alive = [who for who, w in self.queue.items() if self.live(w["client"]) and not w["out"]]
+        return sorted(alive, key=lambda who: self.queue[who]["score"])
+
+    def hand_on(self) -> list[str]:
+        """Whom a general script admits, or tells of a result, in this order."""
+        served = []
+        for who in self.ordered():
+            w = self.queue[who]
+            if w["mode"] == "o" and self.result and who not in self.asking:
+                served.append(("r", who))
+                self.queue.pop(who)
+                w["served"] = True
+            elif self.fits(w):
+                served.append(("g", who))
+                self.queue.pop(who)
+                asks = who in self.asking
+                lease = w["lease"] if asks else min(w["lease"] or 3000, 3000)
+                ends = self.sent + lease / 1000 if lease else NEVER
+                self.holds[who] = dict(
+                    w, mode=w["mode"][0], ends=ends, pushed=not asks, known=asks, fence=None
+                )
+            else:
+                break
+        return served
+
+    asking: set[str] = set()
+
+    def hear(self, expected: list, lose: bool = True) -> None:
+        """The messages are the expected ones; some clients lose theirs, others answer."""
+        self.redis.ping()
+        grants, told = {}, set()
+        back = []
+        for client, subscriber in self.subscribers.items():
+            for text in subscriber.messages():
+                if text[0] == "g":
+                    if len(text) != 65:
+                        self.wrong(f"message {text}")
+                    grants[text[1:33]] = (int(text[33:49]), int(text[49:65]))
+                else:
+                    told.add(client)
+        wanted = [who for kind, who in expected if kind == "g" and who not in self.asking]
+        if sorted(grants) != sorted(wanted):
+            self.wrong(f"granted {sorted(grants)}, expected {wanted}")
+        fences = [grants[who][0] for who in wanted]
+        if fences != sorted(fences):
+            self.wrong("granted in another order")
+        for who in wanted:
+            fence, at = grants[who]
+            hold = self.holds[who]
+            if fence <= self.top:
+                self.wrong(f"fence {fence} after {self.top}")
+            self.top = hold["fence"] = fence
+            hold["ends"] = at / 1e6 + min(hold["lease"] or 3000, 3000) / 1000
+            self.count("granted")
+            if hold["zombie"]:
+                back.append(who)
+            elif lose and self.random.random() < 0.15:
+                self.log.append(("lost", who))
+                self.count("message lost")
+            else:
+                hold["known"] = True
+        if told != {
+            w["client"] for w in (self.told.get(who) for kind, who in expected if kind == "r") if w
+        }:
+            self.wrong(f"told {told}, expected {expected}")
+        for who in back:  # nobody waits for it: it is given back
+            self.count("given back")
+            self.release(who, bury=True)
+
+    told: dict[str, dict] = {}
+
+    def general(self, asking: set[str] = frozenset()) -> None:
+        """After a script that hands on."""
+        self.asking = set(asking)
+        self.told = dict(self.queue)
+        served = self.hand_on()
+        self.hear(served)
+        self.asking = set()
+
+    # ---------------------------------------------------------------- Steps
+
+    def words(self, who: str, w: dict, waits: bool) -> list:
+        mode = w["mode"] + (str(w["permits"]) if w["mode"] == "s" else "")
+        text = member(who, w["client"], mode, w["lease"], w["owner"], w["timeout"]) if waits else ""
+        return [who, w["owner"], w["lease"], mode, w["nests"], text, w["score"] if waits else 0]
+
+    def new(self) -> tuple[str, dict]:
+        self.serial += 1
+        pick = self.random.choice
+        mode = pick({"x": "x", "xs": "xs", "s": "sssx", "ox": "oox"}[self.kind])
+        client = pick(sorted(self.subscribers))
+        return f"{self.serial:032x}", {
+            "client": client,
+            "owner": f"{client[-3:]}:{self.random.randrange(2)}",
+            "mode": mode,
+            "lease": pick([30000, 30000, 5000, 0, 60]),
+            "permits": pick([0, 0, 1, 2, 3]) if mode == "s" else 0,
+            "timeout": pick([0, 100000]),
+            "score": 0,
+            "out": False,
+            "zombie": False,
+            "nests": "0" if mode == "o" else "1",
+            "parent": None,
+        }
+
+    def granted(self, who: str, w: dict, fence: int, left: int, nested: bool) -> None:
+        if nested:
+            pass
+        elif fence <= self.top:
+            self.wrong(f"fence {fence} after {self.top}")
+        self.top = max(self.top, fence)
+        ends = NEVER if left == -1 else self.sent + left / 1000
+        self.holds[who] = dict(
+            w, mode=w["mode"][0], ends=ends, pushed=False, known=True, fence=fence
+        )
+        self.count(("nested " if nested else "held ") + w["mode"])
+
+    def ask(self) -> None:
+        who, w = self.new()
+        waits = self.random.random() < 0.75
+        exclusive = [h for h in self.holds.values() if h["mode"] != "s"]
+        within = (
+            exclusive[0]["fence"]
+            if exclusive and exclusive[0]["owner"] == w["owner"] and w["nests"] == "1"
+            else None
+        )
+        mine = [j for j, h in self.holds.items() if h["owner"] == w["owner"] and h["known"]]
+        upgrade = False
+        if not within and mine and w["mode"] != "o" and self.random.random() < 0.6:
+            w["nests"] = "1" + mine[0]
+            upgrade, within = w["mode"] == "x", self.holds[mine[0]]["fence"]
+        floor = 0
+        if self.random.random() < 0.1:
+            floor = self.top + self.random.choice([0, 1000, 60000])
+        request = None
+        if w["mode"] == "x" and w["lease"] and not floor and self.random.random() < 0.5:
+            plain = self.redis.get(KEYS.F)
+            free = not self.redis.exists(KEYS.K)
+            request = ("take", [KEYS.K, KEYS.F], "h" + who, w["owner"], w["lease"], "0" * 16)
+            fence = self.run(*request)
+            if fence not in (0, -1):
+                if self.holds or self.foreign or self.ordered():
+                    self.wrong("take passed somebody")
+                self.granted(who, w, int(fence), w["lease"], False)
+            elif (
+                free
+                and (plain is None or len(plain) == 16)
+                and int(plain or 0) < self.sent * 1e6 - 1000
+            ):
+                self.wrong("take refused a free lock")
+            elif waits and self.random.random() < 0.7:
+                request = ("wait", [KEYS.K, KEYS.Q], self.words(who, w, True)[5], w["owner"])
+                answer = self.run(*request)
+                if answer != 0:
+                    if not self.exclusive() and not self.foreign and not self.redis.exists(KEYS.K):
+                        self.wrong("wait queued where nobody looks")
+                    if within:
+                        self.wrong("wait queued behind its own hold")
+                    w["score"] = int(answer[:16])
+                    self.queue[who] = w
+        if who not in self.holds and who not in self.queue:
+            request = ("acquire", [*KEYS.all, KEYS.dead(who)], floor, *self.words(who, w, waits))
+            answer = self.run(*request)
+            if w["mode"] == "o" and self.result and not within:
+                self.expect(answer, 5)
+                self.general()
+            elif within and upgrade and not exclusive:
+                self.expect(answer, 9)
+                self.general()
+            elif within:
+                self.expect(answer, 1)
+                if answer[3] != within:
+                    self.wrong(f"nested in {within}")
+                self.general()
+                self.granted(who, w, answer[3], answer[4], True)
+            else:
+                self.general()
+                if self.fits(w) and not self.ordered():
+                    self.expect(answer, 1)
+                    if answer[3] <= floor:
+                        self.wrong("a fence below the floor")
+                    self.granted(who, w, answer[3], answer[4], False)
+                elif waits:
+                    self.expect(answer, 4 if self.foreign else 2)
+                    w["score"] = answer[3]
+                    rank = len(self.ordered())
+                    self.queue[who] = w
+                    if self.ordered()[-1] != who or answer[4] < rank:
+                        self.wrong("not the last in the queue")
+                else:
+                    self.expect(answer, 0)
+        # The answer was lost: the same again; or a copy comes late.
+        if request[0] != "acquire" or answer[2] in (1, 2, 4):
+            if self.random.random() < 0.25:
+                self.again(who, w, request)
+            if self.random.random() < 0.2:
+                self.copies.append((who, w, request))
+
+    def expect(self, answer: list, state: int, at: int = 2) -> None:
+        if answer[at] != state:
+            self.wrong(f"state {answer[at]}, expected {state}")
+
+    def again(self, who: str, w: dict, request: tuple) -> None:
+        """A copy of a request whose id is still held, waits, or is dead."""
+        answer = self.run(*request)
+        self.count("copy")
+        if request[0] == "take":
+            if answer not in (0, -1):
+                self.wrong("a copy of take")
+            return
+        if request[0] == "wait":
+            if who in self.queue and answer != 0:
+                self.wrong("queued twice")
+            if answer != 0 and who not in self.holds:
+                self.queue[who] = dict(w, score=int(answer[:16]), zombie=True, out=False)
+            elif answer != 0:
+                # Held and queued again: its release takes the member out.
+                self.queue[who + "!"] = dict(w, score=int(answer[:16]), zombie=True, out=False)
+                raise Unsure
+            return
+        asking = {who} if who in self.queue else set()
+        if who in self.holds:
+            hold = self.holds[who]
+            self.expect(answer, 1)
+            self.general()
+            if hold["fence"] != answer[3]:
+                self.wrong("another fence")
+            hold["known"] = True
+        elif who in self.buried:
+            self.expect(answer, 3)
+            self.general()
+        elif who in self.queue:
+            self.answered(who, answer, 2, asking)
+        else:
+            self.wrong("a copy of nothing")
+
+    def nests_now(self, who: str, answer: list, at: int) -> bool:
+        """Its owner holds the lock by now, so that whoever waits for it nests when it asks."""
+        w = self.queue[who]
+        mine = [h for h in self.holds.values() if h["mode"] != "s" and h["owner"] == w["owner"]]
+        named = self.holds.get(w["nests"][1:])
+        if not (mine or (named and w["mode"] == "s")) or w["nests"] == "0":
+            return False
+        self.expect(answer, 1, at)
+        if answer[at + 1] != (mine[0] if mine else named)["fence"]:
+            self.wrong("nested elsewhere")
+        self.queue.pop(who)
+        self.granted(who, w, answer[at + 1], answer[at + 2], True)
+        return True
+
+    def answered(self, who: str, answer: list, at: int, asking: set[str]) -> None:
+        """An id that waited has asked, alone or the last of several."""
+        w = self.queue[who]
+        if self.nests_now(who, answer, at):
+            self.general()
+            return
+        if w["mode"] == "o" and self.result:
+            self.queue.pop(who)
+            self.expect(answer, 5, at)
+            if answer[at + 1] not in ("", self.result):
+                self.wrong("another result")
+            self.general()
+            return
+        w["out"] = False
+        self.general(asking)
+        if who in self.holds:
+            self.expect(answer, 1, at)
+            hold = self.holds[who]
+            if answer[at + 1] <= self.top:
+                self.wrong("fence")
+            self.top = hold["fence"] = answer[at + 1]
+            hold["ends"] = NEVER if answer[at + 2] == -1 else self.sent + answer[at + 2] / 1000
+        elif answer[at] not in ((4, 8) if self.foreign else (2, 6)) or answer[at + 1] != w["score"]:
+            self.wrong(f"{who} should wait: {answer}")
+
+    def ask_all(self, client: str) -> None:
+        """One request for all of a client that wait; and for those granted without a word."""
+        ids = [who for who, w in self.queue.items() if w["client"] == client and not w["zombie"]]
+        ids += [who for who, h in self.holds.items() if h["client"] == client and not h["known"]]
+        self.random.shuffle(ids)
+        words = []
+        for who in ids:
+            w = self.queue.get(who) or self.holds[who]
+            words += self.words(who, dict(w, mode=w["mode"][0]), True)
+        if not ids:
+            return
+        answer = self.run("acquire", KEYS.all + [KEYS.dead(who) for who in ids], 0, *words)
+        for who in list(ids):
+            w = self.queue.get(who)
+            if w and self.nests_now(who, answer, 2 + 3 * ids.index(who)):
+                continue
+            if w and w["mode"] == "o" and self.result:
+                self.expect(answer, 5, 2 + 3 * ids.index(who))
+                self.queue.pop(who)
+            elif w:
+                w["out"] = False
+        waited = [who for who in ids if who in self.queue]
+        self.general(set(waited))
+        granted = []
+        for n, who in enumerate(ids):
+            at = 2 + 3 * n
+            if who in waited and who in self.queue:
+                if (
+                    answer[at] not in ((4, 8) if self.foreign else (2, 6))
+                    or answer[at + 1] != self.queue[who]["score"]
+                ):
+                    self.wrong(f"{who} should wait")
+            elif who in self.holds:
+                self.expect(answer, 1, at)
+                hold = self.holds[who]
+                if who in waited:
+                    granted.append(answer[at + 1])
+                    hold["fence"] = answer[at + 1]
+                    hold["ends"] = (
+                        NEVER if answer[at + 2] == -1 else self.sent + answer[at + 2] / 1000
+                    )
+                elif hold["fence"] != answer[at + 1]:
+                    self.wrong("another fence")
+                hold["known"] = True
+        if len(set(granted)) != len(granted):
+            self.wrong("one fence for two")
+        self.top = max([self.top, *granted])
+
+    def all_ask(self) -> None:
+        for client in sorted(self.subscribers):
+            self.ask_all(client)
+
+    def release(self, who: str, bury: bool = False, result: bool = False) -> None:
+        hold = self.holds[who]
+        words = [who, f"{hold['fence']:016d}"]
+        keys = list(KEYS.all)
+        late = bury or any(copy[0] == who for copy in self.copies)
+        if late or result or self.random.random() < 0.3:
+            words += [int(late), ""]
+        if late:
+            keys.append(KEYS.dead(who))
+            self.buried.add(who)
+        if result:
+            words += ["20000", f"result of {who}"]
+        plain = not late and not result and hold["mode"] != "s" and self.random.random() < 0.4
+        if plain:
+            name = f"h{who}{hold['fence']:016d}"
+            gone = self.redis.hdel(KEYS.K, name)
+            self.log.append(("hdel", who, gone))
+            if gone:
+                self.count("hdel")
+                if self.ordered():
+                    self.wrong("released without a look at the queue")
+                self.holds.pop(who)
+                return
+        answer = self.run("release", keys, *words)
+        if answer != (5 if result and hold["mode"] == "s" else 1):
+            self.wrong("release")
+        self.holds.pop(who)
+        if hold["pushed"] and not hold["known"]:
+            self.count("given back")
+        self.told = dict(self.queue)
+        if result and hold["mode"] != "s":
+            self.result = f"{hold['fence']:016d}result of {who}"
+            if self.redis.get(KEYS.R) != self.result:
+                self.wrong("no result")
+            told = [("r", j) for j in self.ordered() if self.queue[j]["mode"] == "o"]
+            before = dict(self.queue)
+            for _, j in told:
+                self.queue.pop(j)
+            self.asking = set()
+            served = self.hand_on()
+            self.told = before
+            self.hear(told + served)
+        else:
+            self.general()
+
+    def give_back(self) -> None:
+        known = sorted(
+            who for who, h in self.holds.items() if h["known"] and self.live(h["client"])
+        )
+        if known:
+            who = self.random.choice(known)
+            self.release(who, result=self.kind == "ox" and self.random.random() < 0.5)
+            if self.random.random() < 0.2:  # retried: somebody else's hold is not touched
+                if self.run("release", KEYS.all, who, "", 0, "") != 0:
+                    self.wrong("released twice")
+                self.general()
+
+    def cancel(self) -> None:
+        ids = sorted(
+            who for who, w in self.queue.items() if self.live(w["client"]) and not w["zombie"]
+        )
+        ids += sorted(
+            who for who, h in self.holds.items() if not h["known"] and self.live(h["client"])
+        )
+        if not ids:
+            return
+        who = self.random.choice(ids)
+        w = self.queue.get(who) or self.holds[who]
+        bury = any(copy[0] == who for copy in self.copies)
+        text = self.words(who, w, True)[5]
+        answer = self.run("cancel", [*KEYS.all, KEYS.dead(who)], who, int(bury), text)
+        if who in self.holds:
+            self.expect(answer, 1)
+            self.holds[who]["known"] = True
+            self.general()
+            return
+        self.expect(answer, 0)
+        self.queue.pop(who)
+        if bury:
+            self.buried.add(who)
+        self.general()
+
+    def late(self) -> None:
+        if self.copies:
+            who, w, request = self.copies.pop(self.random.randrange(len(self.copies)))
+            if who in self.holds and request[0] == "wait":
+                return
+            if who in self.holds or who in self.queue or who in self.buried:
+                self.count("late copy")
+                self.again(who, w, request)
+
+    def renewals(self) -> None:
+        ids = sorted(who for who, h in self.holds.items() if h["known"] and self.live(h["client"]))
+        if not ids:
+            return
+        self.random.shuffle(ids)
+        ids = ids[:3]
+        if self.random.random() < 0.4:
+            who, hold = ids[0], self.holds[ids[0]]
+            answer = self.run(
+                "claim",
+                [KEYS.K, KEYS.F, KEYS.S],
+                hold["client"],
+                who,
+                hold["lease"],
+                self.random.randrange(2),
+            )
+            self.renewed(who, answer[1], hold["lease"], 0)
+            hold["pushed"] = False
+            if (
+                not hold["zombie"]
+                and self.redis.get(KEYS.F)[16:48] == hold["client"]
+                and not any(
+                    h["pushed"] and h["client"] == hold["client"] for h in self.holds.values()
+                )
+            ):
+                self.wrong("the mark stays")
+            return
+        lease, mode = self.random.choice([30000, 60000, 80, 0]), self.random.choice([0, 1, 2])
+        words = []
+        for who in ids:
+            words += [f"{who}{self.holds[who]['fence']:016d}", lease, mode, len(ids) + 1]
+        answer = self.run("renew", [KEYS.K] * len(ids) + [KEYS.S], *words)
+        for who, left in zip(ids, answer[1:], strict=True):
+            self.renewed(who, left, lease, mode)
+
+    def renewed(self, who: str, left: int, lease: int, mode: int) -> None:
+        hold = self.holds[who]
+        ends = self.sent + lease / 1000 if lease else NEVER
+        wanted = ends if mode == 1 else hold["ends"] if mode == 2 else max(ends, hold["ends"])
+        got = NEVER if left == -1 else self.sent + left / 1000
+        if left < -1 or (wanted != got and abs(wanted - got) > 0.05):
+            self.wrong(f"{who} has {left} left, expected {wanted - self.sent}")
+        hold["ends"] = got
+
+    def die(self) -> None:
+        client = self.random.choice(sorted(self.subscribers))
+        self.subscribers.pop(client).close()
+        while self.redis.pubsub_numsub(f"hf:{client}")[0][1]:
+            time.sleep(0.001)
+        self.log.append(("dies", client))
+        self.count("death")
+        self.queue = {who: w for who, w in self.queue.items() if w["client"] != client}
+        self.client()
+        ids = [who for who, h in self.holds.items() if h["client"] == client]
+        if ids:  # its leases end soon
+            words = []
+            for who in ids:
+                words += [f"{who}{self.holds[who]['fence']:016d}", 30, 1, len(ids) + 1]
+            answer = self.run("renew", [KEYS.K] * len(ids) + [KEYS.S], *words)
+            for who, left in zip(ids, answer[1:], strict=True):
+                self.renewed(who, left, 30, 1)
+
+    def others(self) -> None:
+        if self.foreign:
+            self.redis.delete(KEYS.K)
+            self.foreign = False
+            self.log.append(("no foreign lock",))
+            self.all_ask()
+        elif not self.holds and not self.redis.exists(KEYS.K):
+            if self.random.random() < 0.5:
+                self.redis.set(KEYS.K, "token", px=60000)
+            else:
+                self.redis.hset(KEYS.K, "uuid:1", 1)
+                self.redis.pexpire(KEYS.K, 60000)
+            self.foreign = True
+            self.log.append(("foreign lock",))
+            self.count("foreign")
+
+    def breaks(self) -> None:
+        known = sorted(who for who, h in self.holds.items() if h["fence"])
+        if not known:
+            return
+        who = self.random.choice(known)
+        hold = self.holds[who]
+        wrong = self.random.random() < 0.2
+        one = not self.exclusive()
+        answer = self.run("break", KEYS.all, hold["fence"] + wrong, who if one else "", 0)
+        if answer != (0 if wrong else 1):
+            self.wrong("break")
+        if wrong:
+            return
+        if one:
+            self.holds.pop(who)
+        else:
+            self.holds.clear()
+        self.general()
+
+    def forget(self) -> None:
+        if self.result and self.redis.delete(KEYS.R):
+            self.result = None
+        time.sleep(self.random.choice([0.002, 0.06]))
+        self.lapse()
+        self.all_ask()
+
+    def step(self) -> None:
+        self.lapse()
+        what = self.random.choices(
+            [
+                self.ask,
+                self.give_back,
+                self.cancel,
+                self.late,
+                self.renewals,
+                self.die,
+                self.others,
+                self.breaks,
+                self.forget,
+            ],
+            [40, 28, 5, 7, 9, 2, 3, 2, 8],
+        )[0]
+        what()
+        self.invariants()
+
+    # ---------------------------------------------------------------- What must be true
+
+    def invariants(self) -> None:
+        # One script, so that all is of one moment.
+        held, fence_text, queue, ends, ttls = self.redis.evalsha(
+            self.digests["look"], 4, KEYS.K, KEYS.F, KEYS.Q, KEYS.S
+        )
+        fields = dict(zip(held[::2], held[1::2], strict=True))
+        waits = [m for m in queue if m != "~"]
+        ttl = dict(zip("KFQS", ttls, strict=True))
+        form = "none"
+        if not self.foreign and fields:
+            head = fields.get("hf1")
+            form = "taken" if head is None else {"1": "one", "n": "many"}[head[32]]
+            if form != "many" and len(fields) != 1:
+                self.wrong(f"I2: two fields in the form {form}")
+        if fence_text and len(fence_text) == 16 and (waits or form == "one"):
+            self.wrong("I1: F is plain")
+        if form == "taken" and waits:
+            self.wrong("I2: taken, and somebody waits")
+        if fence_text and not 86000000 < ttl["F"] < 87000000:
+            self.wrong("F's TTL")
+        if waits and (queue[-1] != "~" or not 0 < ttl["Q"] <= 30000):
+            self.wrong("the queue's end")
+        if form == "many":
+            ids = {name[1:] for name in fields if name != "hf1"}
+            if ids != set(ends[::2]):
+                self.wrong("I3: K and S differ")
+            x = sum(value[0] != "s" for name, value in fields.items() if name != "hf1")
+            head = fields["hf1"]
+            if (
+                int(head[16:32]) != x
+                or head[49] != ("x" if x else "s")
+                or (x == 0) != (head[62:] == "")
+            ):
+                self.wrong("I4: x")
+            owners = {value[49:] for name, value in fields.items() if name != "hf1"}
+            if x and owners != {head[62:]}:
+                self.wrong("I4: owners")
+            infinite = "inf" in ends[1::2]
+            if infinite != (ttl["K"] == -1) or abs(ttl["K"] - ttl["S"]) > 50:
+                self.wrong(f"TTL {ttl}")
+            latest = 0 if infinite else max(map(float, ends[1::2]))
+            if not infinite and abs(self.server_ms + ttl["K"] - latest) > 50 and self.server_ms:
+                self.wrong("K's TTL is not the latest end")
+            if any(
+                value[17:49] != NOBODY
+                for name, value in fields.items()
+                if name != "hf1" and name[1:] in self.holds and not self.holds[name[1:]]["pushed"]
+            ):
+                self.wrong("a claimed hold has a mark")
+        now = time.time()
+        answer = self.redis.evalsha(
+            self.digests["inspect"], 4, KEYS.K, KEYS.Q, KEYS.S, KEYS.R, 0, 100
+        )
+        if any(now - MARGIN < h["ends"] < time.time() + MARGIN for h in self.holds.values()):
+            raise Unsure
+        live = {who for who, h in self.holds.items() if h["ends"] > now}
+        listed = {answer[6][n]: answer[6][n + 1 : n + 5] for n in range(0, len(answer[6]), 5)}
+        if set(listed) != live or answer[1] != len(live):
+            self.wrong(f"inspect {answer}")
+        for who, (mode, fence, left, owner) in listed.items():
+            hold = self.holds[who]
+            until = NEVER if left == -1 else (answer[5] / 1000 + left) / 1000
+            if until != hold["ends"] and abs(until - hold["ends"]) > 0.2:
+                self.wrong(f"{who} has {left} left: {answer}")
+            if (
+                fence != hold["fence"]
+                or owner != hold["owner"]
+                or (mode == "s") != (hold["mode"] == "s")
+            ):
+                self.wrong(f"inspect {answer}")
+        state = (
+            3
+            if self.foreign
+            else 0
+            if not live
+            else 1
+            if any(self.holds[who]["mode"] != "s" for who in live)
+            else 2
+        )
+        if answer[0] not in (
+            {1, 2} if state in (1, 2) and len(live) != len(ends) // 2 else {state}
+        ):
+            self.wrong(f"inspect {answer}")
+        seats = [answer[7][n] for n in range(0, len(answer[7]), 6)]
+        known = [who for who in seats if who in self.queue and not self.queue[who]["out"]]
+        if [who for who in known if self.live(self.queue[who]["client"])] != self.ordered():
+            self.wrong(f"the queue is {seats}, expected {self.ordered()}")
+
+    server_ms = 0
+
+    def end(self) -> None:
+        """All give back what they have: everybody is served, and nothing is left."""
+        if self.foreign:
+            self.others()
+        self.kind, self.copies = "x", []
+        for _ in range(300):
+            self.lapse()
+            self.all_ask()
+            if not self.holds and not self.queue:
+                break
+            for who in sorted(self.holds):
+                if who in self.holds:
+                    self.lapse()
+                    if who in self.holds and self.holds[who]["fence"]:
+                        self.release(who)
+        else:
+            self.wrong("not all are served")
+        self.run("acquire", KEYS.all, 0)
+        left = self.redis.exists(KEYS.K, KEYS.S, KEYS.Q)
+        if left:
+            self.wrong("something is left behind")
+        if not self.buried and self.redis.get(KEYS.F) and len(self.redis.get(KEYS.F)) != 16:
+            self.wrong("F stays flagged")
+
+    def all(self, steps: int) -> None:
+        try:
+            for _ in range(steps):
+                self.step()
+            self.end()
+        finally:
+            for subscriber in self.subscribers.values():
+                subscriber.close()
+
+
+LOOK = """
+local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HGETALL', KEYS[1]) or {}
+local ttls = {}
+for i = 1, 4 do ttls[i] = redis.call('PTTL', KEYS[i]) end
+return { held, redis.call('GET', KEYS[2]) or '', redis.call('ZRANGE', KEYS[3], 0, -1),
+  redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES'), ttls }
+"""
+
+
+def load(server: Server, texts: dict[str, str]) -> dict[str, str]:
+    return {name: server.redis.script_load(text) for name, text in dict(texts, look=LOOK).items()}
+
+
+def check(
+    server: Server,
+    texts: dict[str, str],
+    seeds: range,
+    steps: int,
+    until: float,
+    twin: Twin | None = None,
+) -> tuple[int, dict[str, int]]:
+    digests, counts, done = load(server, texts), {}, 0
+    for seed in seeds:
+        if time.time() > until:
+            break
+        try:
+            Run(server, digests, seed, counts, twin).all(steps)
+            done += 1
+        except Unsure:
+            counts["too slow to tell"] = counts.get("too slow to tell", 0) + 1
+    return done, counts
+
+
+# ---------------------------------------------------------------------- Mutants
+
+NO = "-" * 32
+# Script or include, text and what it becomes.
+MUTANTS = [
+    ("take", "#old == 16 and old < fence", "old < fence"),
+    ("take", "or fence <= ARGV[4]", ""),
+    ("take", "return -1", "return 0"),
+    ("wait", "or sub(v, 63) == ARGV[2]", ""),
+    ("wait", "'NX', ", ""),
+    ("release", "channel)[2] or 0) < 1", "channel)[2] or 0) < 0"),
+    ("release", "or sub(old, 1, 16) >= stamp", ""),
+    ("release", "~= 'n' or #old ~= 16", "~= 'n'"),
+    ("release", "stamp .. client .. sub(old, 49)", f"stamp .. '{NO}' .. sub(old, 49)"),
+    ("release", "fence ~= '' and call('HDEL'", "call('HDEL'"),
+    ("release", "if client == mark then mark = NOBODY end\nerr = drop", "err = drop"),
+    ("release", "ends = sub(stamp, 1, 13) + lease", "ends = sub(stamp, 1, 13) + 3000"),
+    ("acquire", "count >= permits", "count > permits"),
+    ("acquire", "if ttl >= 0 then err = pcall('PEXPIREAT', S, latest) end", ""),
+    ("acquire", "if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13))", "if not first"),
+    ("acquire", "pcall('HDEL', K, name)\nreturn", "return"),
+    ("acquire", "call('EXISTS', S, Q) > 0", "call('EXISTS', S) > 0"),
+    ("acquire", "call('EXISTS', KEYS[5 + i]) == 1", "false"),
+    ("acquire", "if floor > last then last = floor end", ""),
+    ("_grant", "held.n < permits", "held.n <= permits"),
+    ("_grant", "ghosts[mark], mark = true, NOBODY", "mark = NOBODY"),
+    ("_grant", "(lease == 0 or lease > 3000) and 3000 or lease", "lease"),
+    ("cancel", "or refused('ZREM', Q, ARGV[3])", ""),
+    ("claim", "if mark == client then mark = NOBODY end", ""),
+    ("_state", "if ms(latest) < new then latest = score end", ""),
+    ("renew", "if granted ~= fence then ends = nil end", ""),
+]
+
+
+def noticed(program: str, texts: dict[str, str], seeds: range, steps: int, seconds: float) -> str:
+    """By what and how soon; empty: not at all."""
+    if wrong := edges.Edges(program, texts, quiet=True).all(cluster=False):
+        return f"edges.py: {wrong[0]}"
+    since = time.time()
+    with Server(program) as server, Server(program) as other:
+        for name, twin in (("check.py", None), ("check.py --general", Twin(other, texts))):
+            digests, counts = load(server, texts), {}
+            for run, seed in enumerate(seeds):
+                if time.time() > since + seconds:
+                    break
+                try:
+                    Run(server, digests, seed, counts, twin).all(steps)
+                except Unsure:
+                    pass
+                except (
+                    Wrong,
+                    TypeError,
+                    IndexError,
+                    KeyError,
+                    ValueError,
+                    redis.RedisError,
+                ) as error:
+                    return f"{name}, run {run + 1}: {str(error).splitlines()[0][:60]!r}"
+            since = time.time()
+    return ""
+
+
+def mutants(program: str, seeds: range, steps: int, seconds: float) -> list[str]:
+    survivors = []
+    if by := noticed(program, scripts(), seeds, steps, seconds):
+        raise SystemExit(f"nothing is broken, but noticed by {by}")
+    for name, old, new in MUTANTS:
+        texts = scripts()
+        broken = [n for n, text in texts.items() if old in text and (n == name or name[0] == "_")]
+        if not broken or expand(f"{name}.lua").count(old) != 1:
+            raise SystemExit(f"{name}.lua has no longer, or more than once: {old}")
+        for n in broken:
+            texts[n] = texts[n].replace(old, new, 1)
+        by = noticed(program, texts, seeds, steps, seconds)
+        print(f"{name:8} {old[:60]!r} -> {new[:24]!r}: {by or 'SURVIVED'}", flush=True)
+        if not by:
+            survivors.append(f"{name}: {old}")
+    return survivors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="in all; of a mutant for each way"
+    )
+    parser.add_argument("--server", default="redis-server")
+    parser.add_argument("--general", action="store_true")
+    parser.add_argument("--mutants", action="store_true")
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    if options.mutants:
+        survivors = mutants(options.server, seeds, options.steps, options.seconds)
+        sys.exit("\n".join(["survived:", *survivors]) if survivors else 0)
+    texts = scripts()
+    with Server(options.server) as server, Server(options.server) as other:
+        twin = Twin(other, texts) if options.general else None
+        try:
+            until = time.time() + options.seconds
+            done, counts = check(server, texts, seeds, options.steps, until, twin)
+        except Wrong as error:
+            sys.exit(str(error))
+    print(f"{done} runs:", ", ".join(f"{what} {count}" for what, count in sorted(counts.items())))
+    if done == 0:
+        sys.exit("no run was finished")
+
+
+if __name__ == "__main__":
+    main()

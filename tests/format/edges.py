@@ -1,0 +1,992 @@
+#!/usr/bin/env python3
+"""What random steps do not reach: permissions, memory, other libraries' locks, clocks, bad numbers.
+
+    edges.py [--server PROGRAM]
+
+Starts its own redis-server. Prints what is wrong, and fails if anything is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import redis
+from scripts import NOBODY, Keys, Server, member, scripts
+
+DAY = 86400000
+REDISSON = """
+if ((redis.call('exists', KEYS[1]) == 0)
+or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then
+redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]);
+return nil; end;
+return redis.call('pttl', KEYS[1]);"""
+
+
+def hold(n: int) -> str:
+    return f"{n:032x}"
+
+
+CLIENTS = [hold(0xC0 + n) for n in range(3)]
+
+
+class Lock:
+    """Requests for one lock; errors of the server are answers."""
+
+    def __init__(
+        self,
+        server: Server,
+        name: str = "lock",
+        user: redis.Redis | None = None,
+        kind: str = "p",
+        texts: dict[str, str] | None = None,
+    ) -> None:
+        self.r, self.keys, self.kind = user or server.redis, Keys(name), kind
+        self.texts = texts or scripts()
+
+    def run(self, name: str, keys: list[str], *words):
+        try:
+            return self.r.eval(self.texts[name], len(keys), *keys, *words)
+        except redis.exceptions.RedisError as error:
+            return error
+
+    def take(self, n: int, lease=30000, floor: int = 0):
+        return self.run(
+            "take", [self.keys.K, self.keys.F], "h" + hold(n), f"o{n}", lease, f"{floor:016d}"
+        )
+
+    def member(
+        self,
+        n: int,
+        client: str = CLIENTS[0],
+        mode: str = "x",
+        lease: int = 30000,
+        timeout: int = 0,
+    ) -> str:
+        return member(hold(n), client, mode, lease, f"o{n}", timeout, self.kind)
+
+    def wait(self, n: int, **more):
+        return self.run("wait", [self.keys.K, self.keys.Q], self.member(n, **more), f"o{n}")
+
+    def acquire(
+        self,
+        n: int,
+        mode: str = "x",
+        wait: bool = True,
+        client: str = CLIENTS[0],
+        lease=30000,
+        nests="0",
+        score=0,
+        floor=0,
+        owner: str = "",
+        text: str | None = None,
+    ):
+        if text is None:
+            text = (
+                member(hold(n), client, mode, lease, owner or f"o{n}", 0, self.kind) if wait else ""
+            )
+        return self.run(
+            "acquire",
+            [*self.keys.all, self.keys.dead(hold(n))],
+            floor,
+            hold(n),
+            owner or f"o{n}",
+            lease,
+            mode,
+            nests,
+            text,
+            score,
+        )
+
+    def kick(self):
+        return self.run("acquire", self.keys.all, 0)
+
+    def release(self, n: int, fence: str = "", *more, bury: int = 0, long: bool = True):
+        words = [bury, "", *more] if long or more or bury else []
+        keys = self.keys.all + ([self.keys.dead(hold(n))] if bury else [])
+        return self.run("release", keys, hold(n), fence, *words)
+
+    def short(self, n: int):
+        return self.release(n, self.fence(n), long=False)
+
+    def fence(self, n: int) -> str:
+        fields = self.r.hgetall(self.keys.K)
+        for name, value in fields.items():
+            if name.startswith("h" + hold(n)):
+                return name[33:] or value[1:17]
+        return fields.get("hf1", "0" * 49)[33:49]
+
+    def cancel(self, n: int, bury: int = 0, client: str = CLIENTS[0]):
+        return self.run(
+            "cancel",
+            [*self.keys.all, self.keys.dead(hold(n))],
+            hold(n),
+            bury,
+            self.member(n, client),
+        )
+
+    def claim(self, n: int, lease: int = 30000):
+        return self.run(
+            "claim", [self.keys.K, self.keys.F, self.keys.S], CLIENTS[0], hold(n), lease, 0
+        )
+
+    def renew(self, *ids: int, lease: int = 30000, mode: int = 0):
+        words = []
+        for n in ids:
+            words += [hold(n) + self.fence(n), lease, mode, len(ids) + 1]
+        return self.run("renew", [self.keys.K] * len(ids) + [self.keys.S], *words)
+
+    def inspect(self):
+        return self.run("inspect", [self.keys.K, self.keys.Q, self.keys.S, self.keys.R], 0, 100)
+
+    def holder(self) -> int:
+        value = self.r.hget(self.keys.K, "hf1")
+        return int(value[:32], 16) if value else 0
+
+    def state(self):
+        return (
+            self.r.hgetall(self.keys.K)
+            if self.r.type(self.keys.K) == "hash"
+            else self.r.type(self.keys.K),
+            self.r.pttl(self.keys.K),
+            self.r.get(self.keys.F),
+            self.r.zrange(self.keys.Q, 0, -1),
+        )
+
+
+class Edges:
+    def __init__(
+        self, program: str, texts: dict[str, str] | None = None, quiet: bool = False
+    ) -> None:
+        self.program, self.texts, self.quiet, self.wrong = program, texts, quiet, []
+
+    def expect(self, what: str, right, *more) -> None:
+        if not right:
+            self.wrong.append(what)
+            if not self.quiet:
+                print("WRONG", what, *more)
+
+    def all(self, cluster: bool = True) -> list[str]:
+        with Server(self.program) as server:
+            self.server, self.old = server, server.version < (7, 0)
+            listener = server.connect().pubsub()
+            listener.subscribe(*("hf:" + client for client in CLIENTS))
+            for _ in CLIENTS:
+                next(listener.listen())
+            names = sorted(name for name in dir(self) if name.startswith("test_"))
+            names.sort(key=lambda name: name == "test_permissions")  # the longest
+            for name in names:
+                if self.quiet and self.wrong:
+                    break
+                server.redis.flushall()
+                self.lock = Lock(server, texts=self.texts)
+                self.keys = self.lock.keys
+                try:
+                    getattr(self, name)(self.lock, server.redis)
+                except (
+                    TypeError,
+                    IndexError,
+                    AttributeError,
+                    redis.exceptions.RedisError,
+                ) as error:
+                    self.expect(f"{name}: {error!r}", False)
+        if cluster and server.version >= (7, 0):
+            self.cluster()
+        return self.wrong
+
+    # ------------------------------------------------------------ Permissions
+
+    def test_permissions(self, lock: Lock, r: redis.Redis) -> None:
+        """One side lacks a permission: no hold without an end, nobody lost, nothing half done."""
+        situations = (
+            "short",
+            "long",
+            "readers",
+            "take",
+            "take flagged",
+            "shared",
+            "first waiter",
+            "nest",
+            "leave shared",
+            "hdel",
+        )
+        for what in [
+            "hset",
+            "hget",
+            "hgetall",
+            "hlen",
+            "hdel",
+            "set",
+            "get",
+            "publish",
+            "pubsub",
+            "pexpire",
+            "pexpireat",
+            "pttl",
+            "zadd",
+            "zpopmin",
+            "zrem",
+            "zrange",
+            "zscore",
+            "zcard",
+            "zrank",
+            "zrevrank",
+            "time",
+            "exists",
+            "del",
+        ]:
+            for situation in situations:
+                r.flushall()
+                r.acl_setuser(
+                    "u",
+                    enabled=True,
+                    reset=True,
+                    passwords=["+p"],
+                    keys=["*"],
+                    channels=["*"],
+                    commands=["+@all"],
+                )
+                user = self.server.connect(username="u", password="p")
+                user.ping()
+                theirs = Lock(self.server, user=user, texts=self.texts)
+                if situation in ("short", "long", "first waiter", "nest", "hdel"):
+                    theirs.take(1)
+                if situation in ("short", "long"):
+                    lock.acquire(2), lock.acquire(3)
+                if situation == "readers":
+                    theirs.take(1), lock.acquire(2, "s0"), lock.acquire(3, "s0")
+                if situation == "take flagged":
+                    lock.release(77, bury=1)
+                if situation == "leave shared":
+                    theirs.acquire(1, "s0", wait=False), lock.acquire(2, "s0", wait=False)
+                plain = r.hkeys(self.keys.K)
+                fence = lock.fence(1)
+                r.acl_setuser("u", enabled=True, commands=["-" + what])
+                name = f"-{what}, {situation}"
+                if situation == "short":
+                    answer = theirs.release(1, fence, long=False)
+                elif situation in ("long", "readers", "leave shared"):
+                    answer = theirs.release(1)
+                elif situation in ("take", "take flagged"):
+                    answer = theirs.take(1)
+                elif situation == "shared":
+                    answer = theirs.acquire(1, "s0", wait=False)
+                elif situation == "first waiter":
+                    answer = theirs.acquire(2)
+                elif situation == "nest":
+                    answer = theirs.acquire(2, nests="1", owner="o1", wait=False)
+                else:
+                    answer = theirs.cancel(5, 1)
+                state = lock.state()
+                user.close()
+                self.expect(
+                    name + ": K has no end",
+                    not r.exists(self.keys.K) or r.pttl(self.keys.K) > 0,
+                    answer,
+                    state,
+                )
+                held = (isinstance(state[0], dict) and state[0]) or {}
+                self.expect(
+                    name + ": two forms at once",
+                    not ("hf1" in held and any(len(f) == 49 for f in held)),
+                    answer,
+                    state,
+                )
+                waits = [m for m in state[3] if m != "~"]
+                self.expect(
+                    name + ": F is plain",
+                    not (waits and len(state[2] or "") == 16 and held),
+                    answer,
+                    state,
+                )
+                if situation.startswith("take") or situation == "shared":
+                    got = isinstance(answer, str) or (isinstance(answer, list) and answer[2] == 1)
+                    self.expect(name + ": half", got == bool(held), answer, state)
+                    if situation == "take flagged":
+                        self.expect(name + ": F is plain", len(state[2]) == 61, answer, state)
+                if situation in ("nest", "first waiter") and not isinstance(answer, list):
+                    self.expect(
+                        name + ": the holder lost it",
+                        lock.renew(1)[1] > 0 and (r.hkeys(self.keys.K) == plain or held.get("hf1")),
+                        answer,
+                        state,
+                    )
+                if situation in ("short", "long", "readers"):
+                    mode = "s0" if situation == "readers" else "x"
+                    for n in (2, 3):
+                        state_of = lock.acquire(n, mode, score=5)
+                        self.expect(
+                            name + f": waiter {n}",
+                            isinstance(state_of, list) and state_of[2] in (1, 2, 6),
+                            state_of,
+                        )
+                    lock.release(1), lock.acquire(2, mode, score=5), lock.release(2)
+                    self.expect(
+                        name + ": the last is served",
+                        lock.acquire(3, mode, score=5)[2] == 1,
+                        lock.state(),
+                    )
+        r.acl_deluser("u")
+
+    def test_lost_permission(self, lock: Lock, r: redis.Redis) -> None:
+        """A permission lost after the acquire is an error, and the hold stands."""
+        r.acl_setuser(
+            "u",
+            enabled=True,
+            reset=True,
+            passwords=["+p"],
+            keys=["*"],
+            channels=["*"],
+            commands=["+@all"],
+        )
+        user = self.server.connect(username="u", password="p")
+        theirs = Lock(self.server, user=user, texts=self.texts)
+        theirs.take(1)
+        r.acl_setuser("u", enabled=True, commands=["-pexpireat", "-del"])
+        self.expect("renew: refused", theirs.renew(1, lease=60000)[1] == -3)
+        self.expect("the hold stands", lock.renew(1, mode=2)[1] > 0)
+        user.close()
+
+    # ----------------------------------------------------------------- Memory
+
+    def test_memory(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1), lock.acquire(2), lock.acquire(3, "s0"), lock.acquire(4, "s0")
+        r.config_set("maxmemory", 1000)
+        try:
+            for what in (
+                lambda: lock.acquire(5),
+                lambda: lock.wait(5),
+                lambda: lock.acquire(5, "s0"),
+            ):
+                answer = what()
+                self.expect("a full server refuses to queue", "maxmemory" in str(answer), answer)
+            self.expect(
+                "a full server: short release",
+                lock.short(1) == 1 and lock.holder() == 2,
+                lock.state(),
+            )
+            self.expect(
+                "a full server: release",
+                lock.release(2) == 1 and r.zcard(self.keys.S) == 2,
+                lock.state(),
+            )
+            self.expect(
+                "a full server: renewal", lock.renew(3, 4, lease=60000)[1:] == [60000, 60000]
+            )
+            self.expect("a full server: claim", lock.claim(3, 70000)[1] == 70000)
+            self.expect(
+                "a full server: bury", lock.release(3, bury=1) == 1 and lock.release(4) == 1
+            )
+            for what in (
+                lambda: lock.take(6),
+                lambda: lock.acquire(6),
+                lambda: lock.acquire(6, "s0"),
+            ):
+                answer = what()
+                self.expect(
+                    "a full server grants nothing new",
+                    "maxmemory" in str(answer) or answer == 0,
+                    answer,
+                )
+            self.expect(
+                "nothing is left of it",
+                not r.exists(self.keys.K, self.keys.S, self.keys.Q),
+                lock.state(),
+            )
+        finally:
+            r.config_set("maxmemory", 0)
+
+    # ------------------------------------------------------ Other libraries
+
+    def test_redisson(self, lock: Lock, r: redis.Redis) -> None:
+        def redisson():
+            return r.eval(REDISSON, 1, self.keys.K, 30000, "uuid:1")
+
+        lock.take(1)
+        self.expect("Redisson waits for taken", (redisson() or 0) > 0)
+        lock.acquire(2)
+        self.expect("Redisson waits for one", (redisson() or 0) > 0)
+        lock.short(1), lock.release(2), lock.acquire(3, "s0", wait=False)
+        self.expect("Redisson waits for many", (redisson() or 0) > 0)
+        lock.release(3)
+        self.expect("Redisson gets it", redisson() is None)
+        self.expect("take is refused", lock.take(4) == -1)
+        self.expect("state 4", lock.acquire(4)[2] == 4 and lock.acquire(5, "s0")[2] == 4)
+        self.expect(
+            "not ours to release, renew, leave",
+            lock.release(4) == 0
+            and lock.renew(4)[1] == -2
+            and lock.run("leave", [self.keys.K], hold(4), "0" * 16) == 0,
+        )
+        self.expect("not ours to break", lock.run("break", self.keys.all, 0, "", 0) == 0)
+        # A dead head before a foreign lock does not stay.
+        r.zadd(self.keys.Q, {self.lock.member(9, hold(0xDEAD)): 1})
+        self.expect("the dead head leaves", lock.acquire(4, score=5)[4] == 0)
+        r.persist(self.keys.K)
+        self.expect("heal", lock.run("heal", [self.keys.K], 20000) == 1 and r.pttl(self.keys.K) > 0)
+        self.expect(
+            "break foreign",
+            lock.run("break", self.keys.all, 0, "", 1) == 1 and lock.holder() == 4,
+            lock.state(),
+        )
+        r.flushall()
+        r.set(self.keys.K, "x")
+        self.expect("a string", lock.take(1) == -1 and lock.acquire(1)[2] == 4)
+
+    def test_fields(self, lock: Lock, r: redis.Redis) -> None:
+        """Fields that look a little like ours."""
+        r.hset(self.keys.K, "h" + hold(1), "x")
+        answers = [lock.release(1, "", long=False), lock.release(1), lock.renew(1)[1]]
+        self.expect(
+            "a hash with a field like ours",
+            answers == [0, 0, -2] and r.hlen(self.keys.K) == 1,
+            answers,
+        )
+        for value in ("ann", "x" * 80, hold(1) + "2" + "0" * 16 + "x000000030000o1"):
+            r.flushall()
+            r.hset(self.keys.K, "hf1", value)
+            answers = [lock.wait(2), lock.take(2), lock.short(2), lock.acquire(2)[2]]
+            self.expect(f"hf1 of a later format, {value}", answers == [0, -1, 0, 4], answers)
+        r.flushall()
+        lock.take(1)
+        wrong = f"{int(lock.fence(1)) - 1:016d}"
+        for begin in (lambda: None, lambda: lock.acquire(2)):
+            begin()
+            answers = [
+                lock.release(1, wrong),
+                lock.release(1, wrong, long=False),
+                lock.run("renew", [self.keys.K, self.keys.S], hold(1) + wrong, 60000, 0, 2)[1],
+                lock.run("leave", [self.keys.K], hold(1), wrong),
+            ]
+            self.expect("the fence of a hold before", answers == [0, 0, -2, 0], answers)
+
+    def test_heal_leaves_ours(self, lock: Lock, r: redis.Redis) -> None:
+        for begin in (
+            lambda: lock.acquire(1, wait=False, lease=0),
+            lambda: lock.acquire(2),
+            lambda: None,
+        ):
+            begin()
+            self.expect(
+                "heal leaves ours alone", lock.run("heal", [self.keys.K, self.keys.S], 20000) == 0
+            )
+
+    # ----------------------------------------------------------------- Clocks
+
+    def now(self, r: redis.Redis) -> int:
+        seconds, micros = r.time()
+        return int(f"{seconds}{micros:06d}")
+
+    def test_floor(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1)
+        floor = self.now(r) + 30 * DAY * 1000
+        lock.acquire(2, floor=floor)
+        self.expect(
+            "F's TTL counts from the floor", r.pttl(self.keys.F) > 30 * DAY, r.pttl(self.keys.F)
+        )
+        lock.acquire(2, score=5)
+        self.expect("and is not cut", r.pttl(self.keys.F) > 30 * DAY, r.pttl(self.keys.F))
+        self.expect("short release", lock.short(1) == 1)
+        self.expect(
+            "a fence above the floor",
+            int(lock.fence(2)) > floor and int(r.get(self.keys.F)[:16]) > floor,
+            lock.state(),
+        )
+        lock.release(2)
+        self.expect(
+            "take may not go back",
+            lock.take(3) == 0 and r.pttl(self.keys.F) > 30 * DAY,
+            lock.state(),
+        )
+        self.expect("acquire goes on", lock.acquire(3, wait=False)[3] > floor)
+        r.set(self.keys.F, "9007199254740991")
+        r.delete(self.keys.K)
+        self.expect("the last fence", "last fence" in str(lock.acquire(4)) and lock.take(4) == 0)
+
+    def test_take_floor(self, lock: Lock, r: redis.Redis) -> None:
+        floor = self.now(r) + 3600 * 10**6
+        answer = lock.take(1, floor=floor)
+        self.expect("take goes below no floor", answer == 0, answer)
+        self.expect("and writes nothing", not r.exists(self.keys.K, self.keys.F), lock.state())
+        answer = lock.take(1, floor=self.now(r) - 1000)
+        self.expect("take above its floor", isinstance(answer, str) and len(answer) == 16, answer)
+        answer = lock.take(2, floor=floor)
+        self.expect("take: K is there", answer == -1 == lock.take(1), answer)
+
+    def test_lost_fence(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1), lock.acquire(2)
+        r.delete(self.keys.F)
+        lock.acquire(2, score=5)
+        self.expect("F is flagged again", len(r.get(self.keys.F) or "") == 61, lock.state())
+        lock.short(1)
+        r.delete(self.keys.F, self.keys.K)
+        lock.take(7)
+        answer = lock.acquire(3)
+        self.expect(
+            "queued behind those of before", isinstance(answer, list) and answer[2] == 2, answer
+        )
+        lock.acquire(8, score=5)
+        self.expect(
+            "K is not taken while somebody waits", lock.r.hget(self.keys.K, "hf1"), lock.state()
+        )
+
+    def test_lost_holds(self, lock: Lock, r: redis.Redis) -> None:
+        lock.acquire(1, "s0", wait=False), lock.acquire(2, "s0", wait=False)
+        r.delete(self.keys.S)
+        self.expect("S lost: busy", lock.acquire(3)[2] == 4 and lock.take(4) == -1)
+        self.expect(
+            "S lost: not held",
+            lock.renew(1)[1] == -2 and lock.release(1) == 0 and lock.short(2) == 0,
+        )
+        self.expect("S lost: foreign", lock.inspect()[0] == 3)
+        r.persist(self.keys.K)
+        self.expect("S lost: heal", lock.run("heal", [self.keys.K, self.keys.S], 10) == 1)
+        time.sleep(0.03)
+        self.expect("S lost: until K ends", lock.acquire(3, score=5)[2] == 1)
+
+    # ---------------------------------------------------------------- Numbers
+
+    def test_numbers(self, lock: Lock, r: redis.Redis) -> None:
+        for lease in (0, -1, 9, "1.5", "", "x", "1e99", "nan", "inf", 10**18):
+            answer = lock.take(1, lease)
+            self.expect(
+                f"take, lease {lease}", answer == 0 or isinstance(answer, Exception), answer
+            )
+            self.expect(
+                f"take, lease {lease}: nothing is left", not r.exists(self.keys.K), lock.state()
+            )
+        for lease in (-1, 9, "1.5", "", "x", "1e99", "nan", "inf", 10**18):
+            for mode in ("x", "s0"):
+                answer = lock.acquire(1, mode, lease=lease, wait=False)
+                self.expect(f"lease {lease}", "lease out of bounds" in str(answer), answer)
+        for mode in ("s", "s-1", "s1.5", "s99999999999", "y", "", "xx"):
+            answer = lock.acquire(1, mode, wait=False)
+            self.expect(f"mode {mode!r}", "mode out of bounds" in str(answer), answer)
+        for floor in (-1, "x", "", "1.5", 2**53 - 1, "0x12345678901234"):
+            self.expect(
+                f"floor {floor!r}", "fence floor" in str(lock.acquire(1, floor=floor, wait=False))
+            )
+        for score in (-1, "x", 2**53):
+            self.expect(f"score {score}", "score" in str(lock.acquire(1, score=score)))
+        good = lock.member(1)
+        for text in (
+            good[:65] + "12345678901" + good[75:],
+            good[:88],
+            "x",
+            good.replace("p", "q", 1),
+            good[:65] + "abcdefghij" + good[75:],
+        ):
+            for begin in (lambda: None, lambda: lock.take(9)):
+                r.flushall()
+                begin()
+                answer = lock.acquire(1, text=text)
+                self.expect(
+                    f"member {text}",
+                    isinstance(answer, Exception) and not r.exists(self.keys.Q),
+                    answer,
+                    lock.state(),
+                )
+        r.flushall()
+        for begin in (lambda: None, lambda: lock.take(9)):
+            begin()
+            self.expect(
+                "an empty owner",
+                isinstance(
+                    lock.run(
+                        "acquire", [*self.keys.all, "d"], 0, hold(1), "", 30000, "x", "0", "", 0
+                    ),
+                    Exception,
+                ),
+            )
+        # A member that nobody can read is no obstacle.
+        r.flushall()
+        lock.take(1), lock.acquire(2)
+        r.zadd(self.keys.Q, {good[:65] + "abcdefghij" + good[75:]: 1})
+        self.expect("an unreadable head", lock.short(1) == 1 and lock.holder() == 2, lock.state())
+
+    def test_results(self, lock: Lock, r: redis.Redis) -> None:
+        for ms, text, answer in (
+            (9999, "x", 5),
+            (10000, "x" * (2**20 + 1), 5),
+            (10000, "x" * 2**20, 1),
+            ("x", "x", 5),
+        ):
+            r.flushall()
+            lock.acquire(1, "o", wait=False)
+            self.expect(
+                "a result's bounds",
+                lock.release(1, "", ms, text) == answer and r.exists(self.keys.R) == (answer == 1),
+            )
+        r.flushall()
+        lock.acquire(1, "s0", wait=False)
+        self.expect(
+            "no result of a shared hold",
+            lock.release(1, "", 10000, "x") == 5 and not r.exists(self.keys.R, self.keys.K),
+        )
+        lock.acquire(1, "o", wait=False, lease=20)
+        time.sleep(0.04)
+        self.expect(
+            "a late holder leaves no result",
+            lock.release(1, "", 10000, "x") == 0 and not r.exists(self.keys.R),
+        )
+        lock.take(1)
+        for n in range(50):
+            lock.acquire(100 + n, "o")
+        lock.release(1, lock.fence(1), 20000, "bytes")
+        words = []
+        for n in range(50):
+            words += [
+                hold(100 + n),
+                f"o{100 + n}",
+                30000,
+                "o",
+                "0",
+                lock.member(100 + n, mode="o"),
+                5,
+            ]
+        answer = lock.run(
+            "acquire",
+            [*self.keys.all, *(self.keys.dead(hold(100 + n)) for n in range(50))],
+            0,
+            *words,
+        )
+        self.expect(
+            "a result is answered once",
+            answer[2] == 5 and answer[3][16:] == "bytes" and set(answer[6::3]) == {""},
+            answer,
+        )
+        lock.take(2)
+        for n in range(1200):
+            lock.acquire(1000 + n, "o", client=CLIENTS[n % 2])
+        r.delete(self.keys.R)
+        lock.acquire(9000, "o"), lock.acquire(9001)
+        more = lock.release(2, "", 20000, "bytes")
+        for _ in range(20):
+            if more != 2:
+                break
+            more = 2 if lock.kick()[1] == -2 else 1
+        self.expect(
+            "a thousand are told, and one who did not ask is granted",
+            lock.holder() == 9001,
+            lock.state()[:3],
+        )
+
+    # --------------------------------------------------------------- Replicas
+
+    def test_readonly(self, lock: Lock, r: redis.Redis) -> None:
+        def all_refuse(name: str, *questions) -> None:
+            r.replicaof("127.0.0.1", "1")
+            try:
+                for n, question in enumerate(questions):
+                    answer = question()
+                    self.expect(f"READONLY, {name} {n}", "read only replica" in str(answer), answer)
+            finally:
+                r.replicaof("NO", "ONE")
+            r.flushall()
+
+        def taken():
+            answer = lock.take(7)
+            # Before 7.0 a replica has K until its master says that it has ended.
+            return "read only replica" if answer == -1 and self.old else answer
+
+        lock.acquire(1, lease=50), lock.acquire(2)
+        time.sleep(0.07)
+        all_refuse(
+            "free",
+            lambda: lock.acquire(2, score=5),
+            taken,
+            lambda: lock.acquire(8, wait=False),
+            lambda: lock.cancel(2),
+            lambda: lock.short(1),
+            lambda: lock.release(1),
+            lambda: lock.claim(1),
+            lambda: lock.renew(1),
+            lambda: lock.kick(),
+            lambda: lock.acquire(8, "s0"),
+        )
+        lock.take(1), lock.acquire(2)
+        all_refuse(
+            "one",
+            lambda: lock.short(1),
+            lambda: lock.release(1),
+            lambda: lock.renew(1),
+            lambda: lock.renew(1, lease=100),
+            lambda: lock.acquire(2, score=5),
+            lambda: lock.acquire(9, wait=False),
+            lambda: lock.claim(1),
+            lambda: lock.acquire(3, nests="1", owner="o1"),
+            lambda: lock.wait(5),
+        )
+        lock.acquire(1, "s0"), lock.acquire(2, "s0")
+        all_refuse(
+            "many",
+            lambda: lock.short(2),
+            lambda: lock.release(1),
+            lambda: lock.renew(1, 2),
+            lambda: lock.claim(1, 100),
+            lambda: lock.acquire(3, "s0"),
+            lambda: lock.acquire(3),
+            lambda: lock.acquire(3, wait=False),
+        )
+
+    # ------------------------------------------------------------ What leaves
+
+    def test_dead_members_leave(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1), lock.acquire(2)
+        for n in range(300):
+            r.zadd(self.keys.Q, {lock.member(1000 + n, hold(5000 + n)): 100 + n})
+        for _ in range(300):
+            lock.acquire(2, score=5)
+        self.expect(
+            "the dead leave the queue of a held lock",
+            r.zcard(self.keys.Q) < 20,
+            r.zcard(self.keys.Q),
+        )
+        r.flushall()
+        lock.take(1), lock.acquire(2)
+        r.zadd(self.keys.Q, {lock.member(5, hold(0xDEAD)): 1})
+        self.expect("a dead head is passed", lock.short(1) == 1 and lock.holder() == 2)
+        r.flushall()
+        lock.take(1), lock.acquire(2)
+        r.zadd(self.keys.Q, {lock.member(5, timeout=1): 1})
+        self.expect("who gave up is passed", lock.short(1) == 1 and lock.holder() == 2)
+
+    def test_ended_holds_leave(self, lock: Lock, r: redis.Redis) -> None:
+        for mode in ("x", "s0"):
+            r.flushall()
+            lock.take(1)
+            for n in range(100):
+                lock.acquire(50 + n, mode, wait=False, lease=10, nests="1", owner="o1")
+            time.sleep(0.03)
+            lock.acquire(9, mode, wait=False, nests="1", owner="o1")
+            lock.release(9)
+            self.expect(
+                f"ended nested holds leave, {mode}",
+                r.hlen(self.keys.K) == 2 == r.zcard(self.keys.S) + 1,
+                r.hlen(self.keys.K),
+            )
+            self.expect("x is right", int(r.hget(self.keys.K, "hf1")[16:32]) == 1)
+        r.flushall()
+        lock.take(1, 30), lock.acquire(2, "s0", wait=False, nests="1", owner="o1")
+        time.sleep(0.05)
+        answer = lock.acquire(3, wait=False, nests="1", owner="o1")
+        self.expect("nothing nests in an ended hold", answer[2] == 0, answer, lock.state())
+        r.flushall()
+        lock.acquire(1, "s1", wait=False, lease=20), lock.acquire(2, "s0", wait=False)
+        time.sleep(0.04)
+        self.expect(
+            "an ended permit is free",
+            lock.acquire(3, "s2", wait=False)[2] == 1 and r.zcard(self.keys.S) == 2,
+        )
+
+    def test_ghosts(self, lock: Lock, r: redis.Redis) -> None:
+        for question in (
+            lambda: lock.cancel(5, client=CLIENTS[2]),
+            lambda: lock.kick(),
+            lambda: lock.release(77),
+        ):
+            r.flushall()
+            lock.take(1)
+            (
+                lock.acquire(2, lease=30),
+                lock.acquire(3),
+                lock.acquire(4, client=CLIENTS[1]),
+                lock.acquire(5, client=CLIENTS[2]),
+            )
+            lock.short(1)
+            time.sleep(0.05)
+            question()
+            self.expect("a ghost's next waiter is passed", lock.holder() == 4, lock.state())
+        r.flushall()
+        (
+            lock.acquire(1, "s1", wait=False),
+            lock.acquire(2, "s1", lease=30),
+            lock.acquire(3, "s1"),
+            lock.acquire(4, "s2", client=CLIENTS[1]),
+        )
+        lock.acquire(7, "s0", wait=False, nests="1" + hold(1), owner="o1")
+        lock.release(1), lock.release(7)
+        time.sleep(0.05)
+        lock.kick()
+        self.expect(
+            "a shared ghost's too",
+            [r.hget(self.keys.K, "h" + hold(n)) is not None for n in (3, 4)] == [False, True],
+            lock.state(),
+        )
+
+    def test_wait_again(self, lock: Lock, r: redis.Redis) -> None:
+        """A copy of a wait leaves the place as it is."""
+        lock.take(1), lock.acquire(2)
+        first, place = lock.wait(3), r.zscore(self.keys.Q, lock.member(3))
+        self.expect("wait", isinstance(first, str) and len(first) == 46, first)
+        again = lock.wait(3)
+        after = r.zscore(self.keys.Q, lock.member(3))
+        self.expect("a copy of wait", again == 0 and place == after, again)
+        self.expect("wait of the owner", lock.wait(1) == 0)
+
+    def test_given_back(self, lock: Lock, r: redis.Redis) -> None:
+        """A pushed grant that is given back unclaimed leaves no mark."""
+        lock.take(1), lock.acquire(2), lock.short(1), lock.release(2)
+        self.expect("no mark is left", len(r.get(self.keys.F) or "") == 16, lock.state())
+        lock.take(1), lock.acquire(2), lock.acquire(3, mode="s0"), lock.acquire(4, mode="s0")
+        lock.short(1), lock.release(2), lock.release(4)
+        self.expect("nor the last", r.get(self.keys.F)[16:48] in ("", NOBODY), lock.state())
+
+    def test_queue_lives(self, lock: Lock, r: redis.Redis) -> None:
+        """Its TTL is renewed under steady contention, by wait and short release alone."""
+        lock.take(1), lock.acquire(2)
+        n = 2
+        r.pexpire(self.keys.Q, 5000)
+        until = time.time() + 2.2
+        while time.time() < until:
+            lock.short(n - 1)
+            if lock.wait(n + 1) == 0:
+                lock.acquire(n + 1)
+            n += 1
+            time.sleep(0.01)
+        self.expect("the queue's TTL is renewed", r.pttl(self.keys.Q) > 20000, r.pttl(self.keys.Q))
+        self.expect("F's too", r.pttl(self.keys.F) > DAY - 10000)
+        r.delete(self.keys.Q)
+        self.expect(
+            "a lost queue begins with an end",
+            lock.wait(99) != 0 and 0 < r.pttl(self.keys.Q) <= 30000,
+        )
+
+    def test_shared(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1)
+        inner, behind = (
+            lock.acquire(2, "s0", nests="1" + hold(1), owner="o1"),
+            lock.acquire(3, "s0"),
+        )
+        self.expect(
+            "downgrade",
+            inner[2] == 1 and behind[2] == 2 and lock.release(1) == 1 and r.zcard(self.keys.S) == 2,
+            lock.state(),
+        )
+        self.expect(
+            "header after it",
+            r.hget(self.keys.K, "hf1") == "0" * 32 + "n" + "9" * 16 + "s" + "0" * 12,
+        )
+        self.expect("upgrade", lock.acquire(2000, "x", nests="1" + hold(2), owner="o1")[2] == 9)
+        self.expect(
+            "named by another",
+            lock.acquire(2001, "s1", wait=False, nests="1" + hold(2), owner="o9")[2] == 0,
+        )
+        self.expect("a writer waits", lock.acquire(5)[2] == 2)
+        self.expect(
+            "a nested reader passes it",
+            lock.acquire(6, "s0", nests="1" + hold(2), owner="o1")[2] == 1,
+        )
+        self.expect("another does not", lock.acquire(8, "s0")[2] == 2)
+        self.expect("leave: many", lock.run("leave", [self.keys.K], hold(2), "0" * 16) == 3)
+        self.expect(
+            "renew without S",
+            lock.run("renew", [self.keys.K], hold(2) + lock.fence(2), 30000, 0, 0)[1] == -4,
+        )
+        r.flushall()
+        lock.take(1)
+        for n in range(250):
+            lock.acquire(100 + n, "s0")
+        more, calls = lock.release(1), 0
+        while more == 2 and calls < 9:
+            more, calls = 2 if lock.kick()[1] == -2 else 1, calls + 1
+        self.expect("250 readers", r.zcard(self.keys.S) == 250 and calls in (2, 3), calls)
+
+    def test_dead_ids(self, lock: Lock, r: redis.Redis) -> None:
+        lock.release(5, bury=1)
+        self.expect("a dead id's take", lock.take(5) == 0)
+        self.expect(
+            "a dead id's acquire", lock.acquire(5)[2] == 3 and lock.acquire(5, "s0")[2] == 3
+        )
+        lock.take(1), lock.acquire(1, wait=False), lock.acquire(2)
+        lock.short(1), lock.short(2)
+        self.expect(
+            "F remembers the dead",
+            len(r.get(self.keys.F)) == 61 and r.get(self.keys.F)[16:48] == NOBODY,
+            lock.state(),
+        )
+        self.expect("still dead", lock.take(5) == 0 and lock.acquire(5)[2] == 3)
+
+    # ---------------------------------------------------------------- Cluster
+
+    def cluster(self) -> None:
+        with Server(self.program, "--cluster-enabled", "yes", port=free_port()) as server:
+            server.redis.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+            until = time.time() + 20
+            # The client makes a dictionary of it.
+            while server.redis.execute_command("CLUSTER INFO").get("cluster_state") != "ok":
+                if time.time() > until:
+                    self.expect("the cluster does not start", False)
+                    return
+                time.sleep(0.05)
+            for name in ("mylock", "my lock", "a{x y}b", "{ }", "a{", "a{b{c}d}"):
+                try:
+                    self.sharded(name, server)
+                except (
+                    TypeError,
+                    IndexError,
+                    AttributeError,
+                    redis.exceptions.RedisError,
+                ) as error:
+                    self.expect(f"cluster, {name!r}: {error!r}", False)
+
+    def sharded(self, name: str, server: Server) -> None:
+        lock = Lock(server, name, kind="s", texts=self.texts)
+        listener = server.connect().pubsub()
+
+        def heard() -> list[str]:
+            message: list[str] = listener.parse_response(block=False, timeout=5) or [
+                "nothing",
+                "",
+                "",
+            ]
+            return message
+
+        listener.execute_command("SSUBSCRIBE", f"hf:{{{lock.keys.tag}}}:{CLIENTS[0]}")
+        self.expect(f"cluster, {name!r}: subscribed", heard()[0] == "ssubscribe")
+        lock.take(1), lock.acquire(2), lock.acquire(3, "s0")
+        lock.release(77, bury=1)
+        first, message = lock.short(1), heard()
+        self.expect(
+            f"cluster, {name!r}: a sharded message",
+            first == 1
+            and message[0] == "smessage"
+            and message[2][:33] == "g" + hold(2)
+            and message[2][33:49] == lock.fence(2)
+            and len(message[2]) == 65,
+            message,
+        )
+        second, message = lock.short(2), heard()
+        self.expect(
+            f"cluster, {name!r}: short release to a reader",
+            second == 1 and message[2][1:33] == hold(3),
+            message,
+        )
+        lock.release(3)
+        self.expect(
+            f"cluster, {name!r}: a dead id",
+            lock.take(77) == 0 and lock.acquire(77)[2] == 3,
+            lock.state(),
+        )
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1] % 50000 + 5000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", default="redis-server")
+    options = parser.parse_args()
+    wrong = Edges(options.server).all()
+    print(f"{len(wrong)} wrong" if wrong else "all right")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The scripts of core/src/protocol as the server gets them, and a server to run them on."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from typing import Any
+
+import redis
+from typing_extensions import Self
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "core/src/protocol"
+NOBODY = "-" * 32
+
+
+def expand(name: str) -> str:
+    """The text of a script: includes are put in, comments and indentation left out."""
+    text = re.sub(
+        r"^[ \t]*--@include[ \t]+(\S+)[ \t]*$",
+        lambda found: expand(found[1]),
+        (FOLDER / name).read_text(),
+        flags=re.M,
+    )
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("--"))
+
+
+def scripts() -> dict[str, str]:
+    return {path.stem: expand(path.name) for path in sorted(FOLDER.glob("[a-z]*.lua"))}
+
+
+def general(texts: dict[str, str]) -> dict[str, str]:
+    """The scripts that have paths written out for speed, without them."""
+    cut = {}
+    for name in ("acquire", "release"):
+        cut[name], count = re.subn(r"^repeat\n.*?^until true\n", "", texts[name], flags=re.M | re.S)
+        if count != 1:
+            raise SystemExit(f"{name}: no written-out paths between repeat and until true")
+    return cut
+
+
+class Server:
+    """A redis-server on a socket in a folder of its own; ends with the block."""
+
+    def __init__(self, program: str = "redis-server", *options: str, port: int = 0) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast."))
+        self.socket = str(self.folder / "socket")
+        self.process = subprocess.Popen(
+            [
+                program,
+                "--port",
+                str(port),
+                "--unixsocket",
+                self.socket,
+                "--dir",
+                str(self.folder),
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                *options,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(200):
+            try:
+                self.redis = self.connect()
+                self.redis.ping()
+                break
+            except redis.exceptions.ConnectionError:
+                time.sleep(0.05)
+        else:
+            self.close()
+            raise SystemExit(f"{program} does not start")
+        version = self.redis.info("server")["redis_version"]
+        self.version = tuple(int(part) for part in version.split(".")[:2])
+
+    def connect(self, **options: Any) -> redis.Redis:
+        return redis.Redis(unix_socket_path=self.socket, decode_responses=True, **options)
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Keys:
+    """The keys of one lock."""
+
+    def __init__(self, name: str = "lock") -> None:
+        tag = re.match(r"^[^{]*\{([^}]+)\}", name)
+        self.tag = tag[1] if tag else name
+        self.K = name
+        self.F, self.Q, self.S, self.R = (f"{{{self.tag}}}{name}:hf1:{x}" for x in "fqsr")
+        self.all = [self.K, self.F, self.Q, self.S, self.R]
+
+    def dead(self, who: str) -> str:
+        return f"{{{self.tag}}}{self.K}:{who}:hf1:d"
+
+
+def member(
+    who: str,
+    client: str,
+    mode: str = "x",
+    lease: int = 30000,
+    owner: str = "o",
+    timeout: int = 0,
+    kind: str = "p",
+) -> str:
+    """A member of the queue; mode as in acquire's arguments."""
+    permits = f"{int(mode[1:]):010d}" if mode[0] == "s" else ""
+    return f"{who}{client}{kind}{timeout:010d}{mode[0]}{lease:012d}{permits}{owner}"
