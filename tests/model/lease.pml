@@ -1,6 +1,8 @@
 /*
- * The protocol on one master: the scripts (core/src/protocol), each in one step,
- * and a client's handling of their answers (core/src/lock).
+ * Leases: how long a client may count on an exclusive hold, or on one nested in it.
+ * The scripts acquire, release (with all keys), cancel, claim and renew, each in one
+ * step, and a client's handling of their answers. The form of K and of F does not
+ * matter here: forms.pml has it.
  *
  * Time is a count of ticks, and all clocks run alike. A client may be slow at any
  * step but one: it asks again when that is due. A run has a budget of faults: a
@@ -123,8 +125,9 @@ hidden byte r_state, r_left, r_fence; /* a script's answer */
 
 /* -------------------------------------------------------------- Scripts */
 
-/* Is any hold still there? Redis drops a key that expired. */
-inline lapse() {
+/* What has ended leaves; with the last hold K goes. The client of a grant that was
+ * not claimed is a ghost then: its waiters leave, but for the one that asks. */
+inline lapse(asker) {
 	found = false; at = 0;
 	for (j : 1 .. CLIENTS * IDS) {
 		if
@@ -139,12 +142,34 @@ inline lapse() {
 	if
 	:: owner && !found ->
 		owner = 0; fence = 0; free_since = at;
-		for (j : 1 .. CLIENTS * IDS) { expiry[j] = 0 }
 #ifdef MUTANT_FENCE_FORGOTTEN
-		last = 0
+		last = 0;
 #endif
+		if
+		:: mark && mark != asker -> ghosts_leave()
+		:: else
+		fi;
+		mark = 0
 	:: else
-	fi
+	fi;
+	for (j : 1 .. CLIENTS * IDS) {
+		if
+		:: expiry[j] <= now -> expiry[j] = 0
+		:: else
+		fi
+	}
+}
+
+inline ghosts_leave() {
+	at = 0;
+	for (j : 1 .. queued) {
+		if
+		:: CLIENT(queue[j - 1]) + 1 != mark -> queue[at] = queue[j - 1]; at++
+		:: else
+		fi
+	}
+	for (j : at + 1 .. queued) { queue[j - 1] = 0 }
+	queued = at
 }
 
 inline leave_queue(id) {
@@ -159,7 +184,7 @@ inline leave_queue(id) {
 	queued = at
 }
 
-/* _grant.lua. asker: 0, or the waiter that is answered instead of messaged. */
+/* The one place where K passes on. asker: 0, or the waiter that is answered instead of messaged. */
 inline grant(asker) {
 	do
 	:: queued == 0 -> break
@@ -202,9 +227,8 @@ inline grant(asker) {
 	od
 }
 
-/* acquire.lua, recheck.lua */
 inline acquire(id) {
-	lapse();
+	lapse(CLIENT(id) + 1);
 	if
 	:: dead[id] -> r_state = DEAD; leave_queue(id)
 	:: !dead[id] && expiry[id] > now ->
@@ -217,7 +241,6 @@ inline acquire(id) {
 #ifdef MUTANT_COUNT
 		; extra++
 #endif
-	:: !dead[id] && expiry[id] && expiry[id] <= now -> r_state = DEAD; leave_queue(id)
 	:: !dead[id] && !expiry[id] && owner == OWNER(CLIENT(id)) + 1 ->
 		r_state = HELD; r_fence = fence; r_left = LEASE_OF(CLIENT(id));
 		expiry[id] = LATER(now, LEASE_OF(CLIENT(id)));
@@ -250,19 +273,6 @@ inline acquire(id) {
 		:: else
 		fi;
 		if
-		:: owner == 0 && mark && mark != CLIENT(id) + 1 -> /* a ghost's */
-			at = 0;
-			for (j : 1 .. queued) {
-				if
-				:: CLIENT(queue[j - 1]) + 1 != mark -> queue[at] = queue[j - 1]; at++
-				:: else
-				fi
-			}
-			for (j : at + 1 .. queued) { queue[j - 1] = 0 }
-			queued = at
-		:: else
-		fi;
-		if
 		:: owner == 0 -> grant(id)
 		:: else
 		fi;
@@ -282,9 +292,8 @@ inline acquire(id) {
 	fi
 }
 
-/* release.lua */
 inline release(id, bury) {
-	lapse();
+	lapse(0);
 	r_state = NOT;
 	if
 	:: bury ->
@@ -317,32 +326,43 @@ inline release(id, bury) {
 #else
 		expiry[id] = 0;
 #endif
-		lapse();
 		if
-		:: owner == 0 -> free_since = now; mark = 0; grant(0)
+		:: mark == CLIENT(id) + 1 -> mark = 0
+		:: else
+		fi;
+		lapse(0);
+		if
+		:: owner == 0 -> free_since = now
 		:: else
 		fi
+	:: else
+	fi;
+	if
+	:: owner == 0 -> grant(0)
 	:: else
 	fi
 }
 
-/* cancel.lua: out of the queue, but a hold stays. */
+/* Out of the queue, but a hold stays. Those behind may go on. */
 inline cancel(id, bury) {
-	lapse();
+	lapse(0);
 	leave_queue(id);
 	if
 	:: expiry[id] > now -> r_state = HELD; r_fence = fence; r_left = LEFT(expiry[id])
 	:: else ->
 		r_state = NOT;
 #ifndef MUTANT_NO_DEAD_IDS
-		dead[id] = dead[id] || bury
+		dead[id] = dead[id] || bury;
 #endif
+		if
+		:: owner == 0 -> grant(0)
+		:: else
+		fi
 	fi
 }
 
-/* claim.lua, renew.lua */
+/* A claim, or a renewal. They have not all keys, and hand nothing on. */
 inline renew(id, claims) {
-	lapse();
 	if
 	:: expiry[id] > now ->
 		r_state = HELD;
@@ -456,6 +476,11 @@ calling:
 		late[me] = what; late_id[me] = id;
 		goto again
 	   }
+	:: atomic { faults > 0 && what == CLAIM_IT -> /* it is refused, and made again */
+		faults--;
+		sent = 0; what = NOTHING;
+		goto held
+	   }
 	fi;
 again:
 	atomic { doubtful = true; sent = now; goto calling }
@@ -498,6 +523,12 @@ answered:
 		:: what == CLAIM_IT || what == RENEW ->
 			pushed = pushed && what != CLAIM_IT;
 			renewed = renewed || what == RENEW;
+#ifdef MUTANT_CLAIM_ASSUMED
+			if
+			:: what == CLAIM_IT -> certain_until(LATER(sent, LEASE_OF(me)))
+			:: else
+			fi;
+#endif
 			if
 			:: state == HELD && now < valid_until[me] && left > valid_until[me] ->
 				certain_until(left)

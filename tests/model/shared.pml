@@ -1,0 +1,380 @@
+/*
+ * Shared and exclusive holds of one lock: permits, first come first served over both,
+ * readers that die, nested shared holds, downgrade and upgrade, and the loss of S.
+ * Each client makes one acquisition; its kind is drawn at the start. Scripts take one
+ * step each. Time is a count of ticks; whoever waits asks again at each tick.
+ *
+ * -D sets the sizes of a run, and at most one of the mutants. README.md has the table.
+ */
+#ifndef CLIENTS
+#define CLIENTS 3
+#endif
+#ifndef LEASE
+#define LEASE 2
+#endif
+#ifndef UNTIL
+#define UNTIL 3
+#endif
+#ifndef CRASHES
+#define CRASHES 1
+#endif
+#ifndef LOSSES
+#define LOSSES 0 /* of S */
+#endif
+#ifndef PERMITS
+#define PERMITS 2 /* the highest number that a client names; 0 is without limit */
+#endif
+#define must(property, condition) assert(condition)
+#define EACH_CLIENT (j : 0 .. CLIENTS - 1)
+
+bool shared[CLIENTS];
+byte permits[CLIENTS];
+
+/* ------------------------------------------------------------- The server */
+
+byte ends[CLIENTS];   /* S: when the outermost hold ends; 0: there is none */
+byte nested[CLIENTS]; /* S: and the shared one nested in it */
+bool is_x[CLIENTS];   /* the outermost is exclusive */
+byte x;               /* in the header: how many are */
+byte n;               /* how many are in S */
+byte busy_until;      /* S was lost: K stays until it ends */
+byte queue[CLIENTS], queued; /* 1 more than each client */
+
+/* ------------------------------------------------------------ The clients */
+
+bool alive[CLIENTS], waits[CLIENTS], told[CLIENTS];
+/* Until when its client may count on each of its two holds, and so on the lock. */
+byte sure[CLIENTS], sure_nested[CLIENTS];
+bool sure_x[CLIENTS];
+byte came[CLIENTS], tickets; /* in this order */
+byte asks_at[CLIENTS];
+byte now, crashes = CRASHES, losses = LOSSES;
+bool died; /* somebody did, since the last tick */
+
+hidden byte i, j, count, found, r_state;
+#define HELD 1
+#define QUEUED 2
+#define REFUSED 9
+
+#define COUNTS(c) (sure[c] > now || sure_nested[c] > now)
+
+/* ---------------------------------------------------------------- Scripts */
+
+/* What has ended leaves. */
+inline read() {
+#ifndef MUTANT_ENDED_STAYS
+	for EACH_CLIENT {
+		if
+		:: ends[j] && ends[j] <= now ->
+			ends[j] = 0; n--;
+#ifndef MUTANT_X_STAYS
+			x = (is_x[j] -> x - 1 : x);
+#endif
+			is_x[j] = false
+		:: else
+		fi;
+		if
+		:: nested[j] && nested[j] <= now -> nested[j] = 0; n--
+		:: else
+		fi
+	}
+	j = 0;
+#endif
+	if
+	:: n == 0 -> x = 0
+	:: else
+	fi
+}
+
+#ifdef MUTANT_ONE_TOO_MANY
+#define ROOM(c) (permits[c] == 0 || n <= permits[c])
+#else
+#define ROOM(c) (permits[c] == 0 || n < permits[c])
+#endif
+#ifdef MUTANT_LOST_S_FREES
+#define BUSY false
+#else
+#define BUSY (busy_until > now)
+#endif
+#define FITS(c) (!BUSY && (shared[c] -> x == 0 && ROOM(c) : n == 0))
+
+inline admit(c) {
+	count = 0;
+	for EACH_CLIENT {
+		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || came[j] > came[c]);
+		must(EXCLUSION, j == c || !COUNTS(j) || (shared[c] && !(sure_x[j] && sure[j] > now)));
+		count = count + (j != c && COUNTS(j))
+	}
+	must(PERMITS, !shared[c] || permits[c] == 0 || count < permits[c]);
+	must(ORPHAN, alive[c]);
+	ends[c] = now + LEASE; n++;
+	is_x[c] = !shared[c];
+	x = (shared[c] -> x : x + 1);
+	sure[c] = ends[c]; sure_x[c] = is_x[c];
+	told[c] = true;
+	j = 0; count = 0
+}
+
+inline leave_queue(c) {
+	count = 0;
+	for (j : 1 .. queued) {
+		if
+		:: queue[j - 1] != c + 1 -> queue[count] = queue[j - 1]; count++
+		:: else
+		fi
+	}
+	for (j : count + 1 .. queued) { queue[j - 1] = 0 }
+	queued = count;
+	j = 0; count = 0
+}
+
+/* The head of the queue, and after a shared one the next. */
+inline grant() {
+	do
+	:: queued == 0 -> break
+	:: else ->
+		i = queue[0] - 1;
+		if
+#ifdef MUTANT_DEAD_HEAD
+		:: FITS(i) ->
+#else
+		:: !alive[i] -> leave_queue(i)
+		:: alive[i] && FITS(i) ->
+#endif
+			leave_queue(i);
+			admit(i);
+#ifdef MUTANT_ONE_ONLY
+			break
+#endif
+		:: else -> break
+		fi
+	od;
+	i = 0
+}
+
+inline acquire(c) {
+	read();
+	for EACH_CLIENT { found = found || came[j] }
+	tickets = (found -> tickets : 0);
+	j = 0; found = 0;
+	if
+	:: ends[c] -> skip
+	:: else ->
+		found = false;
+		for (j : 1 .. queued) { found = found || queue[j - 1] == c + 1 }
+		j = 0;
+		if
+#ifdef MUTANT_READER_PASSES
+		:: !found && shared[c] && FITS(c) -> came[c] = tickets + 1; tickets++; admit(c)
+#endif
+		:: else ->
+			if
+			:: !found ->
+				queue[queued] = c + 1; queued++;
+				tickets = (came[c] -> tickets : tickets + 1);
+				came[c] = (came[c] -> came[c] : tickets)
+			:: else
+			fi;
+			grant()
+		fi
+	fi;
+	found = 0;
+	asks_at[c] = now + 1
+}
+
+/* A shared hold in a live one of mine, named in `nests`; or an exclusive one: upgrade. */
+inline nest(c, exclusively) {
+	read();
+	if
+	:: ends[c] == 0 -> r_state = 0
+#ifdef MUTANT_UPGRADE_WAITS
+	:: ends[c] && exclusively -> r_state = QUEUED
+#else
+	:: ends[c] && exclusively -> r_state = REFUSED
+#endif
+#ifdef MUTANT_NESTED_QUEUES
+	:: ends[c] && !exclusively && !is_x[c] && queued -> r_state = QUEUED
+	:: ends[c] && !exclusively && (is_x[c] || !queued) ->
+#else
+	:: ends[c] && !exclusively ->
+#endif
+		nested[c] = now + LEASE; n++;
+		sure_nested[c] = nested[c];
+		r_state = HELD
+	fi
+}
+
+/* The outermost hold goes. With a nested one that is a downgrade: K stays, and is shared. */
+inline release(c) {
+	sure[c] = 0; sure_x[c] = false;
+	read();
+	if
+	:: ends[c] ->
+		ends[c] = 0; n--;
+#ifdef MUTANT_DOWNGRADE_FREES
+		if
+		:: is_x[c] && nested[c] -> nested[c] = 0; n--
+		:: else
+		fi;
+#endif
+#ifdef MUTANT_DOWNGRADE_KEEPS_X
+		x = (is_x[c] && n == 0 -> 0 : x);
+#else
+		x = (is_x[c] -> x - 1 : x);
+#endif
+		is_x[c] = false
+	:: else
+	fi;
+	grant();
+	woken()
+}
+
+inline release_nested(c) {
+	sure_nested[c] = 0;
+	read();
+	if
+	:: nested[c] -> nested[c] = 0; n--
+	:: else
+	fi;
+	x = (n == 0 -> 0 : x);
+	grant();
+	woken()
+}
+
+inline cancel(c) {
+	read();
+	leave_queue(c);
+#ifndef MUTANT_CANCEL_HANDS_NOTHING_ON
+	grant();
+#endif
+	woken()
+}
+
+/* Whoever is the first now does not fit. */
+inline woken() {
+	must(WOKEN, queued == 0 || !alive[queue[0] - 1] || !FITS(queue[0] - 1))
+}
+
+/* --------------------------------------------------------------- Clients */
+
+#define HOLDS(c) (sure[c] > now)
+
+proctype client(byte me) {
+	bool twice;
+
+	atomic { waits[me] = true; d_step { acquire(me) } }
+waiting:
+	if
+	:: atomic { told[me] && HOLDS(me) ->
+		told[me] = false; waits[me] = false; came[me] = 0; asks_at[me] = 0
+	   }
+	:: atomic { told[me] && !HOLDS(me) -> /* it was slow: it takes a new place */
+		told[me] = false; came[me] = 0;
+		d_step { acquire(me) };
+		goto waiting
+	   }
+	:: atomic { !told[me] && now >= asks_at[me] -> d_step { acquire(me) }; goto waiting }
+	:: atomic { !told[me] -> waits[me] = false; d_step { cancel(me) }; goto end_of_it }
+	:: atomic { crashes > 0 && !told[me] -> crashes--; died = true; alive[me] = false; goto end_of_it }
+	fi;
+holding:
+	if
+	:: atomic { HOLDS(me) && !twice ->
+		twice = true;
+		d_step { nest(me, false) };
+		must(SELF, r_state != QUEUED); /* it would wait for itself */
+		r_state = 0;
+		goto holding
+	   }
+	:: atomic { HOLDS(me) && !twice && shared[me] ->
+		twice = true;
+		d_step { nest(me, true) };
+		must(SELF, r_state != QUEUED);
+		r_state = 0;
+		goto holding
+	   }
+	:: atomic { sure_nested[me] -> d_step { release_nested(me) }; goto holding }
+	:: atomic { d_step { release(me) } }
+	:: atomic { crashes > 0 && HOLDS(me) -> crashes--; died = true; alive[me] = false; goto end_of_it }
+	fi;
+	if
+	:: atomic { sure_nested[me] -> d_step { release_nested(me) } }
+	:: sure_nested[me] == 0
+	fi;
+end_of_it:
+	atomic { twice = false; waits[me] = false; told[me] = false; came[me] = 0; asks_at[me] = 0 }
+}
+
+/* ------------------------------------------------------- Everything else */
+
+active proctype operator() {
+end:
+	do
+	:: atomic { losses > 0 && n > 0 -> /* S is deleted; K ends with the latest hold */
+		d_step {
+			losses--;
+			for EACH_CLIENT {
+				busy_until = (ends[j] > busy_until -> ends[j] : busy_until);
+				busy_until = (nested[j] > busy_until -> nested[j] : busy_until);
+				ends[j] = 0; nested[j] = 0; is_x[j] = false
+			}
+			n = 0; x = 0; j = 0
+		}
+	   }
+	od
+}
+
+#define IN_TIME(c) !(waits[c] && alive[c] && (told[c] || now >= asks_at[c]))
+
+active proctype time() {
+	byte head;
+end:
+	do
+	:: atomic { now < UNTIL && IN_TIME(0) && IN_TIME(1) && IN_TIME(CLIENTS - 1) ->
+		/* By what the clients count on: the first who waits does not fit. */
+		d_step {
+			head = CLIENTS; i = 0; found = false; count = 0;
+			for EACH_CLIENT {
+				i = i + (sure[j] > now) + (sure_nested[j] > now);
+				found = found || (sure_x[j] && sure[j] > now);
+				head = (waits[j] && alive[j] && !told[j] && (head == CLIENTS || came[j] < came[head]) -> j : head)
+			}
+			if
+			:: head < CLIENTS && busy_until <= now && !died -> /* who died just now is asked about later */
+				must(PROGRESS, (shared[head] -> found || (permits[head] && i >= permits[head]) : i > 0))
+			:: else
+			fi;
+			head = 0; i = 0; found = 0; j = 0;
+			died = false;
+			now++;
+			for EACH_CLIENT { /* what has ended is the same as what never was */
+				sure[j] = (sure[j] > now -> sure[j] : 0);
+				sure_nested[j] = (sure_nested[j] > now -> sure_nested[j] : 0);
+				sure_x[j] = sure_x[j] && sure[j]
+			}
+			j = 0;
+			busy_until = (busy_until > now -> busy_until : 0)
+		}
+	   }
+	od
+}
+
+#define KIND(c) (shared[c] + permits[c])
+
+init {
+	byte k;
+	atomic {
+		for (k : 0 .. CLIENTS - 1) {
+			alive[k] = true;
+			/* The clients are alike but for their kinds: one order of these is enough. */
+			if
+			:: k == 0 || KIND(k - 1) == 0 -> skip
+			:: k == 0 || KIND(k - 1) <= 1 -> shared[k] = true
+			:: k == 0 || KIND(k - 1) <= 2 -> shared[k] = true; permits[k] = 1
+			:: shared[k] = true; permits[k] = PERMITS
+			fi
+		}
+		for (k : 0 .. CLIENTS - 1) { run client(k) }
+		k = 0
+	}
+}
