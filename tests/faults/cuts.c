@@ -171,18 +171,23 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     give_back(w->hold, HF_OK);
 }
 
+/* The waiter has one place, is granted the lock that is given back, and holds it once. */
+static void assert_one_place(hf_hold *hold, waiter *w) {
+    assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_int_equal(holds_of_k(), 1);
+    assert_int_equal(queued("k"), 0);
+    assert_no_longer_than_there(w->hold);
+}
+
 /* C8 */
 static void test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place(void **state) {
     (void)state;
     FOR_EVERY_CUT(ENQUEUE, at) {
         hf_hold *hold = held(theirs);
         waiter *w = waiter_start(lock, 5000);
-        assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
-        give_back(hold, HF_OK);
-        waiter_join(w, HF_OK);
-        assert_int_equal(holds_of_k(), 1);
-        assert_int_equal(queued("k"), 0);
-        assert_no_longer_than_there(w->hold);
+        assert_one_place(hold, w);
         give_back(w->hold, HF_OK);
         assert_int_equal(NUMBER("EXISTS k"), 0);
     }
@@ -199,12 +204,7 @@ static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(vo
     FOR_EVERY_CUT(CROWD, at) {
         hold = w->hold; /* it is in the form of a lock with a queue */
         w = waiter_start(lock, 5000);
-        assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
-        give_back(hold, HF_OK);
-        waiter_join(w, HF_OK);
-        assert_int_equal(holds_of_k(), 1);
-        assert_int_equal(queued("k"), 0);
-        assert_no_longer_than_there(w->hold);
+        assert_one_place(hold, w);
     }
     give_back(w->hold, HF_OK);
     assert_int_equal(NUMBER("EXISTS k"), 0);

@@ -183,7 +183,7 @@ int64_t hf_thread_serial(void) {
     return serial;
 }
 
-/* FNV-1a. Source: draft-eastlake-fnv. */
+/* Multiply and mix, eight bytes at a time. It stays in this process. */
 uint64_t hf_hash(uint64_t seed, const void *bytes, size_t length) {
     const unsigned char *from = bytes;
     uint64_t hash = seed ^ length ^ UINT64_C(14695981039346656037), part;

@@ -16,8 +16,9 @@
 /* Between two tries where no grants come. */
 #define POLL_MIN_MS 2
 #define POLL_MAX_MS 16
-/* Before another try, after a server answered that is the master no more. */
+/* What hf_quote() gives, with its NUL. */
 #define QUOTED_MAX 200
+/* Before another try, after a server answered that is the master no more. */
 #define LOST_MIN_MS 8
 #define LOST_MAX_MS 24
 
@@ -107,10 +108,6 @@ typedef struct question {
     hf_standing mine;
 } question;
 
-static hf_way way_locked(const hf_hold *hold, const hf_ask *ask) {
-    return hf_way_of(hold, ask, hf_waiting_crowded_locked(hold->client, hold->names));
-}
-
 /* By the cheapest request, and by the general one if that did nothing. */
 static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *asked) {
     hf_hold *hold = call->hold;
@@ -144,7 +141,7 @@ static hf_status try_once(acquiring *call) {
     hf_client_lock(call->client);
     hf_status status = prepare_try_locked(call);
     hf_ask ask = hf_hold_ask(hold);
-    question asked = {.way = way_locked(hold, &ask), .doubtful = hold->bury};
+    question asked = {.way = hf_waiting_way_locked(hold, &ask), .doubtful = hold->bury};
     hf_client_unlock(call->client);
     if (status == HF_OK)
         status = ask_server(call, &ask, &asked);
@@ -252,7 +249,7 @@ static hf_status join_queue_locked(acquiring *call, hf_op *op) {
     hf_client *client = call->client;
     hf_hold *hold = call->hold;
     hf_ask ask = hf_op_ask(op);
-    question asked = {.way = way_locked(hold, &ask), .doubtful = hold->bury};
+    question asked = {.way = hf_waiting_way_locked(hold, &ask), .doubtful = hold->bury};
     hold->floor = hf_table_floor_locked(client, hold->names);
     op->epoch = hf_op_epoch(op);
     op->asking++;

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lock/asking.h"
 #include "lock/reading.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
@@ -568,6 +567,16 @@ static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t cou
     return latest;
 }
 
+/* Was it waited for a moment ago, so that whoever asks for it now will wait, too? */
+static bool is_crowded(const hf_client *client, const hf_names *names) {
+    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
+    return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
+}
+
+hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
+    return hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+}
+
 /* False: no memory. */
 static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait, bool aside) {
     hf_client *client = queue->client;
@@ -590,8 +599,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
             ops[i]->epoch = queue->channel->epoch;
         ops[i]->asking++;
     }
-    bool crowded = hf_waiting_crowded_locked(client, queue->names);
-    mine->way = count == 1 ? hf_way_of(ops[0]->hold, asks, crowded) : HF_BY_ACQUIRE;
+    mine->way = count == 1 ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
     if (count == 1)
         hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
     else
@@ -657,15 +665,10 @@ void hf_op_want_grants_locked(hf_op *op) {
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
 
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) {
-    return find_queue(client, names) != NULL || hf_waiting_crowded_locked(client, names);
+    return find_queue(client, names) != NULL || is_crowded(client, names);
 }
 
 bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
-
-bool hf_waiting_crowded_locked(const hf_client *client, const hf_names *names) {
-    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
-    return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
-}
 
 void hf_op_ask_soon_locked(hf_op *op) {
     hf_thread_timer_locked(hf_op_client(op), &op->queue->timer, 0);

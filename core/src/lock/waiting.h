@@ -6,7 +6,7 @@
 #ifndef HF_WAITING_H
 #define HF_WAITING_H
 
-#include "lock/op.h"
+#include "lock/asking.h"
 
 /* NULL: no memory. */
 struct hf_waiting *hf_waiting_begin(hf_client *client);
@@ -53,8 +53,8 @@ void hf_op_want_grants_locked(hf_op *op);
 unsigned hf_op_epoch(const hf_op *op);
 /* Do others want that lock, for all that this client knows? */
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
-/* Was it waited for a moment ago, so that whoever asks for it now will wait, too? */
-bool hf_waiting_crowded_locked(const hf_client *client, const hf_names *names);
+/* How a hold asks for its lock, that being known. */
+hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
 /* Does nothing else of this client wait for that lock? */
 bool hf_op_is_alone(const hf_op *op);
 /* Have its queue asked for, soon. */

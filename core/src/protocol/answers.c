@@ -1,6 +1,5 @@
 #include "protocol/answers.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define WAS_OUT 4 /* is added to the state */
@@ -169,18 +168,13 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS };
 
-/* A string of the reply, or a number as one; NULL: it is neither. */
+/* False: it is no string. */
 static bool read_text(const redisReply *reply, const char **text, size_t *length) {
     if (reply->type != REDIS_REPLY_STRING)
         return false;
     *text = reply->str;
     *length = (size_t)reply->len;
     return true;
-}
-
-/* Both forms that a script can give a number in. */
-static int64_t read_either(const redisReply *reply) {
-    return reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : read_number(reply);
 }
 
 static bool read_holding(const redisReply *const *parts, hf_holding *holding) {
@@ -190,8 +184,8 @@ static bool read_holding(const redisReply *const *parts, hf_holding *holding) {
         !read_text(parts[4], &holding->owner, &holding->owner_length))
         return false;
     holding->shared = length == 1 && *mode == 's';
-    holding->fence = read_either(parts[2]);
-    holding->remaining_ms = read_either(parts[3]);
+    holding->fence = read_number(parts[2]);
+    holding->remaining_ms = read_number(parts[3]);
     return within(holding->fence, 0, HF_NUMBER_MAX);
 }
 
@@ -232,11 +226,11 @@ bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
     if (!read_text(parts[1], &mode, &length) ||
         !read_text(parts[5], &queued->owner, &queued->owner_length))
         return false;
-    int64_t timeout_ms = read_either(parts[3]);
+    int64_t timeout_ms = read_number(parts[3]);
     if (length != 1 || memchr("xso", *mode, 3) == NULL || queued->owner_length == 0)
         return false;
     queued->shared = *mode == 's';
-    queued->score = read_either(parts[2]);
+    queued->score = read_number(parts[2]);
     queued->timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms;
     return within(queued->score, 0, HF_NUMBER_MAX) && timeout_ms >= 0;
 }

@@ -139,7 +139,7 @@ static char *put_id(char *to, const char *id) {
     return (char *)memcpy(to, id, HF_ID_LENGTH) + HF_ID_LENGTH;
 }
 
-/* An id, or the fence 0 instead of none, as the name of a field but for its first letter. */
+/* An id and a fence in one argument, behind one letter or none. */
 static void add_id_and_fence(hf_request *request, const char *before, const char *id,
                              int64_t fence) {
     char field[1 + HF_ID_LENGTH + FENCE_DIGITS];
