@@ -197,6 +197,21 @@ class Edges:
 
     # ------------------------------------------------------------ Permissions
 
+    def as_user(self, r: redis.Redis) -> Lock:
+        """The lock as a user "u" has it, who may do everything until something is taken away."""
+        r.acl_setuser(
+            "u",
+            enabled=True,
+            reset=True,
+            passwords=["+p"],
+            keys=["*"],
+            channels=["*"],
+            commands=["+@all"],
+        )
+        user = self.server.connect(username="u", password="p")
+        user.ping()  # it has logged in
+        return Lock(self.server, user=user, texts=self.texts)
+
     def test_permissions(self, lock: Lock, r: redis.Redis) -> None:
         """One side lacks a permission: no hold without an end, nobody lost, nothing half done."""
         situations = (
@@ -238,18 +253,7 @@ class Edges:
         ]:
             for situation in situations:
                 r.flushall()
-                r.acl_setuser(
-                    "u",
-                    enabled=True,
-                    reset=True,
-                    passwords=["+p"],
-                    keys=["*"],
-                    channels=["*"],
-                    commands=["+@all"],
-                )
-                user = self.server.connect(username="u", password="p")
-                user.ping()
-                theirs = Lock(self.server, user=user, texts=self.texts)
+                theirs = self.as_user(r)
                 if situation in ("short", "long", "first waiter", "nest", "hdel"):
                     theirs.take(1)
                 if situation in ("short", "long"):
@@ -279,7 +283,7 @@ class Edges:
                 else:
                     answer = theirs.cancel(5, 1)
                 state = lock.state()
-                user.close()
+                theirs.r.close()
                 self.expect(
                     name + ": K has no end",
                     not r.exists(self.keys.K) or r.pttl(self.keys.K) > 0,
@@ -331,22 +335,12 @@ class Edges:
 
     def test_lost_permission(self, lock: Lock, r: redis.Redis) -> None:
         """A permission lost after the acquire is an error, and the hold stands."""
-        r.acl_setuser(
-            "u",
-            enabled=True,
-            reset=True,
-            passwords=["+p"],
-            keys=["*"],
-            channels=["*"],
-            commands=["+@all"],
-        )
-        user = self.server.connect(username="u", password="p")
-        theirs = Lock(self.server, user=user, texts=self.texts)
+        theirs = self.as_user(r)
         theirs.take(1)
         r.acl_setuser("u", enabled=True, commands=["-pexpireat", "-del"])
         self.expect("renew: refused", theirs.renew(1, lease=60000)[1] == -3)
         self.expect("the hold stands", lock.renew(1, mode=2)[1] > 0)
-        user.close()
+        theirs.r.close()
 
     # ----------------------------------------------------------------- Memory
 
