@@ -2,9 +2,10 @@
  * One pair, acquire and release, on one key that nobody else wants: Holdfast
  * beside the least that a lock over hiredis can do, which is SET NX PX and an
  * EVALSHA that compares and deletes. Same server, same kind of socket, rounds
- * in turn, so that noise hits both alike.
+ * in turn, so that noise hits both alike. Then the same on 8 threads at once, each
+ * with a key of its own, and for the raw ones with a connection of its own.
  *
- *     pair_c HOST PORT ROUNDS PAIRS   print the ratio
+ *     pair_c HOST PORT ROUNDS PAIRS   print the ratios
  *     pair_c HOST PORT                for run.py: N on standard input measures
  *                                     N pairs of Holdfast's, ns per pair back;
  *                                     "N T shared" N on each of T threads at
@@ -27,6 +28,7 @@
 #define WARM_UP 2000
 #define PATIENCE_MS 500
 #define THREADS_MAX 64
+#define THREADS 8
 
 static const char compare_and_delete[] =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -47,22 +49,28 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
-static void raw_pair(void) {
-    freeReplyObject(expect(
-        redisCommand(raw, "SET bench:raw 0123456789abcdef0123456789abcdef NX PX %d", LEASE_MS),
-        REDIS_REPLY_STATUS));
-    freeReplyObject(expect(
-        redisCommand(raw, "EVALSHA %s 1 bench:raw 0123456789abcdef0123456789abcdef", raw_script),
-        REDIS_REPLY_INTEGER));
+static void raw_pair_of(redisContext *context, int key) {
+    freeReplyObject(
+        expect(redisCommand(context, "SET bench:raw:%d 0123456789abcdef0123456789abcdef NX PX %d",
+                            key, LEASE_MS),
+               REDIS_REPLY_STATUS));
+    freeReplyObject(
+        expect(redisCommand(context, "EVALSHA %s 1 bench:raw:%d 0123456789abcdef0123456789abcdef",
+                            raw_script, key),
+               REDIS_REPLY_INTEGER));
 }
 
-static void lock_pair(void) {
+static void raw_pair(void) { raw_pair_of(raw, 0); }
+
+static void lock_pair_of(hf_lock *mine) {
     hf_hold *hold;
 
-    check(hf_lock_acquire(lock, HF_FOREVER, &hold));
+    check(hf_lock_acquire(mine, HF_FOREVER, &hold));
     check(hf_hold_release(hold));
     hf_hold_close(hold);
 }
+
+static void lock_pair(void) { lock_pair_of(lock); }
 
 /** Nanoseconds. */
 static double since(const struct timespec *start) {
@@ -93,6 +101,40 @@ static long long requests_served(void) {
             total += strtoll(strstr(line, "calls=") + 6, NULL, 10);
     freeReplyObject(reply);
     return total;
+}
+
+/* One of several threads, each with a key of its own. */
+typedef struct worker {
+    pthread_t thread;
+    redisContext *raw; /* or NULL: by the lock */
+    hf_lock *lock;
+    int key, count;
+} worker;
+
+static void *work(void *argument) {
+    const worker *mine = argument;
+
+    for (int i = 0; i < mine->count; i++)
+        if (mine->raw)
+            raw_pair_of(mine->raw, mine->key);
+        else
+            lock_pair_of(mine->lock);
+    return NULL;
+}
+
+/** Nanoseconds per pair of all together. */
+static double measure_threads(worker *workers, int count) {
+    struct timespec start;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].count = count;
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+            errx(1, "no thread");
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(workers[i].thread, NULL);
+    return since(&start) / count / THREADS;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -133,13 +175,48 @@ static void compare(int rounds, int pairs) {
     free(ratio);
 }
 
-static hf_lock *open_lock(void) {
+static hf_lock *open_lock(const char *name) {
     hf_lock *opened;
 
-    check(hf_lock_open(client, "bench:c", 7, NULL, 0,
+    check(hf_lock_open(client, name, strlen(name), NULL, 0,
                        &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = LEASE_MS},
                        &opened));
     return opened;
+}
+
+static redisContext *connect_raw(char **argv) {
+    redisContext *context = redisConnect(argv[1], atoi(argv[2]));
+
+    if (!context || context->err)
+        errx(1, "raw: %s", context ? context->errstr : "out of memory");
+    return context;
+}
+
+static void compare_threads(char **argv, int rounds, int pairs) {
+    worker raws[THREADS], locks[THREADS];
+    double ratio[100], raw_ns[100], lock_ns[100];
+    char name[20];
+
+    rounds = rounds < 100 ? rounds : 100;
+    for (int i = 0; i < THREADS; i++) {
+        snprintf(name, sizeof name, "bench:c:%d", i);
+        raws[i] = (worker){.raw = connect_raw(argv), .key = i + 1};
+        locks[i] = (worker){.lock = open_lock(name)};
+    }
+    measure_threads(raws, pairs);
+    measure_threads(locks, pairs);
+    for (int i = 0; i < rounds; i++) {
+        raw_ns[i] = measure_threads(raws, pairs);
+        lock_ns[i] = measure_threads(locks, pairs);
+        ratio[i] = raw_ns[i] / lock_ns[i];
+    }
+    printf("%d threads: raw %.1f us, Holdfast %.1f us a pair: %.2f of raw (wanted: 1.00)\n",
+           THREADS, median(raw_ns, rounds) / 1000, median(lock_ns, rounds) / 1000,
+           median(ratio, rounds));
+    for (int i = 0; i < THREADS; i++) {
+        redisFree(raws[i].raw);
+        hf_lock_close(locks[i].lock);
+    }
 }
 
 typedef struct contender {
@@ -171,7 +248,7 @@ static void crowd(int count, int threads, bool shared) {
     if (threads > THREADS_MAX)
         errx(2, "at most %d threads", THREADS_MAX);
     for (int i = 0; i < threads; i++) {
-        all[i] = (contender){.lock = shared ? lock : open_lock(), .count = count};
+        all[i] = (contender){.lock = shared ? lock : open_lock("bench:c"), .count = count};
         if (pthread_create(&all[i].thread, NULL, contend, &all[i]) != 0)
             errx(1, "no thread");
     }
@@ -207,21 +284,21 @@ int main(int argc, char **argv) {
 
     if (argc != 3 && argc != 5)
         errx(2, "usage: pair_c HOST PORT [ROUNDS PAIRS]");
-    raw = redisConnect(argv[1], atoi(argv[2]));
-    if (!raw || raw->err)
-        errx(1, "raw: %s", raw ? raw->errstr : "out of memory");
+    raw = connect_raw(argv);
     script = expect(redisCommand(raw, "SCRIPT LOAD %s", compare_and_delete), REDIS_REPLY_STRING);
     snprintf(raw_script, sizeof raw_script, "%s", script->str);
     freeReplyObject(script);
 
     snprintf(url, sizeof url, "redis://%s:%s", argv[1], argv[2]);
     check(hf_client_open(url, NULL, &client));
-    lock = open_lock();
+    lock = open_lock("bench:c");
 
-    if (argc == 5)
+    if (argc == 5) {
         compare(atoi(argv[3]), atoi(argv[4]));
-    else
+        compare_threads(argv, atoi(argv[3]), atoi(argv[4]) / THREADS + 1);
+    } else {
         serve();
+    }
 
     hf_lock_close(lock);
     hf_client_close(client);

@@ -27,8 +27,7 @@ static void check_names(const uint8_t *data, size_t size) {
     promise(names->length == size && memcmp(names->data, data, size) == 0);
     size_t length, companion_length;
     const uint8_t *tag = tag_of(data, size, &length);
-    const uint8_t *companion =
-        tag_of(names->data + names->length, names->tagged, &companion_length);
+    const uint8_t *companion = tag_of(names->companion, names->tagged, &companion_length);
     promise(length == companion_length && memcmp(tag, companion, length) == 0);
     hf_ask ask = {.id = "0123456789abcdef0123456789abcdef",
                   .owner = (const char *)data,

@@ -37,11 +37,16 @@ typedef struct caller {
     int turn; /* it was served as that one */
 } caller;
 
+static hf_status take(hf_pool *from, bool urgent, int64_t deadline, hf_connection **connection) {
+    int64_t now = hf_now();
+    return hf_pool_take(from, 0, urgent, deadline, &now, connection);
+}
+
 static void *take_one(void *argument) {
     caller *who = argument;
     hf_connection *connection;
     who->id = gettid();
-    if (hf_pool_take(pool, 0, who->urgent, soon(), &connection) != HF_OK)
+    if (take(pool, who->urgent, soon(), &connection) != HF_OK)
         abort();
     who->turn = atomic_fetch_add(&served, 1); /* before the next one can be */
     hf_pool_give(pool, connection);
@@ -70,7 +75,7 @@ static void test_calls_are_served_in_their_order_and_urgent_ones_first(void **st
     hf_discovery *discovery = discovered();
     pool = hf_pool_new(discovery, 16, 1);
     served = 0;
-    assert_status(hf_pool_take(pool, 0, false, soon(), &only), HF_OK);
+    assert_status(take(pool, false, soon(), &only), HF_OK);
     for (int i = 0; i < CALLERS; i++) {
         callers[i].id = 0;
         callers[i].urgent = i % 3 == 2;
@@ -101,7 +106,7 @@ static void *take_many(void *argument) {
     for (int i = 0; i < 200; i++) {
         hf_connection *connection;
         redisReply *reply;
-        if (hf_pool_take(pool, 0, i % 7 == 0, soon(), &connection) != HF_OK ||
+        if (take(pool, i % 7 == 0, soon(), &connection) != HF_OK ||
             hf_connection_ask(connection, soon(), &reply, 1, (const char *[]){"PING"}) != HF_OK)
             abort();
         freeReplyObject(reply);
@@ -128,8 +133,8 @@ static void test_there_are_as_many_connections_as_there_may_be(void **state) {
             pthread_join(threads[i], NULL);
         assert_soon(connections() <= (int)limit); /* the server has seen those that were closed */
         for (unsigned i = 0; i < limit; i++)
-            assert_status(hf_pool_take(pool, 0, false, soon(), &all[i]), HF_OK);
-        assert_status(hf_pool_take(pool, 0, true, hf_after(hf_now(), 20), &more), HF_ECONNECT);
+            assert_status(take(pool, false, soon(), &all[i]), HF_OK);
+        assert_status(take(pool, true, hf_after(hf_now(), 20), &more), HF_ECONNECT);
         assert_message(text("all %u connections", limit));
         assert_int_equal(connections(), limit);
         for (unsigned i = 0; i < limit; i++)

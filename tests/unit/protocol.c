@@ -18,7 +18,7 @@ static hf_names *names_of(const char *name) {
 /* "{tag}name:", before the suffix of a companion. */
 static char *companion_of(const char *name) {
     hf_names *names = names_of(name);
-    char *companion = text("%.*s", (int)names->tagged, names->data + names->length);
+    char *companion = text("%.*s", (int)names->tagged, names->companion);
     hf_names_drop(names);
     return companion;
 }
@@ -78,7 +78,7 @@ static void test_names_may_be_any_bytes(void **state) {
     assert_int_equal(names->length, sizeof bytes);
     assert_memory_equal(names->data, bytes, sizeof bytes);
     assert_int_equal(names->tagged, 3 + sizeof bytes + 1);
-    assert_memory_equal(names->data + sizeof bytes, "{\0}a\0 \xff\n{\0}:", names->tagged);
+    assert_memory_equal(names->companion, "{\0}a\0 \xff\n{\0}:", names->tagged);
     hf_names_drop(names);
 }
 

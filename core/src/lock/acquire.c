@@ -90,8 +90,8 @@ static hf_status explain_given_up(const hf_names *names) {
 /* All that a hold needs that is won by a try. */
 static hf_status prepare_try_locked(const acquiring *call) {
     hf_hold *hold = call->hold;
-    hf_status status = HF_OK;
-    if (hold->id[0] == '\0')
+    hf_status status = hf_hold_equip_locked(hold);
+    if (status == HF_OK && hold->id[0] == '\0')
         status = hf_table_new_id_locked(call->client, hold);
     if (status == HF_OK && hold->renew)
         status = hf_thread_start_locked(call->client); /* or it could not be renewed */
@@ -136,15 +136,16 @@ static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *
 
 /* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure.
  * The hold is still this thread's alone. */
-static hf_status try_once(acquiring *call) {
+static hf_status try_once_locked(acquiring *call) {
     hf_hold *hold = call->hold;
-    hf_client_lock(call->client);
     hf_status status = prepare_try_locked(call);
+    if (status != HF_OK)
+        return status;
     hf_ask ask = hf_hold_ask(hold);
     question asked = {.way = hf_waiting_way_locked(hold, &ask), .doubtful = hold->bury};
     hf_client_unlock(call->client);
-    if (status == HF_OK)
-        status = ask_server(call, &ask, &asked);
+    status = ask_server(call, &ask, &asked);
+    hf_client_lock(call->client);
     hold->bury = asked.doubtful;
     if (status != HF_OK)
         return status;
@@ -179,20 +180,28 @@ static void heal(const acquiring *call) {
     hf_request_free(&request);
 }
 
+static void undo(const acquiring *call) { hf_undo(call->hold); }
+
+static void without_mutex(const acquiring *call, void (*act)(const acquiring *call)) {
+    hf_client_unlock(call->client);
+    act(call);
+    hf_client_lock(call->client);
+}
+
 /* One try, with all that a failed one has to see to. */
-static hf_status try_lock(acquiring *call) {
+static hf_status try_lock_locked(acquiring *call) {
     hf_hold *hold = call->hold;
     hf_status status = hf_client_check(call->client);
     call->ttl_ms = 0;
     do /* again at once if it is free, with more of the dead in its queue to skip */
         if (status == HF_OK || status == HF_EBUSY)
-            status = try_once(call);
+            status = try_once_locked(call);
     while (status == HF_EBUSY && call->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
     if (status == HF_EBUSY && call->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
-        heal(call);
+        without_mutex(call, heal);
     if (status == HF_ELOST ||
         (status != HF_OK && status != HF_EBUSY && (hold->bury || status == HF_EPROTOCOL)))
-        hf_undo(hold);
+        without_mutex(call, undo);
     if (status == HF_EBUSY)
         return hf_fail(HF_EBUSY, "lock %s is held by somebody else", quoted(call->lock));
     if (status != HF_ELOST)
@@ -220,23 +229,22 @@ static int64_t poll_pause(const acquiring *call, int64_t *pause_ms) {
 
 /* Where no grants come in: try until it is held or the time is up. *again: grants do come
  * now. */
-static hf_status poll_lock(acquiring *call, bool *again) {
+static hf_status poll_lock_locked(acquiring *call, bool *again) {
+    hf_client *client = call->client;
     for (int64_t pause_ms = POLL_MIN_MS;;) {
-        hf_status status = try_lock(call);
+        hf_status status = try_lock_locked(call);
         if (status != HF_EBUSY)
             return status;
         if (hf_now() >= call->until)
             return explain_timeout(call->lock->names, call->timeout_ms, &(holder){""});
-        if (call->ttl_ms != HF_TTL_MORE)
-            status =
-                hf_client_sleep(call->client, poll_pause(call, &pause_ms), call->interruptible);
-        else
-            status = HF_OK;
+        hf_client_unlock(client);
+        status = call->ttl_ms == HF_TTL_MORE
+                     ? HF_OK
+                     : hf_client_sleep(client, poll_pause(call, &pause_ms), call->interruptible);
+        hf_client_lock(client);
         if (status != HF_OK)
             return status;
-        hf_client_lock(call->client);
-        *again = hf_grants_come(&call->client->links, call->hold->names);
-        hf_client_unlock(call->client);
+        *again = hf_grants_come(&client->links, call->hold->names);
         if (*again)
             return HF_EBUSY;
     }
@@ -394,7 +402,9 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
 static hf_status wait_in_queue_locked(acquiring *call) {
     hf_client *client = call->client;
     hf_hold *hold = call->hold;
-    hf_status status = hold->id[0] != '\0' ? HF_OK : hf_table_new_id_locked(client, hold);
+    hf_status status = hf_hold_equip_locked(hold);
+    if (status == HF_OK && hold->id[0] == '\0')
+        status = hf_table_new_id_locked(client, hold);
     if (status == HF_OK)
         status = hf_thread_start_locked(client);
     if (status != HF_OK)
@@ -409,26 +419,18 @@ static hf_status wait_in_queue_locked(acquiring *call) {
     return status;
 }
 
-/* Wait, one way or another. Answers with the mutex held. */
-static hf_status wait_for_lock(acquiring *call) {
-    hf_client *client = call->client;
-    hf_client_lock(client);
-    bool grants = hf_grants_come(&client->links, call->lock->names), again = true;
+/* Wait, one way or another. */
+static hf_status wait_for_lock_locked(acquiring *call) {
+    bool again = true;
     hf_status status = HF_EBUSY;
-    if (!grants) {
-        /* It may well be free; only an acquire that has to wait is worth a subscription. */
-        hf_client_unlock(client);
-        status = try_lock(call);
-        hf_client_lock(client);
-    }
+    /* It may well be free; only an acquire that has to wait is worth a subscription. */
+    if (!hf_grants_come(&call->client->links, call->lock->names))
+        status = try_lock_locked(call);
     while (status == HF_EBUSY && again) {
         again = false;
         status = wait_in_queue_locked(call);
-        if (status != HF_EBUSY)
-            break;
-        hf_client_unlock(client);
-        status = poll_lock(call, &again);
-        hf_client_lock(client);
+        if (status == HF_EBUSY)
+            status = poll_lock_locked(call, &again);
     }
     return status;
 }
@@ -536,13 +538,8 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
 /* Acquire it, and keep what was won. HF_ELOST: not that, and it may be tried again. */
 static hf_status acquire_once(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
-    hf_status status;
-    if (call->timeout_ms == 0) {
-        status = try_lock(call);
-        hf_client_lock(call->client);
-    } else {
-        status = wait_for_lock(call);
-    }
+    hf_client_lock(call->client);
+    hf_status status = call->timeout_ms == 0 ? try_lock_locked(call) : wait_for_lock_locked(call);
     bool won = status == HF_OK;
     if (won)
         status = keep_won_locked(call, keep);
@@ -649,7 +646,7 @@ static void tell_acquired(hf_op *op, hf_status status) {
     hf_tell_locked(client, &op->news, &completion);
     hf_op_free_locked(op);
     if (status != HF_OK)
-        hf_hold_drop_locked(hold);
+        hf_hold_drop(hold);
 }
 
 static void started_ended(hf_op *op, hf_status status) {
@@ -828,6 +825,8 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
         status = hf_number_check_locked(client, number);
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
+    if (status == HF_OK)
+        status = hf_hold_equip_locked(hold);
     if (status == HF_OK)
         status = hf_table_new_id_locked(client, hold);
     if (status != HF_OK)

@@ -33,7 +33,8 @@ void hf_client_lock(hf_client *client) { pthread_mutex_lock(&client->mutex); }
 void hf_client_unlock(hf_client *client) {
     int told[HF_TOLD_MAX];
     size_t count = client->told_count;
-    memcpy(told, client->told, count * sizeof *told);
+    if (count > 0)
+        memcpy(told, client->told, count * sizeof *told);
     client->told_count = 0;
     pthread_mutex_unlock(&client->mutex);
     for (size_t i = 0; i < count; i++)

@@ -38,7 +38,7 @@ typedef struct started_task {
 static void drop_started(hf_task *task) {
     started_task *mine = HF_OF(started_task, task, task);
     if (mine->hold != NULL)
-        hf_hold_drop_locked(mine->hold);
+        hf_hold_drop(mine->hold);
     hf_news_free_locked(mine->news);
 }
 
@@ -76,7 +76,7 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
 
 static void submit_started(hf_hold *hold, started_task *mine) {
     hf_client *client = hold->client;
-    hold->references++;
+    hf_hold_keep(hold);
     mine->hold = hold;
     hf_task_submit(&client->links, &mine->task, hf_client_patience(client));
     hf_client_unlock(client);
@@ -251,7 +251,8 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     if (mine->state == HF_STATE_RELEASED)
         return withdraw_started(hold, mine);
     hf_hold_release_request(&mine->task.request, hold);
-    hold->references -= listed; /* the table's is the task's now */
+    if (listed)
+        hf_hold_drop(hold); /* the table's: the task gets one */
     submit_started(hold, mine);
     return HF_OK;
 }
@@ -540,7 +541,8 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     bool doubtful = hf_validity_is_doubtful(&hold->validity);
     if (!doubtful) /* which the other side could not know */
         state = hf_hold_end_locked(hold, hf_now(), &listed);
-    hold->references -= listed; /* the handle's is left */
+    if (listed)
+        hf_hold_drop(hold); /* the handle's is left */
     hf_client_unlock(hold->client);
     if (doubtful)
         return hf_fail(HF_EUNKNOWN,
@@ -572,7 +574,11 @@ static size_t read_token(const void *token, size_t length, char *id, int64_t *fe
 /* Renew it, and only then count on it. */
 static hf_status adopt(hf_hold *hold) {
     hf_client *client = hold->client;
-    hf_status status = renew(hold, hold->validity.lease_ms, HF_RENEW_LONGER);
+    hf_client_lock(client);
+    hf_status status = hf_hold_equip_locked(hold);
+    hf_client_unlock(client);
+    if (status == HF_OK)
+        status = renew(hold, hold->validity.lease_ms, HF_RENEW_LONGER);
     if (status != HF_OK)
         return status;
     hf_client_lock(client);
@@ -624,7 +630,7 @@ void hf_hold_close(hf_hold *hold) {
         if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
             hf_hold_claim_locked(hold, hf_now());
         hf_table_remove_locked(client, hold);
-        hold->references--; /* the handle's is left */
+        hf_hold_drop(hold); /* the handle's is left */
     }
     hf_client_unlock(client);
     hf_hold_drop(hold);

@@ -21,21 +21,11 @@ struct hf_table {
 /* ------------------------------------------------------------ The object */
 
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length) {
-    hf_hold *hold = calloc(1, sizeof *hold + owner_length);
+    /* Not calloc(): the GNU library's takes nothing of what this thread has just freed. */
+    hf_hold *hold = malloc(sizeof *hold + owner_length);
     if (hold == NULL)
         return NULL;
-    hf_client_lock(client);
-    bool told = hf_completions_wanted_locked(client);
-    bool good = hf_timer_reserve(&client->timers);
-    hf_client_unlock(client);
-    if (good && told && (hold->news = hf_news_new(&(hf_completion){0})) == NULL) {
-        hf_timer_unreserve(&client->timers);
-        good = false;
-    }
-    if (!good) {
-        free(hold);
-        return NULL;
-    }
+    memset(hold, 0, sizeof *hold);
     hold->references = 1;
     hold->client = hf_client_keep(client);
     hold->names = hf_names_keep(names);
@@ -44,27 +34,32 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     return hold;
 }
 
-static void free_hold(hf_hold *hold) {
+hf_status hf_hold_equip_locked(hf_hold *hold) {
     hf_client *client = hold->client;
-    hf_timer_unreserve(&client->timers);
-    hf_names_drop(hold->names);
-    free(hold->news);
-    free(hold);
-    hf_client_drop(client);
+    if (hold->equipped)
+        return HF_OK;
+    bool told = hf_completions_wanted_locked(client);
+    if (told && hold->news == NULL)
+        hold->news = hf_news_new(&(hf_completion){0});
+    hold->equipped = (!told || hold->news != NULL) && hf_timer_reserve(&client->timers);
+    return hold->equipped ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
+}
+
+hf_hold *hf_hold_keep(hf_hold *hold) {
+    __atomic_add_fetch(&hold->references, 1, __ATOMIC_RELAXED);
+    return hold;
 }
 
 void hf_hold_drop(hf_hold *hold) {
     hf_client *client = hold->client;
-    hf_client_lock(client);
-    bool last = --hold->references == 0;
-    hf_client_unlock(client);
-    if (last)
-        free_hold(hold);
-}
-
-void hf_hold_drop_locked(hf_hold *hold) {
-    if (--hold->references == 0)
-        free_hold(hold);
+    if (__atomic_sub_fetch(&hold->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (hold->equipped)
+        hf_timer_unreserve(&client->timers);
+    hf_names_drop(hold->names);
+    free(hold->news);
+    free(hold);
+    hf_client_drop(client);
 }
 
 void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline) {
@@ -197,14 +192,13 @@ static uint64_t stack_of(const hf_hold *hold) {
 
 /* A live one of the same owner; or NULL. */
 static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
-    int64_t now = hf_now();
     uint64_t stack = stack_of(hold);
     for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
          other = other->older)
         if (other->stack == stack && hf_names_equal(other->names, hold->names) &&
             other->owner_length == hold->owner_length &&
             memcmp(other->owner, hold->owner, hold->owner_length) == 0 &&
-            hf_hold_state_now(other, now) == HF_STATE_HELD)
+            hf_hold_state_now(other, hf_now()) == HF_STATE_HELD)
             return other;
     return NULL;
 }
@@ -234,7 +228,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     raise_floor(table, hold);
     if (client->closed)
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
-    hold->references++;
+    hf_hold_keep(hold);
     hold->kept = keep;
     hold->number = ++table->numbers;
     hf_list_add_first(&table->holds, &hold->item);

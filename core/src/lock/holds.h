@@ -9,6 +9,7 @@
 
 struct hf_hold {
     int references; /* the caller's handle, the table's, and one of each task */
+    bool equipped;  /* hf_hold_equip_locked() */
     hf_client *client;
     hf_names *names;
     int64_t number; /* for completions; never reused by this client */
@@ -61,12 +62,13 @@ struct hf_hold {
     char owner[];
 };
 
-/* With all the memory that it will ever need: what is acquired can be kept. Without the mutex,
- * and so hf_hold_drop(). */
+/* NULL: no memory. */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
+/* All the memory that it will ever need, before it is acquired: then it can be kept. */
+hf_status hf_hold_equip_locked(hf_hold *hold);
+hf_hold *hf_hold_keep(hf_hold *hold);
+/* With the mutex, the hold must not be the last to know its client. */
 void hf_hold_drop(hf_hold *hold);
-/* The hold must not be the last to know its client. */
-void hf_hold_drop_locked(hf_hold *hold);
 
 /* It is held from now on, by an answer to what was sent then or a grant that began then. */
 void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline);

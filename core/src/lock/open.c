@@ -132,7 +132,7 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
     for (hf_item *at; (at = hf_list_take_first(left)) != NULL;) {
         hf_hold *hold = HF_OF(hf_hold, undo, at);
         if (hf_hold_is_listed(hold))
-            hf_hold_drop_locked(hold); /* and is released with the others */
+            hf_hold_drop(hold); /* and is released with the others */
         else
             hf_list_add_last(ended, &hold->item);
     }
@@ -184,7 +184,7 @@ static void close_client(hf_client *client, bool release) {
     hf_waiting_close_locked(client, &tasks);
     hf_confirming_cancel_locked(client);
     end_holds_locked(client, &ended);
-    hf_completions_cancel_locked(client, hf_hold_drop_locked);
+    hf_completions_cancel_locked(client, hf_hold_drop);
     client->swept = true;
     hf_waiting_notify_locked(client);
     hf_client_unlock(client);
@@ -197,7 +197,7 @@ static void close_client(hf_client *client, bool release) {
     for (hf_item *at; (at = hf_list_take_first(&tasks)) != NULL;)
         hf_task_end(HF_OF(hf_task, item, at), hf_fail(HF_ECLOSED, "the client is closed"), NULL);
     for (hf_item *at; (at = hf_list_take_first(&ended)) != NULL;)
-        hf_hold_drop_locked(HF_OF(hf_hold, item, at));
+        hf_hold_drop(HF_OF(hf_hold, item, at));
     hf_completions_close_locked(client);
     hf_client_unlock(client);
     hf_client_drop(client);

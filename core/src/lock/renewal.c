@@ -160,7 +160,7 @@ typedef struct renewal_task {
 static void drop_renewal(hf_task *task) {
     renewal_task *mine = HF_OF(renewal_task, task, task);
     for (size_t i = 0; i < mine->count; i++)
-        hf_hold_drop_locked(mine->holds[i]);
+        hf_hold_drop(mine->holds[i]);
 }
 
 bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms) {
@@ -241,7 +241,7 @@ void hf_renewal_flush_locked(hf_client *client) {
     if (mine == NULL) {
         for (size_t i = 0; i < count; i++) {
             retry_soon(renewing->batch[i]);
-            hf_hold_drop_locked(renewing->batch[i]);
+            hf_hold_drop(renewing->batch[i]);
         }
         return;
     }
@@ -260,7 +260,7 @@ void hf_renewal_flush_locked(hf_client *client) {
 static void add_to_batch(hf_hold *hold) {
     struct hf_renewing *renewing = hold->client->renewing;
     hold->asked = true;
-    hold->references++;
+    hf_hold_keep(hold);
     renewing->batch[renewing->count++] = hold;
     /* Where slots can be moved, a script of several keys is refused meanwhile. */
     if (renewing->count == BATCH || hf_transport_clustered(hold->client->transport))
@@ -288,7 +288,7 @@ void hf_hold_claim_locked(hf_hold *hold, int64_t now) {
         retry_soon(hold);
         return;
     }
-    hold->references++;
+    hf_hold_keep(hold);
     hold->asked = true;
     hold->looks = false;
     hf_hold_claim_request(&mine->task.request, hold);

@@ -111,7 +111,7 @@ static void *confirm_all(void *argument) {
         if (mine->canceled) {
             hf_hold *hold = op->hold;
             hf_op_free_locked(op);
-            hf_hold_drop_locked(hold);
+            hf_hold_drop(hold);
         } else {
             if (status == HF_OK)
                 op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
@@ -144,7 +144,7 @@ static void give_up(hf_op *op) {
     hf_hold_end_locked(hold, hf_now(), &listed);
     hf_undo_locked(hold->client, hold, NULL);
     if (listed)
-        hf_hold_drop_locked(hold);
+        hf_hold_drop(hold);
 }
 
 void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {

@@ -91,7 +91,7 @@ static void undone(hf_task *task, hf_status status, const redisReply *reply) {
 /* Meanwhile the hold may be given another id, which nobody gives up. */
 static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
-        hold->references++;
+        hf_hold_keep(hold);
         memcpy(hold->undo_id, id, HF_ID_LENGTH);
         hf_list_add_last(&client->undoing->holds, &hold->undo);
     }
@@ -159,7 +159,7 @@ static void undo_again(hf_timer *timer, int64_t now) {
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
         undo(undoing->client, hold, &ask, true);
-        hf_hold_drop_locked(hold);
+        hf_hold_drop(hold);
     }
 }
 

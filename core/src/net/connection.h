@@ -7,26 +7,30 @@
 #include "base/list.h"
 #include "net/address.h"
 #include "net/tls.h"
+#include "protocol/requests.h"
 
 typedef struct hf_connection {
     redisContext *redis;
     hf_tls_session *tls;               /* or NULL */
-    redisContextFuncs functions;       /* hiredis's, but for reading and writing */
-    redisReplyObjectFunctions objects; /* hiredis's, but for arrays */
+    hf_bytes output;                   /* commands, as they are sent */
+    size_t sent;                       /* so much of it */
+    redisContextFuncs functions;       /* hiredis's, but for reading */
+    redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
-    bool too_deep;    /* the current answer is */
-    hf_item open;     /* in the list of all connections */
-    hf_item idle;     /* in the pool */
-    int node;         /* the node that it leads to, in a pool */
-    unsigned version; /* of that node */
-    int64_t idle_since;
-    int64_t deadline;   /* of the read or write that is under way */
-    int64_t timeout_ms; /* what the socket's timeout is set to */
-    size_t received;    /* bytes of the reply that is being read */
-    bool heard;         /* the server has sent something */
-    bool driven;        /* non-blocking: driven by hand over poll(2) */
-    int unheeded;       /* how many of the next answers nobody waits for */
-    char shown[128];    /* the address, for messages */
+    bool too_deep;       /* the current answer is */
+    hf_item open;        /* in the list of all connections */
+    hf_item idle;        /* in the pool */
+    int node;            /* the node that it leads to, in a pool */
+    unsigned version;    /* of that node */
+    unsigned current_at; /* the last change of the discovery when that was the newest one */
+    int64_t used_at;     /* when the last exchange began */
+    int64_t deadline;    /* of the read or write that is under way */
+    int64_t timeout_ms;  /* what the socket's timeout is set to */
+    size_t received;     /* bytes of the reply that is being read */
+    bool heard;          /* the server has sent something */
+    bool driven;         /* non-blocking: driven by hand over poll(2) */
+    int unheeded;        /* how many of the next answers nobody waits for */
+    char shown[128];     /* the address, for messages */
 } hf_connection;
 
 /* No array in an answer has more parts: hiredis makes room for all announced parts before they
@@ -54,18 +58,19 @@ bool hf_connection_unasked(const hf_connection *connection);
 /* The descriptor for poll(2). */
 int hf_connection_fd(const hf_connection *connection);
 
-/* Queue ASKING, a command of some words, or bytes, for the next exchange: each gets an
- * answer. lengths: of the words, or NULL if each ends with a NUL. False: no memory. */
-bool hf_connection_append_asking(hf_connection *connection);
+/* Queue a command of some words, or a request, for the next exchange: each gets an answer, and
+ * so does the ASKING before a request. lengths: of the words, or NULL if each ends with a NUL.
+ * False: no memory, and the connection is of no use any more. */
 bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
                                 const size_t *lengths);
-bool hf_connection_append(hf_connection *connection, const hf_bytes *bytes);
+bool hf_connection_append(hf_connection *connection, const hf_request *request, bool whole,
+                          bool asking);
 
 /*
  * Send what is queued and read one reply. After any other status than HF_OK the caller must close
  * the connection.
  */
-hf_status hf_connection_exchange(hf_connection *connection, int64_t deadline,
+hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t deadline,
                                  redisReply **reply_out);
 
 /*

@@ -116,13 +116,19 @@ unsigned hf_discovery_version(hf_discovery *discovery, int node) {
     return version;
 }
 
-bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection) {
-    return connection->version == hf_discovery_version(discovery, connection->node);
+bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
+    /* Every new version is a change, and the mutex is needed only after one. */
+    unsigned change = hf_discovery_change(discovery);
+    if (connection->current_at == change)
+        return true;
+    bool current = connection->version == hf_discovery_version(discovery, connection->node);
+    if (current)
+        connection->current_at = change;
+    return current;
 }
 
-bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection) {
-    return discovery->address.kind == HF_SENTINEL &&
-           connection->version != hf_discovery_version(discovery, connection->node);
+bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection) {
+    return discovery->address.kind == HF_SENTINEL && !hf_discovery_current(discovery, connection);
 }
 
 static void set_failed(hf_discovery *discovery, int node, bool failed) {

@@ -40,9 +40,9 @@ unsigned hf_discovery_version(hf_discovery *discovery, int node);
 /* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
 /* Is the connection's server still its node's server? */
-bool hf_discovery_current(hf_discovery *discovery, const hf_connection *connection);
+bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection);
 /* Have the sentinels replaced the connection's server as the master? Its answers do not count. */
-bool hf_discovery_replaced(hf_discovery *discovery, const hf_connection *connection);
+bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection);
 /* The node to which this node's MOVED or ASK leads; -1: it does not say, and all nodes are asked
  * again. */
 int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);

@@ -276,17 +276,6 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
         hf_task_end(TASK_OF(at), explain_given_up(links, link, TASK_OF(at)->course.doubtful), NULL);
 }
 
-static bool append_task(hf_connection *connection, const hf_task *task) {
-    hf_bytes head;
-    hf_bytes_init(&head);
-    hf_request_head(&task->request, task->course.whole, &head);
-    bool good = (!task->course.asking || hf_connection_append_asking(connection)) &&
-                hf_connection_append(connection, &head) &&
-                hf_connection_append(connection, &task->request.encoded);
-    hf_bytes_free(&head);
-    return good;
-}
-
 /* False: half a request is there, for want of memory; the connection is of no
  * use any more, and what waits is for the next one. */
 static bool send_waiting(hf_link *link, int64_t now) {
@@ -296,7 +285,8 @@ static bool send_waiting(hf_link *link, int64_t now) {
             hf_task_end(task, hf_fail(HF_ENOMEM, "no memory"), NULL);
             continue;
         }
-        if (!append_task(link->commands, task)) {
+        if (!hf_connection_append(link->commands, &task->request, task->course.whole,
+                                  task->course.asking)) {
             hf_list_add_first(&link->waiting, &task->item);
             return false;
         }

@@ -235,7 +235,6 @@ void hf_pool_give(hf_pool *pool, hf_connection *connection) {
     shelf *at = &pool->shelves[connection->node];
     bool useful =
         !hf_connection_unasked(connection) && hf_discovery_current(pool->discovery, connection);
-    connection->idle_since = hf_now();
     pthread_mutex_lock(&pool->mutex);
     if (useful && !pool->shut)
         hf_list_add_first(&at->idle, &connection->idle);
@@ -250,7 +249,7 @@ void hf_pool_give(hf_pool *pool, hf_connection *connection) {
 }
 
 /* False: all were in use until the deadline. True with NULL: there is room for a new one. */
-static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
+static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline, int64_t *now,
                       hf_connection **connection_out) {
     waiter who = {.node = node};
     hf_list closed = {0};
@@ -258,19 +257,22 @@ static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline,
     sweep(pool, &closed);
     if (closed.first != NULL)
         serve_waiting(pool, &closed); /* they came first */
-    bool got =
-        get(pool, node, &who.connection, &closed) || wait_in_place(pool, &who, urgent, deadline);
+    bool got = get(pool, node, &who.connection, &closed);
+    if (!got) {
+        got = wait_in_place(pool, &who, urgent, deadline);
+        *now = hf_now();
+    }
     pthread_mutex_unlock(&pool->mutex);
     close_all(&closed);
     *connection_out = who.connection;
     return got;
 }
 
-static bool is_stale(const hf_connection *connection) {
-    return hf_now() - connection->idle_since >= STALE_AFTER && hf_connection_stale(connection);
+static bool is_stale(const hf_connection *connection, int64_t now) {
+    return now - connection->used_at >= STALE_AFTER && hf_connection_stale(connection);
 }
 
-hf_status hf_pool_take_idle(hf_pool *pool, int node, hf_connection **connection_out) {
+hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out) {
     for (;;) {
         hf_list closed = {0};
         pthread_mutex_lock(&pool->mutex);
@@ -282,18 +284,18 @@ hf_status hf_pool_take_idle(hf_pool *pool, int node, hf_connection **connection_
         close_all(&closed);
         if (*connection_out == NULL)
             return hf_fail(HF_ECONNECT, "no connection was free at once");
-        if (!is_stale(*connection_out))
+        if (!is_stale(*connection_out, now))
             return HF_OK;
         hf_pool_discard(pool, *connection_out);
     }
 }
 
-hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
+hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline, int64_t *now,
                        hf_connection **connection_out) {
     hf_connection *connection;
     for (;;) {
         *connection_out = NULL;
-        if (!take_idle(pool, node, urgent, deadline, &connection))
+        if (!take_idle(pool, node, urgent, deadline, now, &connection))
             return hf_fail(
                 HF_ECONNECT,
                 "all %u connections that max_connections allows were in use until the time was up",
@@ -301,11 +303,12 @@ hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
         if (connection == NULL)
             break;
         *connection_out = connection;
-        if (!is_stale(connection))
+        if (!is_stale(connection, *now))
             return HF_OK;
         hf_pool_discard(pool, connection);
     }
     hf_status status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
+    *now = hf_now();
     if (status != HF_OK)
         free_room(pool, node);
     return status;

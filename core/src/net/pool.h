@@ -22,11 +22,11 @@ void hf_pool_free(hf_pool *pool);
 /* Close idle connections now, and the others when they come back. */
 void hf_pool_shut(hf_pool *pool);
 
-/* An idle connection to the node, or a new one. */
-hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline,
+/* An idle connection to the node, or a new one. *now is the time, and again afterwards. */
+hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline, int64_t *now,
                        hf_connection **connection_out);
 /* The same without waiting: only an idle one. HF_ECONNECT: there is none. */
-hf_status hf_pool_take_idle(hf_pool *pool, int node, hf_connection **connection_out);
+hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out);
 /* Give back a connection that can be used again. */
 void hf_pool_give(hf_pool *pool, hf_connection *connection);
 /* Give back a connection that cannot. */

@@ -94,7 +94,8 @@ hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
     }
     if (status != HF_OK || refused)
         return status;
-    status = hf_connection_exchange(sentinel->events, deadline, &reply); /* of the second channel */
+    status = hf_connection_exchange(sentinel->events, hf_now(), deadline,
+                                    &reply); /* of the second channel */
     freeReplyObject(reply);
     return status;
 }
@@ -112,7 +113,8 @@ hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms) {
         return HF_ECONNECT; /* there was no question: the sentinel has hung up */
     do {
         redisReply *reply;
-        status = hf_connection_exchange(sentinel->events, hf_after(hf_now(), READ_MS), &reply);
+        int64_t now = hf_now();
+        status = hf_connection_exchange(sentinel->events, now, hf_after(now, READ_MS), &reply);
         freeReplyObject(reply);
     } while (status == HF_OK && hf_connection_unasked(sentinel->events));
     return status;

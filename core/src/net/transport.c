@@ -97,7 +97,8 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection) {
 /* Connect to the node once, and leave the connection to the pool. */
 static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_connection *connection;
-    hf_status status = hf_pool_take(transport->pool, node, false, deadline, &connection);
+    int64_t now = hf_now();
+    hf_status status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
     if (status != HF_OK)
         return status;
     if (check_eviction(transport, connection))
@@ -181,9 +182,9 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection,
     answer->replicas = 0;
     if (!hf_reply_holds(answer->reply))
         return true;
-    int64_t deadline = hf_after(hf_now(), request->replica_ms + transport->command_ms);
+    int64_t now = hf_now(), deadline = hf_after(now, request->replica_ms + transport->command_ms);
     if (!append_wait(connection, request) ||
-        hf_connection_exchange(connection, deadline, &reply) != HF_OK)
+        hf_connection_exchange(connection, now, deadline, &reply) != HF_OK)
         return false;
     answer->replicas = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     if (reply->type == REDIS_REPLY_ERROR)
@@ -210,7 +211,7 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
 /* A request under way. */
 typedef struct hf_trip {
     const hf_request *request;
-    hf_request alone; /* the same with one key, while its slot is being moved */
+    hf_request *alone; /* room for the same with one key, while its slot is being moved */
     bool has_alone;
     bool explains;   /* if it is refused, say which permissions the user lacks */
     hf_brake *brake; /* or NULL */
@@ -227,13 +228,13 @@ static bool is_urgent(const hf_request *request) {
 }
 
 /* ASKING applies to one command, and has its own answer in front. */
-static hf_status exchange(hf_connection *connection, const hf_course *course, int64_t by,
-                          redisReply **reply_out) {
-    hf_status status = hf_connection_exchange(connection, by, reply_out);
+static hf_status exchange(hf_connection *connection, const hf_course *course, int64_t now,
+                          int64_t by, redisReply **reply_out) {
+    hf_status status = hf_connection_exchange(connection, now, by, reply_out);
     if (status != HF_OK || !course->asking)
         return status;
     freeReplyObject(*reply_out);
-    return hf_connection_exchange(connection, by, reply_out);
+    return hf_connection_exchange(connection, now, by, reply_out);
 }
 
 /* The server writes first to the client that it queued last. A release that hands on queues
@@ -245,15 +246,8 @@ static bool append_nudge(hf_connection *connection) {
 }
 
 static bool append(hf_connection *connection, const hf_request *request, const hf_course *course) {
-    hf_bytes head;
-    hf_bytes_init(&head);
-    hf_request_head(request, course->whole, &head);
-    hf_bytes_add(&head, request->encoded.data, request->encoded.length);
-    bool ok = (!request->hands_on || append_nudge(connection)) &&
-              (!course->asking || hf_connection_append_asking(connection)) &&
-              hf_connection_append(connection, &head);
-    hf_bytes_free(&head);
-    return ok;
+    return (!request->hands_on || append_nudge(connection)) &&
+           hf_connection_append(connection, request, course->whole, course->asking);
 }
 
 /* What an error reply means, with the message, and where it leads. */
@@ -269,7 +263,7 @@ static hf_status read_error(hf_transport *transport, const hf_connection *connec
 
 /* One attempt on one connection. */
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
-                            hf_answer *answer, hf_outcome *outcome) {
+                            int64_t now, hf_answer *answer, hf_outcome *outcome) {
     hf_status status;
     if (!append(connection, trip->request, &trip->course)) {
         hf_pool_discard(transport->pool, connection);
@@ -283,11 +277,10 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         outcome->after = HF_AFTER_FAIL;
         return hf_fail(HF_ECONNECT, "the request was given up before it was sent");
     }
-    answer->sent_at = hf_now();
+    answer->sent_at = now;
     answer->node = trip->course.node;
-    int64_t by = hf_after(answer->sent_at, transport->command_ms);
-    status = exchange(connection, &trip->course, by < trip->deadline ? by : trip->deadline,
-                      &answer->reply);
+    int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
+    status = exchange(connection, &trip->course, now, by, &answer->reply);
     bool alive = hf_brake_release(trip->brake);
     if (status != HF_OK) {
         hf_pool_discard(transport->pool, connection);
@@ -317,14 +310,16 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
 static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answer,
                          hf_outcome *outcome) {
     hf_connection *connection;
+    int64_t now = hf_now();
     if (!trip->course.asking)
         trip->course.node = hf_transport_node(transport, trip->request->slot);
-    hf_status status = trip->brake != NULL
-                           ? hf_pool_take_idle(transport->pool, trip->course.node, &connection)
-                           : hf_pool_take(transport->pool, trip->course.node,
-                                          is_urgent(trip->request), trip->deadline, &connection);
+    hf_status status =
+        trip->brake != NULL
+            ? hf_pool_take_idle(transport->pool, trip->course.node, now, &connection)
+            : hf_pool_take(transport->pool, trip->course.node, is_urgent(trip->request),
+                           trip->deadline, &now, &connection);
     if (status == HF_OK)
-        return attempt_on(transport, trip, connection, answer, outcome);
+        return attempt_on(transport, trip, connection, now, answer, outcome);
     outcome->met = status == HF_ECONNECT && trip->brake == NULL ? HF_MET_NOBODY : HF_MET_ERROR;
     outcome->after = HF_AFTER_FAIL;
     return status;
@@ -332,10 +327,10 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
 
 /* False: there is no such request. */
 static bool go_alone(hf_trip *trip) {
-    if (!hf_request_alone(&trip->alone, trip->request))
+    if (!hf_request_alone(trip->alone, trip->request))
         return false;
     trip->has_alone = true;
-    trip->request = &trip->alone;
+    trip->request = trip->alone;
     return true;
 }
 
@@ -390,13 +385,15 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
 }
 
 static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
+    hf_request alone;
+    trip->alone = &alone;
     memset(answer, 0, sizeof *answer);
     if (trip->request->encoded.failed)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_status status = run(transport, trip, answer);
     answer->doubtful = trip->course.doubtful;
     if (trip->has_alone)
-        hf_request_free(&trip->alone);
+        hf_request_free(trip->alone);
     return status;
 }
 
@@ -454,7 +451,7 @@ static bool flush_read(hf_transport *transport, hf_connection *connection, flush
                        int64_t deadline, bool *leave) {
     redisReply *reply;
     hf_outcome outcome = {.to = -1, .deadline = deadline};
-    if (hf_connection_exchange(connection, deadline, &reply) != HF_OK)
+    if (hf_connection_exchange(connection, hf_now(), deadline, &reply) != HF_OK)
         return false;
     one->state = DONE;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -491,7 +488,8 @@ static bool flush_write(hf_transport *transport, hf_connection *connection,
 static void flush_to(hf_transport *transport, int node, const hf_request *const *requests,
                      size_t count, flushed *all, int64_t deadline) {
     hf_connection *connection;
-    if (hf_pool_take(transport->pool, node, true, deadline, &connection) != HF_OK) {
+    int64_t now = hf_now();
+    if (hf_pool_take(transport->pool, node, true, deadline, &now, &connection) != HF_OK) {
         for (size_t i = 0; i < count; i++)
             all[i].tried = all[i].tried || hf_transport_node(transport, requests[i]->slot) == node;
         if (hf_transport_clustered(transport))

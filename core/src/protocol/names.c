@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/encoding.h"
+
 /* ":hf", digits, ":", one letter: how our own companion keys end. */
 static bool reserved(const char *name, size_t length) {
     size_t at = length;
@@ -25,6 +27,10 @@ static unsigned slot(const char *tag, size_t length) {
             crc = (crc << 1 ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
     }
     return crc % HF_SLOTS;
+}
+
+static char *put(char *to, const void *bytes, size_t length) {
+    return (char *)memcpy(to, bytes, length) + length;
 }
 
 hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
@@ -52,21 +58,25 @@ hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
         return hf_fail(HF_EINVAL,
                        "the name %s has a } but no {tag}: leave it out, or put a tag in front",
                        hf_quote(name, length));
-    hf_names *names = malloc(sizeof *names + 2 * length + tag_length + 3);
+    size_t tagged = tag_length + length + 3;
+    hf_names *names =
+        malloc(sizeof *names + length + tagged + sizeof HF_LAST_FENCE + 2 * (HF_HEADER_MAX + 2));
     if (names == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     names->references = 1;
     names->hash = hf_hash(0, name, length);
     names->slot = slot(tag, tag_length);
     names->length = length;
-    names->tagged = tag_length + length + 3;
-    memcpy(names->data, name, length);
-    char *to = names->data + length;
-    *to++ = '{';
-    to = (char *)memcpy(to, tag, tag_length) + tag_length;
-    *to++ = '}';
-    to = (char *)memcpy(to, name, length) + length;
-    *to = ':';
+    names->tagged = tagged;
+    char *to = hf_header(names->encoded, '$', length);
+    names->data = to;
+    to = put(put(to, name, length), "\r\n", 2);
+    names->lock_end = (size_t)(to - names->encoded);
+    to = hf_header(to, '$', tagged + sizeof HF_LAST_FENCE - 1);
+    names->companion = to;
+    to = put(put(put(to, "{", 1), tag, tag_length), "}", 1);
+    to = put(put(to, name, length), ":" HF_LAST_FENCE "\r\n", sizeof HF_LAST_FENCE + 2);
+    names->fence_end = (size_t)(to - names->encoded);
     *names_out = names;
     return HF_OK;
 }
@@ -89,7 +99,7 @@ bool hf_names_equal(const hf_names *one, const hf_names *other) {
 void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name) {
     hf_bytes_add(name, "hf:", 3);
     if (sharded) {
-        hf_bytes_add(name, names->data + names->length, names->tagged - names->length - 1);
+        hf_bytes_add(name, names->companion, names->tagged - names->length - 1);
         hf_bytes_add(name, ":", 1);
     }
     hf_bytes_add(name, client_id, HF_ID_LENGTH);

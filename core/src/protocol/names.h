@@ -6,15 +6,20 @@
 
 #define HF_ID_LENGTH 32 /* hex digits of a hold id, and of a client's */
 #define HF_SLOTS 16384  /* of a cluster */
+#define HF_LAST_FENCE "hf1:f"
 
 /* Shared by everything that speaks of the lock. */
 typedef struct hf_names {
     int references;
-    uint64_t hash; /* of the name */
-    unsigned slot; /* of it and its companions, in a cluster */
-    size_t length; /* of the name, which is data[0..length) */
-    size_t tagged; /* the length of "{tag}name:", which follows: companions begin with it */
-    char data[];
+    uint64_t hash;         /* of the name */
+    unsigned slot;         /* of it and its companions, in a cluster */
+    size_t length;         /* of the name */
+    const char *data;
+    size_t tagged; /* the length of "{tag}name:", with which companions begin */
+    const char *companion;
+    /* The lock's key and the one of its last fence, as they are sent: most requests have both. */
+    size_t lock_end, fence_end;
+    char encoded[];
 } hf_names;
 
 /* HF_EINVAL if the name cannot be used. One reference, the caller's. */

@@ -3,45 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/encoding.h"
+
 /* ----------------------------------------------------- A command, encoded */
 
-#define LAST_FENCE "hf1:f" /* how the keys beside the lock's end */
-#define QUEUE "hf1:q"
+#define QUEUE "hf1:q" /* how the keys beside the lock's end */
 #define ENDS "hf1:s"
 #define RESULT "hf1:r"
 #define DEAD ":hf1:d"
 
-#define HEADER_MAX 24 /* "$<length>\r\n" or "*<count>\r\n" */
 /* Columns of fixed width, in digits. */
 #define FENCE_DIGITS 16
 #define LEASE_DIGITS 12
 #define SHORT_DIGITS 10
 #define SHORT_MAX INT64_C(9999999999)
 
-static char *add_header(char *to, char kind, size_t value) {
-    *to++ = kind;
-    to += hf_digits(to, (int64_t)value);
-    *to++ = '\r';
-    *to++ = '\n';
-    return to;
-}
-
-/* One string of two parts. */
-static void add_parts(hf_bytes *bytes, const void *data, size_t length, const void *more,
-                      size_t more_length) {
-    char header[HEADER_MAX];
-    size_t header_length = (size_t)(add_header(header, '$', length + more_length) - header);
-    char *to = hf_bytes_room(bytes, header_length + length + more_length + 2);
-    if (to == NULL)
-        return;
-    memcpy(to, header, header_length);
-    memcpy(to += header_length, data, length);
-    memcpy(to += length, more, more_length);
-    memcpy(to + more_length, "\r\n", 2);
-}
-
 static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
-    add_parts(bytes, data, length, "", 0);
+    hf_encode(bytes, data, length, "", 0);
 }
 
 static void begin_request(hf_request *request, const hf_script *script) {
@@ -63,14 +41,13 @@ void hf_request_move(hf_request *to, hf_request *from) {
 void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
 
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
-    char digits[HEADER_MAX];
-    bool plain = request->script == NULL;
-    size_t count = (size_t)((plain ? 1 : 3) + request->keys + request->arguments);
-    hf_bytes_add(head, digits, (size_t)(add_header(digits, '*', count) - digits));
-    if (plain) {
-        add_bulk(head, "HDEL", 4);
+    static const char drop[] = "*3\r\n$4\r\nHDEL\r\n";
+    char digits[24];
+    if (request->script == NULL) {
+        hf_bytes_add(head, drop, sizeof drop - 1);
         return;
     }
+    hf_encode_count(head, (size_t)(3 + request->keys + request->arguments));
     if (whole) {
         add_bulk(head, "EVAL", 4);
         add_bulk(head, request->script->text, request->script->length);
@@ -83,14 +60,22 @@ void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
 static void add_lock(hf_request *request, const hf_names *names) {
     request->keys++;
     request->slot = names->slot;
-    add_bulk(&request->encoded, names->data, names->length);
+    hf_bytes_add(&request->encoded, names->encoded, names->lock_end);
     request->keys_end = request->lock_end = request->encoded.length;
+}
+
+static void add_lock_and_fence(hf_request *request, const hf_names *names) {
+    request->keys += 2;
+    request->slot = names->slot;
+    hf_bytes_add(&request->encoded, names->encoded, names->fence_end);
+    request->lock_end = names->lock_end;
+    request->keys_end = request->encoded.length;
 }
 
 static void add_suffixed(hf_request *request, const hf_names *names, const char *suffix,
                          size_t length) {
     request->keys++;
-    add_parts(&request->encoded, names->data + names->length, names->tagged, suffix, length);
+    hf_encode(&request->encoded, names->companion, names->tagged, suffix, length);
     request->keys_end = request->encoded.length;
 }
 
@@ -119,8 +104,7 @@ static void add_number(hf_request *request, int64_t number) {
 
 /* The lock and all that stands beside it. */
 static void add_keys(hf_request *request, const hf_names *names) {
-    add_lock(request, names);
-    add_companion(request, names, LAST_FENCE);
+    add_lock_and_fence(request, names);
     add_companion(request, names, QUEUE);
     add_companion(request, names, ENDS);
     add_companion(request, names, RESULT);
@@ -128,10 +112,15 @@ static void add_keys(hf_request *request, const hf_names *names) {
 
 static int64_t on_the_wire(int64_t lease_ms) { return lease_ms == HF_NEVER ? 0 : lease_ms; }
 
-/* A column: the number's last digits, with zeros before it. */
+/* A column: the number's last digits, with zeros before it. Two at a time: each pair of requests
+ * has three such columns. Every width is even. */
 static char *put_column(char *to, int64_t number, int width) {
-    for (int i = width; i-- > 0; number /= 10)
-        to[i] = (char)('0' + number % 10);
+    uint64_t rest = (uint64_t)number;
+    for (int i = width - 2; i >= 0; i -= 2, rest /= 100) {
+        unsigned two = (unsigned)(rest % 100);
+        to[i] = (char)('0' + two / 10);
+        to[i + 1] = (char)('0' + two % 10);
+    }
     return to + width;
 }
 
@@ -208,8 +197,7 @@ static void add_nests(hf_request *request, const hf_ask *ask) {
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor) {
     char field[1 + HF_ID_LENGTH] = "h";
     begin_request(request, &hf_script_take);
-    add_lock(request, names);
-    add_companion(request, names, LAST_FENCE);
+    add_lock_and_fence(request, names);
     put_id(field + 1, ask->id);
     add_argument(request, field, sizeof field);
     add_argument(request, ask->owner, ask->owner_length);
@@ -281,8 +269,7 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
 void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
                       const char *id, int64_t lease_ms, bool write) {
     begin_request(request, &hf_script_claim);
-    add_lock(request, names);
-    add_companion(request, names, LAST_FENCE);
+    add_lock_and_fence(request, names);
     add_companion(request, names, ENDS);
     add_argument(request, client_id, HF_ID_LENGTH);
     add_argument(request, id, HF_ID_LENGTH);

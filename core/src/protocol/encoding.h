@@ -1,0 +1,19 @@
+/* How a command is sent: "*<count>\r\n", and for each word "$<length>\r\n<bytes>\r\n". */
+#ifndef HF_ENCODING_H
+#define HF_ENCODING_H
+
+#include "base/util.h"
+
+#define HF_HEADER_MAX 24
+
+/* "<kind><number>\r\n"; answers its end. */
+char *hf_header(char *to, char kind, size_t number);
+/* How many words follow. */
+void hf_encode_count(hf_bytes *bytes, size_t count);
+/* A word of two parts. */
+void hf_encode(hf_bytes *bytes, const void *data, size_t length, const void *more,
+               size_t more_length);
+/* A whole command. lengths: of the words, or NULL if each ends with a NUL. */
+void hf_encode_words(hf_bytes *bytes, int count, const char **words, const size_t *lengths);
+
+#endif
