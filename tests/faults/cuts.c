@@ -171,6 +171,15 @@ static void test_a_retry_long_after_does_not_count_a_whole_lease(void **state) {
     give_back(w->hold, HF_OK);
 }
 
+/* As after ten minutes: no id can be dead any more, and a crowd queues by `wait` again. */
+static void forget_the_dead(void) {
+    char *one = text("%s", STRING("HGET k hf1"));
+    one[32] = '1';
+    TELL("HSET k hf1 %s", one);
+    TELL("SETRANGE {k}k:hf1:f 48 0000000000000");
+    sleep_ms(60); /* one in vain is not tried again for 50 ms */
+}
+
 /* The waiter has one place, is granted the lock that is given back, and holds it once. */
 static void assert_one_place(hf_hold *hold, waiter *w) {
     assert_soon(atomic_load(&way->mishaps) == 1 && queued("k") == 1);
@@ -203,6 +212,7 @@ static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(vo
     waiter_join(w, HF_OK);
     FOR_EVERY_CUT(CROWD, at) {
         hold = w->hold; /* it is in the form of a lock with a queue */
+        forget_the_dead();
         w = waiter_start(lock, 5000);
         assert_one_place(hold, w);
     }
@@ -422,20 +432,41 @@ static void test_a_place_that_was_given_up_in_a_long_cut_is_left_after_it(void *
     hf_lock_close(brief);
 }
 
-/* A late copy of an enqueue in a crowd cannot see that its id is dead. Its grant is given back. */
-static void test_a_late_copy_of_an_enqueue_in_a_crowd_gives_its_grant_back(void **state) {
-    (void)state;
+/* The enqueue of one that waits no more, in a crowd, is still under way. */
+static hf_hold *leave_a_late_enqueue(void) {
     hf_hold *hold = held(theirs), *none;
     waiter *w = waiter_start(lock, 5000);
     assert_soon(queued("k") == 1);
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
+    forget_the_dead();
     keep(CROWD);
     assert_status(hf_lock_acquire(lock, 100, &none), HF_ETIMEOUT);
+    return w->hold;
+}
+
+static void test_a_late_copy_of_an_enqueue_in_a_crowd_queues_nobody(void **state) {
+    (void)state;
+    hf_hold *hold = leave_a_late_enqueue();
+    proxy_deliver(way);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_free_soon_and_for_good();
+}
+
+/* If the dead ids are lost, with the fence, it is queued; but its grant is given back. */
+static void test_a_late_copy_of_an_enqueue_in_a_crowd_gives_its_grant_back(void **state) {
+    (void)state;
+    hf_hold *hold = leave_a_late_enqueue();
+    char *one = text("%s", STRING("HGET k hf1"));
+    assert_int_equal(one[32], '2');
+    one[32] = '1';
+    TELL("HSET k hf1 %s", one);
+    TELL("DEL {k}k:hf1:f");
     proxy_deliver(way);
     assert_int_equal(queued("k"), 1);
     int64_t since = now_ms();
-    give_back(w->hold, HF_OK);
+    give_back(hold, HF_OK);
     assert_soon(NUMBER("EXISTS k") == 0 && queued("k") == 0);
     assert_in_range(now_ms() - since, 0, 1000 * SLOW); /* not when the grant ends */
     assert_free_soon_and_for_good();
@@ -1002,6 +1033,7 @@ int main(int count, char **words) {
         TEST(test_a_late_copy_of_a_release_or_renewal_touches_nobody),
         TEST(test_a_crowd_that_lost_its_places_comes_back_together),
         TEST(test_a_place_that_was_given_up_in_a_long_cut_is_left_after_it),
+        TEST(test_a_late_copy_of_an_enqueue_in_a_crowd_queues_nobody),
         TEST(test_a_late_copy_of_an_enqueue_in_a_crowd_gives_its_grant_back),
         TEST(test_a_grant_whose_message_is_lost_is_found_by_the_recheck),
         TEST(test_a_subscription_that_ends_around_the_release_delays_nobody),

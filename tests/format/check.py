@@ -107,7 +107,7 @@ class Twin:
         if r.type(KEYS.K) == "hash":
             for name, value in sorted(r.hgetall(KEYS.K).items()):
                 if name == "hf1":
-                    parts[name] = (value, 33 if value[32] == "1" else 0)
+                    parts[name] = (value, 33 if value[32] in "12" else 0)
                 elif len(name) == 49:
                     parts[name[:33]] = (name[33:] + value, 0)
                 else:
@@ -197,9 +197,7 @@ class Run:
         for _ in range(3):
             self.client()
         self.holds: dict[str, dict] = {}
-        self.queue: dict[
-            str, dict
-        ] = {}  # id -> who waits; live ones and, until they are served, late copies'
+        self.queue: dict[str, dict] = {}  # id -> who waits
         self.copies: list = []
         self.buried: set[str] = set()
         self.foreign, self.result, self.top = False, None, 0
@@ -338,7 +336,6 @@ class Run:
         """The messages are the expected ones; some clients lose theirs, others answer."""
         self.redis.ping()
         grants, told = {}, set()
-        back = []
         for client, subscriber in self.subscribers.items():
             for text in subscriber.messages():
                 if text[0] == "g":
@@ -361,9 +358,7 @@ class Run:
             self.top = hold["fence"] = fence
             hold["ends"] = at / 1e6 + min(hold["lease"] or 3000, 3000) / 1000
             self.count("granted")
-            if hold["zombie"]:
-                back.append(who)
-            elif lose and self.random.random() < 0.15:
+            if lose and self.random.random() < 0.15:
                 self.log.append(("lost", who))
                 self.count("message lost")
             else:
@@ -372,9 +367,6 @@ class Run:
             w["client"] for w in (self.told.get(who) for kind, who in expected if kind == "r") if w
         }:
             self.wrong(f"told {told}, expected {expected}")
-        for who in back:  # nobody waits for it: it is given back
-            self.count("given back")
-            self.release(who, bury=True)
 
     told: dict[str, dict] = {}
 
@@ -407,7 +399,6 @@ class Run:
             "timeout": pick([0, 100000]),
             "score": 0,
             "out": False,
-            "zombie": False,
             "nests": "0" if mode == "o" else "1",
             "parent": None,
         }
@@ -520,12 +511,10 @@ class Run:
         if request[0] == "wait":
             if who in self.queue and answer != 0:
                 self.wrong("queued twice")
-            if answer != 0 and who not in self.holds:
-                self.queue[who] = dict(w, score=int(answer[:16]), zombie=True, out=False)
-            elif answer != 0:
-                # Held and queued again: its release takes the member out.
-                self.queue[who + "!"] = dict(w, score=int(answer[:16]), zombie=True, out=False)
-                raise Unsure
+            if who in self.buried and answer != 0:
+                self.wrong("a dead id is queued")
+            if answer != 0:
+                raise Unsure  # held and queued again: its release takes the member out
             return
         asking = {who} if who in self.queue else set()
         if who in self.holds:
@@ -584,7 +573,7 @@ class Run:
 
     def ask_all(self, client: str) -> None:
         """One request for all of a client that wait; and for those granted without a word."""
-        ids = [who for who, w in self.queue.items() if w["client"] == client and not w["zombie"]]
+        ids = [who for who, w in self.queue.items() if w["client"] == client]
         ids += [who for who, h in self.holds.items() if h["client"] == client and not h["known"]]
         self.random.shuffle(ids)
         words = []
@@ -692,9 +681,7 @@ class Run:
                 self.general()
 
     def cancel(self) -> None:
-        ids = sorted(
-            who for who, w in self.queue.items() if self.live(w["client"]) and not w["zombie"]
-        )
+        ids = sorted(who for who, w in self.queue.items() if self.live(w["client"]))
         ids += sorted(
             who for who, h in self.holds.items() if not h["known"] and self.live(h["client"])
         )
@@ -743,12 +730,8 @@ class Run:
             )
             self.renewed(who, answer[1], hold["lease"], 0)
             hold["pushed"] = False
-            if (
-                not hold["zombie"]
-                and self.redis.get(KEYS.F)[16:48] == hold["client"]
-                and not any(
-                    h["pushed"] and h["client"] == hold["client"] for h in self.holds.values()
-                )
+            if self.redis.get(KEYS.F)[16:48] == hold["client"] and not any(
+                h["pushed"] and h["client"] == hold["client"] for h in self.holds.values()
             ):
                 self.wrong("the mark stays")
             return
@@ -861,11 +844,13 @@ class Run:
         form = "none"
         if not self.foreign and fields:
             head = fields.get("hf1")
-            form = "taken" if head is None else {"1": "one", "n": "many"}[head[32]]
+            form = "taken" if head is None else {"1": "one", "2": "one", "n": "many"}[head[32]]
             if form != "many" and len(fields) != 1:
                 self.wrong(f"I2: two fields in the form {form}")
         if fence_text and len(fence_text) == 16 and (waits or form == "one"):
             self.wrong("I1: F is plain")
+        if form == "one" and self.buried and fields["hf1"][32] != "2":
+            self.wrong("I2: wait may queue a dead id")
         if form == "taken" and waits:
             self.wrong("I2: taken, and somebody waits")
         if fence_text and not 86000000 < ttl["F"] < 87000000:
@@ -1018,24 +1003,29 @@ MUTANTS = [
     ("wait", "or sub(v, 63) == ARGV[2]", ""),
     ("wait", "'NX', ", ""),
     ("release", "channel)[2] or 0) < 1", "channel)[2] or 0) < 0"),
-    ("release", "or sub(old, 1, 16) >= stamp", ""),
-    ("release", "~= 'n' or #old ~= 16", "~= 'n'"),
-    ("release", "stamp .. client .. sub(old, 49)", f"stamp .. '{NO}' .. sub(old, 49)"),
+    ("release", "last >= stamp or", ""),
+    ("release", "or #old ~= 16", ""),
+    ("release", "stamp .. client .. dead", f"stamp .. '{NO}' .. dead"),
+    ("release", "dead == '0000000000000' and '1' or '2'", "'1'"),
     ("release", "fence ~= '' and call('HDEL'", "call('HDEL'"),
     ("release", "if client == mark then mark = NOBODY end\nerr = drop", "err = drop"),
-    ("release", "ends = sub(stamp, 1, 13) + lease", "ends = sub(stamp, 1, 13) + 3000"),
+    ("release", "short and lease + 0 or '3000'", "'3000'"),
     ("acquire", "count >= permits", "count > permits"),
     ("acquire", "if ttl >= 0 then err = pcall('PEXPIREAT', S, latest) end", ""),
     ("acquire", "if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13))", "if not first"),
     ("acquire", "pcall('HDEL', K, name)\nreturn", "return"),
     ("acquire", "call('EXISTS', S, Q) > 0", "call('EXISTS', S) > 0"),
     ("acquire", "call('EXISTS', KEYS[5 + i]) == 1", "false"),
-    ("acquire", "if floor > last then last = floor end", ""),
+    ("acquire", "if floor > last then", "if false then"),
+    ("acquire", "err = mend_one()", ""),
     ("_grant", "held.n < permits", "held.n <= permits"),
     ("_grant", "ghosts[mark], mark = true, NOBODY", "mark = NOBODY"),
     ("_grant", "(lease == 0 or lease > 3000) and 3000 or lease", "lease"),
     ("cancel", "or refused('ZREM', Q, ARGV[3])", ""),
     ("claim", "if mark == client then mark = NOBODY end", ""),
+    ("_state", "or last > fence", ""),
+    ("_state", "buried > sub(stamp, 1, 13) or", ""),
+    ("_state", "return mend_one() or remember", "return remember"),
     ("_state", "if ms(latest) < new then latest = score end", ""),
     ("renew", "if granted ~= fence then ends = nil end", ""),
 ]

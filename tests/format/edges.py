@@ -437,7 +437,7 @@ class Edges:
             answers == [0, 0, -2] and r.hlen(self.keys.K) == 1,
             answers,
         )
-        for value in ("ann", "x" * 80, hold(1) + "2" + "0" * 16 + "x000000030000o1"):
+        for value in ("ann", "x" * 80, hold(1) + "3" + "0" * 16 + "x000000030000o1"):
             r.flushall()
             r.hset(self.keys.K, "hf1", value)
             answers = [lock.wait(2), lock.take(2), lock.short(2), lock.acquire(2)[2]]

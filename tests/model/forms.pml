@@ -38,6 +38,7 @@ mtype = { FREE, TAKEN, ONE, MANY };
 mtype form = FREE;
 byte holder, fence; /* of K */
 bool outer, inner;  /* MANY: which of the holder's two holds are there */
+bool barred;        /* ONE: `wait` keeps off, for there may be a dead id */
 byte beside;        /* mutants: the plain field of this id is there too */
 
 byte last;    /* F: the last fence, */
@@ -102,14 +103,22 @@ inline enqueue(id) { queue[queued] = id; queued++ }
 
 inline hold(the_form, id) {
 	last++;
-	form = the_form; holder = id; fence = last; outer = false; inner = false
+	form = the_form; holder = id; fence = last; outer = false; inner = false;
+#ifndef MUTANT_BAR_NOT_HANDED_ON
+	barred = graves
+#endif
 }
 
 inline drop() {
-	form = FREE; holder = 0; fence = 0; outer = false; inner = false; beside = 0
+	form = FREE; holder = 0; fence = 0; outer = false; inner = false; barred = false; beside = 0
 }
 
-inline remember_grave(id) { dead[id] = true; graves = true; flagged = true }
+inline remember_grave(id) {
+	dead[id] = true; graves = true; flagged = true;
+#ifndef MUTANT_BURY_UNSEEN
+	barred = true
+#endif
+}
 
 /* K, if it is free, passes on. asker: 0, or the waiter that is answered. */
 inline grant(asker) {
@@ -180,9 +189,10 @@ inline wait(id) {
 	look_for(id);
 	if
 #ifdef MUTANT_WAIT_ON_TAKEN
-	:: (form == ONE || form == TAKEN) && holder != id && !found -> enqueue(id); r_state = QUEUED
+	:: (form == ONE || form == TAKEN) && !barred && holder != id && !found ->
+		enqueue(id); r_state = QUEUED
 #else
-	:: form == ONE && holder != id && !found -> enqueue(id); r_state = QUEUED
+	:: form == ONE && !barred && holder != id && !found -> enqueue(id); r_state = QUEUED
 #endif
 	:: else -> r_state = NOT
 	fi
@@ -228,7 +238,7 @@ inline acquire(id) {
 #ifdef MUTANT_PLAIN_STAYS
 				beside = holder;
 #endif
-				form = ONE
+				form = ONE; barred = graves
 			:: else
 			fi;
 			r_state = QUEUED
@@ -367,6 +377,7 @@ inline check(what) {
 	must(PLAIN, form != TAKEN || queued == 0 || forgot);
 	found = 0;
 	for (j : 1 .. queued) {
+		must(ORPHAN, forgot || !dead[queue[j - 1]]);
 		found = found || (listens[CLIENT(queue[j - 1])] && !over[queue[j - 1]])
 	}
 	must(WOKEN, ended || forgot || form != FREE || !found);
@@ -582,15 +593,15 @@ init {
 		run client(0);
 		run client(1)
 	}
-	/* When all is quiet, no finished client holds the lock, or is queued. But: a late wait
-	 * does not look for dead ids, and may queue one. It is granted, and given back; if
-	 * that message is lost too, the grant ends unclaimed. */
+	/* When all is quiet, no finished client holds the lock, or is queued. But: with F the dead
+	 * ids are lost, too. Then a late request may queue one; it is granted, and given back; and
+	 * if that message is lost too, the grant ends unclaimed. */
 	atomic {
 		QUIET(0) && QUIET(1) && !RETURNING ->
 		must(ORPHAN, form == FREE || crashed[CLIENT(holder)]
-			|| (mark == CLIENT(holder) + 1 && dead[holder] && !told[holder]));
+			|| (forgot && mark == CLIENT(holder) + 1 && dead[holder] && !told[holder]));
 		for (j : 1 .. queued) {
-			must(ORPHAN, crashed[CLIENT(queue[j - 1])] || (dead[queue[j - 1]] && graves))
+			must(ORPHAN, crashed[CLIENT(queue[j - 1])] || (forgot && dead[queue[j - 1]]))
 		}
 		j = 0
 	}

@@ -102,6 +102,7 @@ static hf_status prepare_try_locked(const acquiring *call) {
 /* The question of one thread, and what came of it. */
 typedef struct question {
     hf_way way;
+    bool in_vain;     /* a `wait` did nothing */
     bool doubtful;    /* a copy of it, or of one before, has no answer */
     hf_answer answer; /* without the reply */
     hf_look look;
@@ -129,6 +130,7 @@ static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *
         kind = hf_way_reply(asked->way, hold, ask->channel != NULL || asked->doubtful,
                             asked->answer.reply, &asked->look, &asked->mine);
         freeReplyObject(asked->answer.reply);
+        asked->in_vain = asked->in_vain || (kind == HF_ANSWER_ASK && asked->way == HF_BY_WAIT);
         asked->way = HF_BY_ACQUIRE;
     }
     return kind == HF_ANSWER_GOOD ? HF_OK : nonsense();
@@ -269,6 +271,8 @@ static hf_status join_queue_locked(acquiring *call, hf_op *op) {
     op->busy = false;
     if (hf_transport_change(client->transport) != client->links.change)
         hf_thread_wake_locked(client); /* slots have moved: so do channels */
+    if (asked.in_vain)
+        hf_waiting_in_vain_locked(client, hold->names);
     /* A lost answer may have told of places that are gone. */
     if (asked.doubtful && !hold->bury)
         hf_queue_recheck_locked(client, hold->names);

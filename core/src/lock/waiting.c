@@ -20,6 +20,8 @@
 
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
+/* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
+#define IN_VAIN_MS 50
 
 #define IDS 1024
 #define QUEUES 256
@@ -31,6 +33,7 @@ struct hf_waiting {
     unsigned owners[OWNERS];     /* how many wait, by a hash of lock and owner */
     hf_list spare;               /* ops with their descriptors, to be used again */
     int64_t handed_on[QUEUES];   /* when a hold was last waited for, by the lock's name */
+    int64_t in_vain[QUEUES];     /* when a `wait` last did nothing, by the same */
     char reason[HF_MESSAGE_MAX]; /* of the last wait that failed */
 };
 
@@ -525,6 +528,8 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
         doubt(mine);
     if (status == HF_OK)
         kind = read_standings(mine, reply, &look, standings);
+    if (kind == HF_ANSWER_ASK && mine->way == HF_BY_WAIT)
+        hf_waiting_in_vain_locked(client, mine->names);
     if (kind == HF_ANSWER_ASK && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
@@ -574,7 +579,15 @@ static bool is_crowded(const hf_client *client, const hf_names *names) {
 }
 
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
-    return hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+    hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+    int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % QUEUES];
+    if (way == HF_BY_WAIT && in_vain > 0 && hf_now() < hf_after(in_vain, IN_VAIN_MS))
+        return HF_BY_ACQUIRE;
+    return way;
+}
+
+void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names) {
+    client->waiting->in_vain[names->hash % QUEUES] = hf_now();
 }
 
 /* False: no memory. */

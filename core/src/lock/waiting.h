@@ -55,6 +55,8 @@ unsigned hf_op_epoch(const hf_op *op);
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
+/* A `wait` did nothing: the next ones would not, either. */
+void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names);
 /* Does nothing else of this client wait for that lock? */
 bool hf_op_is_alone(const hf_op *op);
 /* Have its queue asked for, soon. */

@@ -70,7 +70,7 @@ local function put(form, id, fence, rest, lease)
   local err
   local owner = sub(rest, 14)
   if form == 'one' then
-    err = refused('HSET', K, 'hf1', id .. '1' .. fence .. rest)
+    err = refused('HSET', K, 'hf1', one(id, fence, rest))
   else
     err = refused('HSET', K, 'h' .. id .. fence, owner)
   end
@@ -274,13 +274,13 @@ end
 -- but not longer than its waiters; and F flagged as long as a `take` must not pass.
 local function settle()
   if queued == nil then head() end
-  local one = held ~= nil and held.form == 'one'
+  local waits = held ~= nil and held.form == 'one' -- for a queue
   if queued then
     refused('PEXPIRE', Q, '30000')
-  elseif ended and not one then
+  elseif ended and not waits then
     refused('DEL', Q)
   end
-  local flag = queued or one or buried > sub(stamp, 1, 13)
+  local flag = queued or waits or buried > sub(stamp, 1, 13)
   if flag ~= flagged or mark ~= (stored and flagged and sub(stored, 17, 48) or NOBODY)
     or last ~= (stored and sub(stored, 1, 16) or '0000000000000000') then
     remember(last, mark, flag)

@@ -1,5 +1,6 @@
 -- What K, F and S say, and every way to change them. docs/protocol.md has the columns.
--- Needs locals K and S; and F, or nil if it is of no concern.
+-- Needs locals K and S; F, or nil if it is of no concern; and if it may change life: that of
+-- a plain one (ms), or nil: a day.
 local call, pcall, sub = redis.call, redis.pcall, string.sub
 local find, fmt = string.find, string.format
 local NOBODY = '--------------------------------'
@@ -38,17 +39,18 @@ local function later(fence) -- the next one after it
   return fence < stamp and stamp or fmt('%016.0f', fence + 1)
 end
 
--- F as it is to be: flagged while there is somebody to look after. It lives until a day after
--- the later of clock and fence.
+-- F as it is to be: flagged while there is somebody to look after. It lives until its life, or
+-- flagged a day, after the later of clock and fence.
+local function lives(flag) return not flag and life or '86400000' end
 local function remember(fence, client, flag)
   if buried <= sub(stamp, 1, 13) then buried = '0000000000000' end
   flag = flag or client ~= NOBODY or buried ~= '0000000000000'
   local value = flag and fence .. client .. buried or fence
   local err
   if fence <= stamp then
-    err = refused('SET', F, value, 'PX', '86400000')
+    err = refused('SET', F, value, 'PX', lives(flag))
   else
-    err = refused('SET', F, value, 'PXAT', fmt('%.0f', math.floor(fence / 1000) + 86400000))
+    err = refused('SET', F, value, 'PXAT', fmt('%.0f', math.floor(fence / 1000) + lives(flag)))
   end
   if not err then stored, last, mark, flagged = value, fence, client, flag end
   return err
@@ -68,6 +70,22 @@ local function ms(score) -- an end as a number
 end
 local function left(ends) return ends == math.huge and -1 or ends - now_ms end
 
+-- K in the form one, with a 2 if F knows more than the fence: `wait` and the short `release` do
+-- not look at F otherwise.
+local function one(id, fence, rest)
+  return id .. ((buried > sub(stamp, 1, 13) or last > fence) and '2' or '1') .. fence .. rest
+end
+local function mend_one() -- after F has changed
+  if held and held.form == 'one' then return refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest)) end
+end
+-- Every later acquire of that id is refused. Answers the server's error.
+local function bury(dead)
+  local err = refused('SET', dead, '1', 'PX', '600000')
+  if err then return err end
+  buried = fmt('%013.0f', now_ms + 600000)
+  return mend_one() or remember(last, mark, flagged)
+end
+
 -- Reads the form of K. Answers the server's error, if there was one.
 local function look()
   local v = pcall('HGET', K, 'hf1')
@@ -83,7 +101,7 @@ local function look()
     else
       foreign = size > 0
     end
-  elseif sub(v, 33, 33) == '1' then
+  elseif find(v, '^[12]', 33) then
     held = { form = 'one', id = sub(v, 1, 32), fence = sub(v, 34, 49), owner = sub(v, 63),
       rest = sub(v, 50), x = 1 }
   elseif sub(v, 33, 33) == 'n' then

@@ -8,6 +8,7 @@
 --       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
 --         one, its own
 --       member: empty, it does not wait; score (0: none yet)
+--       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  server µs; ms until it should ask again (the first end of a hold; -1: none ends;
 --       0: free; -2: at once, there is more to hand on); then for each hold id three
 --       numbers:
@@ -27,6 +28,7 @@ local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 -- all as before.
 repeat
   local id, owner, lease, how, floor = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[1]
+  local life = ARGV[9] or '86400000'
   if #KEYS ~= 6 or not lease or lease < 10 or lease > 315360000000 or lease % 1 ~= 0 or #owner < 1
     or #owner > 4096 or (floor ~= '0' and #floor ~= 16) then
     break
@@ -67,7 +69,7 @@ repeat
       err = call('ZREVRANK', S, id) > 0 or pcall('PEXPIREAT', S, ends)
       if type(err) == 'number' then err = pcall('PEXPIREAT', K, ends) end
     end
-    if type(err) ~= 'table' and not x then err = pcall('SET', F, stamp, 'PX', '86400000') end
+    if type(err) ~= 'table' and not x then err = pcall('SET', F, stamp, 'PX', life) end
     if type(err) == 'table' and err.err then
       pcall('ZREM', S, id)
       pcall('HDEL', K, 'h' .. id)
@@ -89,7 +91,7 @@ repeat
       'h' .. id, 's' .. fence .. value)
     if err == 2 then err = pcall('PEXPIREAT', S, ends) end
     if err == 1 then err = pcall('PEXPIREAT', K, ends) end
-    if err == 1 then err = pcall('SET', F, stamp, 'PX', '86400000') end
+    if err == 1 then err = pcall('SET', F, stamp, 'PX', life) end
     if type(err) == 'table' and err.ok then return { stamp + 0, lease, 1, stamp + 0, lease } end
     pcall('DEL', K, S)
     return err
@@ -141,7 +143,8 @@ repeat
   if err == 1 then err = pcall('HDEL', K, '') end -- is it allowed?
   if err == 0 then err = pcall('SET', F, last .. '--------------------------------0000000000000', 'PX', '86400000') end
   if type(err) == 'table' and err.ok then
-    err = pcall('HSET', K, 'hf1', sub(name, 2, 33) .. '1' .. fence .. 'x000000000000' .. holder)
+    local form = last > fence and '2' or '1'
+    err = pcall('HSET', K, 'hf1', sub(name, 2, 33) .. form .. fence .. 'x000000000000' .. holder)
   end
   if err == 1 then
     pcall('HDEL', K, name)
@@ -151,6 +154,7 @@ repeat
   return err
 until true
 
+local life = ARGV[7 * (#KEYS - 5) + 2]
 --@include _state.lua
 --@include _grant.lua
 
@@ -191,7 +195,11 @@ if spent() then return bad('the last fence is') end
 local err = read()
 if err then return err end
 -- A floor above the last fence: the server has lost the fence.
-if floor > last then last = floor end
+if floor > last then
+  last = floor
+  err = mend_one()
+  if err then return err end
+end
 
 -- F and K let nobody pass those who are queued: F is flagged, and a plain release misses.
 local function guard()
@@ -199,7 +207,7 @@ local function guard()
   if not flagged then err = remember(last, mark, true) end
   if err or not held or held.form ~= 'taken' then return err end
   err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
-    or refused('HSET', K, 'hf1', held.id .. '1' .. held.fence .. held.rest)
+    or refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest))
   if err then return err end
   refused('HDEL', K, 'h' .. held.id .. held.fence)
   held.form = 'one'

@@ -2,9 +2,11 @@
 --
 -- KEYS  K, F, Q, S, R
 -- ARGV  the victim's fence; its hold id if its hold is shared, or empty: the exclusive holds
---       of that fence, and all that nests in them; foreign (1: delete a foreign lock)
+--       of that fence, and all that nests in them; foreign (1: delete a foreign lock);
+--       and the life of a plain F (ms), if that is not a day
 -- Answers  0 held by another, nothing done; 1 done, or it was free; 2 done, and more to hand on
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local life = ARGV[4]
 --@include _state.lua
 --@include _grant.lua
 local victim = tonumber(ARGV[1])

@@ -1,19 +1,18 @@
 -- cancel: leave the queue; if the lock is granted already, answer the grant.
 --
 -- KEYS  K, F, Q, S, R, dead-id key of the hold id
--- ARGV  hold id; bury (0, 1) as for release; queue member
+-- ARGV  hold id; bury (0, 1) as for release; queue member; and the life of a plain F (ms), if that is not
+--       a day
 -- Answers  as acquire for one hold id: held; or busy, and then the owner of the exclusive hold
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local life = ARGV[4]
 --@include _state.lua
 --@include _grant.lua
 local err = read() or refused('ZREM', Q, ARGV[3])
 if err then return err end
 local ends, fence = hold(ARGV[1])
 if not ends and ARGV[2] == '1' then
-  err = refused('SET', KEYS[6], '1', 'PX', '600000')
-  if err then return err end
-  buried = fmt('%013.0f', now_ms + 600000)
-  err = remember(last, mark, flagged)
+  err = bury(KEYS[6])
   if err then return err end
 end
 -- Those behind it may fit.

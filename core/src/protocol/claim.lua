@@ -2,13 +2,15 @@
 --
 -- KEYS  K, F, S
 -- ARGV  client (32), hold id, lease in ms (0: never); write (1): change something in any
---       case, so that there is something to WAIT for
+--       case, so that there is something to WAIT for; and the life of a plain F (ms), if that is
+--       not a day
 -- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused
 local K, F, S = KEYS[1], KEYS[2], KEYS[3]
 local client, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
   return redis.error_reply('HOLDFAST lease out of bounds')
 end
+local life = ARGV[5]
 --@include _state.lua
 local err = look()
 if err then return err end

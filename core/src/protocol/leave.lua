@@ -13,4 +13,4 @@ if type(v) == 'table' then
 end
 if not v then return redis.call('HDEL', K, 'h' .. id .. fence) end
 if string.sub(v, 33, 33) == 'n' then return 3 end
-return string.sub(v, 1, 49) == id .. '1' .. fence and redis.call('DEL', K) or 0
+return string.find(v, '^' .. id .. '[12]' .. fence) and redis.call('DEL', K) or 0

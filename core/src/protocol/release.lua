@@ -5,17 +5,18 @@
 --       bury (0, 1): some copy of its acquire may still be under way; refuse it
 --       member: take this queue member out too (a cancelled wait), or empty
 --       to leave a result: its ms (10000 or more), its bytes (1 MiB at most)
+--       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 not held; 1 released; 2 released, and more to hand on; 5 released, but the result
 --       was refused
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases, written out for speed, without functions: to make them costs more than the
 -- commands. Taken: nobody is queued, and a plain HDEL is all. One: it is the only hold, so
--- that only the head of the queue matters, if that is alive and exclusive. Many: F says that
--- nobody is queued, so that nobody is next. Numbers stay digits, which compare as texts. A
+-- that only the head of the queue matters, if that is alive and exclusive; and unless K has a 2,
+-- F knows nothing more. Many: F says that nobody is queued, so that nobody is next. Numbers stay digits, which compare as texts. A
 -- `break` goes the general way, with all as before.
 repeat
-  if ARGV[3] then break end
+  if ARGV[4] then break end
   local call, pcall, sub = redis.call, redis.pcall, string.sub
   local id, fence = ARGV[1], ARGV[2]
   local v = pcall('HGET', K, 'hf1')
@@ -24,11 +25,14 @@ repeat
     break
   end
   if type(v) == 'table' then break end
-  local old = call('GET', F)
-  if not old then break end
-
-  if sub(v, 1, 49) ~= id .. '1' .. fence then
-    if sub(v, 33, 33) ~= 'n' or #old ~= 16 then break end
+  local mine, last, dead = sub(v, 1, 49), fence, '0000000000000'
+  if mine == id .. '2' .. fence then
+    local old = call('GET', F)
+    if not old or #old ~= 61 then break end
+    last, dead = sub(old, 1, 16), sub(old, 49)
+  elseif mine ~= id .. '1' .. fence then
+    local old = sub(v, 33, 33) == 'n' and call('GET', F)
+    if not old or #old ~= 16 then break end
     -- The last to end, with K, is live: K is.
     local two = call('ZRANGE', S, '-2', '-1')
     local field = call('HGET', K, 'h' .. id)
@@ -55,47 +59,45 @@ repeat
   local time = call('TIME')
   local us = time[2]
   local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
-  if #old ~= 61 or #stamp ~= 16 or sub(old, 1, 16) >= stamp or fence >= stamp then break end
+  if #stamp ~= 16 or last >= stamp or fence >= stamp then break end
+  if dead ~= '0000000000000' and dead <= sub(stamp, 1, 13) then dead = '0000000000000' end
   local first = pcall('ZPOPMIN', Q)
   local m, score = first[1], first[2]
   if first.err then return first end
   if not m or m == '~' then
     -- Nobody is queued: there is nothing to look after but dead ids.
-    local flags = sub(old, 49) > sub(stamp, 1, 13) and '--------------------------------' .. sub(old, 49) or ''
+    local flags = dead ~= '0000000000000' and '--------------------------------' .. dead or ''
     call('DEL', K)
-    pcall('SET', F, sub(old, 1, 16) .. flags, 'PX', '86400000')
+    pcall('SET', F, last .. flags, 'PX', flags == '' and ARGV[3] or '86400000')
     return 1
   end
-  local client, timeout, mode, lease = sub(m, 33, 64), sub(m, 66, 75), sub(m, 76, 76), tonumber(sub(m, 77, 88))
-  local kind = sub(m, 65, 65)
+  local client = sub(m, 33, 64)
+  local kind, timeout, lease = string.match(m, '^([ps])(%d+)x(%d%d%d%d%d%d%d%d%d%d%d%d).', 65)
   local sharded = kind == 's'
   local channel = sharded and 'hf:{' .. (string.match(K, '^[^{]*{([^}]+)}') or K) .. '}:' .. client
     or 'hf:' .. client
   -- What parse() drops, or is not exclusive, goes the general way.
-  if #m < 89 or mode ~= 'x' or (kind ~= 'p' and not sharded)
-    or not (lease and (lease == 0 or lease >= 10) and lease <= 315360000000 and lease % 1 == 0)
-    or (timeout ~= '0000000000' and score + (tonumber(timeout) or -1e99) * 1000 <= stamp + 0)
+  if not kind or #timeout ~= 10 or lease > '315360000000'
+    or (lease < '000000000010' and lease ~= '000000000000')
+    or (timeout ~= '0000000000' and score + timeout * 1000 <= stamp + 0)
     or (pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)[2] or 0) < 1 then
     pcall('ZADD', Q, score, m)
     break
   end
-  -- A pushed grant lasts only until its claim; 3 s: as in _grant.lua. To print a number of 13
-  -- digits costs as much as a command.
-  local ends
-  if lease == 0 or lease >= 3000 then
-    ends = string.format('%d', time[1] + 3) .. sub(stamp, 11, 13)
-  else
-    ends = sub(stamp, 1, 13) + lease
-  end
-  -- The TTL goes first: whatever is refused then, K ends.
+  -- A pushed grant lasts only until its claim; 3 s: as in _grant.lua. The TTL goes first: whatever
+  -- is refused then, K ends.
   local next = sub(m, 1, 32)
-  local done = pcall('PEXPIREAT', K, ends)
-  if done == 1 then done = pcall('HSET', K, 'hf1', next .. '1' .. stamp .. sub(m, 76)) end
+  local short = lease < '000000003000' and lease ~= '000000000000'
+  local done = pcall('PEXPIRE', K, short and lease + 0 or '3000')
+  if done == 1 then
+    local form = dead == '0000000000000' and '1' or '2'
+    done = pcall('HSET', K, 'hf1', next .. form .. stamp .. sub(m, 76))
+  end
   if done ~= 0 then
     pcall('ZADD', Q, score, m)
     return done
   end
-  local flags = stamp .. client .. sub(old, 49)
+  local flags = stamp .. client .. dead
   if time[1] == sub(fence, 1, 10) then
     done = pcall('SET', F, flags, 'KEEPTTL')
   else
@@ -109,29 +111,28 @@ repeat
   end
   -- Undone: it is the first again, and will come and ask.
   pcall('DEL', K)
-  pcall('SET', F, stamp .. '--------------------------------' .. sub(old, 49), 'PX', '86400000')
+  pcall('SET', F, stamp .. '--------------------------------' .. dead, 'PX', '86400000')
   pcall('ZADD', Q, score, m, 'inf', '~')
   pcall('PEXPIRE', Q, '30000')
   return 1
 until true
 
+local life = #ARGV % 2 == 1 and ARGV[#ARGV] or nil
 --@include _state.lua
 --@include _grant.lua
-local id, fence, bury, member, ttl, bytes = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4] or '',
-  tonumber(ARGV[5]), ARGV[6]
+local id, fence, doubtful, member, ttl, bytes = ARGV[1], ARGV[2], false, '', nil, nil
+if #ARGV > 3 then doubtful, member = ARGV[3] == '1', ARGV[4] end
+if #ARGV > 5 then ttl, bytes = tonumber(ARGV[5]), ARGV[6] end
 local err = read()
 if err then return err end
 local ends, mine, mode, _, client = hold(id)
 if ends and fence ~= '' and fence ~= mine then ends = nil end
 
 -- A removal first, even of nothing: after it a full server allows the rest.
-if member ~= '' or bury or not ends then err = refused('ZREM', Q, member) end
+if member ~= '' or doubtful or not ends then err = refused('ZREM', Q, member) end
 if err then return err end
-if bury then
-  err = refused('SET', KEYS[6], '1', 'PX', '600000')
-  if err then return err end
-  buried = fmt('%013.0f', now_ms + 600000)
-  err = remember(last, mark, flagged)
+if doubtful then
+  err = bury(KEYS[6])
   if err then return err end
 end
 

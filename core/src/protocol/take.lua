@@ -3,7 +3,7 @@
 --
 -- KEYS  K, F
 -- ARGV  h and the hold id; owner; lease (ms, not 0); floor: the highest fence of K that the
---       client has seen (16 digits)
+--       client has seen (16 digits); and the life of a plain F (ms), if that is not a day
 -- Answers  the fence, which is the server's time in µs too; or an integer, and nothing is
 --       done: -1 K is there; 0 ask `acquire`
 local call, pcall, K = redis.call, redis.pcall, KEYS[1]
@@ -18,7 +18,7 @@ local fence = time[1] .. (#us == 6 and us or string.sub('00000' .. us, -6))
 if #fence ~= 16 or fence <= ARGV[4] then return 0 end
 call('HSET', K, ARGV[1] .. fence, owner)
 local done = pcall('PEXPIRE', K, ARGV[3])
-local old = done == 1 and pcall('SET', KEYS[2], fence, 'GET', 'PX', '86400000')
+local old = done == 1 and pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[5] or '86400000')
 if done == 1 and (not old or (#old == 16 and old < fence)) then return fence end
 
 -- F is not plain, or ahead of the clock, or the user lacks a permission: all as before.
@@ -27,5 +27,6 @@ if done ~= 1 then return done end
 if old.err then return old end
 local ends = tonumber(string.sub(old, 1, 16)) or 0
 pcall('SET', KEYS[2], old, 'PXAT',
-  string.format('%.0f', math.floor(math.max(ends, tonumber(fence)) / 1000) + 86400000))
+  string.format('%.0f', math.floor(math.max(ends, tonumber(fence)) / 1000)
+    + (#old == 16 and ARGV[5] or 86400000)))
 return 0

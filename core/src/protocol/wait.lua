@@ -1,6 +1,5 @@
 -- wait: join the queue of a K in the form one. It need not look at F and D: in that form F is
--- flagged, and its holder's release looks at the queue. A dead id that a late copy queues
--- gives its grant back.
+-- flagged, its holder's release looks at the queue, and while an id may be dead K has a 2.
 --
 -- KEYS  K, Q
 -- ARGV  member (mode x), owner
