@@ -224,6 +224,7 @@ def connect(
     keepalive: float | timedelta | None = None,
     max_connections: int | None = None,
     client_name: str | None = None,
+    fence_life: float | timedelta | None = None,
     close_at_exit: bool = True,
 ) -> Client:
     """Open a client: connect, log in, and check that the server is Redis 6.2 or newer.
@@ -245,6 +246,9 @@ def connect(
                      node; a number that is given limits all nodes together.
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
+    fence_life       Seconds for which the server remembers the last fence of a lock that nobody
+                     holds; default a day; at least 1. It is one small key for each lock name.
+                     Forgotten, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
                      once. False leaves them to their leases.
 
@@ -276,4 +280,6 @@ def connect(
                 f" not {client_name!r}"
             )
         options.client_name = client_name
+    if fence_life is not None:
+        options.fence_life_ms = duration("fence_life", fence_life, least=1000)
     return Client(url, options, flag("close_at_exit", close_at_exit))

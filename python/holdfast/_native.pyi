@@ -12,6 +12,7 @@ class hf_client_options:  # noqa: N801
     max_connections: int
     lazy: int
     client_name: str
+    fence_life_ms: int
 
 class hf_lock_options:  # noqa: N801
     this: object

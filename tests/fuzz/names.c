@@ -19,7 +19,7 @@ static const uint8_t *tag_of(const void *key, size_t length, size_t *tag_length)
 static void check_names(const uint8_t *data, size_t size) {
     hf_names *names;
     hf_request request;
-    hf_status status = hf_names_new(data, size, &names);
+    hf_status status = hf_names_new(data, size, 0, &names);
     if (status != HF_OK) {
         promise(status == HF_EINVAL && names == NULL && *hf_error_message() != '\0');
         return;

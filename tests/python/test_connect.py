@@ -264,6 +264,16 @@ def named(raw: redis.Redis, name: str) -> int:
     return sum(each["name"] == name for each in raw.client_list())
 
 
+def test_the_last_fence_lives_as_long_as_told(server: Server, raw: redis.Redis, name: str) -> None:
+    for life, least, most in ((60, 59000, 60000), (None, 86000000, 86400000)):
+        with holdfast.connect(server.tcp, fence_life=life) as client:
+            with client.lock(name):
+                pass
+            assert least <= raw.pttl(f"{{{name}}}{name}:hf1:f") <= most
+    with pytest.raises(ValueError, match="fence_life must be from 1.0 to"):
+        holdfast.connect(server.tcp, fence_life=0.5)
+
+
 def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: str) -> None:
     options: dict[str, Any] = {"keepalive": 5, "max_connections": 1, "client_name": "till-7"}
     with holdfast.connect(server.tcp, command_timeout=1, **options) as client:

@@ -69,6 +69,56 @@ static bool exists(const char *key) { return NUMBER("EXISTS %s", key) == 1; }
 
 /* ---------------------------------------------------------------- Acquire */
 
+static void *wait_and_release(void *lock) {
+    release(acquired(lock));
+    return NULL;
+}
+
+/* One name an order is one key an order, so how long it stays is the user's choice. */
+static void test_the_last_fence_lives_as_long_as_the_client_wants(void **state) {
+    const char *key = "PTTL {stock}stock:hf1:f";
+    hf_client_options options = {.size = sizeof options, .fence_life_ms = 60000};
+    hf_client *client;
+    (void)state;
+    assert_status(hf_client_open(tcp_url(), &options, &client), HF_OK);
+    hf_lock *brief = stock(client), *shared;
+    shared = open_lock(client, "stock", NULL, OPTIONS(.mode = HF_SHARED));
+    for (int way = 0; way < 5; way++) {
+        print_message("way %d\n", way);
+        TELL("FLUSHALL");
+        hf_hold *hold = acquired(way == 3 ? shared : brief), *inner;
+        assert_in_range(NUMBER(key), 59000, 60000);
+        if (way == 1)
+            sleep_ms(5); /* it is not young any more */
+        if (way == 2)
+            release(acquired(brief)); /* nested */
+        if (way == 4) {
+            pthread_t thread;
+            assert_int_equal(pthread_create(&thread, NULL, wait_and_release, stock(client)), 0);
+            assert_soon(inspected(brief).waiters == 1);
+            assert_in_range(NUMBER(key), 86000000, 86400000); /* there is somebody to look after */
+            release(hold);
+            assert_int_equal(pthread_join(thread, NULL), 0);
+            hold = NULL;
+        }
+        if (hold != NULL)
+            release(hold);
+        assert_in_range(NUMBER(key), 50000, 60000);
+        inner = acquired(brief); /* and it grows on */
+        release(inner);
+    }
+    hf_hold *broken = acquired(brief);
+    assert_status(hf_lock_break(brief, hf_hold_fence(broken), 0), HF_OK);
+    assert_in_range(NUMBER(key), 50000, 60000);
+    hf_hold_close(broken);
+    hf_lock_close(brief);
+    hf_lock_close(shared);
+    hf_client_close(client);
+    TELL("FLUSHALL");
+    release(acquired(stock(alice)));
+    assert_in_range(NUMBER(key), 86000000, 86400000);
+}
+
 static void test_acquire_gives_a_hold_that_lasts_its_lease(void **state) {
     (void)state;
     hf_lock *lock = stock_for(alice, 5000);
@@ -1302,6 +1352,7 @@ static void test_what_no_client_of_ours_queued_is_no_waiter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_gives_a_hold_that_lasts_its_lease),
+        TEST(test_the_last_fence_lives_as_long_as_the_client_wants),
         TEST(test_lease_is_ten_seconds_if_none_is_given),
         TEST(test_one_acquire_may_have_a_lease_of_its_own),
         TEST(test_what_another_holds_is_busy),

@@ -202,7 +202,7 @@ static hf_names *names_at(int which) {
         char name[16];
         hf_names *names;
         int length = snprintf(name, sizeof name, "k%d", i);
-        assert_status(hf_names_new(name, (size_t)length, &names), HF_OK);
+        assert_status(hf_names_new(name, (size_t)length, 0, &names), HF_OK);
         if ((names->slot >= 8192) == (which == B))
             return names;
         hf_names_drop(names);

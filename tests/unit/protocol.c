@@ -9,7 +9,7 @@
 
 static hf_names *names_of(const char *name) {
     hf_names *names;
-    assert_status(hf_names_new(name, strlen(name), &names), HF_OK);
+    assert_status(hf_names_new(name, strlen(name), 0, &names), HF_OK);
     assert_int_equal(names->length, strlen(name));
     assert_memory_equal(names->data, name, names->length);
     return names;
@@ -74,7 +74,7 @@ static void test_names_may_be_any_bytes(void **state) {
     static const char bytes[] = {'a', '\0', ' ', '\xff', '\n', '{', '\0', '}'};
     hf_names *names;
     (void)state;
-    assert_status(hf_names_new(bytes, sizeof bytes, &names), HF_OK);
+    assert_status(hf_names_new(bytes, sizeof bytes, 0, &names), HF_OK);
     assert_int_equal(names->length, sizeof bytes);
     assert_memory_equal(names->data, bytes, sizeof bytes);
     assert_int_equal(names->tagged, 3 + sizeof bytes + 1);
@@ -87,14 +87,14 @@ static void test_names_have_one_to_4096_bytes(void **state) {
     hf_names *names;
     (void)state;
     memset(bytes, 'x', sizeof bytes);
-    assert_status(hf_names_new(bytes, HF_NAME_MAX, &names), HF_OK);
+    assert_status(hf_names_new(bytes, HF_NAME_MAX, 0, &names), HF_OK);
     hf_names_drop(names);
-    assert_status(hf_names_new(bytes, HF_NAME_MAX + 1, &names), HF_EINVAL);
+    assert_status(hf_names_new(bytes, HF_NAME_MAX + 1, 0, &names), HF_EINVAL);
     assert_message("4097 bytes: at most 4096");
     assert_null(names);
-    assert_status(hf_names_new("", 0, &names), HF_EINVAL);
+    assert_status(hf_names_new("", 0, 0, &names), HF_EINVAL);
     assert_message("empty");
-    assert_status(hf_names_new(NULL, 5, &names), HF_EINVAL);
+    assert_status(hf_names_new(NULL, 5, 0, &names), HF_EINVAL);
 }
 
 static void test_names_that_end_like_companions_are_refused(void **state) {
@@ -108,7 +108,7 @@ static void test_names_that_end_like_companions_are_refused(void **state) {
     hf_names *names;
     (void)state;
     for (size_t i = 0; i < COUNT(reserved); i++) {
-        assert_status(hf_names_new(reserved[i], strlen(reserved[i]), &names), HF_EINVAL);
+        assert_status(hf_names_new(reserved[i], strlen(reserved[i]), 0, &names), HF_EINVAL);
         assert_message("ends like one of a lock's own keys");
     }
     for (size_t i = 0; i < COUNT(free_names); i++)
@@ -120,7 +120,7 @@ static void test_names_whose_companions_could_be_another_s_are_refused(void **st
     hf_names *names;
     (void)state;
     for (size_t i = 0; i < COUNT(ambiguous); i++) {
-        assert_status(hf_names_new(ambiguous[i], strlen(ambiguous[i]), &names), HF_EINVAL);
+        assert_status(hf_names_new(ambiguous[i], strlen(ambiguous[i]), 0, &names), HF_EINVAL);
         assert_message("has a } but no {tag}");
     }
 }
@@ -300,6 +300,36 @@ static void test_a_release_says_no_more_than_it_must(void **state) {
                  ID CLIENT "p0000000000x000000001000me");
     hf_request_cancel(&request, names, &ask, false);
     ASSERT_WORDS(&request, &hf_script_cancel, 6, ALL, DEAD(ID), ID, "0", "");
+    hf_names_drop(names);
+}
+
+/* The life of the last fence, if it is not a day. */
+static void test_each_request_that_writes_the_fence_says_how_long_it_lives(void **state) {
+    hf_names *names;
+    hf_ask ask = ask_of("me", 2);
+    hf_request request;
+    (void)state;
+    assert_status(hf_names_new("a", 1, 60000, &names), HF_OK);
+    hf_request_take(&request, names, &ask, 0);
+    ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
+                 "0000000000000000", "60000");
+    hf_request_acquire(&request, names, &ask, 1, 0);
+    ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(ID), "0", ID, "me", "1000", "x", "0",
+                 "", "0", "60000");
+    hf_request_acquire(&request, names, NULL, 0, 7);
+    ASSERT_WORDS(&request, &hf_script_acquire, 5, ALL, "7", "60000");
+    hf_request_release(&request, names, &ask, 7, false);
+    ASSERT_WORDS(&request, &hf_script_release, 5, ALL, ID, "0000000000000007", "60000");
+    hf_request_release(&request, names, &ask, 7, true);
+    ASSERT_WORDS(&request, &hf_script_release, 6, ALL, DEAD(ID), ID, "0000000000000007", "1", "",
+                 "60000");
+    hf_request_cancel(&request, names, &ask, false);
+    ASSERT_WORDS(&request, &hf_script_cancel, 6, ALL, DEAD(ID), ID, "0", "", "60000");
+    hf_request_claim(&request, names, CLIENT, ID, 1000, false);
+    ASSERT_WORDS(&request, &hf_script_claim, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", CLIENT, ID, "1000",
+                 "0", "60000");
+    hf_request_break(&request, names, 7, false);
+    ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "7", "", "0", "60000");
     hf_names_drop(names);
 }
 
@@ -1094,6 +1124,7 @@ int main(void) {
         cmocka_unit_test(test_an_acquire_is_sent_for_many_or_for_none),
         cmocka_unit_test(test_the_short_requests_have_few_keys),
         cmocka_unit_test(test_a_release_says_no_more_than_it_must),
+        cmocka_unit_test(test_each_request_that_writes_the_fence_says_how_long_it_lives),
         cmocka_unit_test(test_what_is_held_is_claimed_and_renewed_with_its_fence),
         cmocka_unit_test(test_what_looks_at_a_lock_is_sent_whole),
         cmocka_unit_test(test_a_waiter_is_a_member_of_fixed_columns),

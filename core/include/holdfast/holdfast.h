@@ -204,6 +204,14 @@ typedef struct hf_client_options {
      * ASCII characters without spaces, and a NUL; default "holdfast".
      */
     char client_name[64];
+    /**
+     * How long the server remembers the last fence of a lock that nobody holds,
+     * milliseconds; default 86400000, a day; 1000 at least. It is one small key a
+     * lock name. Forgotten, a fence still grows with the server's clock: only a clock
+     * that steps back by more than the time since the last release could give a
+     * smaller one.
+     */
+    int64_t fence_life_ms;
 } hf_client_options;
 
 /**
@@ -225,7 +233,7 @@ typedef struct hf_client_options {
  *                 hf_client_options can stand there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
  *                 keepalive of `0` turns it off), `max_connections`,
- *                 `client_name`, `lazy=on`.
+ *                 `client_name`, `lazy=on`, `fence_life` in seconds.
  * @param options  NULL for the defaults. A member that is set overrides the URL.
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK

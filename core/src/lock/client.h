@@ -36,6 +36,7 @@ struct hf_confirming;
 struct hf_client {
     int references; /* the handle's, and one of each lock and hold */
     unsigned generation;
+    int64_t fence_life_ms; /* 0: a day */
     hf_transport *transport;
     hf_interrupt interrupt;
     void *interrupt_context;

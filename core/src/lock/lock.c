@@ -117,7 +117,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     if (status == HF_OK)
         status = check_owner(owner, owner_len);
     if (status == HF_OK)
-        status = hf_names_new(name, name_len, &names);
+        status = hf_names_new(name, name_len, client->fence_life_ms, &names);
     if (status != HF_OK)
         return status;
     hf_lock *lock = new_lock(client, names, owner, owner_len);

@@ -111,6 +111,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
         status = hf_fail(HF_ENOMEM, "no file descriptor for the client: %s", strerror(errno));
     if (status == HF_OK)
         status = name_client(client, address.options.client_name);
+    client->fence_life_ms = address.options.fence_life_ms;
     if (status == HF_OK)
         status = hf_transport_open(&address, &client->transport);
     else

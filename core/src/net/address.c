@@ -7,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* A flagged fence, which says whether ids are dead, lives for a day whatever the user chooses. */
+#define FENCE_LIFE_MIN 1000
+
 /* A copy with %XX decoded. *bad: an escape is broken, or stands for a NUL. */
 static char *decode(const char *from, size_t length, bool *bad) {
     char *text = length < SIZE_MAX ? malloc(length + 1) : NULL, *to = text;
@@ -131,6 +134,7 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
         {"connect_timeout", &options->connect_timeout_ms},
         {"command_timeout", &options->command_timeout_ms},
         {"keepalive", &options->keepalive_ms},
+        {"fence_life", &options->fence_life_ms},
     };
     *known = true;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -181,7 +185,8 @@ static hf_status refuse_option(const char *name) {
     return hf_fail(HF_EINVAL,
                    "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
                    "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-                   "keepalive, max_connections, client_name, lazy, each with a = and a value",
+                   "keepalive, max_connections, client_name, lazy, fence_life, each with a = and a "
+                   "value",
                    named ? "unknown option " : "an option without a name or a value",
                    named ? hf_quote(name, length) : "");
 }
@@ -443,6 +448,12 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     if (chosen->lazy != HF_DEFAULT && chosen->lazy != HF_ON && chosen->lazy != HF_OFF)
         return hf_fail(HF_EINVAL, "lazy is %d: it is on, off or left to the default",
                        (int)chosen->lazy);
+    if (chosen->fence_life_ms != 0 || options->fence_life_ms != 0) {
+        int64_t ms = chosen->fence_life_ms != 0 ? chosen->fence_life_ms : options->fence_life_ms;
+        if (ms < FENCE_LIFE_MIN || ms > HF_LEASE_MAX)
+            return hf_fail(HF_EINVAL, "a fence_life of %lld ms: it must be 1 s to 10 years",
+                           (long long)ms);
+    }
     if (*name == '\0')
         name = *options->client_name != '\0' ? options->client_name : "holdfast";
     for (size_t i = 0; i < sizeof options->client_name && name[i] != '\0'; i++)
@@ -462,6 +473,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(connect_timeout_ms, 2000);
     CHOOSE(command_timeout_ms, 2000);
     CHOOSE(keepalive_ms, 15000);
+    CHOOSE(fence_life_ms, 0); /* a day, without saying so */
     CHOOSE(idle_connections, 16);
     CHOOSE(max_connections, 0);
     CHOOSE(lazy, HF_OFF);

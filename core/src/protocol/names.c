@@ -33,7 +33,8 @@ static char *put(char *to, const void *bytes, size_t length) {
     return (char *)memcpy(to, bytes, length) + length;
 }
 
-hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
+hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
+                       hf_names **names_out) {
     *names_out = NULL;
     if (name == NULL || length == 0)
         return hf_fail(HF_EINVAL, "the name is empty");
@@ -64,6 +65,7 @@ hf_status hf_names_new(const void *name, size_t length, hf_names **names_out) {
     if (names == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     names->references = 1;
+    names->fence_life_ms = fence_life_ms;
     names->hash = hf_hash(0, name, length);
     names->slot = slot(tag, tag_length);
     names->length = length;

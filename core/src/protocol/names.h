@@ -11,6 +11,7 @@
 /* Shared by everything that speaks of the lock. */
 typedef struct hf_names {
     int references;
+    int64_t fence_life_ms; /* of the last fence, while there is nobody to look after; 0: a day */
     uint64_t hash;         /* of the name */
     unsigned slot;         /* of it and its companions, in a cluster */
     size_t length;         /* of the name */
@@ -23,7 +24,8 @@ typedef struct hf_names {
 } hf_names;
 
 /* HF_EINVAL if the name cannot be used. One reference, the caller's. */
-hf_status hf_names_new(const void *name, size_t length, hf_names **names_out);
+hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
+                       hf_names **names_out);
 hf_names *hf_names_keep(hf_names *names);
 /* NULL does nothing. */
 void hf_names_drop(hf_names *names);

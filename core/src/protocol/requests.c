@@ -194,6 +194,12 @@ static void add_nests(hf_request *request, const hf_ask *ask) {
     add_argument(request, nests, ask->inside != NULL ? sizeof nests : 1);
 }
 
+/* Always the last. */
+static void add_fence_life(hf_request *request, const hf_names *names) {
+    if (names->fence_life_ms > 0)
+        add_number(request, names->fence_life_ms);
+}
+
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor) {
     char field[1 + HF_ID_LENGTH] = "h";
     begin_request(request, &hf_script_take);
@@ -203,6 +209,7 @@ void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *a
     add_argument(request, ask->owner, ask->owner_length);
     add_number(request, on_the_wire(ask->lease_ms));
     add_fence(request, floor);
+    add_fence_life(request, names);
 }
 
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask) {
@@ -230,6 +237,7 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
         add_member(request, ask);
         add_number(request, ask->channel != NULL ? ask->score : 0);
     }
+    add_fence_life(request, names);
 }
 
 void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence) {
@@ -251,10 +259,11 @@ void hf_request_release(hf_request *request, const hf_names *names, const hf_ask
         add_argument(request, "", 0);
     /* Without the other keys: a dead id, or a place in the queue, is there to be seen to. */
     request->separable = fence > 0 && !bury && ask->channel == NULL;
-    if (!bury && ask->channel == NULL)
-        return;
-    add_number(request, bury);
-    add_member(request, ask);
+    if (bury || ask->channel != NULL) {
+        add_number(request, bury);
+        add_member(request, ask);
+    }
+    add_fence_life(request, names);
 }
 
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury) {
@@ -264,6 +273,7 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
     add_argument(request, ask->id, HF_ID_LENGTH);
     add_number(request, bury);
     add_member(request, ask);
+    add_fence_life(request, names);
 }
 
 void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
@@ -275,6 +285,7 @@ void hf_request_claim(hf_request *request, const hf_names *names, const char *cl
     add_argument(request, id, HF_ID_LENGTH);
     add_number(request, on_the_wire(lease_ms));
     add_number(request, write);
+    add_fence_life(request, names);
 }
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count) {
@@ -309,6 +320,7 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     add_number(request, fence);
     add_argument(request, "", 0);
     add_number(request, foreign);
+    add_fence_life(request, names);
 }
 
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms) {

@@ -23,6 +23,7 @@ public final class ClientOptions {
     private long connectTimeoutMillis;
     private long commandTimeoutMillis;
     private long keepAliveMillis;
+    private long fenceLifeMillis;
     private String clientName = "";
 
     private int lazy = Core.HF_DEFAULT;
@@ -42,6 +43,7 @@ public final class ClientOptions {
         copy.connectTimeoutMillis = connectTimeoutMillis;
         copy.commandTimeoutMillis = commandTimeoutMillis;
         copy.keepAliveMillis = keepAliveMillis;
+        copy.fenceLifeMillis = fenceLifeMillis;
         copy.clientName = clientName;
         copy.lazy = lazy;
         copy.executor = executor;
@@ -58,6 +60,7 @@ public final class ClientOptions {
         core.setConnect_timeout_ms(connectTimeoutMillis);
         core.setCommand_timeout_ms(commandTimeoutMillis);
         core.setKeepalive_ms(keepAliveMillis);
+        core.setFence_life_ms(fenceLifeMillis);
         core.setClient_name(clientName);
         core.setLazy(lazy);
         return core;
@@ -108,6 +111,23 @@ public final class ClientOptions {
     public ClientOptions keepAlive(Duration silence) {
         long value = silence.isZero() ? Millis.ENDLESS : Millis.positive(silence, "keep-alive");
         return with(o -> o.keepAliveMillis = value);
+    }
+
+    /**
+     * How long the server remembers the last fence of a lock that nobody holds; by default a day.
+     * It is one small key for each lock name. Forgotten, a fence still grows with the server's
+     * clock.
+     *
+     * @param life a second or more; rounded up to milliseconds
+     * @return new options
+     * @throws IllegalArgumentException if it is less than a second
+     */
+    public ClientOptions fenceLife(Duration life) {
+        long value = Millis.positive(life, "fence life");
+        if (value < 1000) {
+            throw new IllegalArgumentException("the fence life must be at least 1 s: " + life);
+        }
+        return with(o -> o.fenceLifeMillis = value);
     }
 
     /**

@@ -56,6 +56,18 @@ final class LifecycleTest extends RedisTest {
     }
 
     @Test
+    void theLastFenceLivesAsLongAsTold() throws Exception {
+        ClientOptions options = ClientOptions.defaults().fenceLife(Duration.ofMinutes(1));
+        try (HoldfastClient one = Holdfast.connect(url(), options)) {
+            one.lock(name).acquire(LONG).close();
+            long left = redis.pttl("{" + name + "}" + name + ":hf1:f");
+            assertTrue(left > 50_000 && left <= 60_000, "the fence lives for " + left + " ms");
+        }
+        assertThrows(
+                IllegalArgumentException.class, () -> options.fenceLife(Duration.ofMillis(999)));
+    }
+
+    @Test
     void theOptionsReachTheServer() throws Exception {
         ClientOptions options =
                 ClientOptions.defaults()
@@ -197,8 +209,7 @@ final class LifecycleTest extends RedisTest {
         for (Async<?> thread : threads) {
             thread.get();
         }
-        // An enqueue that was under way may be granted what another lets go: for three seconds.
-        Async.until(() -> redis.exists(name, name + "2") == 0);
+        assertEquals(0, redis.exists(name, name + "2"));
     }
 
     @RepeatedTest(20)
