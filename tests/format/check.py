@@ -278,6 +278,8 @@ class Run:
             self.count("ended")
             if hold["pushed"]:
                 ghosts.add(hold["client"])
+        if not self.holds:  # K is gone, with its fields: F has one client
+            ghosts &= {(self.redis.get(KEYS.F) or "")[16:48]}
         # A client that let a grant run out asks for all at once; until then its places are open.
         for client in ghosts:
             self.count("ghost")

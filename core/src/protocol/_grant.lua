@@ -39,7 +39,7 @@ local function read()
   end
   if held then
     if held.fence > last then last = held.fence end -- F is lost
-  elseif not foreign and mark ~= NOBODY then
+  elseif mark ~= NOBODY then
     ghosts[mark], mark = true, NOBODY
   end
 end
