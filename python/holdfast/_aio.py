@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 from . import _holdfast
-from ._arguments import encoded, extension, flag, function, patience
+from ._arguments import duration, encoded, extension, flag, function, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, LockInfo, Waiter, kept, loose
@@ -389,6 +389,16 @@ class AsyncHold(BaseHold):
         """Make the hold last longer, as Hold.extend()."""
         how = extension(seconds), flag("replace", replace)
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, self._handle, *how)
+
+    async def keep(self, seconds: float | timedelta) -> None:
+        """Leave the lock held for so many seconds from now on, as Hold.keep().
+
+        If this is cancelled, it goes on.
+        """
+        milliseconds = duration("seconds", seconds, least=0)
+        await _renewed(self._lock, self._lock._core.hf_hold_keep_start, self._handle, milliseconds)
+        self._unwatch()
+        self._lock._client._look()
 
     async def check(self) -> None:
         """Ask the server whether the hold still stands, as Hold.check()."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
-from ._arguments import extension, flag, number
+from ._arguments import duration, extension, flag, number
 from ._errors import LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
@@ -280,6 +280,22 @@ class Hold(BaseHold):
         token = self._core.hf_hold_hand_over(self._handle)
         self._unwatch()
         return token
+
+    def keep(self, seconds: float | timedelta) -> None:
+        """Leave the lock held for so many seconds from now on; 0 releases it.
+
+        Nobody gets it until then, whatever becomes of this process, and then it ends by itself.
+        Here the hold ends without being released: nothing renews it, and nobody can release it.
+        For work that must not be done again too soon. An owner that was named and acquires
+        again may nest in it, unless its lock is not reentrant.
+
+        Raises ValueError for a duration out of bounds, and LockNotOwnedError or LockLost if it is
+        not held. After LockUnknown or another LockError it is still held, with this duration as
+        its lease: keep it again, for as long or shorter, or release it.
+        """
+        self._core.hf_hold_keep(self._handle, duration("seconds", seconds, least=0))
+        self._unwatch()
+        self._lock._client._look()
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""

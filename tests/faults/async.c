@@ -338,6 +338,35 @@ static void test_a_started_release_ends_the_hold_at_once_and_once(void **state) 
     hf_hold_close(hold);
 }
 
+static void test_a_started_keep_ends_the_hold_when_the_server_has_it(void **state) {
+    (void)state;
+    hf_hold *hold = held(lock), *none;
+    assert_status(hf_hold_keep_start(hold, -1, 7), HF_EINVAL);
+    assert_status(hf_hold_keep_start(hold, 60000, 0), HF_EINVAL);
+    TELL("CLIENT PAUSE 200 ALL");
+    assert_status(hf_hold_keep_start(hold, 60000, 7), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    told_released(7, HF_OK, 2000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+    assert_status(hf_hold_keep_start(hold, 60000, 8), HF_ENOTHELD);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+    assert_in_range(NUMBER("PTTL k"), 50000, 60000);
+    hf_hold_close(hold);
+    TELL("DEL k");
+
+    hold = held(lock); /* 0 is a release */
+    assert_status(hf_hold_keep_start(hold, 0, 9), HF_OK);
+    told_released(9, HF_OK, 2000);
+    hf_hold_close(hold);
+    hold = held(lock); /* and one that somebody has broken */
+    TELL("DEL k");
+    assert_status(hf_hold_keep_start(hold, 60000, 10), HF_OK);
+    assert_int_equal(completion_within(client, 2000).kind, HF_KIND_LOSS);
+    told_released(10, HF_ELOST, 2000);
+    hf_hold_close(hold);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+}
+
 /* ----------------------------------------------------------------- Renew */
 
 static void told_renewed(int64_t op, hf_status status, int64_t within_ms) {
@@ -716,6 +745,7 @@ int main(int count, char **words) {
         TEST(test_a_cancel_that_races_the_grant_leaves_nothing_behind),
         TEST(test_what_is_cancelled_at_once_was_never_there),
         TEST(test_a_started_release_ends_the_hold_at_once_and_once),
+        TEST(test_a_started_keep_ends_the_hold_when_the_server_has_it),
         TEST(test_a_started_renewal_does_what_one_that_is_waited_for_does),
         TEST(test_a_started_renewal_finds_a_loss_and_a_release),
         TEST(test_a_started_renewal_ends_whatever_becomes_of_its_hold),

@@ -364,6 +364,58 @@ static void test_what_a_replacement_may_still_shorten_is_not_handed_over(void **
     proxy_stop(way);
 }
 
+/* Nor is it kept, if that may be for less. */
+static void test_what_a_replacement_may_still_shorten_is_not_kept_for_longer(void **state) {
+    proxy *way = proxy_start();
+    hf_client *cid;
+    hf_hold *hold;
+    (void)state;
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+    hf_lock *lock = lock_for(cid, "stock", "cid", 60000);
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    assert_status(hf_hold_renew(hold), HF_OK); /* the server knows the script now */
+    atomic_store(&way->next, LATE_REQUEST);
+    assert_status(hf_hold_extend(hold, 2000, 1), HF_OK);
+    assert_status(hf_hold_keep(hold, 60000), HF_EUNKNOWN);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_status(hf_hold_keep(hold, 1500), HF_OK); /* it makes that longer, if it comes */
+    proxy_deliver(way);
+    assert_true(NUMBER("PTTL stock") > 1500);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(cid);
+    proxy_stop(way);
+    TELL("DEL stock");
+}
+
+/* Its request is late, or its answer is lost: it is sent again. */
+static void test_a_keep_without_an_answer_is_repeated(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        proxy *way = proxy_start();
+        hf_client *cid;
+        hf_hold *hold, *none;
+        assert_status(hf_client_open(text("redis://127.0.0.1:%d", way->port), NULL, &cid), HF_OK);
+        hf_lock *lock = lock_for(cid, "stock", "cid", 5000);
+        assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+        assert_status(hf_hold_renew(hold), HF_OK); /* the server knows the script now */
+        atomic_store(&way->next, i == 0 ? LATE_REQUEST : LOSE_REPLY);
+        assert_status(hf_hold_keep(hold, 60000), HF_OK);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+        if (i == 0)
+            proxy_deliver(way);
+        hf_hold_close(hold);
+        hf_lock_close(lock);
+        hf_client_close(cid);
+        hf_lock *other = lock_for(ben, "stock", NULL, 60000);
+        assert_status(hf_lock_acquire(other, 0, &none), HF_EBUSY);
+        assert_in_range(NUMBER("PTTL stock"), 50000, 60000);
+        hf_lock_close(other);
+        proxy_stop(way);
+        TELL("DEL stock");
+    }
+}
+
 static void test_a_hold_whose_lease_is_being_replaced_is_not_handed_over(void **state) {
     char token[HF_TOKEN_MAX];
     size_t length;
@@ -506,6 +558,8 @@ int main(int count, char **words) {
         TEST(test_replacements_that_cross_never_leave_two_holders),
         TEST(test_what_a_replacement_may_still_shorten_is_not_handed_over),
         TEST(test_a_hold_whose_lease_is_being_replaced_is_not_handed_over),
+        TEST(test_what_a_replacement_may_still_shorten_is_not_kept_for_longer),
+        TEST(test_a_keep_without_an_answer_is_repeated),
         TEST(test_renewals_and_replacements_may_be_made_at_once),
         TEST(test_a_missing_permission_leaves_no_half_lock),
         TEST(test_a_releaser_who_may_not_ask_who_listens_leaves_the_queue_alone),

@@ -561,6 +561,8 @@ static void run_hold(void) {
             status = hf_lock_adopt(theirs, token, length, &adopted);
         if (!atomic_load(&go_on))
             assert_status(status, HF_OK);
+        if (status == HF_OK)
+            told(hf_hold_keep(adopted, 60000));
     }
     told(hf_lock_break(lock, hf_hold_fence(hold), 0));
     disarm();

@@ -98,6 +98,25 @@ def test_a_free_lock_is_acquired_and_released(
     run(main())
 
 
+def test_a_kept_hold_refuses_everybody(run: Run, lock: holdfast.AsyncLock) -> None:
+    async def main() -> None:
+        async with lock.hold() as hold:
+            await hold.keep(60)
+        assert hold.state == "released"
+        assert await lock.acquire(blocking=False) is False
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await hold.keep(60)
+        await lock.force_release(hold.fence)
+        async with lock.hold() as hold:
+            await hold.keep(0)
+        hold = await lock.hold(timeout=0)
+        await lock.force_release(hold.fence)
+        with pytest.raises(holdfast.LockLost):
+            await hold.keep(60)
+
+    run(main())
+
+
 def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
     run: Run, lock: holdfast.AsyncLock, raw: redis.Redis
 ) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import re
 import threading
 import time
 import weakref
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -312,6 +314,38 @@ def test_a_hold_is_handed_over_to_another_process(
         assert not raw.exists(name)
         with pytest.raises(holdfast.LockLost):
             other.lock(name).adopt(token)
+
+
+def test_a_kept_hold_refuses_everybody_and_then_ends_by_itself(
+    lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    hold = lock.hold()
+    for wrong in (-1, math.inf, 1e12):
+        with pytest.raises(ValueError, match="seconds must be from 0"):
+            hold.keep(wrong)
+    assert hold.valid
+    hold.keep(timedelta(minutes=1))
+    assert (hold.state, hold.remaining, hold.lost.cause) == ("released", 0, None)
+    for call in (hold.release, lambda: hold.keep(60), hold.hand_over):
+        with pytest.raises(holdfast.LockNotOwnedError):
+            call()
+    assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
+    info = stranger.inspect()
+    assert info.remaining is not None
+    assert 50 < info.remaining <= 60
+    assert stranger.acquire(blocking=False) is False
+    stranger.force_release(hold.fence)
+
+    with stranger.hold() as short:
+        short.keep(0.05)
+    with stranger.hold(timeout=10) as again:
+        again.keep(0)
+    with stranger.hold(timeout=0) as gone:
+        stranger.force_release(gone.fence)
+        with pytest.raises(holdfast.LockLost):
+            gone.keep(60)
+        with pytest.raises(holdfast.LockLost):
+            gone.release()
 
 
 def test_a_hold_that_is_being_made_shorter_is_not_handed_over(

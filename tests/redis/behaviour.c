@@ -1258,6 +1258,83 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     hf_lock_close(theirs);
 }
 
+static void test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client(void **state) {
+    hf_client *cid = open_client();
+    hf_hold *hold, *none;
+    (void)state;
+    hf_lock *mine = stock_for(cid, 5000), *theirs = stock_for(bob, 5000);
+    assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
+    assert_status(hf_hold_keep(hold, -1), HF_EINVAL);
+    assert_status(hf_hold_keep(hold, HF_LEASE_MAX + 1), HF_EINVAL);
+    assert_status(hf_hold_keep(NULL, 1000), HF_EINVAL);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_status(hf_hold_keep(hold, 60000), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_NONE);
+    assert_int_equal(hf_hold_remaining_ms(hold), 0);
+    assert_status(hf_hold_keep(hold, 60000), HF_ENOTHELD);
+    assert_status(hf_hold_release(hold), HF_ENOTHELD);
+    assert_status(hf_lock_acquire(mine, 0, &none), HF_EBUSY);
+    assert_status(hf_lock_acquire(theirs, 0, &none), HF_EBUSY);
+    hf_hold_close(hold);
+    hf_lock_close(mine);
+    hf_client_close(cid);
+    assert_status(hf_lock_acquire(theirs, 0, &none), HF_EBUSY);
+    assert_in_range(NUMBER("PTTL stock"), 50000, 60000);
+    TELL("DEL stock");
+    hf_lock_close(theirs);
+}
+
+static void test_a_kept_hold_ends_by_itself(void **state) {
+    hf_hold *hold, *next;
+    (void)state;
+    hf_lock *mine = stock_for(alice, 60000), *theirs = stock_for(bob, 60000);
+    hold = acquired(mine);
+    assert_status(hf_hold_keep(hold, 1), HF_OK); /* it may be shorter than its lease was */
+    assert_status(hf_lock_acquire(theirs, 10000, &next), HF_OK);
+    assert_true(hf_hold_fence(next) > hf_hold_fence(hold));
+    hf_hold_close(hold);
+    assert_status(hf_hold_keep(next, 0), HF_OK); /* a release */
+    hf_hold_close(next);
+    hold = acquired(mine);
+    TELL("DEL stock");
+    assert_status(hf_hold_keep(hold, 60000), HF_ELOST);
+    assert_false(exists("stock"));
+    hf_hold_close(hold);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+}
+
+/* A mark that stayed would count against its client. */
+static void test_a_grant_is_claimed_before_it_is_kept(void **state) {
+    static const char unmarked[] = "--------------------------------";
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        hf_lock *mine = stock_for(alice, 60000), *theirs = stock_for(bob, 60000);
+        hf_hold *hold = acquired(mine), *none;
+        assert_true(hf_client_fd(bob) >= 0);
+        assert_status(hf_lock_acquire_start(theirs, NULL, 0, 20000, NULL, 1), HF_OK);
+        assert_soon(NUMBER("ZCARD {stock}stock:hf1:q") > 0);
+        release(hold);
+        hf_completion granted = next_of(bob);
+        assert_status(granted.status, HF_OK);
+        assert_null(strstr(STRING("GET {stock}stock:hf1:f"), unmarked));
+        if (started) {
+            assert_status(hf_hold_keep_start(granted.hold, 50000, 2), HF_OK);
+            assert_status(next_of(bob).status, HF_OK);
+        } else {
+            assert_status(hf_hold_keep(granted.hold, 50000), HF_OK);
+        }
+        assert_in_range(NUMBER("PTTL stock"), 40000, 50000);
+        assert_non_null(strstr(STRING("GET {stock}stock:hf1:f"), unmarked));
+        assert_status(hf_lock_acquire(mine, 0, &none), HF_EBUSY);
+        hf_hold_close(granted.hold);
+        TELL("DEL stock");
+        hf_lock_close(mine);
+        hf_lock_close(theirs);
+    }
+}
+
 /* As after a failover that lost the release: the server still has the hold. Others may have
  * held the lock since, so that its fence must not be used again. */
 static void test_an_owner_does_not_nest_in_what_it_has_released(void **state) {
@@ -1404,6 +1481,9 @@ int main(void) {
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
         TEST(test_a_hold_is_handed_over_by_a_token),
+        TEST(test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client),
+        TEST(test_a_kept_hold_ends_by_itself),
+        TEST(test_a_grant_is_claimed_before_it_is_kept),
         TEST(test_an_owner_does_not_nest_in_what_it_has_released),
         TEST(test_an_operator_sees_since_when_and_who_waits),
         TEST(test_what_no_client_of_ours_queued_is_no_waiter),

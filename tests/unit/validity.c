@@ -124,7 +124,7 @@ static void test_a_replacement_alone_counts_from_when_it_was_sent(void **state) 
         world.now += STEP;
         answer(&world, &request);
         assert_int_equal(world.validity.deadline, hf_deadline(request.sent_at, lease_ms));
-        assert_false(hf_validity_is_doubtful(&world.validity));
+        assert_false(hf_validity_is_doubtful(&world.validity, HF_NEVER));
     }
 }
 
@@ -134,7 +134,7 @@ static void test_a_replacement_without_an_answer_caps_what_counts_from_then_on(v
     hf_validity_replaces(&world.validity, world.now, 300);
     hf_validity_doubts(&world.validity, 300);
     hf_validity_replaced(&world.validity, world.now, world.now, HF_NEVER - 1);
-    assert_true(hf_validity_is_doubtful(&world.validity));
+    assert_true(hf_validity_is_doubtful(&world.validity, HF_NEVER));
     assert_int_equal(world.validity.deadline, hf_deadline(world.now, 300));
     world.now += 10 * STEP;
     assert_true(hf_validity_renewed(&world.validity, world.now, world.now, 2000));

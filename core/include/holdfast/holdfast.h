@@ -749,6 +749,31 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
 HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
                                    size_t *token_len_out);
 
+/**
+ * Leave the lock held for so long, whatever becomes of this client: nobody gets it, the client
+ * may be closed or die, and then it ends by itself. Here the hold ends without being released:
+ * nothing renews it, and no one can release it. For work that must not be done again too soon.
+ *
+ * An owner that was named (hf_lock_open()) and acquires again may nest in what is kept, unless
+ * its lock is not reentrant. A renewal that this crosses can make it last for one lease, if that
+ * is longer. Keep the outermost of nested holds, and last: the others stay held.
+ *
+ * @param duration_ms   From now on, up to HF_LEASE_MAX; below HF_LEASE_MIN it counts as that.
+ *                      0 releases the hold: hf_hold_release().
+ * @retval HF_OK        The lock is held for so long. The hold is over.
+ * @retval HF_EINVAL    The duration is out of bounds. The hold is as before.
+ * @retval HF_ENOTHELD  It was released before. Nothing was changed.
+ * @retval HF_ELOST     It is lost: its lease ended, or its key was taken away. Nothing is kept.
+ * @retval HF_EUNKNOWN  The answer was lost, or another replacement of its lease is under way.
+ *                      The hold is still held and renewed, with this duration as its
+ *                      lease. Call this again, with the same duration or less, or release it.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: two round trips, connect_timeout_ms at most for each.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
+
 /** The longest token, in bytes. */
 #define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
 
@@ -792,7 +817,7 @@ enum {
     HF_KIND_NONE = 0,
     /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
     HF_KIND_ACQUIRE = 1,
-    /** An hf_hold_release_start() ended. */
+    /** An hf_hold_release_start() or hf_hold_keep_start() ended. */
     HF_KIND_RELEASE = 2,
     /** A hold was lost: `hold_number` and `cause` say which and why. */
     HF_KIND_LOSS = 3,
@@ -906,6 +931,20 @@ HF_API hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_hold_check_start(hf_hold *hold, int64_t op);
+
+/**
+ * Start hf_hold_keep(). An HF_KIND_RELEASE completion follows if, and only if, this answers
+ * HF_OK; the hold is over when that says so.
+ *
+ * @param op  The caller's number for it, above 0; no other operation under way on
+ *            this client may have it.
+ * @retval HF_OK        Started.
+ * @retval HF_ENOTHELD, HF_ELOST   It is not held.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op);
 
 /**
  * Cancel a started acquire. Its completion still follows: HF_ECANCELED with

@@ -32,7 +32,8 @@ typedef struct started_task {
     /* Of a renewal: */
     int64_t lease_ms;
     hf_renew_mode mode;
-    bool refused; /* and the server is asked why */
+    bool refused;    /* and the server is asked why */
+    int64_t keep_ms; /* afterwards it is left to the server for so long; 0: it is not */
 } started_task;
 
 static void drop_started(hf_task *task) {
@@ -76,7 +77,7 @@ static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
 
 static void submit_started(hf_hold *hold, started_task *mine) {
     hf_client *client = hold->client;
-    hf_hold_keep(hold);
+    hf_hold_grab(hold);
     mine->hold = hold;
     hf_task_submit(&client->links, &mine->task, hf_client_patience(client));
     hf_client_unlock(client);
@@ -448,6 +449,40 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     return lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
 }
 
+/* The hold ends here, and stays on the server: for so long, or as long as it has. */
+static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
+    bool listed;
+    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) /* and nobody would notice */
+        return hf_fail(HF_EUNKNOWN,
+                       "the hold of lock %s cannot be %s: it may still be cut short, by an "
+                       "extension that has no answer",
+                       hf_quote(hold->names->data, hold->names->length), how);
+    int state = hf_hold_end_locked(hold, hf_now(), &listed);
+    if (listed)
+        hf_hold_drop(hold); /* the handle's or the task's is left */
+    if (state == HF_STATE_HELD)
+        return HF_OK;
+    return state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
+                                  : hf_hold_explain_not_held(hold);
+}
+
+/* What is sent next for a hold that is to be kept: an unclaimed grant is claimed first, because
+ * its mark would stay and count against this client. Answers as extend_locked(). */
+static int64_t keep_locked(hf_hold *hold, int64_t duration_ms, hf_renew_mode *mode) {
+    if (!hold->pushed || hold->state == HF_STATE_RELEASED)
+        return extend_locked(hold, duration_ms, HF_EXTEND_REPLACE, mode);
+    *mode = HF_RENEW_LONGER;
+    return hf_hold_claim_ms(hold);
+}
+
+/* It is claimed: now comes what it is kept by. True: send that. */
+static bool keeps_on_locked(started_task *mine, hf_status status) {
+    if (mine->keep_ms == 0 || mine->mode == HF_RENEW_EXACTLY || status != HF_OK)
+        return false;
+    mine->lease_ms = extend_locked(mine->hold, mine->keep_ms, HF_EXTEND_REPLACE, &mine->mode);
+    return mine->lease_ms != 0;
+}
+
 static void renewal_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
     if (turns_out_many_locked(mine->hold, status, reply)) {
@@ -462,8 +497,17 @@ static void renewal_done(hf_task *task, hf_status status, const redisReply *repl
     else /* by now the message says what is missing */
         mine->refused = false;
     task->unclear = mine->refused;
-    if (!mine->refused)
-        end_started(mine, status);
+    if (mine->refused)
+        return;
+    if (keeps_on_locked(mine, status)) {
+        hf_request_free(&task->request);
+        renewal_request(&task->request, mine->hold, mine->lease_ms, mine->mode);
+        task->again = true;
+        return;
+    }
+    if (status == HF_OK && mine->keep_ms > 0)
+        status = leave_locked(mine->hold, mine->keep_ms, "kept");
+    end_started(mine, status);
 }
 
 static void submit_started_renewal(hf_hold *hold, started_task *mine) {
@@ -506,6 +550,53 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flag
     return HF_OK;
 }
 
+/* ------------------------------------------------------------------ Keep */
+
+static hf_status check_keep(const hf_hold *hold, int64_t *duration_ms) {
+    if (*duration_ms < 0 || *duration_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "keep for %lld ms: it takes 0 ms to 10 years",
+                       (long long)*duration_ms);
+    if (*duration_ms > 0 && *duration_ms < HF_LEASE_MIN)
+        *duration_ms = HF_LEASE_MIN;
+    return check_held(hold);
+}
+
+hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
+    hf_renew_mode mode = HF_RENEW_LOOK;
+    hf_status status = check_keep(hold, &duration_ms);
+    if (status == HF_OK && duration_ms == 0)
+        return hf_hold_release(hold);
+    while (status == HF_OK && mode != HF_RENEW_EXACTLY) {
+        hf_client_lock(hold->client);
+        int64_t lease_ms = keep_locked(hold, duration_ms, &mode);
+        hf_client_unlock(hold->client);
+        status = lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
+    }
+    if (status != HF_OK)
+        return status;
+    hf_client_lock(hold->client);
+    status = leave_locked(hold, duration_ms, "kept");
+    hf_client_unlock(hold->client);
+    return status;
+}
+
+hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
+    started_task *mine;
+    hf_status status = check_keep(hold, &duration_ms);
+    if (status == HF_OK && duration_ms == 0)
+        return hf_hold_release_start(hold, op);
+    if (status == HF_OK)
+        status = begin_started(hold, HF_KIND_RELEASE, op, renewal_done, &mine);
+    if (status != HF_OK)
+        return status;
+    mine->keep_ms = duration_ms;
+    mine->lease_ms = keep_locked(hold, duration_ms, &mine->mode);
+    if (mine->lease_ms == 0)
+        return withdraw_started(hold, mine);
+    submit_started_renewal(hold, mine);
+    return HF_OK;
+}
+
 /* -------------------------------------------------------------- Handing over */
 
 /* Nobody else would, and a grant that is not claimed counts against this client. */
@@ -535,24 +626,10 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     status = claim_now(hold);
     if (status != HF_OK)
         return status;
-    bool listed = false;
-    int state = HF_STATE_RELEASED;
     hf_client_lock(hold->client);
-    bool doubtful = hf_validity_is_doubtful(&hold->validity);
-    if (!doubtful) /* which the other side could not know */
-        state = hf_hold_end_locked(hold, hf_now(), &listed);
-    if (listed)
-        hf_hold_drop(hold); /* the handle's is left */
+    status = leave_locked(hold, HF_NEVER, "handed over"); /* the other side knows of no doubt */
     hf_client_unlock(hold->client);
-    if (doubtful)
-        return hf_fail(HF_EUNKNOWN,
-                       "the hold of lock %s cannot be handed over: it may still be cut short, by "
-                       "an extension that has no answer",
-                       hf_quote(hold->names->data, hold->names->length));
-    if (state == HF_STATE_HELD)
-        return HF_OK;
-    return state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
-                                  : hf_hold_explain_not_held(hold);
+    return status;
 }
 
 /* Where the owner begins in the token; 0: it is none. */

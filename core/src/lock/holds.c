@@ -45,7 +45,7 @@ hf_status hf_hold_equip_locked(hf_hold *hold) {
     return hold->equipped ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
 }
 
-hf_hold *hf_hold_keep(hf_hold *hold) {
+hf_hold *hf_hold_grab(hf_hold *hold) {
     __atomic_add_fetch(&hold->references, 1, __ATOMIC_RELAXED);
     return hold;
 }
@@ -228,7 +228,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     raise_floor(table, hold);
     if (client->closed)
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
-    hf_hold_keep(hold);
+    hf_hold_grab(hold);
     hold->kept = keep;
     hold->number = ++table->numbers;
     hf_list_add_first(&table->holds, &hold->item);

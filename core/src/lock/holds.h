@@ -66,7 +66,7 @@ struct hf_hold {
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
 /* All the memory that it will ever need, before it is acquired: then it can be kept. */
 hf_status hf_hold_equip_locked(hf_hold *hold);
-hf_hold *hf_hold_keep(hf_hold *hold);
+hf_hold *hf_hold_grab(hf_hold *hold);
 /* With the mutex, the hold must not be the last to know its client. */
 void hf_hold_drop(hf_hold *hold);
 

@@ -21,7 +21,7 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
     hf_client_lock(client);
     hf_hold *hold = hf_table_next_locked(client, lock->names, &chosen.holder, NULL);
     if (hold != NULL) {
-        hf_hold_keep(hold);
+        hf_hold_grab(hold);
         hold->kept = hold->kept && !take;
     }
     hf_client_unlock(client);

@@ -260,7 +260,7 @@ void hf_renewal_flush_locked(hf_client *client) {
 static void add_to_batch(hf_hold *hold) {
     struct hf_renewing *renewing = hold->client->renewing;
     hold->asked = true;
-    hf_hold_keep(hold);
+    hf_hold_grab(hold);
     renewing->batch[renewing->count++] = hold;
     /* Where slots can be moved, a script of several keys is refused meanwhile. */
     if (renewing->count == BATCH || hf_transport_clustered(hold->client->transport))
@@ -288,7 +288,7 @@ void hf_hold_claim_locked(hf_hold *hold, int64_t now) {
         retry_soon(hold);
         return;
     }
-    hf_hold_keep(hold);
+    hf_hold_grab(hold);
     hold->asked = true;
     hold->looks = false;
     hf_hold_claim_request(&mine->task.request, hold);

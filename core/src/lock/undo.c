@@ -91,7 +91,7 @@ static void undone(hf_task *task, hf_status status, const redisReply *reply) {
 /* Meanwhile the hold may be given another id, which nobody gives up. */
 static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
-        hf_hold_keep(hold);
+        hf_hold_grab(hold);
         memcpy(hold->undo_id, id, HF_ID_LENGTH);
         hf_list_add_last(&client->undoing->holds, &hold->undo);
     }

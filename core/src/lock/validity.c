@@ -91,6 +91,7 @@ void hf_validity_doubts(hf_validity *validity, int64_t duration_ms) {
         validity->cap_ms = duration_ms;
 }
 
-bool hf_validity_is_doubtful(const hf_validity *validity) {
-    return validity->replacing > 0 || validity->cap_ms > 0;
+bool hf_validity_is_doubtful(const hf_validity *validity, int64_t duration_ms) {
+    return validity->replacing > 0 ||
+           (validity->cap_ms > 0 && (duration_ms == HF_NEVER || validity->cap_ms < duration_ms));
 }

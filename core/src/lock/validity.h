@@ -49,7 +49,7 @@ void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
                           int64_t remaining_ms);
 /* It has no answer, and may be carried out at any time. */
 void hf_validity_doubts(hf_validity *validity, int64_t duration_ms);
-/* May a replacement still shorten it? */
-bool hf_validity_is_doubtful(const hf_validity *validity);
+/* May a replacement still shorten it, to less than so many ms or HF_NEVER from when it comes? */
+bool hf_validity_is_doubtful(const hf_validity *validity, int64_t duration_ms);
 
 #endif

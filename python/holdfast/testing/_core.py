@@ -358,6 +358,15 @@ def _extend(handle: Handle, duration_ms: int, flags: int) -> None:
         hold.last(min(hold.deadline + lasting, hold.space.now + _holdfast.HF_LEASE_MAX))
 
 
+def _keep(handle: Handle, duration_ms: int) -> None:
+    if duration_ms == 0:
+        _release(handle)
+        return
+    _check_held(handle.hold)
+    handle.hold.replace(max(duration_ms, _holdfast.HF_LEASE_MIN))
+    handle.hold.end()
+
+
 def _check(handle: Handle) -> None:
     _check_held(handle.hold)
 
@@ -381,6 +390,11 @@ def hf_hold_renew(hold: Handle) -> None:
 def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
     """Make it last longer, or exactly so long."""
     _ask(_extend, hold, duration_ms, flags)
+
+
+def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
+    """Leave it held for so long."""
+    _ask(_keep, hold, duration_ms)
 
 
 def hf_hold_check(hold: Handle) -> None:
@@ -469,6 +483,11 @@ def hf_hold_renew_start(hold: Handle, op: int) -> None:
 def hf_hold_extend_start(hold: Handle, duration_ms: int, flags: int, op: int) -> None:
     """Extend it; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RENEWAL, op, lambda: _extend(hold, duration_ms, flags))
+
+
+def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
+    """Leave it held for so long; a completion follows."""
+    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _keep(hold, duration_ms))
 
 
 def hf_hold_check_start(hold: Handle, op: int) -> None:

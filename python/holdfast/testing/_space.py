@@ -271,7 +271,8 @@ class Key:
     def serve(self) -> None:
         """Let those in whom it admits, in their order."""
         while waiter := next(
-            (each for each in self.queue if self.admits(each.owner, each.lock.reentrant)), None
+            (each for each in self.queue if self.admits(each.owner, each.lock.nests(each.owner))),
+            None,
         ):
             waiter.win()
         if not self.grants and not self.queue:
@@ -395,6 +396,17 @@ class Lock:
         self.max_hold = math.inf
         self.replicas = 0
 
+    def nests(self, owner: bytes) -> bool:
+        """Say whether it may nest: the client's own owners only in what they still hold."""
+        holds = self.client.holds.values()
+        return self.reentrant and (
+            not owner.startswith(f"{self.client.id}:".encode())
+            or any(
+                hold.key.name == self.name and hold.owner == owner and hold.stands()
+                for hold in holds
+            )
+        )
+
     def chosen(self, owner: bytes | None, by_thread: bool) -> tuple[bytes, Holder]:
         """Give the owner of a call, and the holder whose stack its hold is on."""
         owner = owner if owner is not None else self.owner
@@ -437,7 +449,7 @@ class Waiter(Timer):
         self._began = lock.client.space.now
         self._number = 0  # among the client's, once it waits
         key = lock.client.space.key_made(lock.name)
-        if key.admits(owner, lock.reentrant):
+        if key.admits(owner, lock.nests(owner)):
             self.win()
         elif timeout == 0:
             self.end(_holdfast.HF_EBUSY, f"lock {quoted(lock.name)} is held by somebody else")

@@ -94,6 +94,23 @@ public interface Hold extends AutoCloseable {
     void extend(Duration duration);
 
     /**
+     * Leaves the lock held for so long from now on: nobody gets it, whatever becomes of this
+     * process, and then it ends by itself. Here the hold ends without being released: nothing
+     * renews it, and nobody can release it. For work that must not be done again too soon. An owner
+     * that was named and acquires again may nest in it, unless its lock is not reentrant.
+     *
+     * @param duration for how long: up to 10 years, rounded up to milliseconds; zero releases
+     * @throws IllegalArgumentException if the duration is out of these bounds
+     * @throws LockNotHeldException if it was released before; nothing was changed
+     * @throws LockLostException if its lease ended, or its key was taken away; nothing is kept
+     * @throws LockUnknownException if the answer was lost. It is still held, with this duration as
+     *     its lease: keep it again, for as long or shorter, or release it
+     * @throws HoldfastException if it was not kept; then too it is still held
+     * @throws ClosedException if the client is closed
+     */
+    void keep(Duration duration);
+
+    /**
      * Releases the hold. With the owner's last hold, the lock becomes free or goes to the next
      * waiter.
      *

@@ -131,6 +131,24 @@ final class RedisHold implements Hold {
                 (hold, number) -> Core.hf_hold_extend_start(hold, millis, 0, number));
     }
 
+    @Override
+    public void keep(Duration duration) {
+        if (duration.isZero()) {
+            release();
+            return;
+        }
+        long millis = Millis.positive(duration, "duration");
+        request(
+                hold -> Core.hf_hold_keep(hold, millis),
+                (hold, number) -> Core.hf_hold_keep_start(hold, millis, number));
+        handle.close(
+                hold -> {
+                    beforeEnd(hold);
+                    return hold;
+                });
+        client.heard();
+    }
+
     /** Asks the server on this thread, or, if that is virtual, without blocking it. */
     private void request(LongToIntFunction blocking, LongBinaryOperator start) {
         if (!Threads.isVirtual()) {

@@ -438,6 +438,30 @@ abstract class LockContract extends ClientTest {
     }
 
     @Test
+    void aKeptHoldRefusesEverybodyAndThenEndsByItself() throws Exception {
+        Hold hold = acquire(lock);
+        assertThrows(IllegalArgumentException.class, () -> hold.keep(Duration.ofDays(36500)));
+        assertThrows(IllegalArgumentException.class, () -> hold.keep(Duration.ofMillis(-1)));
+        assertTrue(hold.isValid());
+        hold.keep(Duration.ofMinutes(1));
+        assertFalse(hold.isValid());
+        assertTrue(hold.lossCause().isEmpty());
+        assertEquals(Duration.ZERO, hold.remaining());
+        assertThrowsExactly(LockNotHeldException.class, () -> hold.keep(Duration.ofMinutes(1)));
+        assertThrowsExactly(LockNotHeldException.class, () -> release(hold));
+        hold.close();
+        assertFalse(lock.tryLock(), "nor does its owner nest in it");
+        assertFalse(stranger.tryLock());
+        assertTrue(stranger.forceUnlock());
+
+        acquire(stranger).keep(Duration.ofMillis(50));
+        acquire(stranger).keep(Duration.ZERO);
+        Hold gone = acquire(stranger);
+        assertTrue(stranger.forceUnlock());
+        assertThrows(LockLostException.class, () -> gone.keep(Duration.ofMinutes(1)));
+    }
+
+    @Test
     void forceUnlockTakesTheLockAway() throws Exception {
         assertFalse(lock.forceUnlock(), "free");
         Hold hold = acquire(lock);

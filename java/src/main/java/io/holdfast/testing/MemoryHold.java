@@ -18,6 +18,7 @@ import java.util.function.Supplier;
 /** A hold in memory. The mutex of its server guards it. */
 final class MemoryHold implements Hold {
     private static final String TOKEN = "in-memory hold ";
+    private static final Duration SHORTEST = Duration.ofMillis(10);
 
     final MemoryState state;
     final MemoryRequest request;
@@ -154,6 +155,11 @@ final class MemoryHold implements Hold {
         return one.compareTo(other) < 0 ? one : other;
     }
 
+    /** Nobody released it, or gave it away. */
+    boolean isInHand() {
+        return !released;
+    }
+
     @Override
     public boolean isValid() {
         return locked(() -> !released && !ended && cause == null);
@@ -204,6 +210,28 @@ final class MemoryHold implements Hold {
                 () -> {
                     checkHeld();
                     prolong(left().equals(FOREVER) ? FOREVER : left().plus(duration));
+                    return null;
+                });
+    }
+
+    @Override
+    public void keep(Duration duration) {
+        if (duration.isZero()) {
+            release();
+            return;
+        }
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("the duration must be positive: " + duration);
+        }
+        Duration kept = duration.compareTo(SHORTEST) < 0 ? SHORTEST : duration;
+        MemoryClient.checkLease(kept);
+        locked(
+                () -> {
+                    checkHeld();
+                    released = true;
+                    lock.client.holds.remove(this);
+                    end = age().plus(kept);
+                    arm();
                     return null;
                 });
     }

@@ -21,6 +21,11 @@ record MemoryRequest(
         return lock.options.reentrant() && owner.equals(other.owner);
     }
 
+    /** Its owner is not the client's own. */
+    boolean isNamed() {
+        return lock.options.owner().isPresent();
+    }
+
     /** How long it is held at most, if nobody extends it. */
     Duration longest() {
         LockOptions options = lock.options;

@@ -20,7 +20,10 @@ final class MemoryState {
 
     /** A hold, or null if somebody else has it. */
     MemoryHold grant(MemoryRequest request) {
-        boolean nests = !holds.isEmpty() && request.nestsIn(holds.get(0).request);
+        boolean nests =
+                !holds.isEmpty()
+                        && request.nestsIn(holds.get(0).request)
+                        && (request.isNamed() || holds.stream().anyMatch(MemoryHold::isInHand));
         if (!holds.isEmpty() && !nests) {
             return null;
         }
