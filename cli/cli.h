@@ -93,6 +93,15 @@ CLI_FORMAT void cli_error(const char *format, ...);
 /* The same, a hint at --help, and the end: CLI_USAGE. */
 CLI_FORMAT CLI_NORETURN void cli_usage(const char *format, ...);
 
+/* ----------------------------------------------------------------- Time */
+
+/* Milliseconds on a clock that goes on while the machine is suspended, as the library's. */
+int64_t cli_now(void);
+#define CLI_NEVER INT64_MAX
+/* A descriptor that is readable from a time on; -1 with errno. Set it anew after that. */
+int cli_clock(void);
+void cli_clock_set(int clock, int64_t at);
+
 /* --------------------------------------------------------------- Server */
 
 /* The URL of --url, else of HOLDFAST_URL, else redis://localhost:6379. */

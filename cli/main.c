@@ -2,10 +2,14 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
 static const cli_command *const commands[] = {&cli_run};
 
@@ -107,6 +111,25 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
     return number;
 }
 
+/* ------------------------------------------------------------------ Time */
+
+int64_t cli_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int cli_clock(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+void cli_clock_set(int clock, int64_t at) {
+    struct itimerspec time = {0}; /* off */
+    if (at != CLI_NEVER) {
+        at = at > 0 ? at : 1;
+        time.it_value = (struct timespec){at / 1000, at % 1000 * 1000000};
+    }
+    timerfd_settime(clock, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
 /* ---------------------------------------------------------------- Server */
 
 const char *cli_url(void) {
@@ -172,7 +195,18 @@ static int help(void) {
     return printed();
 }
 
+/* A connection must not become the stdout of somebody who closed it. */
+static void open_standard(void) {
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= STDIN_FILENO && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv) {
+    open_standard();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name)
         cli_usage("which command?");

@@ -1,73 +1,599 @@
-/* holdfast run: a command under a lock. */
-#include "cli.h"
-
+/*
+ * holdfast run: a command under a lock.
+ *
+ * One loop waits for three things: signals, what the library tells, and the time at which
+ * something is due. All signals that end, stop or resume us are blocked and read there.
+ */
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
+
+#include "cli.h"
+#include "job.h"
 
 static const char help[] =
     "Usage: holdfast run [options] NAME [--] COMMAND [ARGUMENT...]\n"
+    "       holdfast run [options] NAME -c STRING\n"
     "\n"
     "Wait for the lock NAME, hold it while COMMAND runs, and exit as COMMAND did.\n"
+    "A DURATION is in seconds, or has a unit: 500ms, 10s, 5m, 2h, 1d.\n"
     "\n"
     "  -w, --timeout DURATION   wait so long at most; default: without limit\n"
-    "  -n, --nonblock           do not wait\n";
+    "  -n, --nonblock           do not wait\n"
+    "  -E, --conflict-exit-code NUMBER\n"
+    "                           exit so if others hold the lock; default: 1 with -n, 75\n"
+    "                           after a timeout\n"
+    "  -c, --command STRING     a command for the shell\n"
+    "      --shell[=SHELL]      the shell for -c; default: $SHELL, or /bin/sh, which it is\n"
+    "                           without a value\n"
+    "      --lease DURATION     the lock outlives us by so long at most; it is renewed until\n"
+    "                           COMMAND has ended; default: 10s\n"
+    "      --on-lost kill|term|ignore\n"
+    "                           if the lock is lost: TERM, and KILL before others can have it;\n"
+    "                           only TERM; or nothing; default: kill\n"
+    "      --max-hold DURATION  COMMAND gets TERM after so long, then KILL\n"
+    "  -k, --kill-after DURATION\n"
+    "                           the time from TERM to KILL, up to half of the lease; default:\n"
+    "                           a third of it, 10s at most\n"
+    "      --once-per DURATION  after a COMMAND that exits with 0, nobody gets the lock until so\n"
+    "                           long after we got it; if others have it, exit 0\n"
+    "      --owner OWNER        hold it as OWNER, who may hold it already; default: ourselves\n"
+    "  -q, --quiet              do not say that others hold the lock\n"
+    "  -v, --verbose            say when the lock is held, and always if it is not\n"
+    "\n"
+    "COMMAND has HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_FENCE in its environment.\n"
+    "\n"
+    "Exit status: that of COMMAND, 128 + N if signal N ended it or our wait, and\n"
+    "   1  others hold the lock (-n)         76  the server answers with an error\n"
+    "  64  bad usage                         77  the server refuses user or password\n"
+    "  69  the server cannot be reached      79  the lock was lost\n"
+    "  71  the system refuses                80  COMMAND ran longer than --max-hold\n"
+    "  75  others kept the lock (-w)        126, 127  COMMAND cannot run, or does not exist\n";
 
-static int run_child(char **command) {
-    pid_t child = fork();
-    if (child < 0) {
+enum { OP = 1 };
+
+typedef enum { KILL, TERM, IGNORE } run_on_lost;
+typedef enum { GOES_ON, LOST, OVERDUE } run_ending;
+
+typedef struct run_wish {
+    const char *name, *owner;
+    char **command;
+    const char *shell, *string; /* or the command is this, for that */
+    int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
+    int conflict; /* -1: as it is */
+    run_on_lost on_lost;
+    bool waits, quiet, verbose;
+} run_wish;
+
+typedef struct run_state {
+    const run_wish *wish;
+    hf_client *client;
+    hf_lock *lock;
+    hf_hold *hold;
+    char own[HF_DEFAULT_OWNER_MAX];
+    const char *owner;
+    sigset_t mask; /* as we got it */
+    int signals, clock;
+    cli_guard guard;
+    guard_order order, told;
+    cli_job job;
+    int64_t taken_at;
+    int64_t gone_at; /* somebody took the lock away, as we heard then; or CLI_NEVER */
+    run_ending ending;
+    bool killed, told_lost;
+    int typed; /* Ctrl-C or Ctrl-\: the signal that it made; or 0 */
+} run_state;
+
+/* --------------------------------------------------------------- Arguments */
+
+static run_on_lost read_on_lost(const char *text) {
+    static const char *const names[] = {"kill", "term", "ignore"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (run_on_lost)i;
+    cli_usage("--on-lost takes kill, term or ignore, not '%s'", text);
+}
+
+static void read_option(run_wish *wish, int option) {
+    enum { SHELL = CLI_OPTION_OWN };
+    switch (option) {
+    case 'w':
+        wish->timeout_ms = cli_duration("--timeout", optarg);
+        wish->waits = true;
+        break;
+    case 'n':
+        wish->timeout_ms = 0;
+        break;
+    case 'E':
+        wish->conflict = (int)cli_number("--conflict-exit-code", optarg, 0, 255);
+        break;
+    case 'c':
+        wish->string = optarg;
+        break;
+    case 'k':
+        wish->kill_after_ms = cli_duration("--kill-after", optarg);
+        break;
+    case 'q':
+        wish->quiet = true;
+        break;
+    case 'v':
+        wish->verbose = true;
+        break;
+    case SHELL:
+        wish->shell = optarg != NULL ? optarg : "/bin/sh";
+        break;
+    case SHELL + 1:
+        wish->lease_ms = cli_duration("--lease", optarg);
+        if (wish->lease_ms < HF_LEASE_MIN)
+            cli_usage("--lease %s is too short: 10ms at least", optarg);
+        break;
+    case SHELL + 2:
+        wish->max_hold_ms = cli_duration("--max-hold", optarg);
+        if (wish->max_hold_ms == 0)
+            cli_usage("--max-hold must be longer than 0");
+        break;
+    case SHELL + 3:
+        wish->on_lost = read_on_lost(optarg);
+        break;
+    case SHELL + 4:
+        wish->owner = optarg;
+        break;
+    case SHELL + 5:
+        wish->once_ms = cli_duration("--once-per", optarg);
+        if (wish->once_ms == 0)
+            cli_usage("--once-per must be longer than 0");
+        break;
+    }
+}
+
+static void read_options(run_wish *wish, int argc, char **argv) {
+    static const struct option options[] = {
+        {"timeout", required_argument, NULL, 'w'},
+        {"wait", required_argument, NULL, 'w'}, /* flock's name for it */
+        {"nonblock", no_argument, NULL, 'n'},
+        {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"command", required_argument, NULL, 'c'},
+        {"kill-after", required_argument, NULL, 'k'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"shell", optional_argument, NULL, CLI_OPTION_OWN},
+        {"lease", required_argument, NULL, CLI_OPTION_OWN + 1},
+        {"max-hold", required_argument, NULL, CLI_OPTION_OWN + 2},
+        {"on-lost", required_argument, NULL, CLI_OPTION_OWN + 3},
+        {"owner", required_argument, NULL, CLI_OPTION_OWN + 4},
+        {"once-per", required_argument, NULL, CLI_OPTION_OWN + 5},
+        CLI_COMMON_OPTIONS,
+    };
+    for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:qv", options)) >= 0;)
+        read_option(wish, option);
+}
+
+/* Options may stand before the name and after it, as flock(1) takes its -c. */
+static void read_arguments(run_wish *wish, int argc, char **argv) {
+    read_options(wish, argc, argv);
+    if (optind < argc)
+        wish->name = argv[optind++];
+    bool dashes = optind < argc && strcmp(argv[optind], "--") == 0;
+    if (dashes)
+        optind++;
+    else if (optind < argc)
+        read_options(wish, argc, argv);
+    wish->command = argv + optind;
+    if (wish->name == NULL)
+        cli_usage("run needs the name of a lock, and a command");
+    if (wish->string != NULL && wish->command[0] != NULL)
+        cli_usage("-c takes one string, and nothing follows: quote '%s' with it", wish->command[0]);
+    if (wish->string == NULL && wish->command[0] == NULL)
+        cli_usage("run needs a command");
+    if (wish->string == NULL && wish->shell != NULL)
+        cli_usage("--shell is for -c");
+    if (wish->kill_after_ms < 0) {
+        wish->kill_after_ms = wish->lease_ms / 3;
+        if (wish->kill_after_ms > 10000)
+            wish->kill_after_ms = 10000;
+    }
+    if (wish->kill_after_ms > wish->lease_ms / 2)
+        cli_usage("--kill-after can be half of the lease at most: %lld ms",
+                  (long long)wish->lease_ms / 2);
+    if (wish->once_ms > 0 && !wish->waits)
+        wish->timeout_ms = 0;
+}
+
+/* -c: as flock(1) does it. */
+static char **command_of(const run_wish *wish, char *words[4]) {
+    if (wish->string == NULL)
+        return wish->command;
+    const char *shell = wish->shell != NULL ? wish->shell : getenv("SHELL");
+    words[0] = (char *)(shell != NULL && *shell ? shell : "/bin/sh");
+    words[1] = (char *)"-c";
+    words[2] = (char *)wish->string;
+    words[3] = NULL;
+    return words;
+}
+
+/* ------------------------------------------------------------------ Signals */
+
+static const int endings[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* Those that our parent lets us ignore stay ignored, by the command too: nohup(1). */
+static int block_signals(run_state *run) {
+    sigset_t blocked, read;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        sigaddset(&blocked, endings[i]);
+    sigaddset(&blocked, SIGCHLD);
+    sigaddset(&blocked, SIGCONT);
+    sigaddset(&blocked, SIGWINCH);
+    read = blocked;
+    sigaddset(&read, SIGTSTP);    /* not blocked yet: Ctrl-Z stops our wait */
+    sigaddset(&blocked, SIGPIPE); /* a message that nobody reads must not end us */
+    sigaddset(&blocked, SIGTTOU); /* job.c */
+    signal(SIGCHLD, SIG_DFL);     /* or there would be no status to wait for */
+    sigprocmask(SIG_BLOCK, &blocked, &run->mask);
+    return signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void block_stop(void) {
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+}
+
+/* The next signal that came, or 0. */
+static int next_signal(run_state *run) {
+    struct signalfd_siginfo info;
+    if (read(run->signals, &info, sizeof info) != sizeof info)
+        return 0;
+    if (info.ssi_code == SI_KERNEL && (info.ssi_signo == SIGINT || info.ssi_signo == SIGQUIT))
+        run->typed = (int)info.ssi_signo;
+    return (int)info.ssi_signo;
+}
+
+/* Ctrl-C is for the script, too, of which we are a part: a shell goes on with it, unless its
+ * command died of that. To the shell the status is the same. */
+static void die_as_typed(const run_state *run) {
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    signal(run->typed, SIG_DFL);
+    raise(run->typed);
+    sigprocmask(SIG_SETMASK, &run->mask, NULL);
+}
+
+static bool is_end(int signal) {
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (endings[i] == signal)
+            return true;
+    return false;
+}
+
+/* Until a signal, something from the library, or the time that is set. */
+static void sleep_on(const run_state *run) {
+    struct pollfd fds[] = {{.fd = run->signals, .events = POLLIN},
+                           {.fd = hf_client_fd(run->client), .events = POLLIN},
+                           {.fd = run->clock, .events = POLLIN}};
+    poll(fds, 3, -1);
+}
+
+/* ------------------------------------------------------------------ Acquire */
+
+/* Others hold it. */
+static int refused(const run_state *run, const hf_completion *completion) {
+    const run_wish *wish = run->wish;
+    bool busy = completion->status == HF_EBUSY;
+    int status = busy ? CLI_NO : CLI_TIMEOUT;
+    if (wish->once_ms > 0) {
+        if (!wish->quiet)
+            cli_error("'%s' ran already in this period, or runs now: nothing to do", wish->name);
+        status = CLI_OK;
+    } else if (wish->verbose || (!busy && !wish->quiet)) { /* flock -n says nothing */
+        cli_error("%s", completion->error.message);
+    }
+    return wish->conflict >= 0 ? wish->conflict : status;
+}
+
+/* What came by waiting lasts for 3 s until it is renewed, and what came late for less: too short
+ * to end a command in. */
+static int whole_lease(const run_state *run) {
+    hf_status status = HF_OK;
+    if (hf_hold_remaining_ms(run->hold) < run->wish->lease_ms / 3 * 2)
+        status = hf_hold_renew(run->hold);
+    return status == HF_OK ? CLI_OK : cli_failed(status);
+}
+
+/* Is the lock held? If not, *result is the exit status. */
+static bool acquired(run_state *run, const hf_completion *completion, int signal, int *result) {
+    run->hold = completion->hold;
+    if (signal != 0) {
+        *result = CLI_SIGNAL + signal;
+    } else if (completion->status == HF_EBUSY || completion->status == HF_ETIMEOUT) {
+        *result = refused(run, completion);
+    } else if (completion->status != HF_OK) {
+        cli_error("%s", completion->error.message);
+        *result = cli_status_of(completion->status);
+    } else {
+        *result = whole_lease(run);
+        return *result == CLI_OK;
+    }
+    return false;
+}
+
+/* Likewise. */
+static bool acquire(run_state *run, int *result) {
+    int came = 0;
+    hf_completion completion = {.size = sizeof completion};
+    /* From here on losses are told, too. */
+    int64_t since = cli_now();
+    hf_status status = hf_client_fd(run->client) >= 0 ? HF_OK : HF_ENOMEM;
+    if (status == HF_OK)
+        status = hf_lock_acquire_start(run->lock, run->owner, strlen(run->owner),
+                                       run->wish->timeout_ms, NULL, OP);
+    if (status != HF_OK) {
+        *result = cli_failed(status);
+        return false;
+    }
+    while (completion.kind != HF_KIND_ACQUIRE) {
+        sleep_on(run);
+        for (int signal; (signal = next_signal(run)) != 0;)
+            if (is_end(signal)) {
+                came = signal;
+                hf_op_cancel(run->client, OP);
+            }
+        hf_client_next(run->client, &completion); /* it can only find none */
+    }
+    run->taken_at = cli_now();
+    if (!acquired(run, &completion, came, result))
+        return false;
+    if (run->wish->verbose)
+        cli_error("lock '%s' is held after %lld ms, fence %lld", run->wish->name,
+                  (long long)(run->taken_at - since), (long long)hf_hold_fence(run->hold));
+    return true;
+}
+
+/* --------------------------------------------------------------- Environment */
+
+static char *variable(const char *name, const char *value) {
+    char *text = malloc(strlen(name) + strlen(value) + 2);
+    if (text != NULL)
+        sprintf(text, "%s=%s", name, value);
+    return text;
+}
+
+/* Ours and three more; NULL: no memory. */
+static char **make_environment(const run_state *run, char *ours[3]) {
+    char fence[24];
+    size_t count = 0, kept = 3;
+    snprintf(fence, sizeof fence, "%lld", (long long)hf_hold_fence(run->hold));
+    ours[0] = variable("HOLDFAST_NAME", run->wish->name);
+    ours[1] = variable("HOLDFAST_OWNER", run->owner);
+    ours[2] = variable("HOLDFAST_FENCE", fence);
+    while (environ[count] != NULL)
+        count++;
+    char **all = calloc(count + 4, sizeof *all);
+    if (all == NULL || ours[0] == NULL || ours[1] == NULL || ours[2] == NULL) {
+        free(all);
+        return NULL;
+    }
+    memcpy(all, ours, 3 * sizeof *all);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "HOLDFAST_NAME=", 14) != 0 &&
+            strncmp(environ[i], "HOLDFAST_OWNER=", 15) != 0 &&
+            strncmp(environ[i], "HOLDFAST_FENCE=", 15) != 0)
+            all[kept++] = environ[i];
+    return all;
+}
+
+/* -------------------------------------------------------------------- Watch */
+
+static int64_t earlier(int64_t one, int64_t other) { return one < other ? one : other; }
+
+static int64_t after(int64_t time, int64_t ms) { return time == CLI_NEVER ? time : time + ms; }
+
+/* Until when the lock is certain to be ours; CLI_NEVER if the command need not heed it. If
+ * somebody took it away, there is no such time: then the command has its time to end. */
+static int64_t lock_ends(run_state *run, int64_t now) {
+    if (run->wish->on_lost == IGNORE)
+        return CLI_NEVER;
+    if (run->gone_at == CLI_NEVER && hf_hold_cause(run->hold) == HF_CAUSE_GONE)
+        run->gone_at = now;
+    if (run->gone_at != CLI_NEVER)
+        return run->gone_at + run->wish->kill_after_ms;
+    int64_t left = hf_hold_remaining_ms(run->hold);
+    return left == HF_NEVER ? CLI_NEVER : now + left;
+}
+
+static void end_command(run_state *run, run_ending why) {
+    static const char *const fates[] = {"its command is killed", "its command gets TERM"};
+    run->ending = why;
+    if (why == OVERDUE)
+        cli_error("the command under lock '%s' runs for longer than --max-hold", run->wish->name);
+    else if (run->gone_at != CLI_NEVER)
+        cli_error("lock '%s' was taken away: %s", run->wish->name, fates[1]);
+    else
+        cli_error("lock '%s' could not be renewed: %s", run->wish->name,
+                  fates[hf_hold_state(run->hold) == HF_STATE_HELD]);
+    job_signal(&run->job, SIGTERM);
+    job_signal(&run->job, SIGCONT); /* if it is stopped, it should hear that */
+}
+
+/* The lock may have been renewed or lost, or time has passed. Sets the clock for the next look,
+ * which comes with the time to end the command in order, and tells the guard. */
+static void look_after(run_state *run) {
+    const run_wish *wish = run->wish;
+    int64_t now = cli_now(), next, ends = lock_ends(run, now), kill_at = CLI_NEVER;
+    int64_t over = wish->max_hold_ms > 0 ? run->taken_at + wish->max_hold_ms : CLI_NEVER;
+    int64_t soon = after(ends, -wish->kill_after_ms);
+    if (run->ending == GOES_ON && now >= earlier(soon, over))
+        end_command(run, now >= over ? OVERDUE : LOST);
+    /* What is killed may still run for a moment. */
+    int64_t margin = earlier(100, wish->lease_ms / 20);
+    if (wish->on_lost == KILL)
+        kill_at = after(ends, -margin);
+    kill_at = earlier(kill_at, after(over, wish->kill_after_ms));
+    if (now >= kill_at && !run->killed) {
+        job_signal(&run->job, SIGKILL);
+        run->killed = true;
+    }
+    run->order.kill_at = kill_at == CLI_NEVER ? kill_at : kill_at + margin;
+    if (memcmp(&run->order, &run->told, sizeof run->order) != 0)
+        guard_tell(&run->guard, &run->order);
+    run->told = run->order;
+    next = run->ending == GOES_ON ? earlier(soon, over) : run->killed ? CLI_NEVER : kill_at;
+    if (run->job.ended && run->ending != GOES_ON)
+        next = earlier(next, now + 20); /* has the rest of its group ended, too? */
+    cli_clock_set(run->clock, next);
+}
+
+static int start(run_state *run) {
+    char *words[4], *ours[3];
+    char **environment = make_environment(run, ours);
+    char **command = command_of(run->wish, words);
+    int result = CLI_OK;
+    /* What the command itself tells the guard may come after what we tell it. */
+    if (run->wish->on_lost == KILL)
+        run->order.kill_at = lock_ends(run, cli_now());
+    if (environment == NULL ||
+        job_start(&run->job, command, environment, &run->mask, &run->guard, &run->order) != 0) {
         cli_error("cannot start a process: %s", strerror(errno));
-        return CLI_SYSTEM;
+        result = CLI_SYSTEM;
     }
-    if (child == 0) {
-        execvp(command[0], command);
-        cli_error("cannot run %s: %s", command[0], strerror(errno));
-        _exit(errno == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE);
+    for (int i = 0; i < 3; i++)
+        free(ours[i]);
+    free(environment);
+    return result;
+}
+
+static void hear(run_state *run) {
+    hf_completion completion = {.size = sizeof completion};
+    while (hf_client_next(run->client, &completion) == HF_OK && completion.kind != HF_KIND_NONE)
+        if (completion.kind == HF_KIND_LOSS && run->wish->on_lost == IGNORE) {
+            cli_error("lock '%s' was lost; the command runs on", run->wish->name);
+            run->told_lost = true;
+        }
+}
+
+static void pass_on(run_state *run, int signal) {
+    if (signal == SIGCHLD) {
+        look_after(run); /* the guard knows the lock's very end, should we stop now */
+        job_look(&run->job);
+    } else if (signal == SIGCONT) {
+        look_after(run); /* it must not run on without the lock, nor for a moment */
+        job_resume(&run->job);
+    } else {
+        job_signal(&run->job, signal);
     }
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        ;
-    return WIFSIGNALED(status) ? CLI_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void watch(run_state *run) {
+    for (;;) {
+        hear(run);
+        look_after(run);
+        /* What else is left of the group had the same signals; KILL is sure to end it. */
+        if (run->job.ended && (run->ending == GOES_ON || run->killed || !job_alive(&run->job)))
+            return;
+        sleep_on(run);
+        for (int signal; !run->job.ended && (signal = next_signal(run)) != 0;)
+            pass_on(run, signal);
+    }
+}
+
+/* --------------------------------------------------------------------- End */
+
+/* The turn is over for the rest of the period. While the server does not answer, the lock is
+ * still held and renewed, and that it did run is worth telling for as long. */
+static hf_status keep(run_state *run) {
+    struct pollfd signals = {.fd = run->signals, .events = POLLIN};
+    for (;;) {
+        int64_t left = run->wish->once_ms - (cli_now() - run->taken_at);
+        hf_status status = hf_hold_keep(run->hold, left > 0 ? left : 0);
+        if (status == HF_OK || hf_hold_remaining_ms(run->hold) == 0)
+            return status;
+        poll(&signals, 1, 100);
+        for (int signal; (signal = next_signal(run)) != 0;)
+            if (is_end(signal))
+                return status;
+    }
+}
+
+static int finish(run_state *run) {
+    int result = job_status(&run->job);
+    if (run->ending == LOST)
+        return CLI_LOST;
+    bool done = result == 0 && run->ending == GOES_ON;
+    hf_status status = done && run->wish->once_ms > 0 ? keep(run) : hf_hold_release(run->hold);
+    if (status != HF_OK && !run->told_lost)
+        cli_error("%s", hf_error_message());
+    if (run->ending == OVERDUE)
+        return CLI_OVERDUE;
+    if (status == HF_ELOST && run->wish->on_lost != IGNORE)
+        return CLI_LOST;
+    return result; /* otherwise what was done under the lock counts */
+}
+
+/* What is held afterwards is released with the client. */
+static int run_command(run_state *run) {
+    int result;
+    if (!acquire(run, &result))
+        return result;
+    block_stop();
+    result = start(run);
+    if (result != CLI_OK)
+        return result;
+    watch(run);
+    result = finish(run);
+    job_close(&run->job);
+    return result;
+}
+
+static int with_lock(run_state *run) {
+    const run_wish *wish = run->wish;
+    hf_client_options client = {.size = sizeof client, .lazy = HF_ON};
+    hf_lock_options lock = {.size = sizeof lock, .lease_ms = wish->lease_ms, .renew = HF_ON};
+    if (wish->once_ms > 0)
+        lock.reentrant = HF_OFF; /* not even the owner gets what is kept */
+    int result = cli_open(&client, &run->client);
+    if (result != CLI_OK)
+        return result;
+    run->owner = wish->owner;
+    hf_status status = HF_OK;
+    if (run->owner == NULL) {
+        status = hf_client_owner(run->client, 't', 0, run->own, sizeof run->own);
+        run->owner = run->own;
+    }
+    if (status == HF_OK)
+        status = hf_lock_open(run->client, wish->name, strlen(wish->name), run->owner,
+                              strlen(run->owner), &lock, &run->lock);
+    result = status == HF_OK ? run_command(run) : cli_failed(status);
+    hf_hold_close(run->hold);
+    hf_lock_close(run->lock);
+    hf_client_close(run->client);
+    return result;
 }
 
 static int run(int argc, char **argv) {
-    static const struct option options[] = {
-        {"timeout", required_argument, NULL, 'w'},
-        {"nonblock", no_argument, NULL, 'n'},
-        CLI_COMMON_OPTIONS,
-    };
-    int64_t timeout_ms = HF_FOREVER;
-    for (int option; (option = cli_option(argc, argv, "+w:n", options)) >= 0;)
-        timeout_ms = option == 'w' ? cli_duration("--timeout", optarg) : 0;
-    const char *name = optind < argc ? argv[optind++] : NULL;
-    if (optind < argc && strcmp(argv[optind], "--") == 0)
-        optind++;
-    if (!name || optind == argc)
-        cli_usage("run needs a lock's name and a command");
-
-    hf_client *client;
-    hf_lock *lock = NULL;
-    hf_hold *hold = NULL;
-    int result = cli_open(NULL, &client);
-    if (result != CLI_OK)
-        return result;
-    hf_status status = hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &lock);
-    if (status == HF_OK)
-        status = hf_lock_acquire(lock, timeout_ms, &hold);
-    if (status == HF_OK) {
-        result = run_child(argv + optind);
-        if (hf_hold_release(hold) == HF_ELOST) {
-            cli_error("%s", hf_error_message());
-            result = CLI_LOST;
-        }
-    } else {
-        result = cli_failed(status);
+    run_wish wish = {.timeout_ms = HF_FOREVER,
+                     .lease_ms = HF_LEASE_DEFAULT,
+                     .kill_after_ms = -1,
+                     .conflict = -1};
+    run_state run = {.wish = &wish, .order = {.kill_at = CLI_NEVER}, .gone_at = CLI_NEVER};
+    read_arguments(&wish, argc, argv);
+    static const int orders[] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [IGNORE] = 0};
+    run.order.signal = orders[wish.on_lost];
+    /* The guard first: it must not have our connections. */
+    if (guard_start(&run.guard) != 0 || (run.signals = block_signals(&run)) < 0 ||
+        (run.clock = cli_clock()) < 0) {
+        cli_error("cannot start: %s", strerror(errno));
+        return CLI_SYSTEM;
     }
-    hf_hold_close(hold);
-    hf_lock_close(lock);
-    hf_client_close(client);
+    int result = with_lock(&run);
+    guard_end(&run.guard);
+    if (run.typed != 0 && result == CLI_SIGNAL + run.typed)
+        die_as_typed(&run);
     return result;
 }
 

@@ -81,6 +81,12 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
+# The tests of the command line load its completions and its manual.
+cli_packages() {
+    has zsh || echo zsh
+    has fish || echo fish
+    has mandoc || echo mandoc
+}
 model_packages() { has spin || echo spin; }
 
 # install_missing [FUNCTION…]: installs the common packages, and those that the functions print.

@@ -1,0 +1,33 @@
+# fish completion for holdfast. A command has one line below "Commands" and a part of its own.
+function __holdfast_command_is
+    set -l words (commandline -opc)
+    test (count $words) -gt 1 -a "$words[2]" = "$argv[1]"
+end
+function __holdfast_no_command
+    test (count (commandline -opc)) -eq 1
+end
+
+complete -c holdfast -f
+complete -c holdfast -n __holdfast_no_command -l version -d 'Print the version'
+complete -c holdfast -l help -d 'Print the options'
+complete -c holdfast -n 'not __holdfast_no_command' -l url -x -d 'The server'
+
+# Commands
+complete -c holdfast -n __holdfast_no_command -a run -d 'Run a command under a lock'
+
+# run
+set -l run '__holdfast_command_is run'
+complete -c holdfast -n $run -s w -l timeout -x -d 'Wait so long at most'
+complete -c holdfast -n $run -s n -l nonblock -d 'Do not wait'
+complete -c holdfast -n $run -s E -l conflict-exit-code -x -d 'Exit so if others hold it'
+complete -c holdfast -n $run -s c -l command -x -d 'A command for the shell'
+complete -c holdfast -n $run -l shell -r -F -d 'The shell for -c'
+complete -c holdfast -n $run -l lease -x -d 'How long the lock may outlive us'
+complete -c holdfast -n $run -l on-lost -x -a 'kill term ignore' -d 'If the lock is lost'
+complete -c holdfast -n $run -l max-hold -x -d 'End the command after'
+complete -c holdfast -n $run -s k -l kill-after -x -d 'The time from TERM to KILL'
+complete -c holdfast -n $run -l once-per -x -d 'Run it once in a period on all hosts'
+complete -c holdfast -n $run -l owner -x -d 'Who holds it'
+complete -c holdfast -n $run -s q -l quiet -d 'Do not say that others hold it'
+complete -c holdfast -n $run -s v -l verbose -d 'Say when it is held'
+complete -c holdfast -n "$run; and contains -- -- (commandline -opc)" -F -a '(__fish_complete_subcommand --fcs-skip=3)'

@@ -1,0 +1,70 @@
+#include "guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+CLI_NORETURN static void obey(int socket) {
+    guard_order order = {0, 0, CLI_NEVER};
+    int clock = cli_clock();
+    struct pollfd fds[] = {{.fd = socket, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
+    for (;;) {
+        poll(fds, 2, -1);
+        if (fds[0].revents != 0) {
+            ssize_t length = recv(socket, &order, sizeof order, 0);
+            if (length == 0) { /* holdfast is gone */
+                if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0)
+                    cli_error("ended before its command, which gets signal %d", order.signal);
+                _exit(CLI_OK);
+            }
+            if (length == (ssize_t)sizeof order)
+                cli_clock_set(clock, order.kill_at);
+        } else if (cli_now() >= order.kill_at) {
+            order.kill_at = CLI_NEVER;
+            cli_clock_set(clock, order.kill_at);
+            if (order.group > 0 && kill(-order.group, SIGKILL) == 0)
+                cli_error("stopped while the lock runs out: its command is killed");
+        }
+    }
+}
+
+int guard_start(cli_guard *guard) {
+    int ends[2];
+    /* Messages of which no half is read; and a write to a guard that is gone is no signal. */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid(); /* what a terminal sends, and what is sent to our group, is not for it */
+        close(ends[1]);
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        obey(ends[0]);
+    }
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return -1;
+    }
+    *guard = (cli_guard){pid, ends[1]};
+    return 0;
+}
+
+void guard_tell(const cli_guard *guard, const guard_order *order) {
+    while (send(guard->socket, order, sizeof *order, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+void guard_end(cli_guard *guard) {
+    guard_tell(guard, &(guard_order){0, 0, CLI_NEVER});
+    close(guard->socket);
+    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}

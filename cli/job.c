@@ -1,0 +1,125 @@
+#include "job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* ------------------------------------------------------------- Terminal */
+
+/*
+ * The group gets the foreground not before it needs it, which it says by being stopped: until
+ * then Ctrl-C is ours to pass on, and reaches the script and the pipe of which we are a part.
+ * SIGTTOU is blocked all the time, or this would stop us.
+ */
+static bool lend_terminal(cli_job *job) {
+    if (job->terminal < 0 || tcgetpgrp(job->terminal) != getpgrp() ||
+        tcgetattr(job->terminal, &job->modes) != 0)
+        return false;
+    job->lent = tcsetpgrp(job->terminal, job->group) == 0;
+    return job->lent;
+}
+
+static void take_terminal(cli_job *job) {
+    if (!job->lent || tcgetpgrp(job->terminal) != job->group)
+        return;
+    tcsetpgrp(job->terminal, getpgrp());
+    /* One that was killed had no time to. */
+    if (job->ended && WIFSIGNALED(job->status))
+        tcsetattr(job->terminal, TCSADRAIN, &job->modes);
+}
+
+/* Stop as the command did, so that the shell comes back. False: there is no shell to do so, and
+ * the kernel does not let us. */
+static bool stop_self(int signal) {
+    sigset_t only, pending;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &only, NULL); /* here it stops, until it is continued */
+    sigprocmask(SIG_BLOCK, &only, NULL);
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT);
+}
+
+static void stopped(cli_job *job, int signal) {
+    if (job->terminal < 0)
+        return; /* nobody waits for us to stop; the lock stays held */
+    bool wants = signal == SIGTTIN || signal == SIGTTOU;
+    if (wants && lend_terminal(job)) {
+        job_signal(job, SIGCONT);
+        return;
+    }
+    take_terminal(job);
+    if (stop_self(wants ? signal : SIGTSTP) || signal == SIGSTOP)
+        return; /* SIGCONT comes, or came: job_resume() */
+    if (wants)  /* as the kernel treats those that nobody can bring to the foreground */
+        job_signal(job, SIGHUP);
+    job_signal(job, SIGCONT);
+}
+
+void job_resume(cli_job *job) {
+    if (job->lent)
+        lend_terminal(job);
+    job_signal(job, SIGCONT);
+}
+
+/* ------------------------------------------------------------- Processes */
+
+CLI_NORETURN static void run(char **command, char **environment, const sigset_t *mask) {
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    environ = environment;
+    execvp(command[0], command);
+    int error = errno;
+    cli_error("cannot run %s: %s", command[0], strerror(error));
+    _exit(error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE);
+}
+
+int job_start(cli_job *job, char **command, char **environment, const sigset_t *mask,
+              const cli_guard *guard, guard_order *order) {
+    *job = (cli_job){.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)};
+    pid_t pid = fork();
+    if (pid == 0) {
+        order->group = getpid();
+        setpgid(0, 0);
+        guard_tell(guard, order);
+        run(command, environment, mask);
+    }
+    if (pid < 0) {
+        int error = errno;
+        job_close(job);
+        errno = error;
+        return -1;
+    }
+    setpgid(pid, pid); /* whichever is first; after an exec it fails, and is done */
+    job->group = order->group = pid;
+    return 0;
+}
+
+void job_look(cli_job *job) {
+    int status;
+    while (!job->ended && waitpid(job->group, &status, WNOHANG | WUNTRACED) > 0) {
+        if (WIFSTOPPED(status)) {
+            stopped(job, WSTOPSIG(status));
+            continue;
+        }
+        job->ended = true;
+        job->status = status;
+        take_terminal(job);
+    }
+}
+
+void job_signal(const cli_job *job, int signal) { kill(-job->group, signal); }
+
+bool job_alive(const cli_job *job) { return kill(-job->group, 0) == 0; }
+
+int job_status(const cli_job *job) {
+    return WIFSIGNALED(job->status) ? CLI_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
+}
+
+void job_close(cli_job *job) {
+    if (job->terminal >= 0)
+        close(job->terminal);
+}

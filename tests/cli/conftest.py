@@ -1,0 +1,141 @@
+"""The built program `holdfast`, and a real Redis from tests/with-redis for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import redis
+
+import holdfast
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(os.environ.get("HOLDFAST_CLI", ROOT / "build/dev/cli/holdfast")).resolve()
+SERVER = "echo $HOLDFAST_TEST_URL $HOLDFAST_TEST_REDIS_PID; cat >/dev/null"
+
+
+class Server(NamedTuple):
+    url: str
+    pid: int
+
+
+def until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Wait for an event."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def state(pid: int) -> str:
+    """The process's state, as in ps; empty: there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def alive(pid: int) -> bool:
+    return state(pid) not in ("", "Z", "X")
+
+
+def start_server() -> Iterator[Server]:
+    # It ends with its input, so also if this process is killed.
+    with subprocess.Popen(
+        [ROOT / "tests/with-redis", "sh", "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        url, pid = started.stdout.readline().split()
+        yield Server(url, int(pid))
+        started.communicate(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    yield from start_server()
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """For a test that stops it, or changes its settings."""
+    yield from start_server()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"test:{uuid.uuid4()}"
+
+
+@pytest.fixture
+def raw(server: Server) -> Iterator[redis.Redis]:
+    """Looks at the server without the library."""
+    with redis.Redis.from_url(server.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[holdfast.Client]:
+    with holdfast.connect(server.url) as client:
+        yield client
+
+
+class Program:
+    """The program in a user's hands; what it still runs at the end of the test is ended."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "HOLDFAST_URL": url, "SHELL": "/bin/sh"}
+        self.started: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            [PROGRAM, *map(str, arguments)],
+            **{
+                "env": self.environment,
+                "cwd": self.folder,
+                "text": True,
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                "timeout": 50,
+                **options,
+            },
+        )
+
+    def start(self, *arguments: object, **options: object) -> subprocess.Popen[str]:
+        """Start it."""
+        process = subprocess.Popen(
+            [PROGRAM, *map(str, arguments)],
+            **{
+                "env": self.environment,
+                "cwd": self.folder,
+                "text": True,
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                **options,
+            },
+        )
+        self.started.append(process)
+        return process
+
+
+@pytest.fixture
+def cli(server: Server, tmp_path: Path) -> Iterator[Program]:
+    program = Program(server.url, tmp_path)
+    yield program
+    for process in program.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

@@ -1,0 +1,596 @@
+"""holdfast run: a command under a lock, with flock(1)'s habits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+import redis
+
+import holdfast
+from conftest import PROGRAM, Program, Server, alive, state, until
+
+ENDS = [
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+]
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=50)
+    return process.returncode, out, err
+
+
+# ------------------------------------------------------------------ The command
+
+
+def test_the_exit_status_is_the_commands(cli: Program, name: str) -> None:
+    for status in (0, 1, 2, 75, 255):
+        done = cli("run", name, "--", "sh", "-c", f"exit {status}")
+        assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+        done = cli("run", name, "--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
+        assert done.returncode == 128 + number
+
+
+def test_arguments_and_streams_are_the_commands(cli: Program, name: str) -> None:
+    show = 'printf "%s|" "$@"; cat; echo oops >&2'
+    done = cli(
+        "run", name, "--", "sh", "-c", show, "sh", "-n", "", "a b", "--", stdin=None, input="in"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-n||a b|--|in", "oops\n")
+    assert cli("run", name, "echo", "-w", "5").stdout == "-w 5\n"  # without --, too
+
+
+def test_the_command_knows_its_lock(cli: Program, name: str, client: holdfast.Client) -> None:
+    show = "echo $HOLDFAST_NAME; echo $HOLDFAST_OWNER; echo $HOLDFAST_FENCE; read line"
+    cli.environment["HOLDFAST_FENCE"] = "not this"
+    process = cli.start("run", name, "--", "sh", "-c", show, stdin=subprocess.PIPE)
+    told = [line_of(process) for _ in range(3)]
+    info = client.lock(name).inspect()
+    assert told == [name, str(info.owner), str(info.fence)]
+    assert f"/{process.pid}:" in told[1]
+    assert ended(process)[0] == 1  # read found the end
+    assert not client.lock(name).locked()
+    fences = [int(cli("run", name, "-c", "echo $HOLDFAST_FENCE").stdout) for _ in range(3)]
+    assert sorted(set(fences)) == fences
+    assert fences[0] > int(told[2])
+
+
+def test_the_command_starts_as_from_a_shell(cli: Program, name: str) -> None:
+    fds = cli("run", name, "--", "sh", "-c", "ls /proc/self/fd").stdout.split()
+    assert len(fds) == 4  # and the folder that ls reads
+    status = cli("run", name, "--", "cat", "/proc/self/status").stdout
+    for field in ("SigBlk", "SigIgn"):
+        line = next(line for line in status.splitlines() if line.startswith(field))
+        assert int(line.split()[1], 16) == 0, line
+    # But what we were told to ignore it ignores: nohup(1).
+    ignores = 'trap "" HUP; exec "$0" run "$1" -- cat /proc/self/status'
+    status = subprocess.run(
+        ["sh", "-c", ignores, PROGRAM, name], env=cli.environment, capture_output=True, text=True
+    ).stdout
+    assert "SigIgn:\t0000000000000001" in status
+
+
+def test_a_command_that_cannot_run_is_told_as_by_a_shell(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    done = cli("run", name, "--", "no-such-command")
+    assert (done.returncode, done.stderr) == (
+        127,
+        "holdfast: cannot run no-such-command: No such file or directory\n",
+    )
+    assert cli("run", name, "--", "/etc/passwd").returncode == 126
+    assert not client.lock(name).locked()
+
+
+# ----------------------------------------------------------------- As with flock
+
+
+def test_a_lock_that_others_hold_is_a_conflict(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    ran = ("--", "touch", "ran")
+    with client.lock(name):
+        for option in ("-n", "--nonblock"):
+            done = cli("run", option, name, *ran)
+            assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+        for option in (("-w", "0.05"), ("--timeout", "50ms"), ("--wait=0.05",)):
+            done = cli("run", *option, name, *ran)
+            assert done.returncode == 75
+            assert "was held by others for 50 ms, at last by" in done.stderr
+        assert cli("run", "-q", "-w", "0.05", name, *ran).stderr == ""
+        assert cli("run", "-w", "0", name, *ran).returncode == 1
+        assert "is held by somebody else" in cli("run", "-nv", name, *ran).stderr
+        for status in (0, 1, 75, 255):
+            assert cli("run", "-n", "-E", status, name, *ran).returncode == status
+            code = f"--conflict-exit-code={status}"
+            assert cli("run", code, "-w", "0.01", name, *ran).returncode == status
+    assert not (cli.folder / "ran").exists()
+    done = cli("run", "-nv", name, *ran)
+    assert done.returncode == 0
+    assert f"lock '{name}' is held after" in done.stderr
+    assert (cli.folder / "ran").exists()
+
+
+def test_a_wait_ends_when_the_lock_is_free(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    lock = client.lock(name)
+    lock.acquire()
+    waits = [cli.start("run", *option, name, "--", "echo", "in") for option in ([], ["-w", 40])]
+    until(lambda: lock.inspect().waiters == 2)
+    lock.release()
+    for wait in waits:
+        assert ended(wait) == (0, "in\n", "")
+
+
+def test_a_string_is_for_the_shell(cli: Program, name: str) -> None:
+    assert cli("run", "-c", "echo $0; exit 3", name).stdout == "/bin/sh\n"
+    assert cli("run", name, "-c", "exit 3").returncode == 3  # as flock takes it
+    cli.environment["SHELL"] = "/bin/bash"
+    assert cli("run", name, "--command", "echo $0").stdout == "/bin/bash\n"
+    assert cli("run", name, "--shell", "-c", "echo $0").stdout == "/bin/sh\n"
+    cli.environment["SHELL"] = ""
+    assert cli("run", name, "-c", "echo $0").stdout == "/bin/sh\n"
+    assert cli("run", name, "--shell=/bin/bash", "-c", "echo $0").stdout == "/bin/bash\n"
+
+
+def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    nested = [PROGRAM, "run", "-n"]
+    assert cli("run", name, "--", *nested, name, "--", "true").returncode == 1
+    assert cli("run", name, "--", *nested, name + "2", "--", "echo", "in").stdout == "in\n"
+    same = f'"{PROGRAM}" run -n --owner "$HOLDFAST_OWNER" {name} -- sh -c "echo \\$HOLDFAST_FENCE"'
+    out = cli(
+        "run", name, "-c", f"echo $HOLDFAST_FENCE; {same}; exec {PROGRAM} run -n {name} -- true"
+    )
+    assert out.returncode == 1  # the inner release has not released the outer hold
+    assert len(set(out.stdout.split())) == 1
+    assert not client.lock(name).locked()
+
+
+# ----------------------------------------------------------------------- Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "run needs the name of a lock, and a command"),
+        (["x"], "run needs a command"),
+        (["x", "--"], "run needs a command"),
+        (["--", "true"], "run needs a command"),
+        (["-E", "256", "x", "true"], "--conflict-exit-code takes a number from 0 to 255"),
+        (["-E", "", "x", "true"], "--conflict-exit-code takes a number from 0 to 255"),
+        (["-c", "true", "x", "y"], "-c takes one string"),
+        (["--shell", "x", "true"], "--shell is for -c"),
+        (["--on-lost", "panic", "x", "true"], "--on-lost takes kill, term or ignore, not 'panic'"),
+        (["--lease", "1ms", "x", "true"], "--lease 1ms is too short: 10ms at least"),
+        (["--kill-after", "6s", "x", "true"], "half of the lease at most: 5000 ms"),
+        (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
+        (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
+        (["--frob", "x", "true"], "unrecognized option '--frob'"),
+        (["-w"], "option requires an argument -- 'w'"),
+        (["", "true"], "the name is empty"),
+        (["--owner", "", "x", "true"], "the owner has 0 bytes: it takes 1 to 4096"),
+        (["a}b", "true"], "}"),
+        (["--url", "http://x", "x", "true"], "http"),
+    ],
+)
+def test_bad_usage_is_told(cli: Program, arguments: list[str], said: str) -> None:
+    done = cli("run", *arguments)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.startswith("holdfast: ")
+    assert said in done.stderr
+
+
+def test_an_outage_is_never_told_as_a_lock_that_others_hold(
+    cli: Program, name: str, own_server: Server
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = cli("run", "-n", "--url", f"redis://:secret@127.0.0.1:{port}", name, "--", "true")
+    assert done.returncode == 69
+    assert "Connection refused" in done.stderr
+    assert "secret" not in done.stderr
+
+    with redis.Redis.from_url(own_server.url) as raw:
+        raw.config_set("requirepass", "right")
+        done = cli("run", "-n", "--url", own_server.url, name, "--", "true")
+        assert done.returncode == 77
+        wrong = own_server.url.replace("//", "//:secret@")
+        done = cli("run", "-n", "--url", wrong, name, "--", "true")
+        assert done.returncode == 77
+        assert "secret" not in done.stderr
+        os.kill(own_server.pid, signal.SIGSTOP)
+        try:
+            right = own_server.url.replace("//", "//:right@") + "?connect_timeout=0.3"
+            assert cli("run", "-n", "--url", right, name, "--", "true").returncode == 69
+        finally:
+            os.kill(own_server.pid, signal.SIGCONT)
+
+
+def test_what_is_no_redis_is_told(cli: Program, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(100)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"redis://127.0.0.1:{server.getsockname()[1]}"
+        assert cli("run", "--url", url, name, "--", "true").returncode == 76
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+# ------------------------------------------------------------------------- Signals
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_is_passed_on(cli: Program, name: str, number: signal.Signals) -> None:
+    trap = f"trap 'echo got it; exit 5' {int(number)}; echo ready; while :; do sleep 0.05; done"
+    process = cli.start("run", name, "--", "sh", "-c", trap)
+    assert line_of(process) == "ready"
+    process.send_signal(number)
+    assert ended(process)[:2] == (5, "got it\n")
+    process = cli.start("run", name, "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 60")
+    assert line_of(process) == "ready"
+    process.send_signal(number)
+    assert ended(process)[0] == 128 + number
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_the_wait_and_nothing_runs(
+    cli: Program, name: str, client: holdfast.Client, number: signal.Signals
+) -> None:
+    lock = client.lock(name)
+    with lock:
+        process = cli.start("run", name, "--", "touch", "ran")
+        until(lambda: lock.inspect().waiters == 1)
+        process.send_signal(number)
+        assert ended(process) == (128 + number, "", "")
+        assert lock.inspect().waiters == 0
+    assert not (cli.folder / "ran").exists()
+
+
+def test_a_stop_is_passed_on_and_the_lock_stays_held(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start(
+        "run",
+        "--lease",
+        "500ms",
+        name,
+        "--",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 60",
+        start_new_session=True,
+    )
+    child, fence = int(line_of(process)), client.lock(name).inspect().fence
+    process.send_signal(signal.SIGTSTP)
+    until(lambda: state(child) == "T")
+    with pytest.raises(holdfast.LockTimeout):
+        client.lock(name).hold(timeout=1)
+    assert client.lock(name).inspect().fence == fence
+    process.send_signal(signal.SIGCONT)
+    until(lambda: state(child) == "S")
+    process.terminate()
+    assert ended(process)[0] == 143
+
+
+# --------------------------------------------------------------------- A lost lock
+
+STUBBORN = "trap 'echo term' TERM; echo $$; while :; do sleep 0.02; done"
+
+
+def test_the_lock_is_renewed_until_the_command_ends(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start(
+        "run", "--lease", "300ms", name, "-c", "echo; read line", stdin=subprocess.PIPE
+    )
+    line_of(process)
+    with pytest.raises(holdfast.LockTimeout):
+        client.lock(name).hold(timeout=1.5)
+    assert ended(process)[0] == 1
+    assert client.lock(name).acquire(timeout=0)
+
+
+def test_a_command_whose_lock_was_taken_away_gets_term(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start(
+        "run",
+        "--lease",
+        "1s",
+        name,
+        "-c",
+        "trap 'echo term; exit 0' TERM; echo; while :; do sleep 0.02; done",
+    )
+    line_of(process)
+    lock = client.lock(name)
+    lock.force_release(lock.inspect().fence)
+    status, out, err = ended(process)
+    assert (status, out) == (79, "term\n")
+    assert f"holdfast: lock '{name}' was taken away: its command gets TERM\n" in err
+
+
+def test_a_stubborn_command_is_killed_with_all_its_group(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    both = f"({STUBBORN}) & {STUBBORN}"
+    process = cli.start("run", "--lease", "1s", "-k", "200ms", name, "-c", both)
+    children = {int(line_of(process)), int(line_of(process))}
+    raw.delete(name)
+    status, out, _ = ended(process)
+    assert status == 79
+    assert "term" in out
+    until(lambda: not any(alive(child) for child in children))
+
+
+def test_what_is_left_of_a_group_has_its_time_too(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    slow = "(trap 'sleep 0.3; echo cleaned up; exit' TERM; echo; while :; do sleep 0.02; done) & "
+    process = cli.start("run", "--lease", "4s", "-k", "2s", name, "-c", slow + "exec sleep 60")
+    line_of(process)
+    raw.delete(name)
+    assert ended(process)[:2] == (79, "cleaned up\n")
+
+
+def test_the_command_is_dead_before_the_lease_ends(
+    cli: Program, name: str, own_server: Server
+) -> None:
+    """A server that does not answer still counts the lease of the last renewal."""
+    process = cli.start("run", "--url", own_server.url, "--lease", "2s", name, "-c", STUBBORN)
+    child = int(line_of(process))
+    with redis.Redis.from_url(own_server.url) as raw:
+        raw.config_set("timeout", 0)
+        os.kill(own_server.pid, signal.SIGSTOP)
+        try:
+            until(lambda: not alive(child))
+            os.kill(own_server.pid, signal.SIGCONT)
+            left = raw.pttl(name)
+        finally:
+            os.kill(own_server.pid, signal.SIGCONT)
+    assert left > 0 or process.poll() is not None
+    assert left != -2, "the lease had ended already"
+    status, out, err = ended(process)
+    assert status == 79
+    assert "term" in out
+    assert "could not be renewed: its command gets TERM" in err
+
+
+def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -> None:
+    stays = "trap 'echo term' TERM; echo; for i in $(seq 50); do sleep 0.02; done; echo done"
+    process = cli.start("run", "--on-lost", "term", "--lease", "300ms", name, "-c", stays)
+    line_of(process)
+    raw.delete(name)
+    assert ended(process)[:2] == (79, "term\ndone\n")
+
+
+def test_on_lost_ignore_tells_and_goes_on(cli: Program, name: str, raw: redis.Redis) -> None:
+    process = cli.start(
+        "run",
+        "--on-lost",
+        "ignore",
+        "--lease",
+        "300ms",
+        name,
+        "-c",
+        "echo; read line; exit 4",
+        stdin=subprocess.PIPE,
+    )
+    line_of(process)
+    raw.delete(name)
+    assert process.stderr is not None
+    assert process.stderr.readline().strip().endswith("was lost; the command runs on")
+    assert ended(process) == (4, "", "")
+
+
+def test_a_loss_that_only_the_release_finds_is_told(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    process = cli.start(
+        "run", "--lease", "60s", name, "-c", "echo; read line", stdin=subprocess.PIPE
+    )
+    line_of(process)
+    raw.delete(name)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "is lost" in err
+
+
+# -------------------------------------------------------- When holdfast cannot
+
+FAMILY = "sleep 1000 & echo $$ $!; wait"
+
+
+def test_a_command_does_not_outlive_a_killed_holdfast(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start("run", "--lease", "60s", name, "-c", FAMILY)
+    family = [int(pid) for pid in line_of(process).split()]
+    process.kill()
+    until(lambda: not any(alive(pid) for pid in family))
+    _, _, err = ended(process)
+    assert "ended before its command" in err
+    assert client.lock(name).locked()  # until its lease ends
+
+
+def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start("run", "--lease", "1s", name, "-c", FAMILY)
+    family = [int(pid) for pid in line_of(process).split()]
+    process.send_signal(signal.SIGSTOP)
+    with client.lock(name).hold(timeout=20):
+        assert not any(alive(pid) for pid in family)
+    process.send_signal(signal.SIGCONT)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "stopped while the lock runs out" in err
+
+
+@pytest.mark.parametrize(("mode", "gets"), [("term", "term\n"), ("ignore", "")])
+def test_a_killed_holdfast_leaves_what_on_lost_says(
+    cli: Program, name: str, mode: str, gets: str
+) -> None:
+    waits = "trap 'echo term; exit' TERM; echo; for i in $(seq 50); do sleep 0.02; done"
+    process = cli.start("run", "--on-lost", mode, name, "-c", waits)
+    line_of(process)
+    process.kill()
+    assert ended(process)[1] == gets
+
+
+# -------------------------------------------------------------------- Limits
+
+
+def test_max_hold_ends_the_command(cli: Program, name: str, client: holdfast.Client) -> None:
+    done = cli(
+        "run",
+        "--max-hold",
+        "200ms",
+        name,
+        "-c",
+        "trap 'echo term; exit 0' TERM; while :; do sleep 0.02; done",
+    )
+    assert (done.returncode, done.stdout) == (80, "term\n")
+    assert "runs for longer than --max-hold" in done.stderr
+    done = cli("run", "--max-hold", "200ms", "-k", "100ms", name, "-c", STUBBORN)
+    assert done.returncode == 80
+    assert client.lock(name).acquire(timeout=0)
+    assert cli("run", "--max-hold", "40s", name + "2", "--", "true").returncode == 0
+
+
+# ------------------------------------------------------------------ Once in a period
+
+
+def test_once_in_a_period_the_others_have_nothing_to_do(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    once = ("run", "--once-per", "1h", name, "--", "sh", "-c", "echo ran; exit ${STATUS:-0}")
+    cli.environment["STATUS"] = "3"
+    assert cli(*once).returncode == 3  # it failed, and the next has its turn
+    cli.environment["STATUS"] = "0"
+    first = cli(*once)
+    assert (first.returncode, first.stdout, first.stderr) == (0, "ran\n", "")
+    assert 3_500_000 < raw.pttl(name) <= 3_600_000
+    other = cli(*once)
+    assert (other.returncode, other.stdout) == (0, "")
+    assert other.stderr == (
+        f"holdfast: '{name}' ran already in this period, or runs now: nothing to do\n"
+    )
+    assert cli("run", "-q", "-w", "0.05", *once[1:]).stderr == ""
+    assert cli("run", "-E", "9", *once[1:]).returncode == 9
+    # Nor does the same owner get it.
+    assert cli("run", "--owner", "ann", *once[1:]).stdout == ""
+
+
+def test_a_period_is_over(cli: Program, name: str) -> None:
+    once = ("run", "-w", "20", "--once-per", "200ms", name, "--", "echo", "ran")
+    assert [cli(*once).stdout for _ in range(3)] == ["ran\n"] * 3
+    # One that takes longer than its period is released.
+    assert cli("run", "--once-per", "10ms", name + "2", "--", "sleep", "0.1").returncode == 0
+    assert cli("run", "-n", name + "2", "--", "true").returncode == 0
+
+
+def test_the_same_owner_does_not_run_twice_in_a_period(cli: Program, name: str) -> None:
+    once = ("run", "--owner", "ann", "--once-per", "1h", name, "--", "echo", "ran")
+    assert [cli(*once).stdout for _ in range(2)] == ["ran\n", ""]
+
+
+def test_a_run_that_is_killed_passes_the_turn_on(cli: Program, name: str) -> None:
+    once = ("run", "--lease", "1s", "--once-per", "1h", name)
+    first = cli.start(*once, "-c", "echo; sleep 1000")
+    line_of(first)
+    waits = cli.start(*once, "-w", "40", "--", "echo", "my turn")
+    first.kill()
+    assert ended(waits)[:2] == (0, "my turn\n")
+
+
+def test_that_it_ran_is_told_to_a_server_that_is_late(
+    cli: Program, name: str, own_server: Server
+) -> None:
+    url = own_server.url + "?connect_timeout=0.2&command_timeout=0.2"
+    process = cli.start(
+        "run",
+        "--url",
+        url,
+        "--lease",
+        "20s",
+        "--once-per",
+        "1h",
+        name,
+        "-c",
+        "echo; read line",
+        stdin=subprocess.PIPE,
+    )
+    line_of(process)
+    os.kill(own_server.pid, signal.SIGSTOP)
+    try:
+        assert process.stdin is not None
+        process.stdin.write("end\n")
+        process.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+    finally:
+        os.kill(own_server.pid, signal.SIGCONT)
+    assert process.wait(20) == 0
+    with redis.Redis.from_url(own_server.url) as raw:
+        assert raw.pttl(name) > 3_000_000
+
+
+# ------------------------------------------------------------------- A crowd
+
+
+def test_fifty_that_are_killed_at_random_never_work_at_once(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    """Kernel locks that end with their processes tell whether two are inside."""
+    work = (
+        "exec 9>inside; flock -n 9 || echo two >>wrong; echo $HOLDFAST_FENCE >>fences;"
+        " sleep 0.0$((HOLDFAST_FENCE % 5)); flock -u 9"
+    )
+    crowd = [cli.start("run", "--lease", "1s", name, "-c", work) for _ in range(50)]
+    for number, victim in enumerate(crowd):
+        if number % 3 == 0:
+            until(lambda: (cli.folder / "fences").exists())
+            signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+            victim.send_signal(signals[number // 3 % 3])
+    for number, one in enumerate(crowd):
+        if number % 9 != 6:  # that one is stopped
+            one.communicate(timeout=50)
+            assert number % 3 == 0 or one.returncode == 0
+    assert not (cli.folder / "wrong").exists()
+    fences = [int(fence) for fence in (cli.folder / "fences").read_text().split()]
+    assert fences == sorted(set(fences))
+    assert len(fences) >= 33
+    for number, one in enumerate(crowd):
+        if number % 9 == 6:
+            one.send_signal(signal.SIGCONT)
+            one.communicate(timeout=50)
+    assert client.lock(name).acquire(timeout=5)
