@@ -6,6 +6,8 @@ import importlib.metadata
 import importlib.resources
 import inspect
 import re
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import holdfast
@@ -17,6 +19,12 @@ def test_the_version_is_that_of_the_header() -> None:
     version = ".".join(re.findall(r"#define HF_VERSION_\w+ (\d+)", HEADER.read_text()))
     assert holdfast.__version__ == version
     assert importlib.metadata.version("holdfast") == version
+
+
+def test_the_package_puts_its_program_on_the_path() -> None:
+    program = Path(sysconfig.get_path("scripts")) / "holdfast"
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"holdfast {holdfast.__version__}\n"
 
 
 def test_the_package_has_its_types_with_it() -> None:
