@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +21,10 @@ CLI_NORETURN static void obey(int socket) {
         if (fds[0].revents != 0) {
             ssize_t length = recv(socket, &order, sizeof order, 0);
             if (length == 0) { /* holdfast is gone */
-                if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0)
+                if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0) {
+                    kill(-order.group, SIGCONT);
                     cli_error("ended before its command, which gets signal %d", order.signal);
+                }
                 _exit(CLI_OK);
             }
             if (length == (ssize_t)sizeof order)
@@ -42,7 +45,9 @@ int guard_start(cli_guard *guard) {
         return -1;
     pid_t pid = fork();
     if (pid == 0) {
-        setsid(); /* what a terminal sends, and what is sent to our group, is not for it */
+        /* It must outlive us: what a terminal or our group gets is not for it, nor killall(1). */
+        setsid();
+        prctl(PR_SET_NAME, "hf-guard");
         close(ends[1]);
         close(STDIN_FILENO);
         close(STDOUT_FILENO);

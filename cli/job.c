@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,7 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
     pid_t pid = fork();
     if (pid == 0) {
         order->group = getpid();
+        prctl(PR_SET_PDEATHSIG, order->signal); /* should the guard be killed, too */
         setpgid(0, 0);
         guard_tell(guard, order);
         run(command, environment, mask);

@@ -56,6 +56,10 @@ static const char help[] =
     "  71  the system refuses                80  COMMAND ran longer than --max-hold\n"
     "  75  others kept the lock (-w)        126, 127  COMMAND cannot run, or does not exist\n";
 
+/* Options without a letter. */
+enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER };
+
+/* The acquire's number. */
 enum { OP = 1 };
 
 typedef enum { KILL, TERM, IGNORE } run_on_lost;
@@ -101,7 +105,6 @@ static run_on_lost read_on_lost(const char *text) {
 }
 
 static void read_option(run_wish *wish, int option) {
-    enum { SHELL = CLI_OPTION_OWN };
     switch (option) {
     case 'w':
         wish->timeout_ms = cli_duration("--timeout", optarg);
@@ -128,23 +131,23 @@ static void read_option(run_wish *wish, int option) {
     case SHELL:
         wish->shell = optarg != NULL ? optarg : "/bin/sh";
         break;
-    case SHELL + 1:
+    case LEASE:
         wish->lease_ms = cli_duration("--lease", optarg);
         if (wish->lease_ms < HF_LEASE_MIN)
             cli_usage("--lease %s is too short: 10ms at least", optarg);
         break;
-    case SHELL + 2:
+    case MAX_HOLD:
         wish->max_hold_ms = cli_duration("--max-hold", optarg);
         if (wish->max_hold_ms == 0)
             cli_usage("--max-hold must be longer than 0");
         break;
-    case SHELL + 3:
+    case ON_LOST:
         wish->on_lost = read_on_lost(optarg);
         break;
-    case SHELL + 4:
+    case OWNER:
         wish->owner = optarg;
         break;
-    case SHELL + 5:
+    case ONCE_PER:
         wish->once_ms = cli_duration("--once-per", optarg);
         if (wish->once_ms == 0)
             cli_usage("--once-per must be longer than 0");
@@ -162,12 +165,12 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"kill-after", required_argument, NULL, 'k'},
         {"quiet", no_argument, NULL, 'q'},
         {"verbose", no_argument, NULL, 'v'},
-        {"shell", optional_argument, NULL, CLI_OPTION_OWN},
-        {"lease", required_argument, NULL, CLI_OPTION_OWN + 1},
-        {"max-hold", required_argument, NULL, CLI_OPTION_OWN + 2},
-        {"on-lost", required_argument, NULL, CLI_OPTION_OWN + 3},
-        {"owner", required_argument, NULL, CLI_OPTION_OWN + 4},
-        {"once-per", required_argument, NULL, CLI_OPTION_OWN + 5},
+        {"shell", optional_argument, NULL, SHELL},
+        {"lease", required_argument, NULL, LEASE},
+        {"max-hold", required_argument, NULL, MAX_HOLD},
+        {"on-lost", required_argument, NULL, ON_LOST},
+        {"owner", required_argument, NULL, OWNER},
+        {"once-per", required_argument, NULL, ONCE_PER},
         CLI_COMMON_OPTIONS,
     };
     for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:qv", options)) >= 0;)
@@ -569,9 +572,9 @@ static int with_lock(run_state *run) {
         status = hf_lock_open(run->client, wish->name, strlen(wish->name), run->owner,
                               strlen(run->owner), &lock, &run->lock);
     result = status == HF_OK ? run_command(run) : cli_failed(status);
+    hf_client_close(run->client); /* first: a hold whose handle is closed is not released */
     hf_hold_close(run->hold);
     hf_lock_close(run->lock);
-    hf_client_close(run->client);
     return result;
 }
 

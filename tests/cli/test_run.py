@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 import redis
@@ -275,6 +276,20 @@ def test_a_signal_ends_the_wait_and_nothing_runs(
     assert not (cli.folder / "ran").exists()
 
 
+def test_a_signal_that_races_the_grant_leaves_no_lock_behind(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    lock = client.lock(name)
+    for _ in range(10):
+        lock.acquire()
+        process = cli.start("run", name, "--", "sleep", "60")
+        until(lambda: lock.inspect().waiters == 1)
+        lock.release()
+        process.terminate()
+        assert ended(process)[0] == 143
+        assert not lock.locked()
+
+
 def test_a_stop_is_passed_on_and_the_lock_stays_held(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
@@ -439,6 +454,17 @@ def test_a_command_does_not_outlive_a_killed_holdfast(
     _, _, err = ended(process)
     assert "ended before its command" in err
     assert client.lock(name).locked()  # until its lease ends
+
+
+def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, name: str) -> None:
+    process = cli.start("run", name, "-c", "echo $$; exec sleep 1000")
+    command = int(line_of(process))
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (guard,) = {int(child) for child in children} - {command}
+    assert Path(f"/proc/{guard}/comm").read_text() == "hf-guard\n"
+    os.kill(guard, signal.SIGKILL)
+    process.kill()
+    until(lambda: not alive(command))
 
 
 def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
