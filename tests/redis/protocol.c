@@ -2396,18 +2396,18 @@ static void test_a_member_says_on_which_channel_its_client_listens(void **state)
 
 static void test_the_self_test_tells_who_listens_and_is_heard(void **state) { /* C1, H5 */
     (void)state;
-    assert_int_equal(integer(run(&hf_script_selftest, 0, channel(ANN), NULL)), 0);
+    assert_int_equal(integer(run(&hf_script_selftest, 1, K, channel(ANN), NULL)), 0);
     redisContext *ann = subscribe(ANN), *all = listen_to("PSUBSCRIBE", "*");
-    assert_int_equal(integer(run(&hf_script_selftest, 0, channel(ANN), NULL)), 1);
+    assert_int_equal(integer(run(&hf_script_selftest, 1, K, channel(ANN), NULL)), 1);
     assert_string_equal(heard(ann), "t");
     assert_string_equal(heard(all), "t");
     become("resetchannels");
-    assert_int_equal(run(&hf_script_selftest, 0, channel(ANN), NULL)->type, REDIS_REPLY_ERROR);
+    assert_int_equal(run(&hf_script_selftest, 1, K, channel(ANN), NULL)->type, REDIS_REPLY_ERROR);
     become_oneself();
     if (tells_expiry()) {
         redisContext *sharded = connect_raw();
         good(kept(redisCommand(sharded, "SSUBSCRIBE hf:{stock}:" ANN)));
-        assert_int_equal(integer(run(&hf_script_selftest, 0, "hf:{stock}:" ANN, NULL)), 1);
+        assert_int_equal(integer(run(&hf_script_selftest, 1, K, "hf:{stock}:" ANN, NULL)), 1);
         void *got;
         assert_int_equal(redisGetReply(sharded, &got), REDIS_OK);
         assert_string_equal(kept(got)->element[2]->str, "t");
@@ -3131,13 +3131,18 @@ static void test_permissions_says_what_is_missing(void **state) {
     (void)state;
     if (!tells_expiry())
         return; /* 6.2 does not tell */
-#define MISSING() string(run(&hf_script_permissions, 0, KEYS, dead(id(1)), NULL))
+#define MISSING() string(run(&hf_script_permissions, 1, KEYS, dead(id(1)), NULL))
     assert_string_equal(MISSING(), "");
     become("-zadd -hset");
     assert_string_equal(MISSING(), "+hset +zadd");
     become_oneself();
     become("resetkeys ~stock ~{stock}stock:hf1:*");
     assert_string_equal(MISSING(), "~{stock}stock:*:hf1:d");
+    become_oneself();
+    become("resetkeys ~{stock}*"); /* the lock itself: it may not even ask, and that says it */
+    redisReply *reply = run(&hf_script_permissions, 1, KEYS, dead(id(1)), NULL);
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_true(hf_error_key(reply->str));
     become_oneself();
 }
 

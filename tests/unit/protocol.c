@@ -364,15 +364,21 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
                  "100", "50");
     hf_request_break(&request, names, 1795197364705600, true);
     ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "", "1");
-    hf_request_selftest(&request, "hf:" CLIENT, strlen("hf:" CLIENT));
-    ASSERT_WORDS(&request, &hf_script_selftest, 0, "hf:" CLIENT);
+    hf_request_selftest(&request, names, "hf:" CLIENT, strlen("hf:" CLIENT));
+    ASSERT_WORDS(&request, &hf_script_selftest, 1, "a", "hf:" CLIENT);
     hf_request_drop(&refused, names, ID, 7);
     hf_request_permissions(&request, &refused);
-    ASSERT_WORDS(&request, &hf_script_permissions, 0, "a");
+    size_t length;
+    assert_memory_equal(hf_request_key(&refused, &length), "a\r", 2);
+    assert_int_equal(length, 1);
+    ASSERT_WORDS(&request, &hf_script_permissions, 1, "a");
     hf_request_free(&refused);
     hf_request_inspect(&refused, names, 0, 0);
     hf_request_permissions(&request, &refused);
-    ASSERT_WORDS(&request, &hf_script_permissions, 0, "a", "{a}a:hf1:q", "{a}a:hf1:s",
+    hf_request again;
+    hf_request_permissions(&again, &request); /* that is refused, too */
+    ASSERT_WORDS(&again, &hf_script_permissions, 1, "a");
+    ASSERT_WORDS(&request, &hf_script_permissions, 1, "a", "{a}a:hf1:q", "{a}a:hf1:s",
                  "{a}a:hf1:r");
     hf_request_free(&refused);
     hf_names_drop(names);
@@ -1087,6 +1093,15 @@ static void test_every_server_error_says_what_happened_and_what_to_do(void **sta
 }
 
 /* A release can use the lock's key alone if it does nothing but end the hold. */
+static void test_a_refused_key_is_told_from_a_refused_command(void **state) {
+    (void)state;
+    assert_true(hf_error_key("NOPERM No permissions to access a key"));
+    assert_true(hf_error_key("localhost:6379: NOPERM this user has no permissions to access one of "
+                             "the keys used as arguments"));
+    assert_false(hf_error_key("NOPERM User app has no permissions to run the 'eval' command"));
+    assert_false(hf_error_key("WRONGTYPE Operation against a key holding the wrong kind of value"));
+}
+
 static void test_a_release_has_a_form_with_one_key(void **state) {
     enum { PLAIN, UNKNOWN, BURY, LEAVE, CANCEL, FORMS };
     hf_names *names = names_of("x{b}");
@@ -1111,6 +1126,7 @@ static void test_a_release_has_a_form_with_one_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_refused_key_is_told_from_a_refused_command),
         cmocka_unit_test(test_companions_carry_the_tag_and_the_whole_name),
         cmocka_unit_test(test_companions_are_in_the_slot_of_the_name),
         cmocka_unit_test(test_names_of_one_tag_share_no_companion),

@@ -73,10 +73,20 @@ static hf_channel *make_channel(const hf_bytes *name) {
     return channel;
 }
 
-hf_channel *hf_channel_get(hf_links *links, const hf_names *names) {
+/* That lock is the key of the channel's test: it is served where the channel is, and the user
+ * may use it, or could not wait for it. */
+static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
+    if (channel != NULL && channel->names != names) {
+        hf_names_drop(channel->names);
+        channel->names = hf_names_keep(names);
+    }
+    return channel;
+}
+
+hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
     hf_bytes name;
     if (!hf_transport_clustered(links->transport))
-        return links->own;
+        return comes_from(links->own, names);
     hf_bytes_init(&name);
     hf_names_channel(names, true, links->client_id, &name);
     hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
@@ -89,7 +99,14 @@ hf_channel *hf_channel_get(hf_links *links, const hf_names *names) {
         put_channel(channel, link, &link->unasked);
     }
     hf_bytes_free(&name);
-    return channel;
+    return comes_from(channel, names);
+}
+
+/* It is in no list. */
+static void destroy_channel(hf_channel *channel) {
+    if (channel != NULL)
+        hf_names_drop(channel->names);
+    free(channel);
 }
 
 static void free_channel(hf_links *links, hf_channel *channel) {
@@ -98,7 +115,7 @@ static void free_channel(hf_links *links, hf_channel *channel) {
         at = &(*at)->same_hash;
     *at = channel->same_hash;
     take_channel(channel);
-    free(channel);
+    destroy_channel(channel);
 }
 
 void hf_channel_leave(hf_links *links, hf_channel *channel) {
@@ -144,11 +161,11 @@ bool hf_channels_begin(hf_links *links) {
 }
 
 void hf_channels_end(hf_links *links) {
-    free(links->own);
+    destroy_channel(links->own);
     for (size_t i = 0; i < sizeof links->channels / sizeof *links->channels; i++)
         for (hf_channel *channel = links->channels[i], *next; channel != NULL; channel = next) {
             next = channel->same_hash;
-            free(channel);
+            destroy_channel(channel);
         }
 }
 
@@ -233,7 +250,7 @@ static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel
     HF_OF(test_task, task, task)->links = links;
     link->mode = HF_TESTING;
     link->tested_at = hf_now();
-    hf_request_selftest(&task->request, channel->name, channel->length);
+    hf_request_selftest(&task->request, channel->names, channel->name, channel->length);
     task->pinned = true;
     task->link = link;
     hf_task_submit(links, task, hf_after(link->tested_at, TEST_MS));

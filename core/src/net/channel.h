@@ -12,8 +12,9 @@ typedef struct hf_channel {
     hf_item item;  /* in link->asked or link->unasked */
     hf_link *link; /* to the server that has it */
     unsigned slot;
-    hf_list users; /* the listener's: the local queues of the locks whose grants come in on it */
-    bool wanted;   /* some op has come to wait; it stays so */
+    hf_list users;   /* the listener's: the local queues of the locks whose grants come in on it */
+    hf_names *names; /* of the last lock that came to it: the key of the test */
+    bool wanted;     /* some op has come to wait; it stays so */
     bool subscribed;
     unsigned epoch;             /* one more with each time that it was */
     int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
@@ -29,7 +30,7 @@ bool hf_channels_begin(hf_links *links);
 void hf_channels_end(hf_links *links);
 
 /* The channel for grants of that lock, made if there is none; NULL: no memory. */
-hf_channel *hf_channel_get(hf_links *links, const hf_names *names);
+hf_channel *hf_channel_get(hf_links *links, hf_names *names);
 /* Nobody waits on it any more. */
 void hf_channel_leave(hf_links *links, hf_channel *channel);
 /* See that it is subscribed to, where that is of use. */

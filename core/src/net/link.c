@@ -83,7 +83,7 @@ static void call_done(hf_task *task, hf_status status, const redisReply *reply) 
     if (task->done == NULL)
         return;
     if (task->refusal != NULL) {
-        hf_transport_refusal(task->refusal, status == HF_OK ? reply : NULL);
+        hf_transport_refusal(task->refusal, &task->request, status == HF_OK ? reply : NULL);
         task->done(task, task->status, NULL);
     } else {
         task->done(task, status, reply);

@@ -404,9 +404,16 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
     return go(transport, &trip, answer);
 }
 
-void hf_transport_refusal(const char *text, const redisReply *reply) {
-    bool string = reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len > 0;
-    hf_explain("%.200s%s%.180s", text, string ? "; missing: " : "", string ? reply->str : "");
+void hf_transport_refusal(const char *text, const hf_request *question, const redisReply *reply) {
+    size_t length;
+    const char *key;
+    if (reply != NULL && reply->type == REDIS_REPLY_STRING && reply->len > 0)
+        hf_explain("%.200s; missing: %.180s", text, reply->str);
+    else if (reply == NULL && hf_error_key(hf_error_message()) &&
+             (key = hf_request_key(question, &length)) != NULL) /* the lock's own */
+        hf_explain("%.200s; missing: ~%.*s", text, length < 80 ? (int)length : 80, key);
+    else
+        hf_explain("%.200s", text);
 }
 
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline) {
@@ -417,7 +424,7 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_request_permissions(&question, request);
     hf_trip trip = {.request = &question, .deadline = deadline, .brake = hf_brake_mine()};
     go(transport, &trip, &answer);
-    hf_transport_refusal(text, answer.reply);
+    hf_transport_refusal(text, &question, answer.reply);
     freeReplyObject(answer.reply);
     hf_request_free(&question);
 }

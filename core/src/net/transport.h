@@ -50,8 +50,9 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
 /* The status of a request whose answer was lost, for the reason that this thread's message
  * says. */
 hf_status hf_transport_unknown(const hf_transport *transport);
-/* The message of a refusal: its text, with the answer to hf_request_permissions() or NULL. */
-void hf_transport_refusal(const char *text, const redisReply *reply);
+/* The message of a refusal: its text, with what came of hf_request_permissions(): a reply, or
+ * NULL and this thread's message. */
+void hf_transport_refusal(const char *text, const hf_request *question, const redisReply *reply);
 
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
  * effort. If a connection dies, the unanswered requests are sent again, twice at most. */

@@ -60,6 +60,11 @@ bool hf_error_permission(const char *text) {
            strstr(text, "ACL failure in script") != NULL;
 }
 
+bool hf_error_key(const char *text) {
+    /* "No permissions to access a key", and before Redis 7.2 "... one of the keys ...". */
+    return hf_error_permission(text) && strstr(text, " key") != NULL;
+}
+
 bool hf_error_command(const char *text) { return strncmp(text, "ERR unknown command", 19) == 0; }
 
 bool hf_error_single(const char *text) { return strstr(text, "cluster support disabled") != NULL; }

@@ -20,6 +20,8 @@ hf_after_error hf_error_class(const char *text, hf_status *status);
 
 /* Does it say that the user lacks a permission? It does not name all that are missing. */
 bool hf_error_permission(const char *text);
+/* And that it is for a key? */
+bool hf_error_key(const char *text);
 /* Is the command one that the server does not have? */
 bool hf_error_command(const char *text);
 /* Is the server no node of a cluster? */

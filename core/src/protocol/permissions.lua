@@ -1,6 +1,7 @@
 -- permissions: what the user lacks, for an error that does not name it.
 --
--- ARGV  keys that a script was to use
+-- KEYS  K. If the user may not use K, the server refuses this script too: that is the answer.
+-- ARGV  the other keys that a request was to use
 -- Answers  the missing rules, as ACL SETUSER takes them; empty: no rule is missing, or
 --       the server is older than 7.0 and does not tell
 local missing = {}
@@ -10,24 +11,22 @@ local function allowed(...)
 end
 if not redis.acl_check_cmd then return '' end
 
-local K
+local K = KEYS[1]
 for _, key in ipairs(ARGV) do
-  if allowed('EXISTS', key) or allowed('DEL', key) or allowed('SET', key, '1') then
-    K = K or key
-  else
+  if not (allowed('EXISTS', key) or allowed('DEL', key) or allowed('SET', key, '1')) then
     -- A hold id stays secret.
     key = string.gsub(string.gsub(key, '%x+:hf1:d$', '*:hf1:d'), '[^%w%p]', '?')
     missing[#missing + 1] = '~' .. string.sub(key, 1, 80)
   end
 end
-for _, command in ipairs(K and {
+for _, command in ipairs({
   { 'EXISTS', K }, { 'DEL', K }, { 'GET', K }, { 'SET', K, '1' }, { 'HSET', K, 'f', '1' }, { 'HGET', K, 'f' },
   { 'HGETALL', K }, { 'HLEN', K }, { 'HDEL', K, 'f' }, { 'PEXPIRE', K, '1' }, { 'PEXPIREAT', K, '1' },
   { 'PERSIST', K }, { 'PTTL', K }, { 'ZADD', K, '1', 'm' }, { 'ZREM', K, 'm' }, { 'ZCARD', K },
   { 'ZCOUNT', K, '0', '1' }, { 'ZRANGE', K, '0', '1' }, { 'ZRANGEBYSCORE', K, '0', '1' },
   { 'ZREVRANGEBYSCORE', K, '1', '0' }, { 'ZRANK', K, 'm' }, { 'ZREVRANK', K, 'm' }, { 'ZSCORE', K, 'm' },
   { 'ZPOPMIN', K }, { 'TIME' },
-} or {}) do
+}) do
   if not allowed(unpack(command)) then missing[#missing + 1] = '+' .. string.lower(command[1]) end
 end
 return table.concat(missing, ' ')

@@ -329,16 +329,32 @@ void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms)
     add_number(request, ttl_ms);
 }
 
-void hf_request_selftest(hf_request *request, const char *channel, size_t length) {
+void hf_request_selftest(hf_request *request, const hf_names *names, const char *channel,
+                         size_t length) {
     begin_request(request, &hf_script_selftest);
+    add_lock(request, names);
     add_argument(request, channel, length);
 }
 
 void hf_request_permissions(hf_request *request, const hf_request *refused) {
     begin_request(request, &hf_script_permissions);
     hf_bytes_add(&request->encoded, refused->encoded.data, refused->keys_end);
-    request->arguments = refused->keys;
+    request->keys = 1;
+    request->arguments = refused->keys - 1;
     request->slot = refused->slot;
+    size_t length; /* the lock's key stays one, and the others become arguments */
+    const char *key = hf_request_key(refused, &length);
+    if (key != NULL)
+        request->keys_end = request->lock_end =
+            (size_t)(key + length - refused->encoded.data) + strlen("\r\n");
+}
+
+const char *hf_request_key(const hf_request *request, size_t *length) {
+    char *end;
+    if (request->encoded.failed)
+        return NULL;
+    *length = strtoul(request->encoded.data + 1, &end, 10);
+    return end + strlen("\r\n");
 }
 
 bool hf_request_alone(hf_request *request, const hf_request *split) {

@@ -85,10 +85,14 @@ void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
-/* Can the server tell us who listens on our channel, and carry a message to us? */
-void hf_request_selftest(hf_request *request, const char *channel, size_t length);
+/* Can the server tell us who listens on our channel, and carry a message to us? The lock is one
+ * that waits for it: every script has a key. */
+void hf_request_selftest(hf_request *request, const hf_names *names, const char *channel,
+                         size_t length);
 /* Which permissions does the user lack for that request? */
 void hf_request_permissions(hf_request *request, const hf_request *refused);
+/* Its first key. The bytes are the request's. NULL: there was no memory. */
+const char *hf_request_key(const hf_request *request, size_t *length);
 /* The same release with the lock's key alone, for while its slot is being moved and its
  * keys are on two servers; the waiters find out later. False: there is no such request. */
 bool hf_request_alone(hf_request *request, const hf_request *split);

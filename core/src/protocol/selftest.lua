@@ -1,5 +1,7 @@
 -- selftest: can this user count listeners here, and publish to them?
 --
+-- KEYS  K, a lock for which the client waits: not read. A service may refuse a script
+--       without a key, and a proxy cannot tell where to send it.
 -- ARGV  the client's own channel
 -- Answers  how many listen on it; sends `t` there. Any error: no.
 local channel = ARGV[1]
