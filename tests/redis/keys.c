@@ -1,4 +1,5 @@
-/* What the library names and leaves on a server: every script that it sends has a key. */
+/* What the library names and leaves on a server: every script that it sends has a key, and
+ * every key is one of those in docs/operations.md, and ends as that page says. */
 #include "../server.h"
 
 #include <pthread.h>
@@ -134,6 +135,132 @@ static void test_every_script_that_is_sent_has_a_key(void **state) {
     redisFree(monitor);
 }
 
+/* ------------------------------------------------- The table of the page */
+
+enum { LEASE_MS = 20000 };
+
+typedef struct row {
+    char suffix[32], type[16];
+    long long most_ms;
+    bool seen;
+} row;
+
+/* "1 day", "10 min", "30 s", or "the lease". */
+static long long read_time(const char *cell) {
+    static const struct {
+        const char *unit;
+        long long ms;
+    } units[] = {{"s", 1000}, {"min", 60000}, {"day", 86400000}};
+    char unit[8];
+    int count;
+    if (strncmp(cell, "the lease", 9) == 0)
+        return LEASE_MS;
+    if (sscanf(cell, "%d %7[a-z]", &count, unit) == 2)
+        for (size_t i = 0; i < COUNT(units); i++)
+            if (strcmp(unit, units[i].unit) == 0)
+                return count * units[i].ms;
+    fail_msg("the page has a time that this test cannot read: %s", cell);
+    return 0;
+}
+
+/* The rows of "The keys, and how long they stay". */
+static size_t read_page(row *rows, size_t capacity) {
+    static char page[65536];
+    FILE *file = fopen(HOLDFAST_SOURCE_DIR "/docs/operations.md", "r");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    char *line = strstr(page, "\n## The keys");
+    assert_non_null(line);
+    size_t count = 0;
+    while ((line = strstr(line + 1, "\n| `")) != NULL && count < capacity) {
+        char key[64], most[64];
+        row *at = &rows[count];
+        if (sscanf(line, "\n| `%63[^`]` | %15[a-z] | %*[^|] | %63[^|]", key, at->type, most) != 3)
+            break; /* another table */
+        const char *suffix = strstr(key, ":hf1:");
+        snprintf(at->suffix, sizeof at->suffix, "%s", suffix != NULL ? suffix : "");
+        at->most_ms = read_time(most);
+        at->seen = false;
+        count++;
+    }
+    return count;
+}
+
+static row *row_of(const char *key, row *rows, size_t count) {
+    const char *suffix = strstr(key, ":hf1:");
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].suffix, suffix != NULL ? suffix : "") == 0)
+            return &rows[i];
+    fail_msg("the page does not have the key %s", key);
+    return NULL;
+}
+
+/* A day counts from the last fence, which may be ahead of the clock by some microseconds. */
+enum { AHEAD_MS = 1000 };
+
+static void check_keys(row *rows, size_t count) {
+    redisReply *keys = TELL("KEYS *");
+    for (size_t i = 0; i < keys->elements; i++) {
+        const char *key = keys->element[i]->str;
+        row *its = row_of(key, rows, count);
+        long long left = NUMBER("PTTL %s", key);
+        if (left == -2)
+            continue; /* just over */
+        its->seen = true;
+        assert_string_equal(STRING("TYPE %s", key), its->type);
+        if (left < 0 || left > its->most_ms + AHEAD_MS)
+            fail_msg("%s ends in %lld ms; the page says %lld", key, left, its->most_ms);
+    }
+}
+
+static void test_every_key_is_in_the_page_and_ends_as_it_says(void **state) {
+    row rows[8];
+    size_t count = read_page(rows, COUNT(rows));
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    (void)state;
+    assert_int_equal(count, 5);
+    hf_client *ann = open_client(), *ben = open_client();
+    hf_lock *lock = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = LEASE_MS));
+    hf_lock *bens = open_lock(ben, "k", NULL, OPTIONS(.lease_ms = LEASE_MS));
+    hf_lock *moves = open_lock(ann, "moves", NULL, OPTIONS(.lease_ms = LEASE_MS));
+    hf_lock *readers =
+        open_lock(ann, "readers", NULL, OPTIONS(.lease_ms = LEASE_MS, .mode = HF_SHARED));
+    hf_hold *hold = held(lock), *reads = held(readers), *moved = held(moves);
+    pthread_t thread;
+    void *waited;
+    check_keys(rows, count);
+    pthread_create(&thread, NULL, wait_for_it, bens);
+    assert_soon(NUMBER("ZCOUNT {k}k:hf1:q 0 9007199254740992") > 0);
+    check_keys(rows, count); /* held, waited for, shared */
+    assert_status(hf_hold_hand_over(moved, token, sizeof token, &length), HF_OK);
+    hf_hold_close(moved);
+    assert_status(hf_lock_adopt(moves, token, length, &moved), HF_OK);
+    give_back(moved, HF_OK);
+    give_back(hold, HF_OK);
+    pthread_join(thread, &waited);
+    check_keys(rows, count); /* handed on; and a dead id */
+    give_back(waited, HF_OK);
+    give_back(reads, HF_OK);
+    check_keys(rows, count);
+    for (size_t i = 0; i < count; i++)
+        if (!rows[i].seen)
+            fail_msg("no key like %s was there", rows[i].suffix);
+    redisReply *left = TELL("KEYS *");
+    for (size_t i = 0; i < left->elements; i++)
+        if (strstr(left->element[i]->str, ":hf1:f") == NULL &&
+            strstr(left->element[i]->str, ":hf1:d") == NULL &&
+            strstr(left->element[i]->str, ":hf1:q") == NULL)
+            fail_msg("%s is left of a lock that is free", left->element[i]->str);
+    hf_lock_close(lock);
+    hf_lock_close(bens);
+    hf_lock_close(moves);
+    hf_lock_close(readers);
+    hf_client_close(ann);
+    hf_client_close(ben);
+}
+
 static int afresh(void **state) {
     (void)state;
     start_afresh();
@@ -145,6 +272,7 @@ static int afresh(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_every_script_that_is_sent_has_a_key),
+        TEST(test_every_key_is_in_the_page_and_ends_as_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
