@@ -34,6 +34,8 @@
 %ignore hf_client_set_interrupt;
 %ignore hf_brake_set;
 %ignore hf_waiter;
+%ignore hf_finding;
+%ignore HF_FINDINGS_MAX;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
 %ignore HF_DEFAULT_OWNER_MAX;
@@ -217,6 +219,34 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         }
     }
 }
+
+/* hf_client_survey() answers four byte[] for each finding: level, subject, server, text. */
+%answer(hf_client_survey, jobjectArray, byte[][])
+%typemap(in, numinputs = 0) (hf_finding *findings, size_t capacity, size_t *count_out)
+    (hf_finding findings[HF_FINDINGS_MAX], size_t count = 0) {
+    $1 = findings;
+    $2 = HF_FINDINGS_MAX;
+    $3 = &count;
+}
+%typemap(argout) (hf_finding *findings, size_t capacity, size_t *count_out) {
+    if (result == HF_OK) {
+        jclass kind = (*jenv)->FindClass(jenv, "[B");
+        $result = kind ? (*jenv)->NewObjectArray(jenv, (jsize)(4 * *$3), kind, NULL) : NULL;
+        for (size_t i = 0; $result && i < 4 * *$3; i++) {
+            const hf_finding *at = &$1[i / 4];
+            const char level[] = {(char)at->level, '\0'};
+            const char *texts[] = {level, at->subject, at->server, at->text};
+            jbyteArray text = hf_bytes(jenv, texts[i % 4], strlen(texts[i % 4]));
+            if (!text)
+                break; /* and the OutOfMemoryError is on its way */
+            (*jenv)->SetObjectArrayElement(jenv, $result, (jsize)i, text);
+            (*jenv)->DeleteLocalRef(jenv, text);
+        }
+    }
+}
+
+/* hf_client_ping() tells no number. */
+%typemap(in, numinputs = 0) size_t *servers_out "$1 = NULL;"
 
 %typemap(in, numinputs = 0) (void *token, size_t capacity, size_t *token_len_out)
     (char token[HF_TOKEN_MAX], size_t length = 0) {

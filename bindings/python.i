@@ -18,6 +18,7 @@
 %ignore hf_completion;
 %ignore hf_error;
 %ignore hf_waiter;
+%ignore hf_finding;
 %ignore hf_brake;
 %ignore hf_brake_open;
 %ignore hf_brake_close;
@@ -136,6 +137,30 @@ static int hf_run_handlers(void *context)
     if (!$result)
         SWIG_fail;
 }
+
+/* hf_client_survey() answers a list of (level, subject, server, text). */
+%typemap(in, numinputs = 0) (hf_finding *findings, size_t capacity, size_t *count_out)
+    (hf_finding findings[HF_FINDINGS_MAX], size_t count = 0) {
+    $1 = findings;
+    $2 = HF_FINDINGS_MAX;
+    $3 = &count;
+}
+%typemap(argout) (hf_finding *findings, size_t capacity, size_t *count_out) {
+    Py_DECREF($result);
+    $result = PyList_New(0);
+    for (size_t i = 0; $result && i < *$3; i++) {
+        const hf_finding *at = &$1[i];
+        PyObject *each = Py_BuildValue("isss", (int)at->level, at->subject, at->server, at->text);
+        if (!each || PyList_Append($result, each))
+            Py_CLEAR($result);
+        Py_XDECREF(each);
+    }
+    if (!$result)
+        SWIG_fail;
+}
+
+/* hf_client_ping() tells no number. */
+%typemap(in, numinputs = 0) size_t *servers_out "$1 = NULL;"
 
 /* hf_client_kept() answers the name's bytes, or None. */
 %typemap(in, numinputs = 0) (void *name, size_t capacity, size_t *name_len_out)
@@ -265,6 +290,8 @@ static int hf_run_handlers(void *context)
 %enddef
 %blocking(hf_client_open)
 %blocking(hf_client_close)
+%blocking(hf_client_ping)
+%blocking(hf_client_survey)
 %blocking(hf_lock_acquire_as)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)

@@ -29,6 +29,7 @@ from ._lock import Lock, LockInfo, Waiter
 from ._locked import quote
 from ._options import LockOptions
 from ._stats import Stats
+from ._survey import Finding
 
 __version__ = hf_version()
 
@@ -41,6 +42,7 @@ __all__ = [
     "Client",
     "ClosedError",
     "ConnectError",
+    "Finding",
     "ForkedError",
     "Hold",
     "Lock",

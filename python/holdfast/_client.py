@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from . import _errors, _holdfast, _native
 from ._aio import AsyncClient
-from ._arguments import duration, flag, whole
+from ._arguments import duration, encoded, flag, whole
 from ._errors import ClosedError
 from ._hold import Bound
 from ._lock import Lock
@@ -24,6 +24,7 @@ from ._locked import Parameters, Result, check, locked
 from ._notices import Notices
 from ._options import LockChanges, LockOptions, merged
 from ._stats import Stats, stats
+from ._survey import Finding, survey
 from ._threads import Threads
 
 if TYPE_CHECKING:
@@ -172,6 +173,24 @@ class Client(Bound):
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""
         return stats(self._core, self._here())
+
+    def ping(self) -> None:
+        """Ask every server whether it answers, in a Cluster each master: for a health check.
+
+        Raises ConnectError, AuthenticationError, ServerError, ProtocolError, ClosedError. Blocks
+        for one connect_timeout for each server at most.
+        """
+        self._core.hf_client_ping(self._here())
+
+    def survey(self, name: str | bytes | None = None) -> list[Finding]:
+        """Look at the settings of the servers that matter to locks, and say how they are.
+
+        name  A lock's name, to see whether the user has the permissions for its keys.
+
+        Writes nothing. What the user may not ask becomes a "note". Raises as ping(), and
+        ValueError for a name that no lock may have.
+        """
+        return survey(self._core, self._here(), None if name is None else encoded("name", name))
 
     def close(self) -> None:
         """Close the client: release its holds, and end waiting calls with ClosedError.

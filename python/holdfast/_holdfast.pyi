@@ -43,6 +43,9 @@ HF_CAUSE_EXPIRED: Final[int]
 HF_CAUSE_UNREACHABLE: Final[int]
 HF_CAUSE_GONE: Final[int]
 HF_OK: Final[int]
+HF_FINDING_GOOD: Final[int]
+HF_FINDING_NOTE: Final[int]
+HF_FINDING_WARNING: Final[int]
 HF_KIND_NONE: Final[int]
 HF_KIND_ACQUIRE: Final[int]
 HF_KIND_RELEASE: Final[int]
@@ -63,6 +66,10 @@ class Core(Protocol):
     def hf_client_kept(self, client: Client, owner: bytes) -> bytes | None: ...
     def hf_client_fd(self, client: Client) -> int: ...
     def hf_client_warning(self, client: Client) -> str: ...
+    def hf_client_ping(self, client: Client) -> None: ...
+    def hf_client_survey(
+        self, client: Client, server: int, name: bytes | None
+    ) -> list[tuple[int, str, str, str]]: ...
     def hf_client_next(
         self, client: Client
     ) -> tuple[int, int, int, int, Hold | None, int, str]: ...

@@ -103,6 +103,38 @@ static void test_a_thousand_locks_on_all_shards_from_one_client(void **state) {
     hf_client_close(client);
 }
 
+static void test_a_ping_and_a_survey_ask_each_master(void **state) {
+    hf_client_options lazy = {.size = sizeof lazy, .lazy = HF_ON};
+    hf_finding found[HF_FINDINGS_MAX];
+    size_t servers, count;
+    int masters = 0, permissions = 0;
+    long before[NODES];
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    for (int i = 0; i < NODES; i++)
+        before[i] = calls_of(i, "time");
+    for (;; masters++) {
+        assert_status(
+            hf_client_survey(client, (size_t)masters, "stock", 5, found, COUNT(found), &count),
+            HF_OK);
+        if (count == 0)
+            break;
+        for (size_t i = 0; i < count; i++)
+            permissions += strcmp(found[i].subject, "permissions") == 0;
+    }
+    assert_int_equal(masters, MASTERS);
+    assert_int_equal(permissions, 1); /* the lock's own master tells */
+    for (int i = 0; i < NODES; i++)
+        assert_int_equal(calls_of(i, "time") - before[i], node_is_master(i));
+    assert_status(hf_client_ping(client, &servers), HF_OK);
+    assert_int_equal(servers, MASTERS);
+    hf_client_close(client);
+    assert_status(hf_client_open(url, &lazy, &client), HF_OK);
+    assert_status(hf_client_ping(client, &servers), HF_OK);
+    assert_in_range(servers, 1, MASTERS); /* it may not know them all yet */
+    hf_client_close(client);
+}
+
 static void test_all_are_renewed_whatever_their_slot(void **state) {
     enum { LOCKS = 60 };
     hf_lock *locks[LOCKS];
@@ -761,6 +793,7 @@ int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_unreachable_seeds_are_said, begin),
         cmocka_unit_test_setup(test_a_thousand_locks_on_all_shards_from_one_client, begin),
+        cmocka_unit_test_setup(test_a_ping_and_a_survey_ask_each_master, begin),
         cmocka_unit_test_setup(test_all_are_renewed_whatever_their_slot, begin),
         cmocka_unit_test_setup(test_grants_come_in_on_all_shards, begin),
         cmocka_unit_test_setup(test_a_thousand_waits_at_once_on_all_shards, begin),

@@ -432,3 +432,8 @@ def test_a_mutex_of_python_and_a_lock_in_memory_agree(client: holdfast.Client) -
     assert not client.lock("stock").locked()
     stats = client.stats()
     assert (stats.held, stats.waiting) == (0, 0)
+
+
+def test_memory_answers_a_ping_and_has_no_settings(client: holdfast.Client) -> None:
+    client.ping()
+    assert client.survey("stock") == []

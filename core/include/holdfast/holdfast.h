@@ -261,6 +261,66 @@ HF_API hf_status hf_client_open(const char *url, const hf_client_options *option
  */
 HF_API const char *hf_client_warning(const hf_client *client);
 
+/**
+ * Send a PING to every server that the client uses, in a Cluster to each master, and wait for the
+ * answers: for a health check.
+ *
+ * @param[out] servers_out  How many were asked, one after the other; may be NULL.
+ * @retval HF_OK  All of them answered.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EINVAL, HF_ECLOSED, HF_EFORKED,
+ *         HF_ENOMEM   One did not; the others behind it were not asked.
+ *
+ * Threads:  any.   Blocks: one round trip to each, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_client_ping(hf_client *client, size_t *servers_out);
+
+/** How a finding of hf_client_survey() is meant. */
+enum {
+    /** As it should be. */
+    HF_FINDING_GOOD = 1,
+    /** Worth knowing; or it cannot be known, and the text says why. */
+    HF_FINDING_NOTE = 2,
+    /** Locks can be lost, or the client cannot work. The text says what to do. */
+    HF_FINDING_WARNING = 3
+};
+
+/** The most findings about one server. */
+#define HF_FINDINGS_MAX 16
+
+/** One setting of a server; hf_client_survey() fills it in. */
+typedef struct hf_finding {
+    /** HF_FINDING_GOOD, HF_FINDING_NOTE or HF_FINDING_WARNING. */
+    int32_t level;
+    /** What it is about, NUL-terminated: `version`, `role`, `eviction`, `memory`, `persistence`,
+     * `replicas`, `connections`, `timeout`, `keepalive`, `clock`, `permissions`. */
+    char subject[20];
+    /** The server, without user and password; NUL-terminated. */
+    char server[128];
+    /** One sentence for people, NUL-terminated. */
+    char text[HF_MESSAGE_MAX];
+} hf_finding;
+
+/**
+ * Look at the settings of a server that matter to locks: what docs/operations.md asks for. Writes
+ * nothing. It uses INFO, CONFIG GET, TIME and the client's own scripts; what the user may not do
+ * becomes a note.
+ *
+ * @param server    Which one, from 0: the only one, or the masters of a Cluster one by one.
+ * @param name      A lock's name, to see whether the user has the permissions for its keys; in a
+ *                  Cluster its own master tells. NULL: this is not looked at.
+ * @param[out] findings  Receives them.
+ * @param capacity  HF_FINDINGS_MAX at least.
+ * @param[out] count_out  How many there are; 0: there is no such server.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED, HF_EFORKED,
+ *         HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: some round trips, connect_timeout_ms each at most.   Since: 0.1.
+ */
+HF_API hf_status hf_client_survey(hf_client *client, size_t server, const void *name,
+                                  size_t name_len, hf_finding *findings, size_t capacity,
+                                  size_t *count_out);
+
 /** A client's counts; hf_client_stats() fills them in. */
 typedef struct hf_stats {
     /** sizeof(hf_stats) of the caller's header. */

@@ -429,6 +429,45 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_request_free(&question);
 }
 
+/* ----------------------------------------------------- Servers, not locks */
+
+hf_status hf_transport_ask(hf_transport *transport, int node, int64_t deadline, char *shown,
+                           redisReply **reply_out, int count, const char **words) {
+    hf_status status = HF_ECONNECT;
+    int64_t now = hf_now();
+    *reply_out = NULL;
+    for (int tries = 0; tries < 2 && status == HF_ECONNECT && now < deadline; tries++) {
+        hf_connection *connection;
+        status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
+        if (status != HF_OK)
+            break;
+        int64_t patience = hf_after(now, transport->command_ms);
+        status =
+            hf_connection_ask(connection, hf_earlier(patience, deadline), reply_out, count, words);
+        if (shown != NULL)
+            snprintf(shown, HF_SHOWN_MAX, "%s", connection->shown);
+        if (status == HF_OK) {
+            hf_pool_give(transport->pool, connection);
+        } else {
+            hf_pool_discard(transport->pool, connection);
+            hf_pool_drop(transport->pool, node);
+            now = hf_now();
+        }
+    }
+    return status;
+}
+
+int hf_transport_next(hf_transport *transport, int node) {
+    int count = (int)hf_discovery_nodes(transport->discovery), first = node;
+    if (!hf_transport_clustered(transport))
+        return node == 0 ? 0 : -1;
+    while (node < count && !hf_transport_serves(transport, node))
+        node++;
+    if (node < count)
+        return node;
+    return first == 0 ? hf_transport_node(transport, 0) : -1; /* no map yet */
+}
+
 /* ------------------------------------------------------------- The flush */
 
 /* The state of one of many requests. */

@@ -45,6 +45,15 @@ void hf_transport_free(hf_transport *transport);
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer);
 
+/* Ask a server, not a lock: one plain command to the node, again on a new connection if an idle one
+ * turns out to be dead. An error is an answer too. The caller frees the reply. shown: the server's
+ * address, with room for HF_SHOWN_MAX; or NULL. */
+#define HF_SHOWN_MAX 128
+hf_status hf_transport_ask(hf_transport *transport, int node, int64_t deadline, char *shown,
+                           redisReply **reply_out, int count, const char **words);
+/* The next node from this number on that serves a slot, or might; -1: there is none. */
+int hf_transport_next(hf_transport *transport, int node);
+
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
 /* The status of a request whose answer was lost, for the reason that this thread's message

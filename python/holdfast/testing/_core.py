@@ -40,6 +40,21 @@ def hf_client_warning(client: Client) -> str:
     return ""
 
 
+def hf_client_ping(client: Client) -> None:
+    """Look whether the server can be reached."""
+    client.check()
+    with client.space:
+        client.space.check_reachable()
+
+
+def hf_client_survey(
+    client: Client, server: int, name: bytes | None
+) -> list[tuple[int, str, str, str]]:
+    """Find nothing: memory has no settings."""
+    hf_client_ping(client)
+    return []
+
+
 def hf_client_set_interrupt(client: Client) -> None:
     """Do nothing: Python's own waits run the signal handlers."""
 

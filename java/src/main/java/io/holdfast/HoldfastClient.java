@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.util.List;
+
 /**
  * A pool of connections to one Redis, and the holds acquired through it. {@link
  * Holdfast#connect(String)} makes it; a program needs only one. An interface, so that a test or a
@@ -64,6 +66,30 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     ClientStats stats();
+
+    /**
+     * Asks every server whether it answers, in a Cluster each master: for a health check. Takes one
+     * connect timeout for each server at most.
+     *
+     * @throws ConnectionFailedException if one cannot be reached
+     * @throws ServerException if one answers with an error
+     * @throws ClosedException if the client is closed
+     */
+    void ping();
+
+    /**
+     * Looks at the settings of the servers that matter to locks. Writes nothing; what the user may
+     * not ask becomes a note.
+     *
+     * @param name a lock's name, to see whether the user has the permissions for its keys; null:
+     *     this is not looked at
+     * @return the findings, server by server
+     * @throws ConnectionFailedException if a server cannot be reached
+     * @throws ServerException if one answers with an error
+     * @throws IllegalArgumentException if no lock may have that name
+     * @throws ClosedException if the client is closed
+     */
+    List<Finding> survey(String name);
 
     /**
      * Closes the client: ends waiting calls with a {@link ClosedException}, releases its holds and

@@ -3,6 +3,8 @@ package io.holdfast;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
@@ -113,6 +115,44 @@ final class RedisClient implements HoldfastClient {
                     stats.getLost(),
                     stats.getRenewed());
         }
+    }
+
+    @Override
+    public void ping() {
+        Threads.blocking(() -> call(Core::hf_client_ping));
+    }
+
+    @Override
+    public List<Finding> survey(String name) {
+        byte[] bytes = name == null ? null : Bytes.of(name);
+        return Threads.blocking(() -> survey(bytes));
+    }
+
+    private List<Finding> survey(byte[] name) {
+        List<Finding> findings = new ArrayList<>();
+        for (int i = 0; ; i++) {
+            int server = i;
+            byte[][] found = call(client -> Core.hf_client_survey(client, server, name));
+            if (found.length == 0) {
+                return List.copyOf(findings);
+            }
+            for (int at = 0; at < found.length; at += 4) {
+                findings.add(
+                        new Finding(
+                                level(found[at][0]),
+                                Bytes.text(found[at + 1]),
+                                Bytes.text(found[at + 2]),
+                                Bytes.text(found[at + 3])));
+            }
+        }
+    }
+
+    private static Finding.Level level(int level) {
+        return switch (level) {
+            case Core.HF_FINDING_GOOD -> Finding.Level.GOOD;
+            case Core.HF_FINDING_NOTE -> Finding.Level.NOTE;
+            default -> Finding.Level.WARNING;
+        };
     }
 
     @Override

@@ -36,6 +36,8 @@ final class ApiTest {
                                 "ClientStats",
                                 "ClosedException",
                                 "ConnectionFailedException",
+                                "Finding",
+                                "Finding$Level",
                                 "Hold",
                                 "Holdfast",
                                 "HoldfastClient",

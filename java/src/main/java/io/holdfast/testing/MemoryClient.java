@@ -1,6 +1,7 @@
 package io.holdfast.testing;
 
 import io.holdfast.ClientStats;
+import io.holdfast.Finding;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
@@ -118,6 +119,22 @@ final class MemoryClient implements HoldfastClient {
                             lost,
                             0);
                 });
+    }
+
+    @Override
+    public void ping() {
+        server.locked(
+                () -> {
+                    checkOpen();
+                    return null;
+                });
+    }
+
+    /** Finds nothing: memory has no settings. */
+    @Override
+    public List<Finding> survey(String name) {
+        ping();
+        return List.of();
     }
 
     @Override

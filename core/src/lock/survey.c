@@ -1,0 +1,343 @@
+/* What a client's servers are like: do they answer, and do their settings suit locks? */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lock/client.h"
+
+/* The server's clock and ours may differ by so much before it is worth a word. */
+#define CLOCK_US INT64_C(1000000)
+/* A part of a limit that is worth a warning, in percent. */
+#define NEARLY 90
+
+/* ------------------------------------------------------------------ Ping */
+
+/* An answer of the server's, or the status of its error. */
+static hf_status ask(hf_client *client, int node, char *shown, redisReply **reply, int count,
+                     const char **words) {
+    hf_status status = hf_transport_ask(client->transport, node, hf_client_patience(client), shown,
+                                        reply, count, words);
+    if (status != HF_OK || (*reply)->type != REDIS_REPLY_ERROR)
+        return status;
+    hf_transport_error(client->transport, shown, (*reply)->str, &status);
+    freeReplyObject(*reply);
+    *reply = NULL;
+    return status != HF_OK ? status : HF_ESERVER;
+}
+
+/* The user may not use that command, or the service does not have it. */
+static bool refused(hf_status status) {
+    return status == HF_ESERVER && (hf_error_permission(hf_error_message()) ||
+                                    strstr(hf_error_message(), "unknown command") != NULL);
+}
+
+hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
+    hf_status status = hf_client_check(client);
+    size_t servers = 0;
+    if (servers_out != NULL)
+        *servers_out = 0;
+    if (status != HF_OK)
+        return status;
+    for (int node = 0; status == HF_OK; node++, servers++) {
+        char shown[HF_SHOWN_MAX];
+        redisReply *reply;
+        node = hf_transport_next(client->transport, node);
+        if (node < 0)
+            break;
+        status = ask(client, node, shown, &reply, 1, (const char *[]){"PING"});
+        freeReplyObject(reply);
+    }
+    if (servers_out != NULL)
+        *servers_out = servers;
+    return status == HF_OK && servers == 0 ? hf_fail(HF_ECONNECT, "no server is known") : status;
+}
+
+/* -------------------------------------------------------------- A survey */
+
+typedef struct survey {
+    hf_client *client;
+    int node;
+    char server[HF_SHOWN_MAX];
+    redisReply *info;
+    hf_finding *findings;
+    size_t count;
+} survey;
+
+__attribute__((format(printf, 4, 5))) static void
+find(survey *of, int32_t level, const char *subject, const char *format, ...) {
+    hf_finding *one = &of->findings[of->count++];
+    va_list arguments;
+    one->level = level;
+    snprintf(one->subject, sizeof one->subject, "%s", subject);
+    snprintf(one->server, sizeof one->server, "%s", of->server);
+    va_start(arguments, format);
+    vsnprintf(one->text, sizeof one->text, format, arguments);
+    va_end(arguments);
+    for (char *c = one->text; *c != '\0'; c++)
+        if (*c < 0x20 || *c > 0x7e) /* parts of it are the server's */
+            *c = '?';
+}
+
+/* A field of INFO, cut short; empty: the server does not tell it. */
+static const char *field(const survey *of, const char *name, char to[64]) {
+    size_t length = strlen(name);
+    *to = '\0';
+    for (const char *at = of->info->str; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, name, length) != 0 || at[length] != ':')
+            continue;
+        snprintf(to, 64, "%.*s", (int)strcspn(at + length + 1, "\r\n"), at + length + 1);
+        break;
+    }
+    return to;
+}
+
+static int64_t number_of(const survey *of, const char *name) {
+    char value[64];
+    return strtoll(field(of, name, value), NULL, 10);
+}
+
+/* A setting; empty: the user may not ask, or the service has no CONFIG. */
+static const char *setting(survey *of, const char *name, char to[64]) {
+    redisReply *reply;
+    *to = '\0';
+    hf_status status =
+        ask(of->client, of->node, of->server, &reply, 3, (const char *[]){"CONFIG", "GET", name});
+    if (status != HF_OK)
+        return to;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[1]->type == REDIS_REPLY_STRING) {
+        snprintf(to, 64, "%s", reply->element[1]->str);
+        to[strcspn(to, "\r\n")] = '\0';
+    }
+    freeReplyObject(reply);
+    return to;
+}
+
+/* ------------------------------------------------------- What INFO tells */
+
+static void look_at_server(survey *of) {
+    char version[64], valkey[64], role[64];
+    if (*field(of, "valkey_version", valkey) != '\0')
+        find(of, HF_FINDING_GOOD, "version", "Valkey %s", valkey);
+    else
+        find(of, HF_FINDING_GOOD, "version", "Redis %s", field(of, "redis_version", version));
+    if (strcmp(field(of, "role", role), "slave") == 0)
+        find(of, HF_FINDING_WARNING, "role",
+             "it is a replica, on which no lock can be acquired: name its master, or use "
+             "redis+sentinel:// or redis+cluster://");
+}
+
+static void look_at_memory(survey *of) {
+    char policy[64];
+    int64_t used = number_of(of, "used_memory"), most = number_of(of, "maxmemory");
+    field(of, "maxmemory_policy", policy);
+    if (*policy == '\0')
+        find(of, HF_FINDING_NOTE, "eviction", "the server does not tell its maxmemory-policy");
+    else if (strcmp(policy, "noeviction") == 0)
+        find(of, HF_FINDING_GOOD, "eviction", "maxmemory-policy noeviction");
+    else
+        find(of, most > 0 ? HF_FINDING_WARNING : HF_FINDING_NOTE, "eviction",
+             "maxmemory-policy %s deletes held locks when the memory is full%s: set it to "
+             "noeviction",
+             policy, most > 0 ? "" : ", if maxmemory is ever set");
+    if (most > 0)
+        find(of, used > most / 100 * NEARLY ? HF_FINDING_WARNING : HF_FINDING_GOOD, "memory",
+             "%lld of %lld MB are used%s", (long long)used >> 20, (long long)most >> 20,
+             used > most / 100 * NEARLY ? ": soon no lock can be acquired" : "");
+}
+
+static void look_at_persistence(survey *of) {
+    char saved[64], written[64], sync[64];
+    bool failed = strcmp(field(of, "rdb_last_bgsave_status", saved), "err") == 0 ||
+                  strcmp(field(of, "aof_last_write_status", written), "err") == 0;
+    if (*saved == '\0')
+        find(of, HF_FINDING_NOTE, "persistence", "the server does not tell whether it persists");
+    else if (failed)
+        find(of, HF_FINDING_WARNING, "persistence",
+             "the last write to its disk failed: it may refuse acquires (MISCONF), and a restart "
+             "forgets locks");
+    else if (number_of(of, "aof_enabled") == 0)
+        find(of, HF_FINDING_WARNING, "persistence",
+             "no append-only file: a restarted server has forgotten its locks, and others can "
+             "acquire what is still in use; set appendonly yes");
+    else if (strcmp(setting(of, "appendfsync", sync), "no") == 0)
+        find(of, HF_FINDING_NOTE, "persistence",
+             "append-only file with appendfsync no: a crash of the machine loses what the "
+             "system has not written yet; set everysec or always");
+    else
+        find(of, HF_FINDING_GOOD, "persistence", "append-only file%s%s",
+             *sync != '\0' ? ", appendfsync " : "", sync);
+}
+
+static void look_at_replicas(survey *of) {
+    char least[64];
+    int64_t replicas = number_of(of, "connected_slaves");
+    if (replicas == 0) {
+        find(of, HF_FINDING_NOTE, "replicas", "none: while this server is down nobody gets a lock");
+        return;
+    }
+    setting(of, "min-replicas-to-write", least);
+    if (strcmp(least, "0") == 0)
+        find(of, HF_FINDING_NOTE, "replicas",
+             "%lld, and min-replicas-to-write 0: a master that is cut off from them goes on "
+             "granting locks; set it to 1",
+             (long long)replicas);
+    else
+        find(of, HF_FINDING_GOOD, "replicas", "%lld%s%s", (long long)replicas,
+             *least != '\0' ? ", min-replicas-to-write " : "", least);
+}
+
+static void look_at_connections(survey *of) {
+    int64_t open = number_of(of, "connected_clients"), most = number_of(of, "maxclients");
+    bool nearly = most > 0 && open > most / 100 * NEARLY;
+    if (most > 0)
+        find(of, nearly ? HF_FINDING_WARNING : HF_FINDING_GOOD, "connections",
+             "%lld of %lld are open%s", (long long)open, (long long)most,
+             nearly ? ": soon it refuses new ones" : "");
+}
+
+static hf_status look_at_info(survey *of) {
+    hf_status status =
+        ask(of->client, of->node, of->server, &of->info, 1, (const char *[]){"INFO"});
+    if (refused(status)) {
+        find(of, HF_FINDING_NOTE, "version",
+             "the user may not use INFO, which tells version, eviction, persistence and replicas");
+        return HF_OK;
+    }
+    if (status != HF_OK)
+        return status;
+    if (of->info->type == REDIS_REPLY_STRING) {
+        look_at_server(of);
+        look_at_memory(of);
+        look_at_persistence(of);
+        look_at_replicas(of);
+        look_at_connections(of);
+    }
+    freeReplyObject(of->info);
+    return HF_OK;
+}
+
+/* ----------------------------------------------------------- And the rest */
+
+static void look_at_timeouts(survey *of) {
+    char idle[64], alive[64];
+    setting(of, "timeout", idle);
+    setting(of, "tcp-keepalive", alive);
+    if (*idle == '\0') {
+        find(of, HF_FINDING_NOTE, "timeout",
+             "unknown: the user may not use CONFIG GET, or the service does not have it");
+        return;
+    }
+    if (strcmp(idle, "0") == 0)
+        find(of, HF_FINDING_GOOD, "timeout", "timeout 0: quiet connections stay");
+    else
+        find(of, HF_FINDING_NOTE, "timeout",
+             "timeout %s: the server closes connections that are quiet for so many seconds, and "
+             "the client opens new ones",
+             idle);
+    int64_t seconds = strtoll(alive, NULL, 10);
+    if (seconds > 0 && seconds <= 60)
+        find(of, HF_FINDING_GOOD, "keepalive", "tcp-keepalive %s", alive);
+    else
+        find(of, HF_FINDING_NOTE, "keepalive",
+             "tcp-keepalive %s: waiters of a machine that vanished count as alive for %s; set 60",
+             alive, seconds > 0 ? "so many seconds" : "ever");
+}
+
+static int64_t wall_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static hf_status look_at_clock(survey *of) {
+    redisReply *reply;
+    int64_t before = wall_us();
+    hf_status status = ask(of->client, of->node, of->server, &reply, 1, (const char *[]){"TIME"});
+    int64_t after = wall_us();
+    if (refused(status)) {
+        find(of, HF_FINDING_WARNING, "clock", "the user may not use TIME, which every lock needs");
+        return HF_OK;
+    }
+    if (status != HF_OK)
+        return status;
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[0]->type == REDIS_REPLY_STRING &&
+        reply->element[1]->type == REDIS_REPLY_STRING) {
+        int64_t ahead = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+                        strtoll(reply->element[1]->str, NULL, 10) - (before + after) / 2;
+        bool near = ahead < CLOCK_US && ahead > -CLOCK_US;
+        find(of, near ? HF_FINDING_GOOD : HF_FINDING_NOTE, "clock",
+             "the server's is %lld ms %s this machine's%s", llabs((long long)ahead) / 1000,
+             ahead < 0 ? "behind" : "ahead of",
+             near ? ""
+                  : ": leases follow the server's, so this alone does no harm; but one of the two "
+                    "may soon be set, and a server's clock that steps ends leases early or late");
+    }
+    freeReplyObject(reply);
+    return HF_OK;
+}
+
+/* By the script that also explains refusals, for all keys of that lock. */
+static hf_status look_at_permissions(survey *of, const hf_names *names) {
+    hf_request all, question;
+    hf_answer answer;
+    hf_ask ask = {.id = of->client->id};
+    if (hf_transport_node(of->client->transport, names->slot) != of->node)
+        return HF_OK;
+    hf_request_cancel(&all, names, &ask, false); /* it has all keys; it is not sent */
+    hf_request_permissions(&question, &all);
+    hf_status status = hf_transport_call(of->client->transport, &question,
+                                         hf_client_patience(of->client), &answer);
+    if (status == HF_ESERVER)
+        find(of, HF_FINDING_WARNING, "permissions", "a script is refused: %s", hf_error_message());
+    else if (status == HF_OK && answer.reply->type == REDIS_REPLY_STRING && answer.reply->len > 0)
+        find(of, HF_FINDING_WARNING, "permissions",
+             "the user lacks %.300s: docs/connecting.md has the whole rule", answer.reply->str);
+    else if (status == HF_OK)
+        find(of, HF_FINDING_GOOD, "permissions", "the user may run the scripts");
+    freeReplyObject(answer.reply);
+    hf_request_free(&question);
+    hf_request_free(&all);
+    return status == HF_ESERVER ? HF_OK : status;
+}
+
+/* The node of that number among those that serve slots; -1: there are fewer. */
+static int nth_node(hf_client *client, size_t server) {
+    int node = hf_transport_next(client->transport, 0);
+    for (; node >= 0 && server > 0; server--)
+        node = hf_transport_next(client->transport, node + 1);
+    return node;
+}
+
+hf_status hf_client_survey(hf_client *client, size_t server, const void *name, size_t name_len,
+                           hf_finding *findings, size_t capacity, size_t *count_out) {
+    hf_names *names = NULL;
+    hf_status status = hf_client_check(client);
+    if (status != HF_OK)
+        return status;
+    if (findings == NULL || count_out == NULL || capacity < HF_FINDINGS_MAX)
+        return hf_fail(HF_EINVAL,
+                       "a survey needs room for %d findings, and a place for their count",
+                       HF_FINDINGS_MAX);
+    *count_out = 0;
+    if (name != NULL)
+        status = hf_names_new(name, name_len, 0, &names);
+    if (status != HF_OK)
+        return status;
+    survey of = {.client = client, .node = nth_node(client, server), .findings = findings};
+    if (of.node >= 0) {
+        status = look_at_info(&of);
+        if (status == HF_OK && names != NULL)
+            status = look_at_permissions(&of, names);
+        if (status == HF_OK)
+            status = look_at_clock(&of);
+        if (status == HF_OK)
+            look_at_timeouts(&of);
+        *count_out = status == HF_OK ? of.count : 0;
+    }
+    hf_names_drop(names);
+    return status;
+}
