@@ -50,6 +50,7 @@ typedef struct cli_command {
 } cli_command;
 
 /* One for each file; main.c has the table. */
+extern const cli_command cli_bench;
 extern const cli_command cli_run;
 
 /* ------------------------------------------------------------ Arguments */

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_run};
+static const cli_command *const commands[] = {&cli_run, &cli_bench};
 
 static const cli_command *current; /* for messages */
 static const char *given_url;

@@ -2,6 +2,7 @@
 declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
         --max-hold -k --kill-after --once-per --owner -q --quiet -v --verbose"
+    [bench]="-s --seconds -t --threads --name -c --check --json"
 )
 
 # Where the words of COMMAND begin in `holdfast run NAME -- COMMAND`; 0: not yet.

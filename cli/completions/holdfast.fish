@@ -14,6 +14,7 @@ complete -c holdfast -n 'not __holdfast_no_command' -l url -x -d 'The server'
 
 # Commands
 complete -c holdfast -n __holdfast_no_command -a run -d 'Run a command under a lock'
+complete -c holdfast -n __holdfast_no_command -a bench -d 'Check the server and measure locks on it'
 
 # run
 set -l run '__holdfast_command_is run'
@@ -31,3 +32,11 @@ complete -c holdfast -n $run -l owner -x -d 'Who holds it'
 complete -c holdfast -n $run -s q -l quiet -d 'Do not say that others hold it'
 complete -c holdfast -n $run -s v -l verbose -d 'Say when it is held'
 complete -c holdfast -n "$run; and contains -- -- (commandline -opc)" -F -a '(__fish_complete_subcommand --fcs-skip=3)'
+
+# bench
+set -l bench '__holdfast_command_is bench'
+complete -c holdfast -n $bench -s s -l seconds -x -d 'How long each measurement takes'
+complete -c holdfast -n $bench -s t -l threads -x -d 'How many measure at once'
+complete -c holdfast -n $bench -l name -x -d 'What its locks begin with'
+complete -c holdfast -n $bench -s c -l check -d 'Look at the settings only'
+complete -c holdfast -n $bench -l json -d 'An object on each line'

@@ -1,0 +1,478 @@
+/* holdfast bench: is this server set up for locks, and how fast are they on it? */
+#include "bench.h"
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "Usage: holdfast bench [options]\n"
+    "\n"
+    "Looks at the server's settings, and measures locks on it beside plain round trips.\n"
+    "It puts load on the server, on a few keys under a prefix of its own.\n"
+    "\n"
+    "  -s, --seconds DURATION   how long each of the four measurements takes; default: 2s\n"
+    "  -t, --threads NUMBER     how many threads measure at once; default: 1, which shows the\n"
+    "                           time of one call; more show what the server can do in a second\n"
+    "      --name PREFIX        what its locks begin with; default: holdfast-bench\n"
+    "  -c, --check              look at the settings, and measure nothing\n"
+    "      --json               one JSON object on each line\n"
+    "\n"
+    "Exit status: 0 all is well, 1 something is to be put right; others: man holdfast.\n";
+
+enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON };
+enum {
+    SERVERS_MAX = 1000,
+    THREADS_MAX = 256,
+    CLIENTS = 2, /* so that a handoff goes over the server, as between two hosts */
+    LEASE_MS = 10000,
+    PATIENCE_MS = 2000, /* every waiter gets its turn long before */
+    WORK_NS = 200000,   /* of the server and of two threads that wake up, at most */
+    QUEUED_MS = 5000    /* a client that hears of its grants is in the queue by then */
+};
+
+static int64_t seconds_ms = 2000;
+static int threads = 1;
+static const char *prefix = "holdfast-bench";
+static bool check_only, json;
+static hf_client *clients[CLIENTS];
+static bool bad; /* something is to be put right */
+
+/* The signal after which everything ends soon, in order: threads read it too. */
+static atomic_int interrupted;
+
+static void interrupt(int number) { atomic_store(&interrupted, number); }
+
+static void listen_to_signals(void) {
+    static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+    struct sigaction action = {.sa_handler = interrupt};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---------------------------------------------------------------- Output */
+
+static void print_text(const char *text) {
+    putchar('"');
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
+        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == 0x7f)
+            printf("\\u%04x", *c);
+        else
+            putchar(*c);
+    putchar('"');
+}
+
+static const char *level_name(int level) {
+    return level == HF_FINDING_GOOD ? "good" : level == HF_FINDING_NOTE ? "note" : "warning";
+}
+
+/* A title, once, before its first line. */
+static void title(const char *text) {
+    static const char *last;
+    if (!json && last != text)
+        printf("\n%s\n", text);
+    last = text;
+}
+
+static void tell_finding(const hf_finding *one, bool several) {
+    bad = bad || one->level == HF_FINDING_WARNING;
+    title("Settings");
+    if (!json) {
+        printf("  %-8s %-12s %s%s%s\n", level_name(one->level), one->subject,
+               several ? one->server : "", several ? ": " : "", one->text);
+        return;
+    }
+    printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", level_name(one->level));
+    print_text(one->subject);
+    printf(",\"server\":");
+    print_text(one->server);
+    printf(",\"text\":");
+    print_text(one->text);
+    printf("}\n");
+}
+
+/* "63 us", "1.2 ms": three digits or so, nine columns. */
+static const char *shown(int64_t ns, char to[24]) {
+    if (ns < 10000000)
+        snprintf(to, 24, "%.0f us", (double)ns / 1e3);
+    else
+        snprintf(to, 24, "%.0f ms", (double)ns / 1e6);
+    return to;
+}
+
+/* ---------------------------------------------------------- A measurement */
+
+/* What one thread does again and again: false if that failed, with the message of this thread. */
+typedef struct worker {
+    int number;
+    hf_client *client;
+    hf_lock *lock;
+    hf_hold *hold; /* of a measurement that keeps one */
+    bench_times times;
+    int64_t done;
+    char failure[HF_MESSAGE_MAX]; /* the first; empty: none */
+} worker;
+
+typedef struct measurement {
+    const char *name, *what; /* what: for people */
+    double expected;         /* round trips; 0: it is the yardstick */
+    bool one_lock;           /* for all threads */
+    bool keeps;              /* each thread holds its lock meanwhile */
+    bool (*once)(worker *, int64_t *ns);
+} measurement;
+
+static bool ping(worker *w, int64_t *ns) {
+    size_t servers;
+    int64_t since = now_ns();
+    if (hf_client_ping(w->client, &servers) != HF_OK)
+        return false;
+    *ns = (now_ns() - since) / (int64_t)(servers > 0 ? servers : 1);
+    return true;
+}
+
+/* It tries once: nobody else has these locks. */
+static bool pair(worker *w, int64_t *ns) {
+    hf_hold *hold;
+    int64_t since = now_ns();
+    if (hf_lock_acquire(w->lock, 0, &hold) != HF_OK)
+        return false;
+    hf_status status = hf_hold_release(hold);
+    *ns = now_ns() - since;
+    hf_hold_close(hold);
+    return status == HF_OK;
+}
+
+static _Atomic int64_t released_at; /* written by the holder only */
+static _Atomic int released_by;
+
+static bool handoff(worker *w, int64_t *ns) {
+    hf_hold *hold;
+    hf_status status = hf_lock_acquire(w->lock, PATIENCE_MS, &hold);
+    int64_t now = now_ns();
+    *ns = 0; /* it has nothing to tell */
+    if (status == HF_ETIMEOUT)
+        return true;
+    if (status != HF_OK)
+        return false;
+    if (atomic_load(&released_by) != w->number && atomic_load(&released_at) != 0)
+        *ns = now - atomic_load(&released_at);
+    atomic_store(&released_by, w->number);
+    atomic_store(&released_at, now_ns());
+    status = hf_hold_release(hold);
+    hf_hold_close(hold);
+    return status == HF_OK;
+}
+
+static bool renewal(worker *w, int64_t *ns) {
+    int64_t since = now_ns();
+    bool well = hf_hold_renew(w->hold) == HF_OK;
+    *ns = now_ns() - since;
+    return well;
+}
+
+static const measurement measurements[] = {
+    {"round-trip", "a PING, for comparison", 0, false, false, ping},
+    {"pair", "acquire and release a free lock", 2, false, false, pair},
+    {"handoff", "from one holder's release to the next one's acquire", 1.5, true, false, handoff},
+    {"renewal", "renew a lock that is held", 1, false, true, renewal},
+};
+enum { MEASUREMENTS = sizeof measurements / sizeof *measurements };
+
+static struct {
+    const measurement *of;
+    int64_t begins, ends;
+} run;
+
+static void *work(void *argument) {
+    worker *w = argument;
+    int64_t ns, now = now_ns();
+    while (now < run.ends && !interrupted) {
+        bool well = run.of->once(w, &ns);
+        now = now_ns();
+        if (!well) {
+            snprintf(w->failure, sizeof w->failure, "%s", hf_error_message());
+            break;
+        }
+        if (now < run.begins || ns == 0)
+            continue; /* it warms up, or found nothing out */
+        bench_time(&w->times, ns);
+        w->done++;
+    }
+    return NULL;
+}
+
+static bool begin_worker(worker *w, int number) {
+    char name[HF_NAME_MAX + 1];
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = LEASE_MS, .reentrant = HF_OFF, .renew = HF_OFF};
+    *w = (worker){.number = number + 1, .client = clients[number % CLIENTS]};
+    int length = run.of->one_lock
+                     ? snprintf(name, sizeof name, "%s:%s", prefix, run.of->name)
+                     : snprintf(name, sizeof name, "%s:%s:%d", prefix, run.of->name, number);
+    if (run.of->expected > 0 &&
+        hf_lock_open(w->client, name, (size_t)length, NULL, 0, &options, &w->lock) != HF_OK)
+        return false;
+    return !run.of->keeps || hf_lock_acquire(w->lock, 0, &w->hold) == HF_OK;
+}
+
+static void end_worker(worker *w) {
+    if (w->hold != NULL)
+        hf_hold_release(w->hold);
+    hf_hold_close(w->hold);
+    hf_lock_close(w->lock);
+}
+
+/* One line for a person, one object for a program. */
+static void tell(const measurement *of, const bench_times *times, double a_second, int64_t trip_ns,
+                 const char *failure) {
+    char p50[24], p95[24], p99[24], most[24], text[HF_MESSAGE_MAX + 200];
+    int64_t half = bench_percentile(times, 50);
+    double trips = trip_ns > 0 ? (double)half / (double)trip_ns : 0;
+    /* Near the server its own work counts for more than the way, and it serves one at a time. */
+    bool slow = of->expected > 0 && half > 1.5 * of->expected * (double)trip_ns + threads * WORK_NS;
+    if (failure != NULL)
+        snprintf(text, sizeof text, "failed: %s", failure);
+    else if (of->expected == 0)
+        snprintf(text, sizeof text, "%s", of->what);
+    else
+        snprintf(text, sizeof text, "%s: %.1f round trips; %g and the server's work are expected%s",
+                 of->what, trips, of->expected,
+                 slow ? ". This is slow: is the server, or this machine, short of CPU?" : "");
+    int level = failure != NULL ? HF_FINDING_WARNING : slow ? HF_FINDING_NOTE : HF_FINDING_GOOD;
+    bad = bad || failure != NULL;
+    if (!json) {
+        title("Measurements               p50       p95       p99       max    a second");
+        printf("  %-8s %-10s %9s %9s %9s %9s %11.0f\n           %s\n", level_name(level), of->name,
+               shown(half, p50), shown(bench_percentile(times, 95), p95),
+               shown(bench_percentile(times, 99), p99), shown(times->most, most), a_second, text);
+        return;
+    }
+    printf("{\"kind\":\"measurement\",\"level\":\"%s\",\"name\":\"%s\",\"threads\":%d,\"count\":"
+           "%" PRId64
+           ",\"per_second\":%.1f,\"p50_us\":%.1f,\"p95_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,",
+           level_name(level), of->name, threads, times->count, a_second, (double)half / 1e3,
+           (double)bench_percentile(times, 95) / 1e3, (double)bench_percentile(times, 99) / 1e3,
+           (double)times->most / 1e3);
+    if (of->expected > 0)
+        printf("\"round_trips\":%.2f,\"expected_round_trips\":%g,", trips, of->expected);
+    printf("\"text\":");
+    print_text(text);
+    printf("}\n");
+}
+
+/* The median of a measurement; *trip_ns is that of the yardstick. */
+static void measure(const measurement *of, int64_t *trip_ns) {
+    static worker workers[THREADS_MAX];
+    pthread_t ids[THREADS_MAX];
+    static bench_times all;
+    const char *failure = NULL;
+    int64_t done = 0;
+    int began = 0, count = of->one_lock && threads < 2 ? 2 : threads, running = 0;
+    all = (bench_times){0};
+    atomic_store(&released_at, 0);
+    run.of = of;
+    for (; began < count && failure == NULL; began++) /* one that failed is ended with the rest */
+        if (!begin_worker(&workers[began], began))
+            failure = hf_error_message();
+    run.begins = now_ns() + seconds_ms * 100000; /* a tenth to warm up */
+    run.ends = run.begins + seconds_ms * 1000000;
+    while (failure == NULL && running < count)
+        if (pthread_create(&ids[running], NULL, work, &workers[running]) == 0)
+            running++;
+        else
+            failure = "the system refuses a thread";
+    for (int i = 0; i < running; i++)
+        pthread_join(ids[i], NULL);
+    double seconds = (double)(now_ns() - run.begins) / 1e9;
+    for (int i = 0; i < running; i++) {
+        bench_times_add(&all, &workers[i].times);
+        done += workers[i].done;
+        if (failure == NULL && *workers[i].failure != '\0')
+            failure = workers[i].failure;
+    }
+    if (!interrupted) {
+        if (of->expected == 0)
+            *trip_ns = bench_percentile(&all, 50);
+        if (failure == NULL && all.count == 0)
+            failure = "nothing was finished in that time: give more --seconds";
+        tell(of, &all, seconds > 0 ? (double)done / seconds : 0, *trip_ns, failure);
+    }
+    for (int i = 0; i < began; i++)
+        end_worker(&workers[i]);
+}
+
+/* --------------------------------------------------------------- Settings */
+
+static hf_status look_at_settings(void) {
+    static hf_finding found[HF_FINDINGS_MAX], next[HF_FINDINGS_MAX];
+    size_t count, following;
+    char name[HF_NAME_MAX + 1];
+    int length = snprintf(name, sizeof name, "%s:pair:0", prefix);
+    hf_status status =
+        hf_client_survey(clients[0], 0, name, (size_t)length, found, HF_FINDINGS_MAX, &count);
+    for (size_t server = 1; status == HF_OK && count > 0 && server < SERVERS_MAX; server++) {
+        status = hf_client_survey(clients[0], server, name, (size_t)length, next, HF_FINDINGS_MAX,
+                                  &following);
+        for (size_t i = 0; i < count; i++)
+            tell_finding(&found[i], server > 1 || following > 0);
+        memcpy(found, next, sizeof found);
+        count = following;
+    }
+    return status;
+}
+
+static void *hold_on(void *lock) {
+    hf_hold *hold = NULL;
+    hf_lock_acquire(lock, QUEUED_MS + LEASE_MS, &hold);
+    return hold;
+}
+
+/* Hold the lock by one client until another one waits for it in the queue, for a while; then hand
+ * it on. */
+static hf_status watch_queue(hf_lock *const locks[2], bool *queued) {
+    pthread_t thread;
+    void *next;
+    hf_hold *hold;
+    hf_lock_info info = {.size = sizeof info};
+    hf_status status = hf_lock_acquire(locks[0], 0, &hold);
+    if (status != HF_OK)
+        return status;
+    bool waits = pthread_create(&thread, NULL, hold_on, locks[1]) == 0;
+    int64_t until = now_ns() + (int64_t)QUEUED_MS * 1000000;
+    while (waits && status == HF_OK && info.waiters == 0 && now_ns() < until && !interrupted) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        status = hf_lock_inspect(locks[0], &info, NULL, 0, NULL);
+    }
+    *queued = info.waiters > 0;
+    hf_status released = hf_hold_release(hold);
+    hf_hold_close(hold);
+    if (waits) {
+        pthread_join(thread, &next);
+        if (next != NULL)
+            hf_hold_release(next);
+        hf_hold_close(next);
+    }
+    return status == HF_OK ? released : status;
+}
+
+/* Does a waiter hear of its turn, or does it ask again and again? It is in the queue only if it
+ * hears. */
+static void look_at_queue(void) {
+    char name[HF_NAME_MAX + 1];
+    hf_lock *locks[CLIENTS] = {NULL};
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = LEASE_MS, .renew = HF_ON, .reentrant = HF_OFF};
+    hf_finding finding = {.level = HF_FINDING_WARNING, .subject = "queue"};
+    int length = snprintf(name, sizeof name, "%s:queue", prefix);
+    hf_status status = HF_OK;
+    bool queued = false;
+    for (int i = 0; i < CLIENTS && status == HF_OK; i++)
+        status = hf_lock_open(clients[i], name, (size_t)length, NULL, 0, &options, &locks[i]);
+    if (status == HF_OK)
+        status = watch_queue(locks, &queued);
+    if (status == HF_EBUSY)
+        snprintf(finding.text, sizeof finding.text,
+                 "somebody else has the lock %.200s: is another bench running? Give another --name",
+                 name);
+    else if (status != HF_OK)
+        snprintf(finding.text, sizeof finding.text, "%s", hf_error_message());
+    else if (!queued)
+        snprintf(finding.text, sizeof finding.text,
+                 "pub/sub does not reach this client: waiters ask again and again, and get the "
+                 "lock in no order; see docs/connecting.md for the permissions, or ask for a "
+                 "server without a proxy");
+    else {
+        finding.level = HF_FINDING_GOOD;
+        snprintf(finding.text, sizeof finding.text, "waiters are told of their turn");
+    }
+    if (!interrupted)
+        tell_finding(&finding, false);
+    for (int i = 0; i < CLIENTS; i++)
+        hf_lock_close(locks[i]);
+}
+
+/* ------------------------------------------------------------ The command */
+
+static void read_options(int argc, char **argv) {
+    static const struct option options[] = {
+        {"seconds", required_argument, NULL, 's'},      {"threads", required_argument, NULL, 't'},
+        {"name", required_argument, NULL, OPTION_NAME}, {"check", no_argument, NULL, 'c'},
+        {"json", no_argument, NULL, OPTION_JSON},       CLI_COMMON_OPTIONS};
+    for (int option; (option = cli_option(argc, argv, "s:t:c", options)) != -1;) {
+        if (option == 's')
+            seconds_ms = cli_duration("--seconds", optarg);
+        if (option == 't')
+            threads = (int)cli_number("--threads", optarg, 1, THREADS_MAX);
+        if (option == OPTION_NAME)
+            prefix = optarg;
+        check_only = check_only || option == 'c';
+        json = json || option == OPTION_JSON;
+    }
+    if (optind < argc)
+        cli_usage("bench takes no argument: '%s'", argv[optind]);
+    if (seconds_ms < 100 || seconds_ms > 3600000)
+        cli_usage("--seconds takes 100ms to 1h");
+    if (*prefix == '\0' || strlen(prefix) > HF_NAME_MAX - 32)
+        cli_usage("--name takes 1 to %d bytes", HF_NAME_MAX - 32);
+}
+
+/* Before it begins. It goes to stderr, so that it is read, and --json stays clean. */
+static void announce(void) {
+    if (check_only)
+        return;
+    double seconds = (double)seconds_ms * 1.1 / 1e3 * MEASUREMENTS + 1;
+    fprintf(
+        stderr,
+        "holdfast: measuring for about %.0f s with %d thread%s at full speed, which is work for "
+        "the server.\n"
+        "holdfast: it uses only the locks %s:..., and gives them back, also after Ctrl-C. A "
+        "second\n"
+        "holdfast: later their keys are gone, but for a few small ones of %s:handoff, which\n"
+        "holdfast: may stay for ten minutes, and one of them for a day.\n",
+        seconds, threads, threads == 1 ? "" : "s", prefix, prefix);
+}
+
+static int bench(int argc, char **argv) {
+    read_options(argc, argv);
+    hf_client_options options = {.size = sizeof options, .client_name = "holdfast-bench"};
+    options.fence_life_ms = 1000;                    /* the least: so soon its keys are gone */
+    options.max_connections = (uint32_t)threads + 2; /* no thread waits for another */
+    int status = CLI_OK;
+    for (int i = 0; i < CLIENTS && status == CLI_OK; i++)
+        status = cli_open(&options, &clients[i]);
+    if (status == CLI_OK) {
+        listen_to_signals();
+        announce();
+        hf_status looked = look_at_settings();
+        if (looked != HF_OK)
+            status = cli_failed(looked);
+    }
+    int64_t trip_ns = 0;
+    if (status == CLI_OK && !check_only && !interrupted)
+        look_at_queue();
+    for (int i = 0; status == CLI_OK && !check_only && i < MEASUREMENTS && !interrupted; i++) {
+        measure(&measurements[i], &trip_ns);
+        fflush(stdout);
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        hf_client_close(clients[i]);
+    if (interrupted)
+        return CLI_SIGNAL + interrupted;
+    return status != CLI_OK ? status : bad ? CLI_NO : CLI_OK;
+}
+
+const cli_command cli_bench = {
+    "bench", "are the server's settings right for locks, and how fast are they", help, bench};

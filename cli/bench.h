@@ -1,0 +1,19 @@
+/* Many times in little memory: each within 3 %. */
+#ifndef HOLDFAST_CLI_BENCH_H
+#define HOLDFAST_CLI_BENCH_H
+
+#include <stdint.h>
+
+enum { BENCH_PARTS = 32, BENCH_BUCKETS = 59 * BENCH_PARTS };
+
+typedef struct bench_times {
+    int64_t count, most; /* nanoseconds */
+    int64_t buckets[BENCH_BUCKETS];
+} bench_times;
+
+void bench_time(bench_times *times, int64_t ns);
+void bench_times_add(bench_times *to, const bench_times *from);
+/* So many percent of the times are not above it; 0 if there are none. */
+int64_t bench_percentile(const bench_times *times, int percent);
+
+#endif

@@ -1,0 +1,314 @@
+"""`holdfast bench`: what it finds out about a server, and what it leaves there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from conftest import Program, Server, until
+
+BRIEF = ("--seconds", "200ms")
+Lines = list[dict[str, Any]]
+
+
+def objects(text: str) -> Lines:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def settings(lines: Lines) -> dict[str, tuple[str, str]]:
+    found = [line for line in lines if line["kind"] == "setting"]
+    return {line["subject"]: (line["level"], line["text"]) for line in found}
+
+
+def measurements(lines: Lines) -> dict[str, dict[str, Any]]:
+    return {line["name"]: line for line in lines if line["kind"] == "measurement"}
+
+
+@pytest.fixture
+def good(own_server: Server, cli: Program) -> Iterator[redis.Redis]:
+    """A server that is set up well, to which the program goes."""
+    cli.environment["HOLDFAST_URL"] = own_server.url
+    with redis.Redis.from_url(own_server.url) as connection:
+        connection.config_set("appendonly", "yes")
+        connection.config_set("tcp-keepalive", 60)
+        yield connection
+
+
+def assert_all_measured(measured: dict[str, dict[str, Any]]) -> None:
+    assert list(measured) == ["round-trip", "pair", "handoff", "renewal"]
+    for name, one in measured.items():
+        assert one["level"] in ("good", "note"), one
+        assert one["count"] > 0
+        assert one["per_second"] > 0
+        assert 0 < one["p50_us"] <= one["p95_us"] <= one["p99_us"] <= one["max_us"]
+        assert ("round_trips" in one) == (name != "round-trip")
+    assert measured["pair"]["expected_round_trips"] == 2
+    trips = measured["pair"]["p50_us"] / measured["round-trip"]["p50_us"]
+    assert measured["pair"]["round_trips"] == pytest.approx(trips, abs=0.1)
+
+
+def assert_soon_gone(raw: redis.Redis, prefix: bytes = b"holdfast-bench:") -> None:
+    """No lock is left, and soon nothing else but what is remembered of a handoff."""
+    for key in raw.scan_iter():
+        assert prefix in key
+        assert key.endswith((b":hf1:f", b":hf1:d")), key
+        assert raw.ttl(key) != -1
+    until(lambda: all(prefix + b"handoff" in key for key in raw.scan_iter()))
+
+
+def test_a_server_that_is_set_up_well_passes(good: redis.Redis, cli: Program) -> None:
+    done = cli("bench", "--json", *BRIEF)
+    assert done.returncode == 0, done.stdout
+    lines = objects(done.stdout)
+    found = settings(lines)
+    assert all(level != "warning" for level, _ in found.values())
+    assert found["queue"] == ("good", "waiters are told of their turn")
+    assert found["version"][0] == found["permissions"][0] == "good"
+    assert_all_measured(measurements(lines))
+    assert_soon_gone(good)
+
+
+def test_it_says_before_what_it_will_do(good: redis.Redis, cli: Program) -> None:
+    done = cli("bench", "--name", "mine", "--threads", 3, *BRIEF)
+    assert done.returncode == 0, done.stdout
+    assert "for about 2 s with 3 threads" in done.stderr
+    assert "only the locks mine:..." in done.stderr
+    assert max(map(len, done.stderr.splitlines())) <= 100
+    assert_soon_gone(good, b"mine:")
+
+
+def test_people_get_two_tables(good: redis.Redis, cli: Program) -> None:
+    done = cli("bench", *BRIEF)
+    assert "\nSettings\n  good     version " in done.stdout
+    assert "\nMeasurements " in done.stdout
+    assert "2 and the server's work are expected" in done.stdout
+
+
+def test_check_measures_nothing_and_writes_nothing(good: redis.Redis, cli: Program) -> None:
+    done = cli("bench", "--check", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = objects(done.stdout)
+    assert measurements(lines) == {}
+    assert settings(lines)["persistence"][0] == "good"
+    assert good.dbsize() == 0
+
+
+def test_a_server_that_evicts_is_warned_of(good: redis.Redis, cli: Program) -> None:
+    good.config_set("maxmemory", "200mb")
+    good.config_set("maxmemory-policy", "allkeys-lru")
+    done = cli("bench", "--check", "--json")
+    assert done.returncode == 1
+    level, text = settings(objects(done.stdout))["eviction"]
+    assert (level, "allkeys-lru" in text, "noeviction" in text) == ("warning", True, True)
+
+
+def test_a_server_that_forgets_is_warned_of(good: redis.Redis, cli: Program) -> None:
+    good.config_set("appendonly", "no")
+    done = cli("bench", "--check")
+    assert done.returncode == 1
+    assert "  warning  persistence  no append-only file" in done.stdout
+
+
+def as_user(raw: redis.Redis, cli: Program, *rules: str) -> None:
+    rights = ("~*", "&*", "+@all", *rules)
+    raw.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rights)  # type: ignore[no-untyped-call]
+    url = cli.environment["HOLDFAST_URL"]
+    cli.environment["HOLDFAST_URL"] = url.replace("redis://", "redis://app:secret@")
+
+
+def test_a_user_who_may_not_run_scripts_is_told_so(good: redis.Redis, cli: Program) -> None:
+    as_user(good, cli, "-eval", "-evalsha")
+    done = cli("bench", "--json", *BRIEF)
+    assert done.returncode == 1
+    lines = objects(done.stdout)
+    level, text = settings(lines)["permissions"]
+    assert (level, "'evalsha'" in text) == ("warning", True)
+    assert settings(lines)["queue"][0] == "warning"
+    assert measurements(lines)["round-trip"]["level"] == "good"
+    for name in ("pair", "handoff", "renewal"):
+        assert measurements(lines)[name]["level"] == "warning"
+        assert "'evalsha'" in measurements(lines)[name]["text"]
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_user_who_hears_no_grants_is_told_so(good: redis.Redis, cli: Program) -> None:
+    as_user(good, cli, "-subscribe")
+    done = cli("bench", "--json", *BRIEF)
+    assert done.returncode == 1
+    lines = objects(done.stdout)
+    level, text = settings(lines)["queue"]
+    assert (level, "pub/sub does not reach" in text) == ("warning", True)
+
+
+def test_what_the_user_may_not_ask_is_a_note(good: redis.Redis, cli: Program) -> None:
+    as_user(good, cli, "-config", "-info")
+    done = cli("bench", "--check", "--json")
+    assert done.returncode == 0, done.stdout
+    found = settings(objects(done.stdout))
+    assert (found["version"][0], found["timeout"][0]) == ("note", "note")
+
+
+def test_a_lock_that_somebody_else_has_is_no_outage(good: redis.Redis, cli: Program) -> None:
+    good.set("holdfast-bench:queue", "theirs")
+    done = cli("bench", "--json", *BRIEF)
+    assert done.returncode == 1
+    assert "another --name" in settings(objects(done.stdout))["queue"][1]
+    assert good.get("holdfast-bench:queue") == b"theirs"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_gives_the_locks_back(
+    good: redis.Redis, cli: Program, number: signal.Signals
+) -> None:
+    running = cli.start("bench", "--seconds", "5")
+    until(lambda: good.exists("{holdfast-bench:pair:0}holdfast-bench:pair:0:hf1:f"), 30)
+    running.send_signal(number)
+    assert running.wait(20) == 128 + number
+    assert_soon_gone(good)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("frob",), "bench takes no argument: 'frob'"),
+        (("--seconds", "x"), "--seconds takes a duration"),
+        (("--seconds", "1ms"), "--seconds takes 100ms to 1h"),
+        (("--threads", "0"), "--threads takes a number from 1 to 256"),
+        (("--name", ""), "--name takes 1 to"),
+    ],
+)
+def test_mistakes_are_refused(cli: Program, arguments: tuple[str, ...], said: str) -> None:
+    done = cli("bench", *arguments)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert said in done.stderr
+
+
+def test_nobody_there_is_said(cli: Program) -> None:
+    cli.environment["HOLDFAST_URL"] = "redis://127.0.0.1:1?connect_timeout=0.2"
+    done = cli("bench")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert "cannot reach redis://127.0.0.1:1" in done.stderr
+
+
+# ------------------------------------------------------------- Other addresses
+
+
+def free_port() -> int:
+    """A port that leaves room for the bus of a cluster, 10000 above it."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            if port < 50000:
+                return port
+
+
+@contextmanager
+def servers(folder: Path, *commands: Callable[[int], list[str]]) -> Iterator[list[int]]:
+    """Start one for each command; they end with the block."""
+    ports = [free_port() for _ in commands]
+    started = [
+        subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *command(port)],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        for command, port in zip(commands, ports, strict=True)
+    ]
+    try:
+        yield ports
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def answers(port: int, **options: Any) -> bool:
+    try:
+        with redis.Redis(port=port, **options) as connection:
+            return bool(connection.ping())
+    except redis.ConnectionError:
+        return False
+
+
+def test_a_cluster_is_looked_at_whole(cli: Program, tmp_path: Path) -> None:
+    def node(port: int) -> list[str]:
+        return [
+            *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
+            *("--cluster-enabled", "yes", "--cluster-config-file", f"{port}.conf"),
+        ]
+
+    with servers(tmp_path, node, node, node) as ports:
+        until(lambda: all(answers(port) for port in ports))
+        places = [f"127.0.0.1:{port}" for port in ports]
+        create = ["redis-cli", "--cluster", "create", *places, "--cluster-yes"]
+        subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        cli.environment["HOLDFAST_URL"] = f"redis+cluster://{places[0]}"
+        done = cli("bench", "--json", "--threads", 6, *BRIEF)
+    lines = objects(done.stdout)
+    clocks = [line["server"] for line in lines if line.get("subject") == "clock"]
+    assert len(set(clocks)) == len(clocks) == 3
+    assert all(any(place in clock for clock in clocks) for place in places)
+    assert sum(line.get("subject") == "permissions" for line in lines) == 1
+    assert settings(lines)["queue"][0] == "good"
+    assert_all_measured(measurements(lines))
+
+
+def test_behind_sentinels_it_finds_the_master(cli: Program, tmp_path: Path) -> None:
+    def master(port: int) -> list[str]:
+        return ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+
+    def sentinel(port: int) -> list[str]:
+        conf = tmp_path / "sentinel.conf"
+        conf.write_text(f"port {port}\nbind 127.0.0.1\n")
+        return ["redis-server", str(conf), "--sentinel"]
+
+    with servers(tmp_path, master, sentinel) as (port, watch):
+        until(lambda: answers(port) and answers(watch))
+        with redis.Redis(port=watch) as sentinels:
+            sentinels.execute_command("SENTINEL", "MONITOR", "main", "127.0.0.1", port, 1)
+        cli.environment["HOLDFAST_URL"] = f"redis+sentinel://127.0.0.1:{watch}/main"
+        done = cli("bench", "--json", *BRIEF)
+    lines = objects(done.stdout)
+    assert settings(lines)["queue"][0] == "good"
+    assert_all_measured(measurements(lines))
+
+
+def test_it_speaks_tls(cli: Program, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+
+    def server(port: int) -> list[str]:
+        return [
+            *("redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1"),
+            *("--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"),
+            *("--tls-ca-cert-file", "cert.pem", "--tls-auth-clients", "no", "--save", ""),
+        ]
+
+    with servers(tmp_path, server) as (port,):
+        until(lambda: answers(port, ssl=True, ssl_cert_reqs="none"))
+        cli.environment["HOLDFAST_URL"] = f"rediss://127.0.0.1:{port}?tls_ca={tmp_path}/cert.pem"
+        done = cli("bench", "--json", *BRIEF)
+    lines = objects(done.stdout)
+    assert settings(lines)["queue"][0] == "good"
+    assert_all_measured(measurements(lines))
