@@ -19,10 +19,12 @@
 %nodefaultctor hf_lock;
 %nodefaultctor hf_hold;
 %nodefaultctor hf_brake;
+%nodefaultctor hf_histogram;
 %nodefaultdtor hf_client;
 %nodefaultdtor hf_lock;
 %nodefaultdtor hf_hold;
 %nodefaultdtor hf_brake;
+%nodefaultdtor hf_histogram;
 struct hf_client {};
 struct hf_lock {};
 struct hf_hold {};
@@ -46,7 +48,6 @@ struct hf_brake {};
 %sized(hf_lock_options)
 %sized(hf_acquire_options)
 %sized(hf_lock_info)
-%sized(hf_completion)
 %sized(hf_stats)
 
 %include <holdfast/holdfast.h>

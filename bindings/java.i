@@ -20,6 +20,7 @@
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
 %javaconst(0) HF_ACQUIRE_KEEP;
+%javaconst(0) HF_ACQUIRE_UNCOUNTED;
 %javaconst(0) HF_EXTEND_REPLACE;
 
 /* Not for Java: other functions do the same, or Java does not need them. */
@@ -36,6 +37,9 @@
 %ignore hf_waiter;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;
+%ignore hf_completion::size;
+%ignore hf_completion::name_capacity;
+%ignore hf_completion::name_len;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
 %ignore HF_DEFAULT_OWNER_MAX;
@@ -162,6 +166,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_brake_open, jlong, long)
 %answer(hf_lock_inspect, jbyteArray, byte[])
 %answer(hf_hold_hand_over, jbyteArray, byte[])
+%answer(hf_client_name_stats, jbyteArray, byte[])
 
 %typemap(in, numinputs = 0) (char *buffer, size_t capacity) (char buffer[HF_DEFAULT_OWNER_MAX]) {
     $1 = buffer;
@@ -327,6 +332,38 @@ static int braked_try(hf_lock *lock, const void *owner, size_t owner_len,
 %}
 
 /* ----------------------------------------------------------- Completions */
+
+/* With room for the name of an alarm behind it. */
+%extend hf_completion {
+    hf_completion(void)
+    {
+        hf_completion *made = calloc(1, sizeof *made + HF_NAME_MAX);
+        if (made) {
+            made->size = sizeof *made;
+            made->name = (char *)(made + 1);
+            made->name_capacity = HF_NAME_MAX;
+        }
+        return made;
+    }
+}
+%immutable hf_completion::name;
+%typemap(jni) char *name "jbyteArray"
+%typemap(jtype) char *name "byte[]"
+%typemap(jstype) char *name "byte[]"
+%typemap(javaout) char *name { return $jnicall; }
+%typemap(out) char *name "$result = hf_bytes(jenv, $1, arg1->name_len);"
+
+/* A histogram's counts as long[]. */
+%immutable hf_histogram::counts;
+%typemap(jni) int64_t counts[ANY] "jlongArray"
+%typemap(jtype) int64_t counts[ANY] "long[]"
+%typemap(jstype) int64_t counts[ANY] "long[]"
+%typemap(javaout) int64_t counts[ANY] { return $jnicall; }
+%typemap(out) int64_t counts[ANY] {
+    $result = (*jenv)->NewLongArray(jenv, $1_dim0);
+    if ($result)
+        (*jenv)->SetLongArrayRegion(jenv, $result, 0, $1_dim0, (const jlong *)$1);
+}
 
 /* On an open client, only a lack of memory or descriptors can fail. */
 %typemap(out) int hf_client_fd {

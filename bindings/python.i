@@ -16,6 +16,7 @@
 %ignore hf_lock_close;
 %ignore hf_hold_close;
 %ignore hf_completion;
+%ignore hf_lock_ended;
 %ignore hf_error;
 %ignore hf_waiter;
 %ignore hf_finding;
@@ -246,12 +247,42 @@ static int hf_run_handlers(void *context)
     ~hf_hold() { hf_hold_close($self); }
 }
 
+/* --------------------------------------------------------------- Numbers */
+
+/* A histogram's counts are a list; holdfast.testing sets them too. */
+%typemap(out) int64_t counts[ANY] {
+    $result = PyList_New($1_dim0);
+    for (Py_ssize_t i = 0; $result && i < $1_dim0; i++) {
+        PyObject *count = PyLong_FromLongLong($1[i]);
+        if (count)
+            PyList_SET_ITEM($result, i, count);
+        else
+            Py_CLEAR($result);
+    }
+    if (!$result)
+        SWIG_fail;
+}
+%typemap(in) int64_t counts[ANY] (int64_t counts[$1_dim0]) {
+    PyObject *given = PySequence_Tuple($input);
+    for (Py_ssize_t i = 0; given && i < $1_dim0; i++) {
+        PyObject *count = PyTuple_GetItem(given, i);
+        counts[i] = count ? PyLong_AsLongLong(count) : 0;
+    }
+    Py_XDECREF(given);
+    if (PyErr_Occurred())
+        SWIG_fail;
+    $1 = counts;
+}
+
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas, message). */
-%typemap(in, numinputs = 0) hf_completion * (hf_completion completion) {
+/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas, message,
+ * timeouts, name). */
+%typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
+    completion.name = buffer;
+    completion.name_capacity = sizeof buffer;
     $1 = &completion;
 }
 %typemap(argout) hf_completion * {
@@ -264,9 +295,9 @@ static int hf_run_handlers(void *context)
     Py_DECREF($result);
     PyObject *message = PyUnicode_DecodeUTF8(
         $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
-    $result = Py_BuildValue("iiLLNLN", (int)$1->kind, (int)$1->status, (long long)$1->op,
+    $result = Py_BuildValue("iiLLNLNLy#", (int)$1->kind, (int)$1->status, (long long)$1->op,
                             (long long)$1->hold_number, hold, (long long)$1->error.replicas,
-                            message);
+                            message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len);
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

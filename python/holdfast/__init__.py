@@ -7,6 +7,7 @@ with lock as hold:
 """
 
 from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLost
+from ._alarm import Alarm
 from ._client import Client, connect
 from ._errors import (
     AuthenticationError,
@@ -28,12 +29,13 @@ from ._holdfast import hf_version
 from ._lock import Lock, LockInfo, Waiter
 from ._locked import quote
 from ._options import LockOptions
-from ._stats import Stats
+from ._stats import Counts, Histogram, Stats
 from ._survey import Finding
 
 __version__ = hf_version()
 
 __all__ = [
+    "Alarm",
     "AsyncClient",
     "AsyncHold",
     "AsyncLock",
@@ -42,8 +44,10 @@ __all__ = [
     "Client",
     "ClosedError",
     "ConnectError",
+    "Counts",
     "Finding",
     "ForkedError",
+    "Histogram",
     "Hold",
     "Lock",
     "LockError",

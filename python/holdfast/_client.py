@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 from . import _errors, _holdfast, _native
 from ._aio import AsyncClient
-from ._arguments import duration, encoded, flag, whole
+from ._alarm import Alarm, Rule, native, teller
+from ._arguments import duration, encoded, flag, function, whole
 from ._errors import ClosedError
 from ._hold import Bound
 from ._lock import Lock
@@ -70,7 +71,13 @@ class Client(Bound):
 
     _core = cast("_holdfast.Core", _holdfast)
 
-    def __init__(self, url: str, options: _native.hf_client_options, close_at_exit: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        options: _native.hf_client_options,
+        close_at_exit: bool,
+        on_alarm: Callable[[Alarm], object] | None,
+    ) -> None:
         """Only connect() makes clients."""
         # Each process has its own, by process id. Empty once closed.
         self._handles: dict[int, _holdfast.Client] = {}
@@ -79,8 +86,10 @@ class Client(Bound):
         self._url = url
         self._options = options
         self._close_at_exit = close_at_exit
+        self._alarmed = teller(on_alarm)
         self._handles[os.getpid()] = self._open()
         _clients.add(self)
+        self._hear_alarms(options.alarm_timeouts)
 
     def _open(self) -> _holdfast.Client:
         handle = self._core.hf_client_open(self._url, self._options)
@@ -99,14 +108,20 @@ class Client(Bound):
             opened = self._open()
             if self._handles.setdefault(here, opened) is not opened:  # another thread was first
                 self._core.hf_client_close(opened)
+            self._hear_alarms(self._options.alarm_timeouts)
         return self._handles[here]
 
     def _notices_here(self) -> Notices:
         """Give this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
-            self._notices.setdefault(here, Notices(self._core, handle))
+            self._notices.setdefault(here, Notices(self._core, handle, self._alarmed))
         return self._notices[here]
+
+    def _hear_alarms(self, timeouts: int) -> None:
+        """Have a thread that learns of alarms, if there is a rule for them."""
+        if timeouts > 0:
+            self._notices_here().listen()
 
     def _watch_thread(self) -> None:
         """Warn if the calling thread ends without the release() that is its own."""
@@ -245,6 +260,10 @@ def connect(
     client_name: str | None = None,
     fence_life: float | timedelta | None = None,
     close_at_exit: bool = True,
+    alarm: Rule | None = None,
+    on_alarm: Callable[[Alarm], object] | None = None,
+    count_names: bool = False,
+    names_max: int | None = None,
 ) -> Client:
     """Open a client: connect, log in, and check that the server is Redis 6.2 or newer.
 
@@ -270,8 +289,15 @@ def connect(
                      Forgotten, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
                      once. False leaves them to their leases.
+    alarm            (timeouts, seconds): as soon as so many acquires of one lock have timed out
+                     within so long, log a warning and call on_alarm. Once in so long for each
+                     lock. (10, 60) finds a holder that is stuck.
+    on_alarm         Called with the Alarm, by a thread of the client: keep it short.
+    count_names      Count each lock's name apart in stats().
+    names_max        How many names may be counted apart; further ones are counted together, so
+                     that a name for each order does not fill the memory. Default 100.
 
-    The URL can set all of these but the last; an argument given here overrides it.
+    The URL can set the first seven of these; an argument given here overrides it.
 
     Raises ValueError for a wrong URL or option, UnsupportedError, ConnectError,
     AuthenticationError, ServerError, ProtocolError.
@@ -301,4 +327,23 @@ def connect(
         options.client_name = client_name
     if fence_life is not None:
         options.fence_life_ms = duration("fence_life", fence_life, least=1000)
-    return Client(url, options, flag("close_at_exit", close_at_exit))
+    count(options, alarm, on_alarm, count_names, names_max)
+    return Client(url, options, flag("close_at_exit", close_at_exit), on_alarm)
+
+
+def count(
+    options: _native.hf_client_options,
+    alarm: Rule | None,
+    on_alarm: Callable[[Alarm], object] | None,
+    count_names: bool,
+    names_max: int | None,
+) -> None:
+    """Check what the client counts, and set it."""
+    function("on_alarm", on_alarm)
+    if alarm is not None:
+        options.alarm_timeouts, options.alarm_window_ms = native(alarm)
+    options.count_names = (
+        _holdfast.HF_ON if flag("count_names", count_names) else _holdfast.HF_DEFAULT
+    )
+    if names_max is not None:
+        options.names_max = whole("names_max", names_max, 1, 10000)

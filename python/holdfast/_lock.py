@@ -125,6 +125,7 @@ class Lock(Bound):
         self._handle = self._open()
 
     def _open(self) -> _holdfast.Lock:
+        self._client._hear_alarms(self._options.alarm_timeouts)
         return self._core.hf_lock_open(self._client._here(), self._name, self._owner, self._options)
 
     def _call(self, function: Callable[..., Result], *arguments: object) -> Result:

@@ -1,6 +1,8 @@
 # What of SWIG's own module the package uses: the structs of holdfast.h. Importing it also tells
 # the extension how to give locks and holds back.
 
+from collections.abc import Sequence
+
 from . import _holdfast
 
 class hf_client_options:  # noqa: N801
@@ -13,6 +15,10 @@ class hf_client_options:  # noqa: N801
     lazy: int
     client_name: str
     fence_life_ms: int
+    count_names: int
+    names_max: int
+    alarm_timeouts: int
+    alarm_window_ms: int
 
 class hf_lock_options:  # noqa: N801
     this: object
@@ -23,6 +29,9 @@ class hf_lock_options:  # noqa: N801
     max_hold_ms: int
     replicas: int
     replica_timeout_ms: int
+    count_name: int
+    alarm_timeouts: int
+    alarm_window_ms: int
 
 class hf_acquire_options:  # noqa: N801
     this: _holdfast.AcquireOptions
@@ -30,18 +39,37 @@ class hf_acquire_options:  # noqa: N801
     lease_ms: int
     renew: int
 
+class hf_histogram:  # noqa: N801
+    this: object
+    sum_us: int
+    counts: Sequence[int]
+
 class hf_stats:  # noqa: N801
     this: object
     held: int
     waiting: int
     acquired: int
-    waited: int
-    waited_us: int
-    refused: int
+    queued: int
+    busy: int
+    timed_out: int
+    canceled: int
+    interrupted: int
+    deadlocks: int
+    unreplicated: int
     unknown: int
+    unreachable: int
+    failed: int
     released: int
-    lost: int
+    lost_expired: int
+    lost_unreachable: int
+    lost_gone: int
     renewed: int
+    alarms: int
+    names: int
+    connections: int
+    reconnects: int
+    wait: hf_histogram
+    hold: hf_histogram
 
 class hf_lock_info:  # noqa: N801
     this: object

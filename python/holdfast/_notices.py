@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from . import _holdfast
+from ._alarm import Alarm
 from ._errors import ClosedError, LockError
+from ._options import anchor
 
 Told = TypeVar("Told")
 
@@ -75,12 +77,18 @@ class Notices:
     completion hands it on.
     """
 
-    def __init__(self, core: _holdfast.Core, client: _holdfast.Client) -> None:
+    def __init__(
+        self,
+        core: _holdfast.Core,
+        client: _holdfast.Client,
+        alarmed: Callable[[Alarm], None],
+    ) -> None:
         """Start to collect them."""
         self.core = core
+        self._alarmed = self.elsewhere(alarmed)
         self._client = client
         # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
-        self._anchor = self.core.hf_lock_open(client, b"holdfast", None, None)
+        self._anchor = self.core.hf_lock_open(client, b"holdfast", None, anchor)
         self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
@@ -232,8 +240,8 @@ class Notices:
         """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
-                kind, status, op, number, hold, reached, message = self.core.hf_client_next(
-                    self._client
+                kind, status, op, number, hold, reached, message, timeouts, name = (
+                    self.core.hf_client_next(self._client)
                 )
                 if kind == _holdfast.HF_KIND_NONE:
                     return True
@@ -242,6 +250,9 @@ class Notices:
                     if lost is not None:
                         lost()
                     self.look()
+                elif kind == _holdfast.HF_KIND_ALARM:
+                    told = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
+                    self._alarmed(told)
                 else:
                     self._settle(op, status, hold, reached, message)
         except ClosedError:

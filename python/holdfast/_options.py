@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import EllipsisType
 from typing import Any, TypedDict
 
-from . import _holdfast, _native
+from . import _alarm, _holdfast, _native
 from ._arguments import duration, encoded, flag, function, whole
 
 
@@ -51,6 +51,10 @@ class LockOptions:
     the work to another thread. An AsyncLock's event loop calls it, with the AsyncHold."""
     raise_on_lost: bool = True
     """Leaving a `with` block raises LockLost if the hold was lost; False: it does not."""
+    count_name: bool | None = None
+    """Count this name apart in Client.stats(); None: as the client's count_names says."""
+    alarm: _alarm.Rule | EllipsisType | None = ...
+    """As the client's alarm, for acquires of this lock; None: never. Not given: the client's."""
 
     def __post_init__(self) -> None:
         """Check them."""
@@ -70,6 +74,8 @@ class LockChanges(TypedDict, total=False):
     replica_timeout: float | timedelta | None
     on_lost: Callable[[Any], object] | None
     raise_on_lost: bool
+    count_name: bool | None
+    alarm: _alarm.Rule | EllipsisType | None
 
 
 def _switch(what: str, value: bool | None) -> int:
@@ -99,6 +105,11 @@ def native(options: LockOptions) -> _native.hf_lock_options:
         made.replica_timeout_ms = duration("replica_timeout", options.replica_timeout, least=1)
     function("on_lost", options.on_lost)
     flag("raise_on_lost", options.raise_on_lost)
+    made.count_name = _switch("count_name", options.count_name)
+    if options.alarm is None:
+        made.alarm_timeouts = -1
+    elif not isinstance(options.alarm, EllipsisType):
+        made.alarm_timeouts, made.alarm_window_ms = _alarm.native(options.alarm)
     return made
 
 
@@ -112,3 +123,7 @@ def merged(options: LockOptions | None, changes: LockChanges) -> LockOptions:
     if not isinstance(options, LockOptions):
         raise TypeError(f"options must be LockOptions, not {options!r}: lease=10, for example")
     return dataclasses.replace(options, **changes) if changes else options
+
+
+# Of a lock that is never acquired, and only keeps its client: its name does not count.
+anchor = native(LockOptions(count_name=False))

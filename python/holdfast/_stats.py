@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from . import _holdfast, _native
+from ._hold import Cause
+
+Refusal = Literal["busy", "timeout", "cancelled", "interrupted", "deadlock", "replicas"]
+Failure = Literal["unreachable", "unknown", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """A client's counts, since it was opened unless they say "now"."""
+class Histogram:
+    """How long things took."""
+
+    bounds: ClassVar[tuple[float, ...]] = tuple(
+        _holdfast.HF_BUCKET_US * 2**i / 1e6 for i in range(_holdfast.HF_BUCKETS - 1)
+    )
+    """Up to how many seconds each bucket but the last goes: 64 microseconds, and each twice as
+    many as the one before, to 2147 seconds."""
+
+    counts: tuple[int, ...]
+    """How many times each bucket has; the last one those above all bounds."""
+    sum: float
+    """The sum of the times, seconds."""
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of a client, or of one name: since the client was opened unless they say "now".
+
+    Each acquire is counted once, when it ends: as acquired, refused or failed.
+    """
 
     held: int
     """Holds that may still be on the server, now."""
@@ -17,35 +47,93 @@ class Stats:
     """Acquires in a queue, now."""
     acquired: int
     """Acquires that got the lock."""
-    waited: int
-    """Acquires that got the lock after they waited in a queue."""
-    waited_seconds: float
-    """The sum of these waits."""
-    refused: int
-    """Acquires that did not get the lock: busy, timed out, cancelled."""
-    unknown: int
-    """Acquires whose answer was lost."""
+    queued: int
+    """Acquires that got the lock after they had a place in its queue."""
+    refused: Mapping[Refusal, int]
+    """Acquires that did not get the lock, by cause: "busy" when they tried once, "timeout",
+    "cancelled", also by the close of the client, "interrupted" by a signal handler, "deadlock"
+    when they would have waited for themselves, "replicas" when too few had it in time."""
+    failed: Mapping[Failure, int]
+    """Acquires that say nothing of the lock, by cause: "unreachable", "unknown" when the answer
+    was lost, and any other "error"."""
     released: int
     """Holds that a call released."""
-    lost: int
-    """Holds that were lost before that."""
+    lost: Mapping[Cause, int]
+    """Holds that were lost before that, by cause, as in Lost.cause."""
     renewed: int
     """Renewals in the background."""
+    alarms: int
+    """How often the alarm was raised."""
+    wait: Histogram
+    """For how long acquires that got the lock had waited for it, the request included."""
+    hold: Histogram
+    """For how long locks were held, until a call ended the hold or it was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Counts):
+    """A client's counts, of all locks together; and those of single names."""
+
+    connections: int
+    """Connections that were opened."""
+    reconnects: int
+    """Those of them in place of one that broke."""
+    names: Mapping[str, Counts]
+    """Of the names that are counted apart, UTF-8 with surrogate escapes. They are not more than
+    names_max."""
+    others: Counts
+    """Of all other names."""
+
+
+def _histogram(told: Any) -> Histogram:
+    return Histogram(tuple(told.counts), told.sum_us / 1e6)
+
+
+def _fields(told: _native.hf_stats) -> dict[str, Any]:
+    return {
+        "held": told.held,
+        "waiting": told.waiting,
+        "acquired": told.acquired,
+        "queued": told.queued,
+        "refused": {
+            "busy": told.busy,
+            "timeout": told.timed_out,
+            "cancelled": told.canceled,
+            "interrupted": told.interrupted,
+            "deadlock": told.deadlocks,
+            "replicas": told.unreplicated,
+        },
+        "failed": {
+            "unreachable": told.unreachable,
+            "unknown": told.unknown,
+            "error": told.failed,
+        },
+        "released": told.released,
+        "lost": {
+            "expired": told.lost_expired,
+            "unreachable": told.lost_unreachable,
+            "gone": told.lost_gone,
+        },
+        "renewed": told.renewed,
+        "alarms": told.alarms,
+        "wait": _histogram(told.wait),
+        "hold": _histogram(told.hold),
+    }
 
 
 def stats(core: _holdfast.Core, client: _holdfast.Client) -> Stats:
     """Read the counts from the core. Sends nothing."""
-    told = _native.hf_stats()
+    told, one = _native.hf_stats(), _native.hf_stats()
     core.hf_client_stats(client, told)
+    named = {
+        core.hf_client_name_stats(client, index, one): Counts(**_fields(one))
+        for index in range(told.names + 1)
+    }
+    others = named.pop(b"")
     return Stats(
-        told.held,
-        told.waiting,
-        told.acquired,
-        told.waited,
-        told.waited_us / 1e6,
-        told.refused,
-        told.unknown,
-        told.released,
-        told.lost,
-        told.renewed,
+        **_fields(told),
+        connections=told.connections,
+        reconnects=told.reconnects,
+        names={name.decode("utf-8", "surrogateescape"): counts for name, counts in named.items()},
+        others=others,
     )

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ._errors import LockError
+from ._options import anchor
 
 if TYPE_CHECKING:
     from . import _holdfast
@@ -24,7 +25,7 @@ class Ending:
         self._core = core
         self._client = client
         # An open lock keeps the client's memory after its close.
-        self._anchor = core.hf_lock_open(client, b"holdfast", None, None)
+        self._anchor = core.hf_lock_open(client, b"holdfast", None, anchor)
         self._owner = core.hf_client_owner(client, "t", 0)
         self._thread = thread
 

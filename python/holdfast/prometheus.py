@@ -6,9 +6,15 @@ prometheus_client.REGISTRY.register(holdfast.prometheus.Collector(main=client))
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector as _Collector
 
 import holdfast
@@ -19,21 +25,40 @@ _GAUGES = {
 }
 _COUNTERS = {
     "acquired": "Acquires that got the lock",
-    "waited": "Acquires that got the lock after they waited in a queue",
-    "waited_seconds": "The sum of the waits of these acquires",
-    "refused": "Acquires that did not get the lock: busy, timed out, cancelled",
-    "unknown": "Acquires whose answer was lost",
+    "queued": "Acquires that got the lock after they had a place in its queue",
     "released": "Holds that a call released",
-    "lost": "Holds that were lost before a call released them",
     "renewed": "Renewals in the background",
+    "alarms": "How often the alarm was raised: many acquires of one lock timed out",
 }
+_BY_CAUSE = {
+    "refused": "Acquires that did not get the lock, because of others or of their caller",
+    "failed": "Acquires that failed and say nothing of the lock",
+    "lost": "Holds that were lost before a call released them",
+}
+_HISTOGRAMS = {
+    "wait": "For how long acquires that got the lock had waited for it",
+    "hold": "For how long locks were held, until a call ended the hold or it was lost",
+}
+_OF_CLIENTS = {
+    "connections": "Connections that were opened",
+    "reconnects": "Connections that were opened in place of one that broke",
+}
+
+_BOUNDS = [f"{bound:.6f}" for bound in holdfast.Histogram.bounds] + ["+Inf"]
+
+
+def label(name: str) -> str:
+    """Show a lock's name as Prometheus can take it: different names stay different."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return raw.replace(b"\\", rb"\\").decode("utf-8", "backslashreplace")
 
 
 class Collector(_Collector):
-    """Client.stats() of one or more clients, as holdfast_held, holdfast_acquired_total and so on.
+    """Client.stats() of one or more clients; docs/operations/metrics.md lists the metrics.
 
-    The label `client` is each client's keyword here. Closed clients are left out. Reading sends
-    nothing.
+    The label `client` is each client's keyword here. The label `lock` is the name, if it is counted
+    apart, and else empty, so that a sum over all is the client's. Closed clients are left out.
+    Reading sends nothing.
     """
 
     def __init__(self, **clients: holdfast.Client) -> None:
@@ -52,10 +77,41 @@ class Collector(_Collector):
                 told[name] = client.stats()
         return self._metrics(told)
 
-    def _metrics(self, told: dict[str, holdfast.Stats]) -> Iterator[Metric]:
+    def _metrics(self, told: Mapping[str, holdfast.Stats]) -> Iterator[Metric]:
+        rows = [row for client, stats in told.items() for row in _rows(client, stats)]
         for family, fields in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
             for field, what in fields.items():
-                metric = family(f"holdfast_{field}", what, labels=["client"])
-                for name, stats in told.items():
-                    metric.add_metric([name], getattr(stats, field))
+                metric = family(f"holdfast_{field}", what, labels=["client", "lock"])
+                for labels, counts in rows:
+                    metric.add_metric(labels, getattr(counts, field))
                 yield metric
+        for field, what in _BY_CAUSE.items():
+            causes = CounterMetricFamily(
+                f"holdfast_{field}", what, labels=["client", "lock", "cause"]
+            )
+            for labels, counts in rows:
+                for cause, count in getattr(counts, field).items():
+                    causes.add_metric([*labels, cause], count)
+            yield causes
+        for field, what in _HISTOGRAMS.items():
+            times = HistogramMetricFamily(
+                f"holdfast_{field}_seconds", what, labels=["client", "lock"]
+            )
+            for labels, counts in rows:
+                histogram: holdfast.Histogram = getattr(counts, field)
+                reached = itertools.accumulate(histogram.counts)
+                buckets = [*zip(_BOUNDS, reached, strict=True)]
+                times.add_metric(labels, buckets, histogram.sum)
+            yield times
+        for field, what in _OF_CLIENTS.items():
+            metric = CounterMetricFamily(f"holdfast_{field}", what, labels=["client"])
+            for client, stats in told.items():
+                metric.add_metric([client], getattr(stats, field))
+            yield metric
+
+
+def _rows(client: str, stats: holdfast.Stats) -> Iterator[tuple[list[str], holdfast.Counts]]:
+    """Give the labels and the counts of each name, and of all others."""
+    yield [client, ""], stats.others
+    for name, counts in stats.names.items():
+        yield [client, label(name)], counts

@@ -134,7 +134,7 @@ static void test_too_few_replicas_are_told_of_and_nothing_is_held(void **state) 
     assert_status(hf_lock_release(lock), HF_ENOTHELD);
     assert_free_at_once();
     assert_status(hf_client_stats(ann, &stats), HF_OK);
-    assert_int_equal(stats.refused, 3);
+    assert_int_equal(stats.unreplicated, 3);
     assert_int_equal(stats.acquired + stats.released + stats.held, 0);
     hf_lock_close(lock);
 }
@@ -394,7 +394,7 @@ static void test_a_started_acquire_without_the_replicas_is_told_how_many(void **
         hf_lock_close(many[i]);
     assert_status(hf_client_stats(ann, &stats), HF_OK);
     assert_int_equal(stats.held, 0);
-    assert_int_equal(stats.refused, 40);
+    assert_int_equal(stats.unreplicated, 40);
     assert_null(strstr(tell(ports[0], "INFO keyspace")->str, "expires=0"));
     hf_lock_close(mine);
 }

@@ -115,7 +115,7 @@ static void use(void) {
     pthread_join(waiter, &waited);
     assert_int_equal((intptr_t)waited, HF_OK);
     assert_int_equal(hf_client_stats(client, &stats), HF_OK);
-    assert_int_equal(stats.waited, 1);
+    assert_int_equal(stats.queued, 1);
     hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(client);

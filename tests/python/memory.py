@@ -18,6 +18,7 @@ from holdfast.testing import MemoryClient, MemoryServer
 # Their files; the others are about the server, the connection or the process.
 BEHAVIOURS = {
     "test_aio.py",
+    "test_alarm.py",
     "test_arguments.py",
     "test_lock.py",
     "test_locked.py",
@@ -110,6 +111,8 @@ class Memory:
         self._server = MemoryServer()
         self.raw = cast("redis.Redis", Raw(self._server))
 
-    def connect(self, url: str, **_: object) -> holdfast.Client:
+    def connect(self, url: str, **options: Any) -> holdfast.Client:
         assert url == self.url
-        return MemoryClient(self._server)
+        counting = {"alarm", "on_alarm", "count_names", "names_max"}
+        chosen = {name: value for name, value in options.items() if name in counting}
+        return MemoryClient(self._server, **chosen)

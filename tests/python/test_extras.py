@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import time
 from collections.abc import Iterator
 
 import prometheus_client
@@ -111,19 +113,51 @@ def test_prometheus_reads_what_clients_count(
     registry = prometheus_client.CollectorRegistry()
     registry.register(holdfast.prometheus.Collector(main=client))
 
-    def value(what: str) -> float | None:
-        return registry.get_sample_value(f"holdfast_{what}", {"client": "main"})
+    def value(what: str, lock: str = "", **labels: str) -> float | None:
+        labels = {"client": "main", "lock": lock, **labels}
+        return registry.get_sample_value(f"holdfast_{what}", labels)
 
-    with lock:
+    named = client.lock(b"\\\xff", count_name=True)
+    with lock, named:
         assert stranger.acquire(blocking=False) is False
         assert (value("held"), value("waiting"), value("acquired_total")) == (1, 0, 1)
-    assert (value("held"), value("released_total"), value("refused_total")) == (0, 1, 1)
+        assert value("refused_total", cause="busy") == 1
+        assert value("refused_total", cause="timeout") == 0
+        assert value("held", r"\\\xff") == 1  # the name's backslash, and its byte
+    assert (value("held"), value("released_total")) == (0, 1)
+    assert value("lost_total", cause="gone") == 0
+    assert value("failed_total", cause="unreachable") == 0
+    assert value("wait_seconds_count") == value("hold_seconds_bucket", le="+Inf") == 1
+    assert value("hold_seconds_sum") == client.stats().others.hold.sum > 0
+    connections = registry.get_sample_value("holdfast_connections_total", {"client": "main"})
+    assert connections == client.stats().connections >= 1
     text = prometheus_client.generate_latest(registry).decode()
-    assert 'holdfast_waited_seconds_total{client="main"} 0.0' in text
-    for field in holdfast.Stats.__dataclass_fields__:
+    assert 'holdfast_reconnects_total{client="main"} 0.0' in text
+    for field in {each.name for each in dataclasses.fields(holdfast.Stats)} - {"names", "others"}:
         assert f"# HELP holdfast_{field}" in text
 
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(holdfast.prometheus.Collector(main=client))
     client.close()
     assert value("held") is None
+
+
+def test_prometheus_buckets_are_cumulative_and_have_their_bounds(
+    client: holdfast.Client, name: str
+) -> None:
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(holdfast.prometheus.Collector(main=client))
+    hold = client.lock(name).hold()
+    time.sleep(0.02)
+    hold.release()
+    counts: dict[str, float] = {}
+    for metric in registry.collect():
+        if metric.name == "holdfast_hold_seconds":
+            assert metric.type == "histogram"
+            counts = {
+                each.labels["le"]: each.value for each in metric.samples if "le" in each.labels
+            }
+    assert list(counts)[:2] == ["0.000064", "0.000128"]
+    assert counts["0.016384"] == 0  # up to 16 ms
+    assert counts["2147.483648"] == counts["+Inf"] == 1
+    assert sorted(counts.values()) == list(counts.values())

@@ -605,7 +605,7 @@ static void test_a_bad_switch_or_flag_is_refused(void **state) {
     options = (hf_lock_options){.lease_ms = 1000};
     assert_status(hf_lock_open(client, "x", 1, NULL, 0, &options, &none), HF_EINVAL);
     assert_message("hf_lock_options.size is 0");
-    hf_acquire_options once = {.size = sizeof once, .flags = 4};
+    hf_acquire_options once = {.size = sizeof once, .flags = 8};
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &once, NULL), HF_EINVAL);
     assert_message("unknown bit");
     once = (hf_acquire_options){.size = sizeof once, .renew = 9};

@@ -731,33 +731,6 @@ static void test_when_a_lease_ends_another_takes_over(void **state) {
     hf_lock_close(theirs);
 }
 
-static void test_a_loss_is_counted_once_whoever_finds_it(void **state) {
-    (void)state;
-    hf_lock *lock = stock(alice), *brief = stock_for(alice, 20);
-    hf_stats stats = {.size = sizeof stats};
-    assert_status(hf_client_stats(alice, &stats), HF_OK);
-    const int64_t lost = stats.lost, released = stats.released;
-    hf_hold *gone = acquired(lock); /* its release finds it */
-    TELL("DEL stock");
-    assert_status(hf_hold_release(gone), HF_ELOST);
-    hf_hold_close(gone);
-    gone = acquired(lock); /* a check, and then its release */
-    TELL("DEL stock");
-    assert_status(hf_hold_check(gone), HF_ELOST);
-    assert_status(hf_hold_release(gone), HF_ELOST);
-    hf_hold_close(gone);
-    gone = acquired(brief); /* its lease has ended */
-    sleep_ms(30);
-    assert_status(hf_hold_release(gone), HF_ELOST);
-    assert_status(hf_hold_release(gone), HF_ENOTHELD);
-    hf_hold_close(gone);
-    assert_status(hf_client_stats(alice, &stats), HF_OK);
-    assert_int_equal(stats.lost - lost, 3);
-    assert_int_equal(stats.released, released);
-    hf_lock_close(lock);
-    hf_lock_close(brief);
-}
-
 static void test_a_stale_holder_changes_nothing_and_is_told(void **state) {
     (void)state;
     hf_lock *mine = stock_for(alice, 50), *theirs = stock(bob);
@@ -1460,7 +1433,6 @@ int main(void) {
         TEST(test_a_lease_may_never_end),
         TEST(test_leases_may_have_ten_ms_and_ten_years),
         TEST(test_when_a_lease_ends_another_takes_over),
-        TEST(test_a_loss_is_counted_once_whoever_finds_it),
         TEST(test_a_stale_holder_changes_nothing_and_is_told),
         TEST(test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call),
         TEST(test_a_lost_hold_that_still_stands_on_the_server_is_released),

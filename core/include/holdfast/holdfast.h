@@ -212,6 +212,27 @@ typedef struct hf_client_options {
      * smaller one.
      */
     int64_t fence_life_ms;
+    /**
+     * HF_ON: count each lock's name apart, unless hf_lock_options.count_name says otherwise.
+     * Default HF_OFF: names are counted together.
+     */
+    int32_t count_names;
+    /**
+     * How many names may be counted apart, 1 to 10000; default 100. Further ones are counted
+     * with all others: a name for each order makes no series for each order.
+     */
+    uint32_t names_max;
+    /**
+     * The alarm: as soon as so many acquires of one lock have timed out (HF_ETIMEOUT) within
+     * alarm_window_ms, the completion queue tells it (HF_KIND_ALARM), and not again for that
+     * lock before another alarm_window_ms is over. Default 0: never. The window is exact to an
+     * eighth: timeouts within 9/8 of it may count together. A client watches 256 locks at once,
+     * those with the most timeouts.
+     */
+    int32_t alarm_timeouts;
+    int32_t reserved;
+    /** Milliseconds. */
+    int64_t alarm_window_ms;
 } hf_client_options;
 
 /**
@@ -321,25 +342,69 @@ HF_API hf_status hf_client_survey(hf_client *client, size_t server, const void *
                                   size_t name_len, hf_finding *findings, size_t capacity,
                                   size_t *count_out);
 
-/** A client's counts; hf_client_stats() fills them in. */
+/** How many buckets an hf_histogram has, and up to how many microseconds its first one goes. */
+#define HF_BUCKETS 27
+#define HF_BUCKET_US 64
+
+/**
+ * How long things took. counts[0] is those of up to 64 us (HF_BUCKET_US), and each further bucket
+ * goes up to twice as long as the one before: counts[i] has those above 32 << i us and up to
+ * 64 << i us. The last one has all above 2147 s. The sum of the counts is how many there were.
+ */
+typedef struct hf_histogram {
+    /** The sum of the times, microseconds. */
+    int64_t sum_us;
+    int64_t counts[HF_BUCKETS];
+} hf_histogram;
+
+/**
+ * Counts, of a client or of one name: since the client was opened, unless they say "now". Each
+ * acquire with good arguments is counted once, when it ends: as acquired, or as one of the nine
+ * that follow `queued`.
+ */
 typedef struct hf_stats {
     /** sizeof(hf_stats) of the caller's header. */
     uint32_t size;
     uint32_t reserved;
     /** Now: holds that may still be on the server; acquires in a queue. */
     int64_t held, waiting;
-    /** Since the client was opened: successful acquires; those that waited in a queue. */
-    int64_t acquired, waited;
-    /** The sum of all these waits, microseconds. */
-    int64_t waited_us;
-    /** Acquires that were busy, timed out or cancelled; acquires with an unknown outcome. */
-    int64_t refused, unknown;
-    /** Holds that a call released; holds lost before that; renewals by the keeper. */
-    int64_t released, lost, renewed;
+    /** Acquires that got the lock; those of them that had a place in a queue before. */
+    int64_t acquired, queued;
+    /** The lock was not free: HF_EBUSY, HF_ETIMEOUT. */
+    int64_t busy, timed_out;
+    /** The wait was ended: by a cancel or the close of the client (HF_ECANCELED); by a signal. */
+    int64_t canceled, interrupted;
+    /** An owner with a shared hold asked for an exclusive one (HF_EINVAL): it would have waited
+     * for itself. */
+    int64_t deadlocks;
+    /** Too few replicas had it: HF_EREPLICAS. */
+    int64_t unreplicated;
+    /** The outcome is unknown (HF_EUNKNOWN); the server was not reached (HF_ECONNECT); any other
+     * status. */
+    int64_t unknown, unreachable, failed;
+    /** Holds that a call released, as the server confirmed. */
+    int64_t released;
+    /** Holds that were lost before that, by their HF_CAUSE_*. */
+    int64_t lost_expired, lost_unreachable, lost_gone;
+    /** Renewals by the client's own thread; each claim of a grant is one too. */
+    int64_t renewed;
+    /** How often the alarm was raised: HF_KIND_ALARM. */
+    int64_t alarms;
+    /** How many names have counts of their own, see hf_client_name_stats(). 0 of a name. */
+    int64_t names;
+    /** Connections that were opened; those of them in place of one that broke, or that the
+     * server had closed, or whose answer did not come in time. 0 of a name. */
+    int64_t connections, reconnects;
+    /** For how long acquires that got the lock had waited for it: from the call until they had
+     * it. One request, if it was free. */
+    hf_histogram wait;
+    /** For how long holds lasted here: from their acquire, or their adoption, until a call ended
+     * them (release, hand over) or they were lost. */
+    hf_histogram hold;
 } hf_stats;
 
 /**
- * Read the client's counts. Sends nothing.
+ * Read the client's counts, of all locks together. Sends nothing.
  *
  * @param[in,out] stats  Set stats->size first.
  * @retval HF_OK
@@ -348,6 +413,26 @@ typedef struct hf_stats {
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_client_stats(hf_client *client, hf_stats *stats);
+
+/**
+ * Read the counts of one name. A name has counts of its own from the first lock on that was
+ * opened with count_name on, and the client keeps them until it is closed; there are up to
+ * hf_client_options.names_max such names. All other locks are counted together, at index 0, so
+ * that the sum over all indices is what hf_client_stats() tells.
+ *
+ * @param index      0: all locks whose names have no counts of their own; 1 to hf_stats.names.
+ * @param[in,out] stats  Set stats->size first.
+ * @param[out] name  Receives the name; HF_NAME_MAX bytes are enough.
+ * @param capacity   The size of name.
+ * @param[out] name_len_out  The name's length; 0 at index 0.
+ * @retval HF_OK
+ * @retval HF_EINVAL  There is no such index, or the buffer is too small.
+ * @retval HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats *stats, void *name,
+                                      size_t capacity, size_t *name_len_out);
 
 /**
  * Close the client: end waiting calls with HF_ECANCELED, release its holds and
@@ -455,6 +540,13 @@ typedef struct hf_lock_options {
      * several permits, set reentrant to HF_OFF.
      */
     int64_t permits;
+    /** Count this lock's name apart, see hf_client_name_stats(); default: as the client's
+     * count_names says. */
+    int32_t count_name;
+    /** As the client's, for acquires through this handle; 0: as the client's say. Below 0: never.
+     */
+    int32_t alarm_timeouts;
+    int64_t alarm_window_ms;
 } hf_lock_options;
 
 /**
@@ -521,12 +613,18 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 #define HF_ACQUIRE_KEEP 1u
 /** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
 #define HF_ACQUIRE_INTERRUPTIBLE 2u
+/**
+ * For hf_acquire_options.flags, for bindings whose acquire is a try and then another call:
+ * hf_stats does not count it if it is HF_EBUSY, nor, with an hf_brake, if it fails.
+ * hf_lock_ended() counts it if there is no other call. Not of hf_lock_acquire_start().
+ */
+#define HF_ACQUIRE_UNCOUNTED 4u
 
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
-    /** HF_ACQUIRE_KEEP, HF_ACQUIRE_INTERRUPTIBLE. */
+    /** HF_ACQUIRE_KEEP, HF_ACQUIRE_INTERRUPTIBLE, HF_ACQUIRE_UNCOUNTED. */
     uint32_t flags;
     /** Milliseconds, or HF_NEVER; default: the lock's lease, and then its renew counts too. */
     int64_t lease_ms;
@@ -882,32 +980,50 @@ enum {
     /** A hold was lost: `hold_number` and `cause` say which and why. */
     HF_KIND_LOSS = 3,
     /** An hf_hold_renew_start(), _extend_start() or _check_start() ended. */
-    HF_KIND_RENEWAL = 4
+    HF_KIND_RENEWAL = 4,
+    /**
+     * Many acquires of one lock have timed out: see hf_client_options.alarm_timeouts. `timeouts`
+     * says how many, the caller's buffer has the lock's name, and the message says who held it
+     * at last.
+     */
+    HF_KIND_ALARM = 5
 };
 
 /** One completion; set size before hf_client_next(). */
 typedef struct hf_completion {
     /** sizeof(hf_completion) of the caller's header. */
     uint32_t size;
-    /** HF_KIND_NONE, HF_KIND_ACQUIRE, HF_KIND_RELEASE, HF_KIND_LOSS or HF_KIND_RENEWAL. */
+    /** HF_KIND_*. */
     int32_t kind;
-    /** What the blocking function would have answered; HF_ELOST for a loss. */
+    /** What the blocking function would have answered; HF_ELOST for a loss, HF_ETIMEOUT for an
+     * alarm. */
     int32_t status;
     /** HF_CAUSE_* for a loss. */
     int32_t cause;
-    /** The number that the caller gave the operation; 0 for a loss. */
+    /** The number that the caller gave the operation; 0 for a loss or an alarm. */
     int64_t op;
     /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
     /** HF_KIND_ACQUIRE with HF_OK: the hold; give it back with hf_hold_close(). */
     hf_hold *hold;
+    /** HF_KIND_ALARM: how many acquires have timed out within the window. */
+    int64_t timeouts;
+    /**
+     * HF_KIND_ALARM: the lock's name is written here. The caller sets name to a buffer, and
+     * name_capacity to its size; HF_NAME_MAX bytes are enough, and what does not fit is cut off.
+     * NULL: it is not wanted.
+     */
+    char *name;
+    size_t name_capacity;
+    /** Its whole length; 0 for other kinds. */
+    size_t name_len;
     /** If status is not HF_OK: what went wrong, as after the blocking function. */
     hf_error error;
 } hf_completion;
 
 /**
  * Get the descriptor that is readable while the queue has completions for
- * hf_client_next(). From the first call on, the queue reports losses too.
+ * hf_client_next(). From the first call on, the queue reports losses and alarms too.
  *
  * @return  The client's descriptor: poll it, do not read or close it. -1 on
  *          error: HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM.
@@ -919,8 +1035,8 @@ HF_API int hf_client_fd(hf_client *client);
 /**
  * Take one completion off the queue.
  *
- * @param[in,out] completion  Set completion->size first. kind is HF_KIND_NONE if
- *                            the queue is empty.
+ * @param[in,out] completion  Set completion->size first, and name or NULL. kind is
+ *                            HF_KIND_NONE if the queue is empty.
  * @retval HF_OK
  * @retval HF_ECLOSED  The client is closed, and the queue is empty.
  * @retval HF_EINVAL, HF_EFORKED
@@ -1131,6 +1247,18 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int hf_lock_contended(const hf_lock *lock);
+
+/**
+ * Count an acquire that ended so, after a try with HF_ACQUIRE_UNCOUNTED that was all of it.
+ *
+ * @param status      Not HF_OK: that is counted.
+ * @param timeout_ms  Of HF_ETIMEOUT: for the message of the alarm, which this may raise.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms);
 
 /**
  * What another thread pulls to end a request. While a thread has a brake, each request of its

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/brake.h"
 #include "lock/asking.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
@@ -29,10 +30,11 @@ typedef struct acquiring {
     hf_client *client;
     hf_hold *hold;
     int64_t timeout_ms;
-    int64_t until; /* it waits until then */
+    int64_t began_at, until; /* it waits until then */
     bool interruptible;
-    int64_t ttl_ms;       /* of the lock, when it was busy last */
-    int64_t waited_since; /* 0: it did not wait in the queue */
+    bool uncounted;  /* its caller may go on */
+    int64_t ttl_ms;  /* of the lock, when it was busy last */
+    int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
 
 /* By when a request of it must be answered. */
@@ -169,7 +171,8 @@ static hf_status try_once_locked(acquiring *call) {
                   hf_standing_deadline(hold, mine, asked.answer.sent_at));
     /* What an earlier copy wrote, on another connection, was not waited for on this one. */
     hold->reached = hold->bury ? -1 : asked.answer.replicas;
-    return hf_now() < hold->validity.deadline ? HF_OK : HF_ELOST;
+    call->held_at = hf_now();
+    return call->held_at < hold->validity.deadline ? HF_OK : HF_ELOST;
 }
 
 /* Another library's lock without an end is given one, if the user wants that. */
@@ -393,7 +396,8 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
             continue;
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
-        if (hf_now() < call->hold->validity.deadline)
+        call->held_at = hf_now();
+        if (call->held_at < call->hold->validity.deadline)
             return HF_OK;
         status = queue_again_locked(call, op);
         if (status != HF_OK)
@@ -417,7 +421,6 @@ static hf_status wait_in_queue_locked(acquiring *call) {
     if (op == NULL)
         return HF_ENOMEM;
     status = queue_locked(call, op);
-    call->waited_since = op->score > 0 ? op->since : 0;
     hf_op_leave_locked(op);
     hf_op_free_locked(op);
     return status;
@@ -439,32 +442,6 @@ static hf_status wait_for_lock_locked(acquiring *call) {
     return status;
 }
 
-/* Count how an acquire ended, which waited since then (0: it did not). */
-static void count_acquire(hf_client *client, hf_status status, int64_t waited_since) {
-    hf_stats *stats = &client->stats;
-    switch (status) {
-    case HF_OK:
-        stats->acquired++;
-        if (waited_since > 0) {
-            stats->waited++;
-            stats->waited_us += (hf_now() - waited_since) / 1000;
-        }
-        break;
-    case HF_EUNKNOWN:
-        stats->unknown++;
-        break;
-    case HF_EBUSY:
-    case HF_ETIMEOUT:
-    case HF_ECANCELED:
-    case HF_EINTR:
-    case HF_EREPLICAS:
-        stats->refused++;
-        break;
-    default:
-        break;
-    }
-}
-
 /* ----------------------------------------------------------------- Options */
 
 static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t *replica_ms,
@@ -479,7 +456,8 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return status;
     if (options->lease_ms == HF_NEVER && lock->max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
-    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE)) != 0)
+    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_UNCOUNTED)) !=
+        0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
@@ -539,6 +517,15 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     return status;
 }
 
+static void count_locked(const acquiring *call, hf_status status) {
+    hf_hold *hold = call->hold;
+    if (status == HF_OK)
+        hf_hold_count_acquired_locked(hold, call->began_at,
+                                      hold->replicas == 0 ? call->held_at : hf_now());
+    else if (!call->uncounted || (status != HF_EBUSY && hf_brake_mine() == NULL))
+        hf_hold_count_refused_locked(hold, status);
+}
+
 /* Acquire it, and keep what was won. HF_ELOST: not that, and it may be tried again. */
 static hf_status acquire_once(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
@@ -549,7 +536,7 @@ static hf_status acquire_once(acquiring *call, bool keep) {
         status = keep_won_locked(call, keep);
     bool unlisted = won && hold->number == 0; /* it is in no table, and nobody else's */
     if (status != HF_ELOST)
-        count_acquire(call->client, status, call->waited_since);
+        count_locked(call, status);
     hf_client_unlock(call->client);
     if (unlisted)
         hf_undo(hold);
@@ -569,6 +556,20 @@ static hf_status await_master(const acquiring *call) {
     return hf_client_sleep(call->client, ms < left_ms ? ms : left_ms, call->interruptible);
 }
 
+/* After HF_ELOST: is there another try? */
+static hf_status prepare_again(const acquiring *call) {
+    hf_status status =
+        hf_now() < call->until
+            ? await_master(call)
+            : hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile", quoted(call->lock));
+    if (status == HF_OK)
+        return status;
+    hf_client_lock(call->client);
+    count_locked(call, status);
+    hf_client_unlock(call->client);
+    return status;
+}
+
 hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
                              const hf_acquire_options *options, hf_hold **hold_out) {
     hf_hold *hold;
@@ -579,23 +580,39 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
         prepare_acquire(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
     if (status != HF_OK)
         return status;
+    int64_t now = hf_now();
     acquiring call = {.lock = lock,
                       .client = lock->client,
                       .hold = hold,
                       .timeout_ms = timeout_ms,
-                      .until = hf_after(hf_now(), timeout_ms),
-                      .interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0};
+                      .began_at = now,
+                      .until = hf_after(now, timeout_ms),
+                      .interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0,
+                      .uncounted = (flags & HF_ACQUIRE_UNCOUNTED) != 0};
     bool keep = hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0;
-    while ((status = acquire_once(&call, keep)) == HF_ELOST && hf_now() < call.until)
-        if ((status = await_master(&call)) != HF_OK)
+    while ((status = acquire_once(&call, keep)) == HF_ELOST)
+        if ((status = prepare_again(&call)) != HF_OK)
             break;
-    if (status == HF_ELOST)
-        status = hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile", quoted(lock));
     if (status == HF_OK && hold_out != NULL)
         *hold_out = hold;
     else
         hf_hold_drop(hold);
     return status;
+}
+
+hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms) {
+    if (lock == NULL || status == HF_OK)
+        return hf_fail(HF_EINVAL,
+                       "the handle is NULL, or the acquire was counted: it got the lock");
+    hf_status open = hf_client_check(lock->client);
+    if (open != HF_OK)
+        return open;
+    if (status == HF_ETIMEOUT)
+        explain_timeout(lock->names, timeout_ms, &(holder){""});
+    hf_client_lock(lock->client);
+    hf_count_refused_locked(lock->client, &lock->counting, lock->names, status);
+    hf_client_unlock(lock->client);
+    return HF_OK;
 }
 
 int hf_lock_contended(const hf_lock *lock) {
@@ -642,7 +659,10 @@ static void tell_acquired(hf_op *op, hf_status status) {
     hf_client *client = hold->client;
     hf_completion completion = {.kind = HF_KIND_ACQUIRE, .status = status, .op = op->number};
     explain_outcome(op, status);
-    count_acquire(client, status, op->score > 0 ? op->since : 0);
+    if (status == HF_OK)
+        hf_hold_count_acquired_locked(hold, op->since, hf_now());
+    else
+        hf_hold_count_refused_locked(hold, status);
     if (status == HF_OK) {
         completion.hold = hold;
         completion.hold_number = hold->number;

@@ -22,6 +22,7 @@
 struct hf_hold;
 struct hf_op;
 /* The parts, each of the file of that name. */
+struct hf_numbers;
 struct hf_table;
 struct hf_completions;
 struct hf_undoing;
@@ -51,7 +52,6 @@ struct hf_client {
     bool swept;            /* and the close has collected everything: waiting threads return */
     unsigned char random[1024];
     size_t random_left;
-    hf_stats stats;
     hf_listener listener;
     hf_links links;
 
@@ -65,6 +65,7 @@ struct hf_client {
     int told[HF_TOLD_MAX];
     size_t told_count;
 
+    struct hf_numbers *numbers;
     struct hf_table *table;
     struct hf_completions *completions;
     struct hf_undoing *undoing;

@@ -24,11 +24,17 @@ struct hf_completions *hf_completions_begin(void) {
     return completions;
 }
 
+static void free_news(hf_news *news) {
+    if (news != NULL)
+        hf_names_drop(news->names);
+    free(news);
+}
+
 void hf_completions_end(struct hf_completions *completions) {
     if (completions == NULL)
         return;
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
-        free(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
+        free_news(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
     if (completions->fd >= 0)
         close(completions->fd);
     free(completions);
@@ -123,6 +129,16 @@ void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *comp
     eventfd_write(completions->fd, 1);
 }
 
+void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names) {
+    struct hf_completions *completions = client->completions;
+    hf_news *news = completions->fd >= 0 ? hf_news_new(completion) : NULL;
+    if (news == NULL)
+        return;
+    news->names = hf_names_keep(names);
+    hf_list_add_last(&completions->news, &news->item);
+    eventfd_write(completions->fd, 1);
+}
+
 void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)) {
     HF_EACH(at, &client->completions->news) {
         hf_completion *completion = &HF_OF(hf_news, item, at)->completion;
@@ -151,6 +167,18 @@ static hf_news *take_news(struct hf_completions *completions) {
     return at != NULL ? HF_OF(hf_news, item, at) : NULL;
 }
 
+/* Into the caller's buffer; it stays the caller's. */
+static void tell_name(hf_completion *found, const hf_completion *given, const hf_names *names) {
+    found->name = given->name;
+    found->name_capacity = given->name_capacity;
+    if (names == NULL)
+        return;
+    found->name_len = names->length;
+    if (given->name != NULL)
+        memcpy(given->name, names->data,
+               names->length < given->name_capacity ? names->length : given->name_capacity);
+}
+
 hf_status hf_client_next(hf_client *client, hf_completion *completion) {
     if (client == NULL || completion == NULL || completion->size < sizeof completion->size)
         return hf_fail(HF_EINVAL, "the handle is NULL, or hf_completion.size is not set");
@@ -164,7 +192,9 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
     hf_client_unlock(client);
     if (news != NULL)
         found = news->completion;
-    free(news);
+    if (size >= sizeof found)
+        tell_name(&found, completion, news != NULL ? news->names : NULL);
+    free_news(news);
     memset(completion, 0, size);
     memcpy(completion, &found, size < sizeof found ? size : sizeof found);
     completion->size = size;

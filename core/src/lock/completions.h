@@ -3,6 +3,7 @@
 #define HF_COMPLETIONS_H
 
 #include "lock/client.h"
+#include "protocol/names.h"
 
 struct hf_op;
 
@@ -15,6 +16,7 @@ typedef struct hf_news {
     struct hf_completions *numbered; /* the caller's number finds it; NULL: it has no number */
     struct hf_news *same_number;     /* the next in its bucket */
     struct hf_op *op;                /* of an acquire */
+    hf_names *names;                 /* of an alarm; otherwise NULL */
 } hf_news;
 
 /* NULL: no memory. */
@@ -40,6 +42,10 @@ hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
 /* Put it where it is read, if anybody listens, in the news kept for it; with this thread's
  * message, if it is about something that failed. */
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion);
+
+/* Tell of something for which no news was kept: if anybody listens, and there is memory. The
+ * completion has its message. */
+void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names);
 
 /* The client is being closed: acquires whose completion was never read are told to have
  * been cancelled, and each of their holds is given to `drop`: no caller knows that it

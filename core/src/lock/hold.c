@@ -103,8 +103,9 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     *listed = hf_hold_is_listed(hold);
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before the renewal saw it */
         hold->cause = hf_loss_cause(hold);
-        hold->client->stats.lost++;
+        hf_hold_count_loss_locked(hold, now);
     }
+    hf_hold_count_end_locked(hold, now);
     if (state == HF_STATE_LOST && hold->pushed)
         hf_queue_recheck_locked(hold->client, hold->names);
     hold->state = HF_STATE_RELEASED;
@@ -146,11 +147,11 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
 }
 
 /* One that was lost before is counted; one that the server forgot is lost by this. */
-static void count_release(hf_client *client, int state, hf_status status) {
+static void count_release(const hf_hold *hold, int state, hf_status status) {
     if (status == HF_OK)
-        client->stats.released++;
+        hold->counting.tally->stats.released++;
     else if (status == HF_ELOST && state == HF_STATE_HELD)
-        client->stats.lost++;
+        hf_count_loss_locked(hold->counting.tally, HF_CAUSE_GONE);
 }
 
 /* By its cheapest form first; whatever that cannot do or is refused is for the general one. */
@@ -207,7 +208,7 @@ static hf_status release(hf_hold *hold, bool counts) {
         hf_undo(hold); /* it is not given up until its lease would end */
     hf_client_lock(client);
     if (counts)
-        count_release(client, state, came_to);
+        count_release(hold, state, came_to);
     released_locked(hold, outcome);
     hf_client_unlock(client);
     if (listed)
@@ -234,7 +235,7 @@ static void release_done(hf_task *task, hf_status status, const redisReply *repl
         hf_kick_locked(hold->client, hold->names);
     released_locked(hold, outcome);
     status = release_status(hold, mine->state, status, outcome, task->course.doubtful);
-    count_release(hold->client, mine->state, status);
+    count_release(hold, mine->state, status);
     end_started(mine, status);
 }
 
@@ -660,8 +661,10 @@ static hf_status adopt(hf_hold *hold) {
         return status;
     hf_client_lock(client);
     status = hf_table_add_locked(client, hold, false);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         hf_renewal_first_locked(hold);
+        hold->counts_since = hf_now();
+    }
     hf_client_unlock(client);
     return status;
 }

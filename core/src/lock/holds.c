@@ -75,6 +75,16 @@ int hf_hold_state_now(const hf_hold *hold, int64_t now) {
                                                                           : hold->state;
 }
 
+void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
+    hf_count_refused_locked(hold->client, &hold->counting, hold->names, status);
+}
+
+void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+    if (hold->counts_since != 0)
+        hf_count_loss_locked(hold->counting.tally, hold->cause);
+    hf_hold_count_end_locked(hold, now);
+}
+
 hf_ask hf_hold_ask(const hf_hold *hold) {
     return (hf_ask){.id = hold->id,
                     .owner = hold->owner,
@@ -231,6 +241,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hf_hold_grab(hold);
     hold->kept = keep;
     hold->number = ++table->numbers;
+    hold->counting.tally->stats.held++;
     hf_list_add_first(&table->holds, &hold->item);
     hold->stack = stack_of(hold);
     hf_hold **stack = &table->stacks[hold->stack % BUCKETS];
@@ -251,6 +262,7 @@ void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
         at = &(*at)->older;
     *at = hold->older;
     hold->kept = false;
+    hold->counting.tally->stats.held--;
     hf_timer_clear(&client->timers, &hold->timer);
     hf_list_remove(&hold->item);
 }

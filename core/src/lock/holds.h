@@ -3,7 +3,7 @@
 #ifndef HF_HOLDS_H
 #define HF_HOLDS_H
 
-#include "lock/completions.h"
+#include "lock/numbers.h"
 #include "lock/validity.h"
 #include "protocol/requests.h"
 
@@ -28,18 +28,20 @@ struct hf_hold {
     int32_t replicas; /* so many must have it before its acquire is answered */
     int64_t replica_ms;
     int64_t lock_serial; /* not 0: only this lock finds it on the stack */
+    hf_counting counting;
 
     /* Until it is in the table it belongs to the thread that acquires it, or, while that
      * waits, to its op; with an op or in the table all below is under the client's mutex. */
     int state, cause;
     hf_validity validity;
-    bool bury;          /* some copy of its acquire may still be under way */
-    bool pushed;        /* granted by a message, and not claimed yet */
-    bool waited;        /* it had a place in the queue: so others may wait now */
-    bool one_of_many;   /* the lock may have several holds */
-    int64_t granted_at; /* of the outermost hold of this owner */
-    int64_t began_at;   /* not later than its own lease did */
-    int64_t reached;    /* so many replicas had it when it was acquired; -1: not asked yet */
+    bool bury;            /* some copy of its acquire may still be under way */
+    bool pushed;          /* granted by a message, and not claimed yet */
+    bool waited;          /* it had a place in the queue: so others may wait now */
+    bool one_of_many;     /* the lock may have several holds */
+    int64_t granted_at;   /* of the outermost hold of this owner */
+    int64_t began_at;     /* not later than its own lease did */
+    int64_t reached;      /* so many replicas had it when it was acquired; -1: not asked yet */
+    int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 
     /* The renewal's. */
     bool asked; /* a renewal or claim is under way */
@@ -75,6 +77,23 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
 /* The state as of now: a hold past its deadline is lost. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.list != NULL; }
+
+/* Count it: its acquire has not got it; it was lost; it has ended here; its acquire, which began
+ * then, has got it. The second and the third only after the last: else it is the acquire that
+ * fails. */
+void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
+void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
+static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
+    if (hold->counts_since != 0)
+        hf_count_hold_locked(hold->counting.tally, now - hold->counts_since);
+    hold->counts_since = 0;
+}
+static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at, int64_t now) {
+    hf_count_acquired_locked(hold->counting.tally, hold->waited, now - began_at);
+    hold->counts_since = now;
+    if (hold->state == HF_STATE_LOST) /* just before it could be told */
+        hf_hold_count_loss_locked(hold, now);
+}
 
 /* What it asks a server for, or gives up; not in any queue. */
 hf_ask hf_hold_ask(const hf_hold *hold);

@@ -120,11 +120,14 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         status = hf_names_new(name, name_len, client->fence_life_ms, &names);
     if (status != HF_OK)
         return status;
-    hf_lock *lock = new_lock(client, names, owner, owner_len);
+    hf_counting counting;
+    status = hf_numbers_lock(client, names, &chosen, &counting);
+    hf_lock *lock = status == HF_OK ? new_lock(client, names, owner, owner_len) : NULL;
     if (lock == NULL) {
         hf_names_drop(names);
-        return hf_fail(HF_ENOMEM, "no memory");
+        return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
+    lock->counting = counting;
     lock->lease_ms = chosen.lease_ms;
     lock->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : renew;
     lock->reentrant = chosen.reentrant != HF_OFF;
@@ -153,6 +156,7 @@ void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, boo
     hold->reentrant = lock->reentrant;
     hold->mode = lock->mode;
     hold->permits = lock->permits;
+    hold->counting = lock->counting;
     hold->reached = -1;
     if (lock->heal)
         hold->heal_ms = lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms;

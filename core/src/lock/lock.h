@@ -13,7 +13,8 @@ struct hf_lock {
     int64_t replica_ms;
     bool renew, reentrant, heal;
     hf_mode mode;
-    int64_t permits;     /* 0: no limit */
+    int64_t permits; /* 0: no limit */
+    hf_counting counting;
     size_t owner_length; /* 0: the default owner */
     char owner[];
 };

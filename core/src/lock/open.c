@@ -1,4 +1,4 @@
-/* A client's life: opening, closing, and what it can tell of itself. */
+/* A client's life: opening and closing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +40,7 @@ static void destroy_client(hf_client *client) {
     hf_confirming_end(client->confirming);
     hf_renewal_end(client->renewing);
     hf_table_end(client->table);
+    hf_numbers_end(client->numbers);
     hf_completions_end(client->completions);
     hf_transport_free(client->transport);
     free(client->timers.heap);
@@ -71,7 +72,10 @@ static hf_client *new_client(void) {
 
 static void renew_all(hf_links *links) { hf_renewal_all_locked(HF_OF(hf_client, links, links)); }
 
-static hf_status begin_parts(hf_client *client) {
+static hf_status begin_parts(hf_client *client, const hf_client_options *options) {
+    hf_status status = hf_numbers_begin(options, &client->numbers);
+    if (status != HF_OK)
+        return status;
     client->completions = hf_completions_begin();
     client->table = hf_table_begin();
     client->renewing = hf_renewal_begin();
@@ -117,7 +121,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     else
         hf_address_free(&address);
     if (status == HF_OK)
-        status = begin_parts(client);
+        status = begin_parts(client, &chosen);
     if (status != HF_OK) {
         hf_client_drop(client);
         return status;
@@ -222,22 +226,4 @@ int hf_client_fd(hf_client *client) {
     status = hf_losses_tell_locked(client);
     hf_client_unlock(client);
     return status == HF_OK ? hf_completions_fd(client) : -1;
-}
-
-hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
-    hf_status status = hf_client_check(client);
-    if (status != HF_OK)
-        return status;
-    if (stats == NULL || stats->size < sizeof stats->size)
-        return hf_fail(HF_EINVAL, "stats is NULL, or its size is not set");
-    uint32_t size = stats->size;
-    hf_client_lock(client);
-    hf_stats found = client->stats;
-    found.held = (int64_t)hf_table_holds_locked(client)->count;
-    found.waiting = hf_waiting_count_locked(client);
-    hf_client_unlock(client);
-    memset(stats, 0, size);
-    memcpy(stats, &found, size < sizeof found ? size : sizeof found);
-    stats->size = size;
-    return HF_OK;
 }

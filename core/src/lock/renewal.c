@@ -125,7 +125,7 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_client *client = hold->client;
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
-    client->stats.lost++;
+    hf_hold_count_loss_locked(hold, hf_now());
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
@@ -192,7 +192,7 @@ static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
         return;
     }
     hold->pushed = false;
-    hold->client->stats.renewed++;
+    hold->counting.tally->stats.renewed++;
     hold->renew_at = sent_at + hf_renewal_interval(hold);
     bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
     if (lost || hf_renewal_counts_locked(hold, mode, sent_at, left_ms))

@@ -174,7 +174,7 @@ void hf_confirming_cancel_locked(hf_client *client) {
                 .status = hf_fail(HF_ECANCELED, "the client was closed during the wait"),
                 .op = mine->op->number};
             mine->canceled = true;
-            client->stats.refused++;
+            hf_hold_count_refused_locked(mine->op->hold, HF_ECANCELED);
             hf_tell_locked(client, &mine->op->news, &completion);
             continue;
         }

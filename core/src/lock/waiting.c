@@ -231,6 +231,7 @@ bool hf_op_enter_locked(hf_op *op) {
     put_id(op);
     op->owner = owner_bucket(op->hold);
     client->waiting->owners[op->owner]++;
+    op->hold->counting.tally->stats.waiting++;
     join_link(op, op->queue->channel->link);
     return true;
 }
@@ -252,6 +253,7 @@ void hf_op_leave_locked(hf_op *op) {
     if (queue == NULL)
         return;
     op->queue = NULL;
+    op->hold->counting.tally->stats.waiting--;
     if (op->hold->state != HF_STATE_HELD && (op->hold->bury || op->asking > 0))
         hf_undo_remember_locked(client, op->hold->names, op->hold->id);
     take_id(op);
@@ -781,15 +783,6 @@ const hf_listener hf_waiting_listener = {.wake = wake,
 void hf_waiting_notify_locked(hf_client *client) {
     HF_EACH(at, &client->links.all)
     deaf(&client->links, HF_OF(hf_link, item, at));
-}
-
-int64_t hf_waiting_count_locked(const hf_client *client) {
-    size_t count = 0;
-    HF_EACH(at, &client->links.all) {
-        const hf_link *link = HF_OF(hf_link, item, at);
-        count += link->others + link->threads.count;
-    }
-    return (int64_t)count;
 }
 
 void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {

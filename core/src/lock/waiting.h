@@ -18,8 +18,6 @@ extern const hf_listener hf_waiting_listener;
 void hf_waiting_close_locked(hf_client *client, hf_list *tasks);
 /* All threads that wait look again. */
 void hf_waiting_notify_locked(hf_client *client);
-/* How many acquires wait. */
-int64_t hf_waiting_count_locked(const hf_client *client);
 
 /* ended: of one that is started; NULL: a thread waits. NULL: no memory. */
 hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t until,

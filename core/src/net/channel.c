@@ -185,6 +185,8 @@ void hf_link_close_subscription(hf_link *link) {
 
 void hf_link_deaf(hf_links *links, hf_link *link) {
     int64_t now = hf_now(), ms = link->listen_ms;
+    if (link->subscription != NULL)
+        hf_discovery_broke(hf_transport_discovery(links->transport));
     hf_link_close_subscription(link);
     hf_transport_look(links->transport);
     if (link->failing_since == 0)

@@ -51,6 +51,7 @@ struct hf_discovery {
     int watch_fd;             /* the socket on which it waits, or -1 */
     int wake_fd;              /* or -1 */
     bool shut;
+    int64_t opened, broken, again; /* connections; atomic */
 };
 
 /* With the mutex held. */
@@ -441,6 +442,24 @@ static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, in
     return status;
 }
 
+void hf_discovery_broke(hf_discovery *discovery) {
+    __atomic_add_fetch(&discovery->broken, 1, __ATOMIC_RELAXED);
+}
+
+static void count_opened(hf_discovery *discovery) {
+    __atomic_add_fetch(&discovery->opened, 1, __ATOMIC_RELAXED);
+    int64_t again = __atomic_load_n(&discovery->again, __ATOMIC_RELAXED);
+    while (again < __atomic_load_n(&discovery->broken, __ATOMIC_RELAXED) &&
+           !__atomic_compare_exchange_n(&discovery->again, &again, again + 1, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+void hf_discovery_connections(const hf_discovery *discovery, int64_t *opened, int64_t *again) {
+    *opened = __atomic_load_n(&discovery->opened, __ATOMIC_RELAXED);
+    *again = __atomic_load_n(&discovery->again, __ATOMIC_RELAXED);
+}
+
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out) {
     int64_t by = hf_after(hf_now(), discovery->connect_ms);
@@ -460,6 +479,8 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
                             connection_out);
     if (status != HF_OK)
         set_failed(discovery, node, true);
+    else
+        count_opened(discovery);
     return status;
 }
 

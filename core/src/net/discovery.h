@@ -24,6 +24,10 @@ void hf_discovery_shut(hf_discovery *discovery);
  * master from then on. */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
+/* A connection has broken, or is of no use any more: the next one is opened in its place. */
+void hf_discovery_broke(hf_discovery *discovery);
+/* How many connections were opened, and how many of them in place of others. */
+void hf_discovery_connections(const hf_discovery *discovery, int64_t *opened, int64_t *again);
 /* A connection to the node has failed: ask other nodes for the slots first. */
 void hf_discovery_doubt(hf_discovery *discovery, int node);
 

@@ -203,8 +203,10 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
 
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_list lost = {0};
-    if (link->commands != NULL)
+    if (link->commands != NULL) {
         link->lost_at = now;
+        hf_discovery_broke(hf_transport_discovery(links->transport));
+    }
     hf_connection_close(link->commands);
     link->commands = NULL;
     link->asked_first = false;

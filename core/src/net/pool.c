@@ -217,6 +217,7 @@ static void free_room(hf_pool *pool, int node) {
 void hf_pool_discard(hf_pool *pool, hf_connection *connection) {
     int node = connection->node;
     hf_connection_close(connection);
+    hf_discovery_broke(pool->discovery);
     free_room(pool, node);
 }
 

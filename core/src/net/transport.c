@@ -58,6 +58,10 @@ const char *hf_transport_shown(const hf_transport *transport) {
     return hf_discovery_address(transport->discovery)->shown;
 }
 
+void hf_transport_connections(const hf_transport *transport, int64_t *opened, int64_t *again) {
+    hf_discovery_connections(transport->discovery, opened, again);
+}
+
 const char *hf_transport_warning(const hf_transport *transport) { return transport->warning; }
 
 int64_t hf_transport_patience_ms(const hf_transport *transport) { return transport->connect_ms; }

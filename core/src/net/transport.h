@@ -95,6 +95,8 @@ void hf_transport_set_wake(hf_transport *transport, int fd);
 hf_discovery *hf_transport_discovery(hf_transport *transport);
 /* The answer of hf_client_warning(). */
 const char *hf_transport_warning(const hf_transport *transport);
+/* How many connections were opened, and how many of them in place of others that broke. */
+void hf_transport_connections(const hf_transport *transport, int64_t *opened, int64_t *again);
 /* The user's address, for messages. */
 const char *hf_transport_shown(const hf_transport *transport);
 int64_t hf_transport_command_ms(const hf_transport *transport);

@@ -11,6 +11,7 @@ from typing import Any
 from .. import _holdfast
 from .._errors import ConnectError, LockError, LockLost, error
 from .._lock import kept
+from ._numbers import Tally, tell
 from ._space import Client, Completion, Handle, Hold, Key, Lock, Space, Waiter, quoted
 
 RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
@@ -32,7 +33,7 @@ def hf_client_open(space: Space, options: Any) -> Client:
     space.check_process()
     with space:
         space.check_reachable()
-        return Client(space, options.client_name or "holdfast")
+        return Client(space, options.client_name or "holdfast", options)
 
 
 def hf_client_warning(client: Client) -> str:
@@ -77,10 +78,27 @@ def hf_client_stats(client: Client, stats: Any) -> None:
     """Fill in the counts."""
     client.check()
     with client.space:
-        stats.held = sum(hold.stands() for hold in client.holds.values())
-        stats.waiting = len(client.waiters)
-        for name, count in vars(client.counts).items():
-            setattr(stats, name, count)
+        counting = client.counting
+        _tell(client, stats, [counting.rest, *counting.named.values()])
+        stats.names, stats.connections = len(counting.named), 1
+
+
+def hf_client_name_stats(client: Client, index: int, stats: Any) -> bytes:
+    """Fill in the counts of a name, and answer that."""
+    client.check()
+    with client.space:
+        named = [(b"", client.counting.rest), *client.counting.named.items()]
+        if not 0 <= index < len(named):
+            raise _invalid(f"there is no name {index}")
+        name, tally = named[index]
+        _tell(client, stats, [tally])
+        return name
+
+
+def _tell(client: Client, stats: Any, tallies: list[Tally]) -> None:
+    stats.held = sum(hold.stands() and hold.tally in tallies for hold in client.holds.values())
+    stats.waiting = sum(each.lock.tally in tallies for each in client.waiters.values())
+    tell(stats, tallies)
 
 
 def hf_client_owner(client: Client, kind: str, serial: int) -> bytes:
@@ -132,6 +150,8 @@ def hf_lock_open(client: Client, name: bytes, owner: bytes | None, options: Any)
     _check_name(name)
     _check_owner(owner)
     lock = Lock(client, name, owner)
+    choice = _holdfast.HF_DEFAULT if options is None else options.count_name
+    lock.tally = client.counting.tally(name, choice)
     if options is not None:
         _configure(lock, options)
     return lock
@@ -166,6 +186,9 @@ def _configure(lock: Lock, options: Any) -> None:
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.max_hold = options.max_hold_ms or math.inf
     lock.replicas = options.replicas
+    if options.alarm_timeouts:
+        rule = options.alarm_timeouts, options.alarm_window_ms
+        lock.rule = rule if rule[0] > 0 else None
     if lock.max_hold < math.inf and lock.lease == math.inf:
         raise _invalid("max_hold needs a lease that ends")
     if lock.replicas and options.replica_timeout_ms >= lock.lease:
@@ -320,12 +343,13 @@ def _release(handle: Handle) -> None:
     grant = hold.end()
     if not lost:
         hold.space.check_reachable()
-        hold.client.counts.lost += not known
+        if not known:
+            hold.tally.lost(_holdfast.HF_CAUSE_GONE)
     if hold.space.reachable:
         grant.key.remove(grant)
     if lost or not known:
         raise _lost(hold, ENDED if lost else UNKNOWN)
-    hold.client.counts.released += 1
+    hold.tally.counts["released"] += 1
 
 
 def _lost(hold: Hold, how: str) -> Exception:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, cast, final
 
 from .. import _holdfast, _native
 from .._aio import AsyncHold
+from .._alarm import Alarm, Rule
 from .._arguments import encoded
-from .._client import Client
+from .._client import Client, count
 from .._hold import BaseHold, Hold
 from . import _core
 from ._space import Handle, Space
@@ -45,9 +47,22 @@ class MemoryServer:
         """
         self._space = Space(stopped_clock, replicas)
 
-    def connect(self) -> MemoryClient:
-        """Open a client of this server."""
-        return MemoryClient(self)
+    def connect(
+        self,
+        *,
+        alarm: Rule | None = None,
+        on_alarm: Callable[[Alarm], object] | None = None,
+        count_names: bool = False,
+        names_max: int | None = None,
+    ) -> MemoryClient:
+        """Open a client of this server. The arguments are as those of holdfast.connect()."""
+        return MemoryClient(
+            self,
+            alarm=alarm,
+            on_alarm=on_alarm,
+            count_names=count_names,
+            names_max=names_max,
+        )
 
     def advance(self, seconds: float) -> None:
         """Put the clock forward, and let happen what is due by then, in its order.
@@ -105,10 +120,20 @@ class MemoryClient(Client):
 
     _core = cast("_holdfast.Core", _core)
 
-    def __init__(self, server: MemoryServer | None = None) -> None:
-        """Open a client of that server, by default of a new one."""
+    def __init__(
+        self,
+        server: MemoryServer | None = None,
+        *,
+        alarm: Rule | None = None,
+        on_alarm: Callable[[Alarm], object] | None = None,
+        count_names: bool = False,
+        names_max: int | None = None,
+    ) -> None:
+        """Open a client of that server, by default of a new one; see MemoryServer.connect()."""
         self.server = MemoryServer() if server is None else server
-        super().__init__("memory:", _native.hf_client_options(), True)
+        options = _native.hf_client_options()
+        count(options, alarm, on_alarm, count_names, names_max)
+        super().__init__("memory:", options, True, on_alarm)
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from .. import _holdfast
 from .._errors import error
+from ._numbers import Numbers
 
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
 _TRIES = 8  # a renewal that failed is tried again after this part of its interval
@@ -294,31 +295,24 @@ class Completion(NamedTuple):
     hold: Handle | None
     reached: int
     message: str
+    timeouts: int = 0
+    name: bytes = b""
 
 
 _NOTHING = Completion(_holdfast.HF_KIND_NONE, 0, 0, 0, None, 0, "")
 
 
-class Counts:
-    """As hf_stats."""
-
-    def __init__(self) -> None:
-        """Begin at nothing."""
-        self.acquired = self.waited = self.refused = self.released = self.lost = self.renewed = 0
-        self.waited_us = 0
-
-
 class Client:
     """A client's holds and completions."""
 
-    def __init__(self, space: Space, name: str) -> None:
+    def __init__(self, space: Space, name: str, options: Any) -> None:
         """Open it."""
         self.space = space
         self.pid = os.getpid()
         self.id = f"{name}@{socket.gethostname()}/{self.pid}:{uuid.uuid4().hex}"
         self.closed = False
         self.fd = -1
-        self.counts = Counts()
+        self.counting = Numbers(options)
         self.holds: dict[int, Hold] = {}
         self.kept: dict[Holder, list[Hold]] = {}
         self.waiters: dict[int, Waiter] = {}
@@ -365,6 +359,28 @@ class Client:
             os.eventfd_read(self.fd)
         return _NOTHING
 
+    def timed_out(self, lock: Lock, message: str) -> None:
+        """Count a timeout of that lock, which may raise the alarm."""
+        rule = lock.rule
+        timeouts = self.counting.alarms(lock.name, rule, self.space.now) if rule else 0
+        if rule is None or not timeouts:
+            return
+        lock.tally.counts["alarms"] += 1
+        message = f"{timeouts} acquires timed out within {rule[1] / 1000:g} s: {message}"
+        self.tell(
+            Completion(
+                _holdfast.HF_KIND_ALARM,
+                _holdfast.HF_ETIMEOUT,
+                0,
+                0,
+                None,
+                0,
+                message,
+                timeouts,
+                lock.name,
+            )
+        )
+
     def close(self, release: bool) -> None:
         """End what waits, and release what is held."""
         if self.closed:
@@ -395,6 +411,8 @@ class Lock:
         self.reentrant = True
         self.max_hold = math.inf
         self.replicas = 0
+        self.tally = client.counting.rest
+        self.rule = client.counting.rule
 
     def nests(self, owner: bytes) -> bool:
         """Say whether it may nest: the client's own owners only in what they still hold."""
@@ -493,7 +511,7 @@ class Waiter(Timer):
         """End so, and tell."""
         client = self.lock.client
         self.status, self.message = status, message
-        self._count(client.counts, status)
+        self._count(status)
         self._leave()
         if self._op:
             hold = self.handle
@@ -507,14 +525,14 @@ class Waiter(Timer):
             self.handle = None
         client.space.wake()
 
-    def _count(self, counts: Counts, status: int) -> None:
-        if status != _holdfast.HF_OK:
-            counts.refused += 1
+    def _count(self, status: int) -> None:
+        tally, now = self.lock.tally, self.lock.client.space.now
+        if status == _holdfast.HF_OK:
+            tally.acquired(self._number != 0, now - self._began)
             return
-        counts.acquired += 1
-        if self._number:
-            counts.waited += 1
-            counts.waited_us += round((self.lock.client.space.now - self._began) * 1000)
+        tally.refused(status)
+        if status == _holdfast.HF_ETIMEOUT:
+            self.lock.client.timed_out(self.lock, self.message)
 
     def _leave(self) -> None:
         space = self.lock.client.space
@@ -539,7 +557,7 @@ class Waiter(Timer):
 
     def _give_up(self) -> None:
         if self.status is None:
-            self.end(_holdfast.HF_ECANCELED, "the wait was interrupted")
+            self.end(_holdfast.HF_EINTR, "the wait was interrupted")
         elif self.handle is not None:
             grant = self.handle.hold.end()
             grant.key.remove(grant)
@@ -562,6 +580,9 @@ class Hold(Timer):
         self.cause = _holdfast.HF_CAUSE_NONE
         self.deadline = grant.ends
         self.lease = lock.lease
+        self.tally = lock.tally
+        self._counts = True  # it has not ended yet
+        self._since = self.space.now
         self._grant = grant
         self._holder = holder
         self._kept = kept
@@ -612,7 +633,7 @@ class Hold(Timer):
         elif not self._grant.stands():
             self.lose(_holdfast.HF_CAUSE_GONE)
         else:
-            self.client.counts.renewed += 1
+            self.tally.counts["renewed"] += 1
             self.last(self.space.now + self.lease)
 
     def last(self, ends: float) -> None:
@@ -642,7 +663,8 @@ class Hold(Timer):
         if not self.stands():
             return
         self.state, self.cause = _holdfast.HF_STATE_LOST, cause
-        self.client.counts.lost += 1
+        self.tally.lost(cause)
+        self._count()
         self.space.schedule(self, math.inf)
         message = f"the hold of lock {quoted(self.key.name)} is lost"
         self.client.tell(
@@ -651,11 +673,17 @@ class Hold(Timer):
 
     def end(self) -> Grant:
         """Be released here; the server still has what this answers."""
+        self._count()
         self.state = _holdfast.HF_STATE_RELEASED
         self.space.schedule(self, math.inf)
         self.client.holds.pop(self.number, None)
         self.unkeep()
         return self._grant
+
+    def _count(self) -> None:
+        if self._counts:
+            self.tally.hold.record(self.space.now - self._since)
+        self._counts = False
 
     def take_away(self) -> None:
         """Let the server forget it."""

@@ -36,7 +36,7 @@ def threads(client: holdfast.Client) -> int:
     assert_type(client.lock("x", slow, heal=True), holdfast.Lock)
     assert_type(client.aio.lock("x", slow), holdfast.AsyncLock)
     assert_type(holdfast.quote("a}b"), str)
-    assert_type(client.stats().waited_seconds, float)
+    assert_type(client.stats().wait.sum, float)
     try:
         lock.hold(0)
     except holdfast.LockTimeout as timeout:

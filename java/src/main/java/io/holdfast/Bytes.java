@@ -21,6 +21,23 @@ final class Bytes {
         }
     }
 
+    /** Two names are never shown alike, but for one that looks like another's {@code \\xff}. */
+    static String shown(byte[] bytes) {
+        StringBuilder text = new StringBuilder();
+        CharBuffer room = CharBuffer.allocate(bytes.length);
+        ByteBuffer left = ByteBuffer.wrap(bytes);
+        for (;;) {
+            boolean bad =
+                    StandardCharsets.UTF_8.newDecoder().decode(left, room, true).isMalformed();
+            text.append(room.flip());
+            room.clear();
+            if (!bad) {
+                return text.toString();
+            }
+            text.append(String.format("\\x%02x", left.get()));
+        }
+    }
+
     /** For people to read. */
     static String text(byte[] bytes) {
         return new String(bytes, StandardCharsets.UTF_8);

@@ -28,6 +28,14 @@ public final class ClientOptions {
 
     private int lazy = Core.HF_DEFAULT;
 
+    private int alarmTimeouts;
+    private long alarmWindowMillis;
+    private boolean countNames;
+    private int namesMax;
+
+    /** Null: the alarm is only logged. */
+    Consumer<? super Alarm> onAlarm;
+
     /** Null: threads of the client. */
     Executor executor;
 
@@ -46,6 +54,11 @@ public final class ClientOptions {
         copy.fenceLifeMillis = fenceLifeMillis;
         copy.clientName = clientName;
         copy.lazy = lazy;
+        copy.alarmTimeouts = alarmTimeouts;
+        copy.alarmWindowMillis = alarmWindowMillis;
+        copy.countNames = countNames;
+        copy.namesMax = namesMax;
+        copy.onAlarm = onAlarm;
         copy.executor = executor;
         copy.closeAtExit = closeAtExit;
         change.accept(copy);
@@ -63,6 +76,10 @@ public final class ClientOptions {
         core.setFence_life_ms(fenceLifeMillis);
         core.setClient_name(clientName);
         core.setLazy(lazy);
+        core.setAlarm_timeouts(alarmTimeouts);
+        core.setAlarm_window_ms(alarmWindowMillis);
+        core.setCount_names(countNames ? Core.HF_ON : Core.HF_DEFAULT);
+        core.setNames_max(namesMax);
         return core;
     }
 
@@ -202,6 +219,67 @@ public final class ClientOptions {
      */
     public ClientOptions lazy(boolean lazy) {
         return with(o -> o.lazy = lazy ? Core.HF_ON : Core.HF_OFF);
+    }
+
+    /**
+     * The alarm: as soon as so many acquires of one lock have timed out within the window, a warning
+     * is logged, and {@link #onAlarm} is called; once in a window for each lock. So a holder that is
+     * stuck is noticed where many wait for it.
+     *
+     * @param timeouts 1 or more; by default there is no alarm
+     * @param window positive; rounded up to milliseconds; it is kept to an eighth
+     * @return new options
+     * @throws IllegalArgumentException if one of them is not positive
+     */
+    public ClientOptions alarm(int timeouts, Duration window) {
+        int count = positive(timeouts, "timeouts");
+        long millis = Millis.positive(window, "alarm's window");
+        return with(
+                o -> {
+                    o.alarmTimeouts = count;
+                    o.alarmWindowMillis = millis;
+                });
+    }
+
+    /** Is there an alarm? */
+    boolean alarms() {
+        return alarmTimeouts > 0;
+    }
+
+    /**
+     * What is called with each alarm, also with that of a lock with {@linkplain LockOptions#alarm
+     * its own}. The executor runs it.
+     *
+     * @param action by default there is none, and the alarm is only logged
+     * @return new options
+     */
+    public ClientOptions onAlarm(Consumer<? super Alarm> action) {
+        Objects.requireNonNull(action, "action");
+        return with(o -> o.onAlarm = action);
+    }
+
+    /**
+     * Whether each lock's name is counted apart in {@link HoldfastClient#stats()}.
+     *
+     * @param count false by default; {@link LockOptions#countName} overrides it
+     * @return new options
+     */
+    public ClientOptions countNames(boolean count) {
+        return with(o -> o.countNames = count);
+    }
+
+    /**
+     * How many names may be counted apart. Further ones are counted together, so that a name for
+     * each order does not fill the memory.
+     *
+     * @param most 1 to 10000; by default 100
+     * @return new options
+     * @throws IllegalArgumentException if it is not positive; {@link Holdfast#connect(String,
+     *     ClientOptions)} refuses one above 10000
+     */
+    public ClientOptions namesMax(int most) {
+        int value = positive(most, "names");
+        return with(o -> o.namesMax = value);
     }
 
     /**

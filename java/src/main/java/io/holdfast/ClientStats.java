@@ -1,29 +1,20 @@
 package io.holdfast;
 
-import java.time.Duration;
+import java.util.Map;
 
 /**
- * A client's counts, since it was opened unless they say "now"; see {@link HoldfastClient#stats()}.
+ * A client's counts; see {@link HoldfastClient#stats()}.
  *
- * @param held holds that may still be on the server, now
- * @param waiting acquires in a queue, now
- * @param acquired acquires that got the lock
- * @param waited acquires that got the lock after they waited in a queue
- * @param waitedTime the sum of these waits
- * @param refused acquires that did not get the lock: busy, timed out, or cancelled
- * @param unknown acquires whose answer was lost
- * @param released holds that a call released
- * @param lost holds that were lost before they were released
- * @param renewed renewals in the background, counting each time
+ * @param all of all locks together
+ * @param names of the names that are counted apart ({@link LockOptions#countName}); of a name that is
+ *     not UTF-8, the bytes that are not as {@code \\xff}
+ * @param others of all other names together
+ * @param connections connections that were opened
+ * @param reconnects those of them in place of one that broke
  */
 public record ClientStats(
-        long held,
-        long waiting,
-        long acquired,
-        long waited,
-        Duration waitedTime,
-        long refused,
-        long unknown,
-        long released,
-        long lost,
-        long renewed) {}
+        LockStats all,
+        Map<String, LockStats> names,
+        LockStats others,
+        long connections,
+        long reconnects) {}

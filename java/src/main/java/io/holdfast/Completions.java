@@ -6,6 +6,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 
 /**
@@ -41,6 +42,7 @@ final class Completions {
         }
     }
 
+    private final Consumer<Alarm> alarmed;
     private final AtomicLong numbers = new AtomicLong();
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<RedisHold>> holds = new ConcurrentHashMap<>();
@@ -48,6 +50,16 @@ final class Completions {
     private int bell;
     private volatile Thread reader;
     private volatile boolean abandoned;
+
+    /** What is called with each alarm must not run user code either. */
+    Completions(Consumer<Alarm> alarmed) {
+        this.alarmed = alarmed;
+    }
+
+    /** From now on, tells of alarms. */
+    void listen(long client) {
+        read(client);
+    }
 
     /** Starts an operation, by calling begin with its number; the client must stay open. */
     Operation start(long client, LongConsumer begin) {
@@ -117,13 +129,19 @@ final class Completions {
             }
             return;
         }
+        String text = Bytes.text(completion.getError().getMessage());
+        if (completion.getKind() == Core.HF_KIND_ALARM) {
+            String name = Bytes.shown(completion.getName());
+            alarmed.accept(new Alarm(name, completion.getTimeouts(), text));
+            return;
+        }
         Operation operation = operations.remove(completion.getOp());
         operation.complete(
                 new Outcome(
                         completion.getStatus(),
                         completion.getHold(),
                         completion.getError().getReplicas(),
-                        Bytes.text(completion.getError().getMessage())));
+                        text));
     }
 
     /** Makes close() leave the client's holds unreleased. */

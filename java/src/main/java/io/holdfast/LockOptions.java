@@ -26,6 +26,9 @@ public final class LockOptions {
     int replicas;
     private long replicaTimeoutMillis;
     boolean reentrant = true;
+    private int countName = Core.HF_DEFAULT;
+    private int alarmTimeouts;
+    private long alarmWindowMillis;
 
     /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
     byte[] owner;
@@ -43,6 +46,9 @@ public final class LockOptions {
         copy.replicaTimeoutMillis = replicaTimeoutMillis;
         copy.reentrant = reentrant;
         copy.owner = owner;
+        copy.countName = countName;
+        copy.alarmTimeouts = alarmTimeouts;
+        copy.alarmWindowMillis = alarmWindowMillis;
         change.accept(copy);
         return copy;
     }
@@ -57,6 +63,9 @@ public final class LockOptions {
         core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
         core.setReplicas(replicas);
         core.setReplica_timeout_ms(replicaTimeoutMillis);
+        core.setCount_name(countName);
+        core.setAlarm_timeouts(alarmTimeouts);
+        core.setAlarm_window_ms(alarmWindowMillis);
         return core;
     }
 
@@ -205,6 +214,54 @@ public final class LockOptions {
     public LockOptions owner(byte[] owner) {
         byte[] copy = owner.clone();
         return with(o -> o.owner = copy);
+    }
+
+    /**
+     * Whether this name is counted apart in {@link HoldfastClient#stats()}.
+     *
+     * @param count by default as {@link ClientOptions#countNames} says
+     * @return new options
+     */
+    public LockOptions countName(boolean count) {
+        return with(o -> o.countName = count ? Core.HF_ON : Core.HF_OFF);
+    }
+
+    /**
+     * The alarm of this lock, in place of the client's; see {@link ClientOptions#alarm}.
+     *
+     * @param timeouts 1 or more
+     * @param window positive; rounded up to milliseconds
+     * @return new options
+     * @throws IllegalArgumentException if one of them is not positive
+     */
+    public LockOptions alarm(int timeouts, Duration window) {
+        if (timeouts < 1) {
+            throw new IllegalArgumentException("the timeouts must be at least 1: " + timeouts);
+        }
+        long millis = Millis.positive(window, "alarm's window");
+        return with(
+                o -> {
+                    o.alarmTimeouts = timeouts;
+                    o.alarmWindowMillis = millis;
+                });
+    }
+
+    /**
+     * No alarm for this lock, whatever the client has.
+     *
+     * @return new options
+     */
+    public LockOptions noAlarm() {
+        return with(
+                o -> {
+                    o.alarmTimeouts = -1;
+                    o.alarmWindowMillis = 0;
+                });
+    }
+
+    /** Has it an alarm of its own? */
+    boolean alarms() {
+        return alarmTimeouts > 0;
     }
 
     // What was chosen; for those who put their own client in place of Holdfast's.

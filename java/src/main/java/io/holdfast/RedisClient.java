@@ -1,8 +1,6 @@
 package io.holdfast;
 
 import java.lang.System.Logger.Level;
-import java.time.Duration;
-import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -11,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.LongToIntFunction;
@@ -25,15 +24,11 @@ final class RedisClient implements HoldfastClient {
 
     final Actions actions;
     final Held held = new Held();
-    private final Completions completions = new Completions();
+    private final Completions completions;
     private final Handle handle;
     private final ExitHook exit = new ExitHook();
     private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
     private final ThreadWatch threads;
-    /** Tries that the core counts as refused, although their callers then waited. */
-    private final AtomicLong onlyTries = new AtomicLong();
-    /** Tries that it counts as unknown, although their callers then waited or were interrupted. */
-    private final AtomicLong lostTries = new AtomicLong();
     /** Not in use now. */
     private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
     /** When a call on a thread of the caller's ended last. */
@@ -42,7 +37,8 @@ final class RedisClient implements HoldfastClient {
     RedisClient(String url, ClientOptions options) {
         long pointer = Threads.blocking(() -> open(url, options));
         Actions actions = new Actions(options.executor);
-        Completions completions = this.completions;
+        Consumer<? super Alarm> onAlarm = options.onAlarm;
+        Completions completions = new Completions(alarm -> tell(alarm, onAlarm, actions));
         ExitHook exit = this.exit;
         Handle handle =
                 new Handle(
@@ -57,6 +53,7 @@ final class RedisClient implements HoldfastClient {
         }
         ThreadWatch threads = new ThreadWatch(handle);
         this.actions = actions;
+        this.completions = completions;
         this.handle = handle;
         this.threads = threads;
         handle.whenDropped(
@@ -66,6 +63,32 @@ final class RedisClient implements HoldfastClient {
                     handle.close();
                     threads.close();
                     Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
+                });
+        if (options.alarms()) {
+            listen();
+        }
+    }
+
+    /** Logs an alarm, and lets the user's action run elsewhere. */
+    private static void tell(Alarm alarm, Consumer<? super Alarm> action, Actions actions) {
+        Holdfast.LOG.log(Level.WARNING, alarm.message());
+        if (action != null) {
+            actions.execute(
+                    () -> {
+                        try {
+                            action.accept(alarm);
+                        } catch (RuntimeException e) {
+                            Holdfast.LOG.log(Level.WARNING, "onAlarm() failed", e);
+                        }
+                    });
+        }
+    }
+
+    private void listen() {
+        call(
+                client -> {
+                    completions.listen(client);
+                    return client;
                 });
     }
 
@@ -93,28 +116,16 @@ final class RedisClient implements HoldfastClient {
         try (hf_lock_options core = options.toCore()) {
             byte[] copy = name.clone();
             long lock = call(client -> Core.hf_lock_open(client, copy, options.owner, core));
+            if (options.alarms()) {
+                listen();
+            }
             return new RedisLock(this, copy, options, lock);
         }
     }
 
     @Override
     public ClientStats stats() {
-        long tries = onlyTries.get();
-        long lost = lostTries.get();
-        try (hf_stats stats = new hf_stats()) {
-            call(client -> Core.hf_client_stats(client, stats));
-            return new ClientStats(
-                    stats.getHeld(),
-                    stats.getWaiting(),
-                    stats.getAcquired(),
-                    stats.getWaited(),
-                    Duration.of(stats.getWaited_us(), ChronoUnit.MICROS),
-                    stats.getRefused() - tries,
-                    stats.getUnknown() - lost,
-                    stats.getReleased(),
-                    stats.getLost(),
-                    stats.getRenewed());
-        }
+        return call(Stats::of);
     }
 
     @Override
@@ -230,14 +241,6 @@ final class RedisClient implements HoldfastClient {
             brakes.add(brake);
         }
         return status;
-    }
-
-    void countLostTry() {
-        lostTries.incrementAndGet();
-    }
-
-    void countTry() {
-        onlyTries.incrementAndGet();
     }
 
     void forget(long hold) {

@@ -16,6 +16,13 @@ final class RedisLock implements HoldfastLock {
     private static final long OWN_LEASE = 0;
 
     private static final long FOREVER_NANOS = Long.MAX_VALUE;
+    /** Of a try that may not be all of an acquire; the core only reads it. */
+    private static final hf_acquire_options UNCOUNTED = new hf_acquire_options();
+
+    static {
+        UNCOUNTED.setFlags(Core.HF_ACQUIRE_UNCOUNTED);
+    }
+
 
     /** How long an interrupted wait may take to end; a server that is well needs less. */
     private static final long LEAVING_MILLIS = 5;
@@ -152,19 +159,21 @@ final class RedisLock implements HoldfastLock {
         long left = Math.max(nanos, 0);
         if (mayTry(interruptible) && !isContended()) {
             long start = System.nanoTime();
-            int tried = attempt(owner, leaseMillis, hold, interruptible);
+            int tried = attempt(owner, leaseMillis, hold, interruptible, nanos > 0);
             boolean taken = tried == Core.HF_OK;
             if (interruptible && Thread.interrupted()) {
-                giveUp(tried, hold);
+                giveUp(tried, hold, nanos);
                 throw new InterruptedException();
             }
             long spent = System.nanoTime() - start;
             left = nanos == FOREVER_NANOS ? nanos : left - spent;
-            if (taken || (left <= 0 && isOver(tried, spent))) {
+            if (taken || (left <= 0 && isOver(tried, spent, interruptible || nanos > 0, nanos))) {
                 client.heard();
                 return taken;
             }
-            countTry(tried);
+            if (tried == Core.HF_EBUSY) {
+                client.heard();
+            }
             left = Math.max(left, 0);
         }
         return await(
@@ -182,14 +191,17 @@ final class RedisLock implements HoldfastLock {
 
     /**
      * One try on this thread. HF_OK: it is held. HF_EBUSY: it is not. Else an interruptible one
-     * came to nothing, and a started acquire will tell why if it must.
+     * came to nothing, and a started acquire will tell why if it must. more: it may not be all.
      */
-    private int attempt(byte[] owner, long leaseMillis, long[] hold, boolean interruptible) {
+    private int attempt(
+            byte[] owner, long leaseMillis, long[] hold, boolean interruptible, boolean more) {
+        boolean uncounted = interruptible || more;
         if (leaseMillis == OWN_LEASE) {
-            return attempt(owner, (hf_acquire_options) null, hold, interruptible);
+            return attempt(owner, uncounted ? UNCOUNTED : null, hold, interruptible);
         }
         try (hf_acquire_options options = new hf_acquire_options()) {
             options.setLease_ms(leaseMillis);
+            options.setFlags(uncounted ? Core.HF_ACQUIRE_UNCOUNTED : 0);
             return attempt(owner, options, hold, interruptible);
         }
     }
@@ -206,31 +218,30 @@ final class RedisLock implements HoldfastLock {
     }
 
     /** What an interrupted try leaves behind. What is in doubt, the core undoes. */
-    private void giveUp(int tried, long[] hold) {
+    private void giveUp(int tried, long[] hold, long nanos) {
         if (tried == Core.HF_OK) {
             client.abandon(hold == null ? newest() : hold[0]);
-        } else if (tried == Core.HF_EUNKNOWN) {
-            client.countLostTry();
+        } else {
+            count(Core.HF_ECANCELED, nanos);
         }
     }
 
     /** Whether a try, for which the time of the call is up now, was all of the call. */
-    private boolean isOver(int tried, long spent) {
+    private boolean isOver(int tried, long spent, boolean uncounted, long nanos) {
         if (tried == Core.HF_EUNKNOWN && spent > SILENCE_NANOS) {
+            count(tried, nanos);
             throw new LockUnknownException(
                     "the answer was lost, and " + this + " may be held until its lease ends");
+        }
+        if (tried == Core.HF_EBUSY && uncounted) {
+            count(nanos > 0 ? Core.HF_ETIMEOUT : Core.HF_EBUSY, nanos);
         }
         return tried == Core.HF_EBUSY;
     }
 
-    /** The caller goes on, as if it had not tried. */
-    private void countTry(int tried) {
-        if (tried == Core.HF_EBUSY) {
-            client.heard();
-            client.countTry();
-        } else if (tried == Core.HF_EUNKNOWN) {
-            client.countLostTry();
-        }
+    /** Counts an acquire of which nothing but a try was made. */
+    private void count(int status, long nanos) {
+        call(lock -> Core.hf_lock_ended(lock, status, timeout(Math.max(nanos, 0))));
     }
 
     private Completions.Operation start(

@@ -31,13 +31,16 @@ final class ApiTest {
         assertEquals(
                 new TreeSet<>(
                         List.of(
+                                "Alarm",
                                 "AuthenticationException",
                                 "ClientOptions",
                                 "ClientStats",
                                 "ClosedException",
                                 "ConnectionFailedException",
+                                "FailureCause",
                                 "Finding",
                                 "Finding$Level",
+                                "Histogram",
                                 "Hold",
                                 "Holdfast",
                                 "HoldfastClient",
@@ -49,10 +52,12 @@ final class ApiTest {
                                 "LockNotHeldException",
                                 "LockNotReplicatedException",
                                 "LockOptions",
+                                "LockStats",
                                 "LockTimeoutException",
                                 "LockUnknownException",
                                 "LockWaiter",
                                 "ProtocolException",
+                                "RefusalCause",
                                 "ServerException",
                                 "UnsupportedException")),
                 seen);

@@ -77,7 +77,10 @@ final class DocumentationTest {
                                 + "class Examples {\n"
                                 + "public static void main(String[] url) throws Exception {\n"
                                 + "try (HoldfastClient client = Holdfast.connect(url[0])) {\n");
-        examples.forEach(example -> program.append("{\n").append(example).append("}\n"));
+        for (String example : examples) {
+            String here = example.replace("\"redis://localhost\"", "url[0]");
+            program.append("{\n").append(here).append("}\n");
+        }
         program.append("}\n}\n}\n");
         Path source = Files.writeString(folder.resolve("Examples.java"), program);
         String output = run(source);

@@ -292,8 +292,8 @@ final class InterruptTest extends RedisTest {
             there.acquire(LONG).close();
             Thread.sleep(100); // nothing comes that could be waited for
             assertFalse(redis.exists(name));
-            assertEquals(0, other.stats().held());
-            assertEquals(0, other.stats().unknown());
+            assertEquals(0, other.stats().all().held());
+            assertEquals(0, other.stats().all().failed().get(FailureCause.UNKNOWN));
         }
     }
 

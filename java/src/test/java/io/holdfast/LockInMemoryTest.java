@@ -55,17 +55,17 @@ final class LockInMemoryTest extends LockContract {
         }
         CompletableFuture<Hold> canceled = all.remove(2);
         assertTrue(canceled.cancel(true));
-        assertEquals(4, client.stats().waiting());
+        assertEquals(4, client.stats().all().waiting());
         first.close();
         for (CompletableFuture<Hold> each : all) {
             Hold hold = each.get(20, TimeUnit.SECONDS);
-            assertEquals(1, client.stats().held());
+            assertEquals(1, client.stats().all().held());
             hold.close();
         }
         assertFalse(lock.isLocked());
-        assertEquals(5, client.stats().acquired());
-        assertEquals(4, client.stats().waited());
-        assertEquals(1, client.stats().refused());
+        assertEquals(5, client.stats().all().acquired());
+        assertEquals(4, client.stats().all().queued());
+        assertEquals(1, client.stats().all().refused().get(RefusalCause.CANCELLED));
     }
 
     @Test

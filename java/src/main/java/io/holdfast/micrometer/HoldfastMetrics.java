@@ -2,7 +2,9 @@ package io.holdfast.micrometer;
 
 import io.holdfast.ClientStats;
 import io.holdfast.ClosedException;
+import io.holdfast.Histogram;
 import io.holdfast.HoldfastClient;
+import io.holdfast.LockStats;
 import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.FunctionTimer;
 import io.micrometer.core.instrument.Gauge;
@@ -10,18 +12,31 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Tag;
 import io.micrometer.core.instrument.binder.MeterBinder;
 import java.lang.ref.WeakReference;
+import java.math.BigDecimal;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.function.ToLongFunction;
 
 /**
  * The {@linkplain HoldfastClient#stats() figures} of a client as Micrometer meters, all called
- * {@code holdfast.…}.
+ * {@code holdfast.…}; docs/operations/metrics.md lists them.
  *
  * <pre>{@code
  * new HoldfastMetrics(client).bindTo(registry);
  * }</pre>
+ *
+ * <p>The tag {@code lock} is the name, if that is counted apart, and else empty, so that a sum over
+ * all is the client's. A name gets its meters when it is first seen. {@code holdfast.wait} and {@code
+ * holdfast.hold} are timers; their buckets are the gauges {@code holdfast.wait.histogram} and {@code
+ * holdfast.hold.histogram} with the tag {@code le}, in seconds and cumulative.
  *
  * <p>This library does not depend on Micrometer: add {@code io.micrometer:micrometer-core} to use
  * this class. The client may be closed or collected while it is bound: its meters then stop
@@ -29,9 +44,15 @@ import java.util.function.ToLongFunction;
  */
 @SuppressWarnings("exports") // users of this class depend on Micrometer themselves
 public final class HoldfastMetrics implements MeterBinder {
+    /** All meters that are read together have the same figures. */
+    private static final long FRESH_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
     private final WeakReference<HoldfastClient> client;
     private final List<Tag> tags;
-    private volatile ClientStats last;
+    private final List<MeterRegistry> registries = new ArrayList<>();
+    private final Set<String> names = new HashSet<>();
+    private ClientStats last;
+    private long readAt;
 
     /**
      * The meters of a client.
@@ -43,52 +64,142 @@ public final class HoldfastMetrics implements MeterBinder {
         this.client = new WeakReference<>(Objects.requireNonNull(client, "client"));
         this.tags = List.of(tags);
         this.last = client.stats();
+        this.readAt = System.nanoTime();
+        this.names.addAll(last.names().keySet());
     }
 
     @Override
-    public void bindTo(MeterRegistry registry) {
-        gauge(registry, "held", ClientStats::held, "Holds that may still be on the server");
-        gauge(registry, "waiting", ClientStats::waiting, "Acquires in a queue");
-        count(registry, "acquired", ClientStats::acquired, "Acquires that got the lock");
-        count(registry, "refused", ClientStats::refused, "Acquires that did not get it");
-        count(registry, "unknown", ClientStats::unknown, "Acquires whose answer was lost");
-        count(registry, "released", ClientStats::released, "Holds that a call released");
-        count(registry, "lost", ClientStats::lost, "Holds lost before their release");
-        count(registry, "renewed", ClientStats::renewed, "Renewals in the background");
-        FunctionTimer.builder(
-                        "holdfast.wait",
-                        this,
-                        me -> me.stats().waited(),
-                        me -> me.stats().waitedTime().toNanos(),
-                        TimeUnit.NANOSECONDS)
-                .tags(tags)
-                .description("The wait of acquires that got the lock")
-                .register(registry);
+    public synchronized void bindTo(MeterRegistry registry) {
+        registries.add(registry);
+        count(registry, "connections", tags, ClientStats::connections, "Connections opened");
+        count(
+                registry,
+                "reconnects",
+                tags,
+                ClientStats::reconnects,
+                "Connections opened in place of one that broke");
+        bind(registry, "", ClientStats::others);
+        names.forEach(name -> bind(registry, name));
+    }
+
+    private void bind(MeterRegistry registry, String name) {
+        bind(registry, name, all -> all.names().getOrDefault(name, all.others()));
+    }
+
+    private void bind(
+            MeterRegistry registry, String name, Function<ClientStats, LockStats> lock) {
+        List<Tag> with = and(tags, "lock", name);
+        gauge(registry, "held", with, of(lock, LockStats::held), "Holds on the server");
+        gauge(registry, "waiting", with, of(lock, LockStats::waiting), "Acquires in a queue");
+        count(registry, "acquired", with, of(lock, LockStats::acquired), "Acquires that got it");
+        count(registry, "queued", with, of(lock, LockStats::queued), "Those of them that queued");
+        causes(registry, "refused", with, all -> lock.apply(all).refused(), "Acquires in vain");
+        causes(registry, "failed", with, all -> lock.apply(all).failed(), "Acquires that failed");
+        count(registry, "released", with, of(lock, LockStats::released), "Holds released");
+        causes(registry, "lost", with, all -> lock.apply(all).lost(), "Holds lost before that");
+        count(registry, "renewed", with, of(lock, LockStats::renewed), "Renewals");
+        count(registry, "alarms", with, of(lock, LockStats::alarms), "Alarms raised");
+        times(registry, "wait", with, all -> lock.apply(all).waits(), "The wait for the lock");
+        times(registry, "hold", with, all -> lock.apply(all).holds(), "The time that it was held");
+    }
+
+    private static ToLongFunction<ClientStats> of(
+            Function<ClientStats, LockStats> lock, ToLongFunction<LockStats> figure) {
+        return all -> figure.applyAsLong(lock.apply(all));
+    }
+
+    private static List<Tag> and(List<Tag> tags, String key, String value) {
+        List<Tag> more = new ArrayList<>(tags);
+        more.add(Tag.of(key, value));
+        return more;
     }
 
     private void gauge(
-            MeterRegistry registry, String name, ToLongFunction<ClientStats> figure, String what) {
+            MeterRegistry registry,
+            String name,
+            List<Tag> with,
+            ToLongFunction<ClientStats> figure,
+            String what) {
         Gauge.builder("holdfast." + name, () -> figure.applyAsLong(stats()))
-                .tags(tags)
+                .tags(with)
                 .description(what)
                 .register(registry);
     }
 
     private void count(
-            MeterRegistry registry, String name, ToLongFunction<ClientStats> figure, String what) {
+            MeterRegistry registry,
+            String name,
+            List<Tag> with,
+            ToLongFunction<ClientStats> figure,
+            String what) {
         FunctionCounter.builder("holdfast." + name, this, me -> figure.applyAsLong(me.stats()))
-                .tags(tags)
+                .tags(with)
                 .description(what)
                 .register(registry);
     }
 
-    private ClientStats stats() {
+    private <C extends Enum<C>> void causes(
+            MeterRegistry registry,
+            String name,
+            List<Tag> with,
+            Function<ClientStats, Map<C, Long>> figures,
+            String what) {
+        for (C cause : figures.apply(last).keySet()) {
+            List<Tag> tagged = and(with, "cause", cause.name().toLowerCase(Locale.ROOT));
+            count(registry, name, tagged, all -> figures.apply(all).get(cause), what);
+        }
+    }
+
+    private void times(
+            MeterRegistry registry,
+            String name,
+            List<Tag> with,
+            Function<ClientStats, Histogram> times,
+            String what) {
+        FunctionTimer.builder(
+                        "holdfast." + name,
+                        this,
+                        me -> times.apply(me.stats()).count(),
+                        me -> times.apply(me.stats()).sum().toNanos(),
+                        TimeUnit.NANOSECONDS)
+                .tags(with)
+                .description(what)
+                .register(registry);
+        for (int i = 0; i <= Histogram.BOUNDS.size(); i++) {
+            int end = i + 1;
+            gauge(
+                    registry,
+                    name + ".histogram",
+                    and(with, "le", bound(i)),
+                    all ->
+                            times.apply(all).counts().subList(0, end).stream()
+                                    .mapToLong(Long::longValue)
+                                    .sum(),
+                    what);
+        }
+    }
+
+    private static String bound(int bucket) {
+        if (bucket == Histogram.BOUNDS.size()) {
+            return "+Inf";
+        }
+        Duration bound = Histogram.BOUNDS.get(bucket);
+        return BigDecimal.valueOf(bound.toNanos(), 9).stripTrailingZeros().toPlainString();
+    }
+
+    private synchronized ClientStats stats() {
         HoldfastClient open = client.get();
-        if (open != null) {
+        if (open != null && System.nanoTime() - readAt > FRESH_NANOS) {
             try {
                 last = open.stats();
+                readAt = System.nanoTime();
             } catch (ClosedException e) {
                 client.clear();
+            }
+            for (String name : last.names().keySet()) {
+                if (names.add(name)) {
+                    registries.forEach(registry -> bind(registry, name));
+                }
             }
         }
         return last;

@@ -19,7 +19,8 @@ import java.util.function.Supplier;
  * Locks in the memory of this process, for unit tests without a server. The clients that it {@link
  * #connect() makes} exclude each other as if they were connected to one Redis: owners, reentrance,
  * the queue, timeouts, leases, fences and losses are as there. It knows of no failures of the
- * network, no other libraries' locks and no replicas.
+ * network, no other libraries' locks and no replicas, counts all names together and raises no
+ * alarm.
  *
  * <pre>{@code
  * InMemoryHoldfast redis = new InMemoryHoldfast();

@@ -6,12 +6,15 @@ import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
+import io.holdfast.LockStats;
+import io.holdfast.RefusalCause;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 
@@ -27,13 +30,8 @@ final class MemoryClient implements HoldfastClient {
     private final Set<MemoryWaiter> waiting = new LinkedHashSet<>();
     private final ThreadLocal<ByteBuffer> threadOwner =
             ThreadLocal.withInitial(() -> newOwner('t'));
+    final MemoryCounts counts = new MemoryCounts();
     private boolean closed;
-    long acquired;
-    long waited;
-    long waitedNanos;
-    long refused;
-    long released;
-    long lost;
 
     MemoryClient(InMemoryHoldfast server) {
         this.server = server;
@@ -95,10 +93,12 @@ final class MemoryClient implements HoldfastClient {
     }
 
     /** Whether it was still in the queue. */
-    boolean leave(MemoryState state, MemoryWaiter waiter) {
+    boolean leave(MemoryState state, MemoryWaiter waiter, RefusalCause why) {
         left(waiter);
         boolean waits = state.queue.remove(waiter);
-        refused += waits ? 1 : 0;
+        if (waits) {
+            counts.refused(why);
+        }
         return waits;
     }
 
@@ -107,17 +107,8 @@ final class MemoryClient implements HoldfastClient {
         return server.locked(
                 () -> {
                     checkOpen();
-                    return new ClientStats(
-                            holds.size(),
-                            waiting.size(),
-                            acquired,
-                            waited,
-                            Duration.ofNanos(waitedNanos),
-                            refused,
-                            0,
-                            released,
-                            lost,
-                            0);
+                    LockStats all = counts.told(holds.size(), waiting.size());
+                    return new ClientStats(all, Map.of(), all, 0, 0);
                 });
     }
 

@@ -90,7 +90,8 @@ final class MemoryHold implements Hold {
             return;
         }
         cause = why;
-        lock.client.lost++;
+        lock.client.counts.lost(why);
+        lock.client.counts.held(age());
         state.remove(this);
         listeners.forEach(this::tell);
         listeners.clear();
@@ -261,7 +262,8 @@ final class MemoryHold implements Hold {
                     if (cause != null) {
                         throw lock.lost(cause);
                     }
-                    lock.client.released++;
+                    lock.client.counts.released();
+                    lock.client.counts.held(age());
                     end();
                     return null;
                 });
@@ -295,6 +297,7 @@ final class MemoryHold implements Hold {
                     checkHeld();
                     released = true;
                     lock.client.holds.remove(this);
+                    lock.client.counts.held(age());
                     if (renewed) {
                         end = age().plus(request.lease());
                         arm();

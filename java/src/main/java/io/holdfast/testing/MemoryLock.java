@@ -9,6 +9,7 @@ import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockWaiter;
 import io.holdfast.LossCause;
+import io.holdfast.RefusalCause;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -131,9 +132,9 @@ final class MemoryLock implements HoldfastLock {
                     ? waiter.get()
                     : waiter.get(Math.max(nanos, 0), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
-            return leave(waiter) ? null : waiter.join();
+            return leave(waiter, RefusalCause.TIMEOUT) ? null : waiter.join();
         } catch (InterruptedException e) {
-            if (!leave(waiter)) {
+            if (!leave(waiter, RefusalCause.CANCELLED)) {
                 waiter.thenAccept(MemoryHold::giveUp);
             }
             throw e;
@@ -152,14 +153,18 @@ final class MemoryLock implements HoldfastLock {
                         client.enqueue(state(), waiter);
                         return waiter;
                     }
-                    client.refused += hold == null ? 1 : 0;
+                    if (hold == null) {
+                        client.counts.refused(RefusalCause.BUSY);
+                    } else {
+                        client.counts.acquired(Duration.ZERO, false);
+                    }
                     waiter.complete(hold);
                     return waiter;
                 });
     }
 
-    private boolean leave(MemoryWaiter waiter) {
-        return client.server.locked(() -> client.leave(state(), waiter));
+    private boolean leave(MemoryWaiter waiter, RefusalCause why) {
+        return client.server.locked(() -> client.leave(state(), waiter, why));
     }
 
     @Override
@@ -193,7 +198,7 @@ final class MemoryLock implements HoldfastLock {
         Runnable timer = timeout.equals(Hold.FOREVER) ? () -> {} : limit(waiter, timeout);
         future.whenComplete(
                 (hold, failure) -> {
-                    if (leave(waiter)) {
+                    if (leave(waiter, RefusalCause.CANCELLED)) {
                         waiter.complete(null);
                     }
                 });
@@ -216,7 +221,7 @@ final class MemoryLock implements HoldfastLock {
         return client.server.after(
                 TimeUnit.NANOSECONDS.convert(timeout),
                 () -> {
-                    if (client.leave(state(), waiter)) {
+                    if (client.leave(state(), waiter, RefusalCause.TIMEOUT)) {
                         waiter.complete(null);
                     }
                 });

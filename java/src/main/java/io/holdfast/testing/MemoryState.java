@@ -30,7 +30,6 @@ final class MemoryState {
         fence = nests ? fence : server.nextFence();
         MemoryHold hold = new MemoryHold(this, request, fence);
         begin(hold);
-        request.client().acquired++;
         return hold;
     }
 

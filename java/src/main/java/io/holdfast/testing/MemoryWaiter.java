@@ -23,8 +23,8 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
 
     void granted(MemoryHold hold) {
         request.client().left(this);
-        request.client().waited++;
-        request.client().waitedNanos += System.nanoTime() - since;
+        Duration waited = Duration.ofNanos(System.nanoTime() - since);
+        request.client().counts.acquired(waited, true);
         complete(hold);
     }
 }

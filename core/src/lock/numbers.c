@@ -1,0 +1,322 @@
+#include "lock/numbers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_DEFAULT 100
+#define NAMES_MAX 10000
+#define BUCKETS 256 /* of names */
+
+/* The window slides by an eighth of its length. The slice that has begun counts too: no timeouts
+ * within a window are missed, though those of nine eighths may be taken for those of one. */
+#define SLICES 8
+/* As many locks that time out are watched at once: in sets, so that a lock is found at once. In a
+ * full set a lock takes the place of the one that timed out least: millions that time out once
+ * do not hide the one that does so again and again. */
+#define SETS 64
+#define WAYS 4
+
+typedef struct watch {
+    hf_names *names; /* NULL: free */
+    hf_rule rule;
+    int64_t slice; /* the number of the last slice, of those since the machine's start */
+    int64_t counts[SLICES + 1];
+    int64_t quiet_until; /* it was told; and not again before this */
+} watch;
+
+struct hf_numbers {
+    hf_tally rest; /* of all names without their own */
+    hf_tally **named;
+    uint32_t count, names_max;
+    hf_tally *buckets[BUCKETS];
+    bool by_name; /* unless the lock says otherwise */
+    hf_rule alarm;
+    watch (*watched)[WAYS]; /* SETS of them; NULL until a lock has a rule */
+};
+
+/* ----------------------------------------------------------------- Options */
+
+static hf_status check_rule(int32_t timeouts, int64_t window_ms) {
+    if (timeouts <= 0 && window_ms == 0)
+        return HF_OK;
+    if (timeouts <= 0 || window_ms < 1 || window_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL,
+                       "an alarm after %d timeouts in %lld ms: it takes 1 timeout or more, and a "
+                       "window of 1 ms to 10 years",
+                       (int)timeouts, (long long)window_ms);
+    return HF_OK;
+}
+
+static hf_status check_switch(const char *what, int32_t value) {
+    if (value == HF_DEFAULT || value == HF_ON || value == HF_OFF)
+        return HF_OK;
+    return hf_fail(HF_EINVAL, "%s is %d: it takes HF_DEFAULT, HF_ON or HF_OFF", what, (int)value);
+}
+
+hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers **numbers_out) {
+    hf_status status = check_rule(options->alarm_timeouts, options->alarm_window_ms);
+    if (status == HF_OK)
+        status = check_switch("count_names", options->count_names);
+    if (status != HF_OK)
+        return status;
+    if (options->names_max > NAMES_MAX)
+        return hf_fail(HF_EINVAL, "names_max is %u: it takes 1 to %d", options->names_max,
+                       NAMES_MAX);
+    if (options->reserved != 0)
+        return hf_fail(HF_EINVAL, "hf_client_options.reserved must be 0");
+    uint32_t names_max = options->names_max > 0 ? options->names_max : NAMES_DEFAULT;
+    struct hf_numbers *numbers = calloc(1, sizeof *numbers);
+    hf_tally **named = calloc(names_max, sizeof *named);
+    if (numbers == NULL || named == NULL) {
+        free(numbers);
+        free(named);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    numbers->named = named;
+    numbers->names_max = names_max;
+    numbers->by_name = options->count_names == HF_ON;
+    numbers->alarm =
+        (hf_rule){.timeouts = options->alarm_timeouts, .window_ms = options->alarm_window_ms};
+    *numbers_out = numbers;
+    return HF_OK;
+}
+
+void hf_numbers_end(struct hf_numbers *numbers) {
+    if (numbers == NULL)
+        return;
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        hf_names_drop(numbers->named[i]->names);
+        free(numbers->named[i]);
+    }
+    for (size_t i = 0; numbers->watched != NULL && i < SETS; i++)
+        for (size_t j = 0; j < WAYS; j++)
+            hf_names_drop(numbers->watched[i][j].names);
+    free(numbers->watched);
+    free(numbers->named);
+    free(numbers);
+}
+
+/* That of the name. Beyond the bound names have none of their own. NULL: no memory. */
+static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
+    hf_tally **bucket = &numbers->buckets[names->hash % BUCKETS];
+    for (hf_tally *tally = *bucket; tally != NULL; tally = tally->next)
+        if (hf_names_equal(tally->names, names))
+            return tally;
+    if (numbers->count == numbers->names_max)
+        return &numbers->rest;
+    hf_tally *tally = calloc(1, sizeof *tally);
+    if (tally == NULL)
+        return NULL;
+    tally->names = hf_names_keep(names);
+    tally->next = *bucket;
+    *bucket = tally;
+    numbers->named[numbers->count++] = tally;
+    return tally;
+}
+
+hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
+                          hf_counting *counting) {
+    struct hf_numbers *numbers = client->numbers;
+    hf_status status = check_switch("count_name", options->count_name);
+    if (status == HF_OK)
+        status = check_rule(options->alarm_timeouts, options->alarm_window_ms);
+    if (status != HF_OK)
+        return status;
+    bool by_name =
+        options->count_name != HF_DEFAULT ? options->count_name == HF_ON : numbers->by_name;
+    counting->alarm = numbers->alarm;
+    if (options->alarm_timeouts != 0)
+        counting->alarm =
+            (hf_rule){.timeouts = options->alarm_timeouts > 0 ? options->alarm_timeouts : 0,
+                      .window_ms = options->alarm_window_ms};
+    hf_client_lock(client);
+    counting->tally = by_name ? tally_of_locked(numbers, names) : &numbers->rest;
+    if (counting->alarm.timeouts > 0 && numbers->watched == NULL)
+        numbers->watched = calloc(SETS, sizeof *numbers->watched);
+    bool good =
+        counting->tally != NULL && (counting->alarm.timeouts == 0 || numbers->watched != NULL);
+    hf_client_unlock(client);
+    return good ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
+}
+
+/* ------------------------------------------------------------------- Alarm */
+
+/* Forget what is older than the window. */
+static void slide(watch *at, int64_t now) {
+    int64_t slice = now / (at->rule.window_ms * HF_MS / SLICES);
+    for (int64_t i = at->slice + 1; i <= slice && i <= at->slice + SLICES + 1; i++)
+        at->counts[i % (SLICES + 1)] = 0;
+    at->slice = slice;
+}
+
+static int64_t timeouts_in(const watch *at) {
+    int64_t sum = 0;
+    for (size_t i = 0; i <= SLICES; i++)
+        sum += at->counts[i];
+    return sum;
+}
+
+/* That of the lock, for that rule; a new one in the place of the least. */
+static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rule *rule,
+                       int64_t now) {
+    watch *set = numbers->watched[names->hash % SETS], *least = NULL;
+    int64_t least_timeouts = INT64_MAX;
+    for (watch *at = set; at < set + WAYS; at++) {
+        if (at->names != NULL)
+            slide(at, now);
+        if (at->names != NULL && hf_names_equal(at->names, names) &&
+            at->rule.timeouts == rule->timeouts && at->rule.window_ms == rule->window_ms)
+            return at;
+        int64_t timeouts = at->names != NULL ? timeouts_in(at) : -1;
+        if (timeouts < least_timeouts) {
+            least_timeouts = timeouts;
+            least = at;
+        }
+    }
+    hf_names_drop(least->names);
+    *least = (watch){.names = hf_names_keep(names), .rule = *rule};
+    slide(least, now);
+    return least;
+}
+
+/* One more timeout. True, once in a window: there are as many as the rule says. */
+static bool is_alarming(watch *at, int64_t now) {
+    at->counts[at->slice % (SLICES + 1)]++;
+    if (timeouts_in(at) < at->rule.timeouts || now < at->quiet_until)
+        return false;
+    at->quiet_until = hf_after(now, at->rule.window_ms);
+    return true;
+}
+
+static void watch_timeout_locked(hf_client *client, const hf_counting *counting, hf_names *names) {
+    const hf_rule *rule = &counting->alarm;
+    int64_t now = hf_now();
+    watch *at = watch_of(client->numbers, names, rule, now);
+    if (!is_alarming(at, now))
+        return;
+    counting->tally->stats.alarms++;
+    hf_completion completion = {
+        .kind = HF_KIND_ALARM, .status = HF_ETIMEOUT, .timeouts = timeouts_in(at)};
+    bool seconds = rule->window_ms % 1000 == 0;
+    snprintf(completion.error.message, sizeof completion.error.message,
+             "%lld acquires timed out within %lld %s: %s", (long long)completion.timeouts,
+             (long long)(seconds ? rule->window_ms / 1000 : rule->window_ms), seconds ? "s" : "ms",
+             hf_error_message());
+    hf_announce_locked(client, &completion, names);
+}
+
+/* ---------------------------------------------------------------- Counting */
+
+/* What is one more. */
+static int64_t *outcome_of(hf_stats *stats, hf_status status) {
+    switch (status) {
+    case HF_EBUSY:
+        return &stats->busy;
+    case HF_ETIMEOUT:
+        return &stats->timed_out;
+    case HF_ECANCELED:
+        return &stats->canceled;
+    case HF_EINTR:
+        return &stats->interrupted;
+    case HF_EREPLICAS:
+        return &stats->unreplicated;
+    case HF_EINVAL: /* the arguments are good by now: it is an upgrade */
+        return &stats->deadlocks;
+    case HF_EUNKNOWN:
+        return &stats->unknown;
+    case HF_ECONNECT:
+        return &stats->unreachable;
+    default:
+        return &stats->failed;
+    }
+}
+
+void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
+                             hf_status status) {
+    ++*outcome_of(&counting->tally->stats, status);
+    if (status == HF_ETIMEOUT && counting->alarm.timeouts > 0)
+        watch_timeout_locked(client, counting, names);
+}
+
+void hf_count_loss_locked(hf_tally *tally, int cause) {
+    hf_stats *stats = &tally->stats;
+    int64_t *lost = cause == HF_CAUSE_GONE          ? &stats->lost_gone
+                    : cause == HF_CAUSE_UNREACHABLE ? &stats->lost_unreachable
+                                                    : &stats->lost_expired;
+    ++*lost;
+}
+
+/* ----------------------------------------------------------------- Reading */
+
+/* All members but the first two are counts. */
+#define FIRST offsetof(hf_stats, held)
+_Static_assert((sizeof(hf_stats) - FIRST) % sizeof(int64_t) == 0, "counts are int64_t");
+
+static void add(hf_stats *sum, const hf_stats *stats) {
+    for (size_t at = FIRST; at < sizeof *sum; at += sizeof(int64_t)) {
+        int64_t one, other;
+        memcpy(&one, (const char *)sum + at, sizeof one);
+        memcpy(&other, (const char *)stats + at, sizeof other);
+        one += other;
+        memcpy((char *)sum + at, &one, sizeof one);
+    }
+}
+
+static hf_status check_reader(const hf_client *client, const hf_stats *stats) {
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK && (stats == NULL || stats->size < sizeof stats->size))
+        status = hf_fail(HF_EINVAL, "stats is NULL, or its size is not set");
+    return status;
+}
+
+static void tell(hf_stats *stats, const hf_stats *found) {
+    uint32_t size = stats->size;
+    memset(stats, 0, size);
+    memcpy(stats, found, size < sizeof *found ? size : sizeof *found);
+    stats->size = size;
+}
+
+hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
+    hf_status status = check_reader(client, stats);
+    if (status != HF_OK)
+        return status;
+    const struct hf_numbers *numbers = client->numbers;
+    hf_client_lock(client);
+    hf_stats sum = numbers->rest.stats;
+    for (uint32_t i = 0; i < numbers->count; i++)
+        add(&sum, &numbers->named[i]->stats);
+    sum.names = numbers->count;
+    hf_client_unlock(client);
+    hf_transport_connections(client->transport, &sum.connections, &sum.reconnects);
+    tell(stats, &sum);
+    return HF_OK;
+}
+
+hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats *stats, void *name,
+                               size_t capacity, size_t *name_len_out) {
+    hf_status status = check_reader(client, stats);
+    if (status != HF_OK)
+        return status;
+    if (name == NULL || name_len_out == NULL)
+        return hf_fail(HF_EINVAL, "name or name_len_out is NULL");
+    hf_client_lock(client);
+    const struct hf_numbers *numbers = client->numbers;
+    int64_t count = numbers->count;
+    const hf_tally *tally = index < 0 || index > count ? NULL
+                            : index == 0               ? &numbers->rest
+                                                       : numbers->named[index - 1];
+    hf_stats found = tally != NULL ? tally->stats : (hf_stats){0};
+    hf_client_unlock(client);
+    if (tally == NULL)
+        return hf_fail(HF_EINVAL, "there is no name %lld: this client counts %lld names apart",
+                       (long long)index, (long long)count);
+    /* A tally and its name last as long as the client. */
+    *name_len_out = tally->names != NULL ? tally->names->length : 0;
+    if (*name_len_out > capacity)
+        return hf_fail(HF_EINVAL, "the buffer is too small for the name");
+    if (tally->names != NULL)
+        memcpy(name, tally->names->data, tally->names->length);
+    tell(stats, &found);
+    return HF_OK;
+}

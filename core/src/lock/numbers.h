@@ -1,0 +1,64 @@
+/*
+ * Numbers: what a client counts. Each acquire, and the hold that it wins, is counted in one
+ * tally: that of its lock's name, if the lock asks for one, or the one of all others. A reader
+ * adds the tallies up. So counting is a few additions, under the mutex that is held there anyway.
+ *
+ * It also sees when many acquires of one lock time out, and raises the alarm.
+ */
+#ifndef HF_NUMBERS_H
+#define HF_NUMBERS_H
+
+#include "lock/completions.h"
+#include "protocol/names.h"
+
+/* The counts of one name, or of all names without their own. */
+typedef struct hf_tally {
+    hf_stats stats;
+    hf_names *names; /* NULL: of all others */
+    struct hf_tally *next;
+} hf_tally;
+
+/* Raise the alarm at so many timeouts of one lock within so long. */
+typedef struct hf_rule {
+    int64_t window_ms;
+    int32_t timeouts; /* 0: never */
+} hf_rule;
+
+/* How an acquire and its hold are counted: as its lock is. */
+typedef struct hf_counting {
+    hf_tally *tally;
+    hf_rule alarm;
+} hf_counting;
+
+/* HF_EINVAL, HF_ENOMEM. */
+hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers **numbers_out);
+void hf_numbers_end(struct hf_numbers *numbers);
+
+/* How a new lock of that name is counted. HF_EINVAL, HF_ENOMEM. Without the mutex. */
+hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
+                          hf_counting *counting);
+
+/* Here, because every acquire and release does it. */
+static inline void hf_record(hf_histogram *histogram, int64_t ns) {
+    uint64_t us = ns > 0 ? (uint64_t)(ns + 500) / 1000 : 0;
+    int at = us <= HF_BUCKET_US ? 0 : 64 - __builtin_clzll((us - 1) / HF_BUCKET_US);
+    histogram->sum_us += (int64_t)us;
+    histogram->counts[at < HF_BUCKETS ? at : HF_BUCKETS - 1]++;
+}
+/* An acquire got the lock after so many ns. queued: it had a place in the queue. */
+static inline void hf_count_acquired_locked(hf_tally *tally, bool queued, int64_t waited) {
+    tally->stats.acquired++;
+    tally->stats.queued += queued;
+    hf_record(&tally->stats.wait, waited);
+}
+/* A hold that was counted as acquired has ended here, after so many ns. */
+static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
+    hf_record(&tally->stats.hold, held);
+}
+/* One of that name did not get it. If it timed out, this thread's message says so. */
+void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
+                             hf_status status);
+/* It was lost. */
+void hf_count_loss_locked(hf_tally *tally, int cause);
+
+#endif

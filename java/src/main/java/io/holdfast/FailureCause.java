@@ -1,0 +1,11 @@
+package io.holdfast;
+
+/** Why an acquire failed, in a way that says nothing of the lock. */
+public enum FailureCause {
+    /** The server was not reached. */
+    UNREACHABLE,
+    /** The answer was lost: a {@link LockUnknownException}. */
+    UNKNOWN,
+    /** Any other error. */
+    ERROR
+}

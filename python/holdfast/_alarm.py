@@ -1,0 +1,50 @@
+"""The alarm: many acquires of one lock have timed out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ._arguments import duration, whole
+
+_log = logging.getLogger("holdfast")
+
+Rule = tuple[int, "float | timedelta"]
+"""How many timeouts, and within how many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Many acquires of one lock have timed out: its holder may be stuck."""
+
+    name: str
+    """The lock's name, UTF-8 with surrogate escapes."""
+    timeouts: int
+    """How many acquires of this client timed out within the window."""
+    message: str
+    """The same in words, and who held the lock at last, if the server told."""
+
+
+def native(rule: Rule) -> tuple[int, int]:
+    """Check it, and give the timeouts and the milliseconds."""
+    given: object = rule
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TypeError(f"alarm must be (timeouts, seconds), not {rule!r}: (10, 60), for example")
+    timeouts = whole("the timeouts of alarm", rule[0], 1, 2**31 - 1)
+    return timeouts, duration("the window of alarm", rule[1], least=1)
+
+
+def teller(on_alarm: Callable[[Alarm], object] | None) -> Callable[[Alarm], None]:
+    """Make what is called with each alarm: it logs, and then calls the user's function."""
+
+    def tell(alarm: Alarm) -> None:
+        _log.warning("%s", alarm.message)
+        try:
+            if on_alarm is not None:
+                on_alarm(alarm)
+        except Exception:
+            _log.exception("on_alarm failed for lock %r", alarm.name)
+
+    return tell
