@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -137,3 +138,17 @@ def stats(core: _holdfast.Core, client: _holdfast.Client) -> Stats:
         names={name.decode("utf-8", "surrogateescape"): counts for name, counts in named.items()},
         others=others,
     )
+
+
+def label(name: str) -> str:
+    """Show a lock's name in valid UTF-8, as metrics need it: different names stay different."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return raw.replace(b"\\", rb"\\").decode("utf-8", "backslashreplace")
+
+
+_BOUNDS = [f"{bound:.6f}" for bound in Histogram.bounds] + ["+Inf"]
+
+
+def buckets(histogram: Histogram) -> list[tuple[str, int]]:
+    """Give it as metrics need it: how many there were up to each bound, in seconds."""
+    return [*zip(_BOUNDS, itertools.accumulate(histogram.counts), strict=True)]

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for the wait and for the hold: `pip install holdfast[otel]`.
+"""Spans and metrics of OpenTelemetry: `pip install holdfast[otel]`.
 
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
@@ -6,17 +6,24 @@
 makes a span "holdfast.wait" until the acquire ends, and then a span "holdfast.hold" until the
 release. Both have the attribute holdfast.lock, and the second has holdfast.fence too. They record
 the exceptions raised in them. The program's TracerProvider decides where they go.
+
+    holdfast.otel.observe(main=client)
+
+makes instruments of Client.stats(), which the program's MeterProvider reads.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import CallbackOptions, Observation
 
 import holdfast
+
+from ._stats import buckets, label
 
 _tracer = trace.get_tracer("holdfast", holdfast.__version__)
 
@@ -56,3 +63,114 @@ async def ahold(
         block.push_async_exit(holding)
         span.set_attribute("holdfast.fence", entered.fence)
         yield entered
+
+
+# ------------------------------------------------------------------------ Metrics
+
+_LEVELS = {
+    "held": "Holds that may still be on the server",
+    "waiting": "Acquires in a queue",
+}
+_COUNTS = {
+    "acquired": "Acquires that got the lock",
+    "queued": "Acquires that got the lock after they had a place in its queue",
+    "refused": "Acquires that did not get the lock, by cause",
+    "failed": "Acquires that failed and say nothing of the lock, by cause",
+    "released": "Holds that a call released",
+    "lost": "Holds that were lost before a call released them, by cause",
+    "renewed": "Renewals in the background",
+    "alarms": "How often the alarm was raised",
+}
+_TIMES = {
+    "wait": "For how long acquires that got the lock had waited for it",
+    "hold": "For how long locks were held",
+}
+_CONNECTIONS = {
+    "connections": "Connections that were opened",
+    "reconnects": "Connections that were opened in place of one that broke",
+}
+
+_Read = Callable[[holdfast.Stats], Iterator[Observation]]
+
+
+def observe(**clients: holdfast.Client) -> None:
+    """Make instruments of the clients' stats(), each client by a name; once in a process.
+
+    They are those of holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the
+    attributes client, lock and cause. OpenTelemetry cannot take a histogram that was measured
+    elsewhere: holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
+    holdfast.wait.bucket and holdfast.hold.bucket count those up to the attribute `le`, cumulative.
+    Closed clients are left out.
+    """
+    meter = metrics.get_meter("holdfast", holdfast.__version__)
+
+    def callback(read: _Read) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observed(_: CallbackOptions) -> Iterator[Observation]:
+            for name, client in clients.items():
+                with contextlib.suppress(holdfast.ClosedError):
+                    for each in read(client.stats()):
+                        yield Observation(each.value, {"client": name, **(each.attributes or {})})
+
+        return observed
+
+    for field, what in _LEVELS.items():
+        meter.create_observable_up_down_counter(
+            f"holdfast.{field}", [callback(_counts(field))], description=what
+        )
+    for field, what in _COUNTS.items():
+        meter.create_observable_counter(
+            f"holdfast.{field}", [callback(_counts(field))], description=what
+        )
+    for field, what in _TIMES.items():
+        meter.create_observable_counter(
+            f"holdfast.{field}", [callback(_sums(field))], unit="s", description=what
+        )
+        meter.create_observable_counter(
+            f"holdfast.{field}.bucket", [callback(_buckets(field))], description=what
+        )
+    for field, what in _CONNECTIONS.items():
+        meter.create_observable_counter(
+            f"holdfast.{field}", [callback(_connections(field))], description=what
+        )
+
+
+def _locks(stats: holdfast.Stats) -> Iterator[tuple[dict[str, str], holdfast.Counts]]:
+    yield {"lock": ""}, stats.others
+    for name, counts in stats.names.items():
+        yield {"lock": label(name)}, counts
+
+
+def _counts(field: str) -> _Read:
+    def read(stats: holdfast.Stats) -> Iterator[Observation]:
+        for about, counts in _locks(stats):
+            value = getattr(counts, field)
+            if isinstance(value, int):
+                yield Observation(value, about)
+            else:
+                yield from (Observation(n, {**about, "cause": c}) for c, n in value.items())
+
+    return read
+
+
+def _sums(field: str) -> _Read:
+    def read(stats: holdfast.Stats) -> Iterator[Observation]:
+        for about, counts in _locks(stats):
+            yield Observation(getattr(counts, field).sum, about)
+
+    return read
+
+
+def _buckets(field: str) -> _Read:
+    def read(stats: holdfast.Stats) -> Iterator[Observation]:
+        for about, counts in _locks(stats):
+            for bound, count in buckets(getattr(counts, field)):
+                yield Observation(count, {**about, "le": bound})
+
+    return read
+
+
+def _connections(field: str) -> _Read:
+    def read(stats: holdfast.Stats) -> Iterator[Observation]:
+        yield Observation(getattr(stats, field))
+
+    return read

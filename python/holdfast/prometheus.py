@@ -6,7 +6,6 @@ prometheus_client.REGISTRY.register(holdfast.prometheus.Collector(main=client))
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import (
@@ -18,6 +17,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector as _Collector
 
 import holdfast
+
+from ._stats import buckets, label
 
 _GAUGES = {
     "held": "Holds that may still be on the server",
@@ -43,14 +44,6 @@ _OF_CLIENTS = {
     "connections": "Connections that were opened",
     "reconnects": "Connections that were opened in place of one that broke",
 }
-
-_BOUNDS = [f"{bound:.6f}" for bound in holdfast.Histogram.bounds] + ["+Inf"]
-
-
-def label(name: str) -> str:
-    """Show a lock's name as Prometheus can take it: different names stay different."""
-    raw = name.encode("utf-8", "surrogateescape")
-    return raw.replace(b"\\", rb"\\").decode("utf-8", "backslashreplace")
 
 
 class Collector(_Collector):
@@ -99,9 +92,7 @@ class Collector(_Collector):
             )
             for labels, counts in rows:
                 histogram: holdfast.Histogram = getattr(counts, field)
-                reached = itertools.accumulate(histogram.counts)
-                buckets = [*zip(_BOUNDS, reached, strict=True)]
-                times.add_metric(labels, buckets, histogram.sum)
+                times.add_metric(labels, buckets(histogram), histogram.sum)
             yield times
         for field, what in _OF_CLIENTS.items():
             metric = CounterMetricFamily(f"holdfast_{field}", what, labels=["client"])

@@ -6,11 +6,14 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import prometheus_client
 import pytest
 import redis
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -18,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import holdfast
 import holdfast.otel
 import holdfast.prometheus
+import holdfast.testing
 
 _exporter = InMemorySpanExporter()
 _provider = TracerProvider()
@@ -105,6 +109,41 @@ def test_tasks_have_spans_too(
         ("holdfast.hold", False),
     ]
     assert (ended(spans)[0].attributes or {})["holdfast.lock"] == name
+
+
+def test_opentelemetry_reads_what_clients_count(
+    client: holdfast.Client, lock: holdfast.Lock, stranger: holdfast.Lock, name: str
+) -> None:
+    reader = InMemoryMetricReader()
+    metrics.set_meter_provider(MeterProvider([reader]))
+    closed = holdfast.testing.MemoryClient()
+    closed.close()
+    holdfast.otel.observe(main=client, closed=closed)
+    client.lock(f"{name} 2", count_name=True).hold().release()
+    with lock:
+        assert stranger.acquire(blocking=False) is False
+        data: Any = reader.get_metrics_data()
+        told: dict[Any, float] = {
+            (metric.name, *sorted(point.attributes.items())): point.value
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+        }
+
+    def value(metric: str, lock: str = "", **about: str) -> float:
+        attributes = {"client": "main", "lock": lock, **about}
+        return told[(f"holdfast.{metric}", *sorted(attributes.items()))]
+
+    assert (value("held"), value("waiting"), value("acquired")) == (1, 0, 1)
+    assert (value("refused", cause="busy"), value("lost", cause="gone")) == (1, 0)
+    assert (value("held", f"{name} 2"), value("released", f"{name} 2")) == (0, 1)
+    assert value("wait") > 0
+    assert value("wait.bucket", le="+Inf") == 1
+    assert value("hold.bucket", f"{name} 2", le="+Inf") == 1
+    assert value("wait.bucket", le="0.000064") in {0, 1}
+    assert told[("holdfast.connections", ("client", "main"))] >= 1
+    assert not [about for _, *about in told if ("client", "closed") in about]
 
 
 def test_prometheus_reads_what_clients_count(
