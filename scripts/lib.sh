@@ -88,6 +88,7 @@ cli_packages() {
     has mandoc || echo mandoc
 }
 model_packages() { has spin || echo spin; }
+rule_packages() { has promtool || echo prometheus; } # promtool, which checks alert rules
 
 # install_missing [FUNCTION…]: installs the common packages, and those that the functions print.
 install_missing() {
@@ -126,8 +127,8 @@ virtual_thread_packages() {
     done
 } 2>/dev/null
 
-# Installs packages, but lets none of them start its service: the tests start
-# their own redis-server.
+# Installs packages, but lets none of them start its service, now or when the machine
+# starts: the tests start their own redis-server, and of prometheus they need a tool.
 apt_install() (
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
@@ -139,9 +140,11 @@ apt_install() (
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     quietly apt-get install -qq -y --no-install-recommends "$@"
-    case " $* " in
-        *" redis-server "*) update-rc.d redis-server disable >/dev/null 2>&1 || : ;;
-    esac
+    for service in redis-server prometheus; do
+        case " $* " in
+            *" $service "*) update-rc.d $service disable >/dev/null 2>&1 || : ;;
+        esac
+    done
 )
 
 # debian_download KIND SUITE FOLDER PACKAGE...: downloads packages of another suite of
