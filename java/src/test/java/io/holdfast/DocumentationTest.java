@@ -66,7 +66,7 @@ final class DocumentationTest {
     @Test
     void theExamplesOfItsOwnPageRun() throws Exception {
         List<String> examples = examples("docs/java.md");
-        assertEquals(8, examples.size());
+        assertEquals(9, examples.size());
         StringBuilder program =
                 new StringBuilder(
                         "import io.holdfast.*;\nimport io.holdfast.micrometer.*;\n"
