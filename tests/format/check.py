@@ -243,7 +243,10 @@ class Run:
         self.log.append((name, *words, answer))
         self.count(name)
         now = time.time()
-        if any(self.seen - MARGIN < hold["ends"] < now + MARGIN for hold in self.holds.values()):
+        # Ends are counted from `sent`.
+        if now - self.sent > MARGIN / 2 or any(
+            self.seen - MARGIN < hold["ends"] < now + MARGIN for hold in self.holds.values()
+        ):
             raise Unsure
         self.seen = now
         if twin:
