@@ -34,6 +34,11 @@
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
 %ignore hf_brake_set;
+%ignore hf_once_begin;
+%ignore hf_once_begin_start;
+%ignore hf_once_finish;
+%ignore hf_once_finish_start;
+%ignore hf_hold_result;
 %ignore hf_waiter;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;

@@ -25,6 +25,11 @@
 %ignore hf_brake_close;
 %ignore hf_brake_set;
 %ignore hf_brake_pull;
+%ignore hf_once_begin;
+%ignore hf_once_begin_start;
+%ignore hf_once_finish;
+%ignore hf_once_finish_start;
+%ignore hf_hold_result;
 
 /* ---------------------------------------------------------------- Errors */
 

@@ -137,7 +137,8 @@ static inline void post(const talk *t, parcel **last, const char *bytes, ssize_t
 }
 
 static inline void post_answer(talk *t, const char *bytes, ssize_t length) {
-    bool grant = memmem(bytes, (size_t)length, "$65\r\ng", 6) != NULL;
+    bool grant = memmem(bytes, (size_t)length, "$65\r\ng", 6) != NULL ||
+                 memmem(bytes, (size_t)length, "$49\r\nr", 6) != NULL; /* or a result */
     if (grant && atomic_load(&t->of->loses_grants)) {
         atomic_fetch_add(&t->of->grants_lost, 1);
         return;

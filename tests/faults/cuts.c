@@ -220,6 +220,59 @@ static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(vo
     assert_int_equal(NUMBER("EXISTS k"), 0);
 }
 
+static void assert_result(hf_lock *asks, const char *result) {
+    hf_hold *done;
+    assert_status(hf_once_begin(asks, 5000, NULL, &done), HF_EDONE);
+    assert_string_equal(hf_hold_result(done, NULL), result);
+    hf_hold_close(done);
+}
+
+/* It is left once, and by nobody else: the retry finds that it was. */
+static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
+    (void)state;
+    FOR_EVERY_CUT(RELEASE, at) {
+        hf_hold *hold;
+        assert_status(hf_once_begin(lock, 5000, NULL, &hold), HF_OK);
+        assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+        hf_hold_close(hold);
+        assert_int_equal(NUMBER("EXISTS k"), 0);
+        assert_result(theirs, "done");
+        TELL("DEL {k}k:hf1:r");
+    }
+}
+
+/* An answer that tells the result is asked for again, and nobody is left in the queue. */
+static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
+    (void)state;
+    hf_hold *hold;
+    assert_status(hf_once_begin(theirs, 5000, NULL, &hold), HF_OK);
+    assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+    hf_hold_close(hold);
+    FOR_EVERY_CUT(ENQUEUE, at) assert_result(lock, "done");
+    TELL("DEL {k}k:hf1:r");
+    assert_free_soon_and_for_good();
+}
+
+/* The message that there is a result may be lost: the re-check finds it. */
+static void test_a_lost_message_of_a_result_is_found_by_the_recheck(void **state) {
+    (void)state;
+    hf_hold *hold;
+    assert_status(hf_once_begin(theirs, 5000, NULL, &hold), HF_OK);
+    assert_status(hf_once_begin_start(lock, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    atomic_store(&way->loses_grants, true);
+    assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+    hf_hold_close(hold);
+    hf_completion next = next_of(client);
+    atomic_store(&way->loses_grants, false);
+    assert_status(next.status, HF_EDONE);
+    assert_int_equal(atomic_load(&way->grants_lost), 1);
+    assert_string_equal(hf_hold_result(next.hold, NULL), "done");
+    hf_hold_close(next.hold);
+    TELL("DEL {k}k:hf1:r");
+    assert_free_soon_and_for_good();
+}
+
 /* C2 */
 static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **state) {
     (void)state;
@@ -1023,6 +1076,9 @@ int main(int count, char **words) {
         TEST(test_a_retry_long_after_does_not_count_a_whole_lease),
         TEST(test_a_place_in_the_queue_whose_answer_is_cut_anywhere_is_one_place),
         TEST(test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place),
+        TEST(test_a_result_whose_answer_is_cut_anywhere_is_left),
+        TEST(test_an_answer_with_a_result_may_be_cut_anywhere),
+        TEST(test_a_lost_message_of_a_result_is_found_by_the_recheck),
         TEST(test_a_release_whose_answer_is_cut_anywhere_releases_once),
         TEST(test_a_renewal_whose_answer_is_cut_anywhere_renews),
         TEST(test_a_renewal_in_the_background_outlives_its_cut_answer),

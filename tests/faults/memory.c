@@ -364,6 +364,37 @@ static void test_a_try_without_memory(void **state) {
     run_all("try", run_try, true);
 }
 
+static void run_once(void) {
+    hf_client *client = open_client();
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
+    hf_hold *hold = NULL;
+    arm();
+    hf_status status = hf_once_begin(lock, 0, NULL, &hold);
+    told(status);
+    if (status == HF_OK)
+        told(hf_once_finish(hold, "done", 4, 60000));
+    hf_hold_close(hold);
+    hold = NULL;
+    if (status == HF_OK && (status = hf_once_begin(lock, 0, NULL, &hold)) != HF_EDONE)
+        told(status);
+    assert_true((status == HF_OK || status == HF_EDONE) == (hold != NULL));
+    assert_true((status == HF_EDONE) == (hf_hold_result(hold, NULL) != NULL));
+    hf_hold_close(hold);
+    disarm();
+    if (status == HF_EUNKNOWN || status == HF_OK)
+        break_it(lock);
+    assert_soon(number_of("EXISTS %s", "stock") == 0);
+    number_of("DEL %s", "{stock}stock:hf1:r");
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_what_is_done_once_without_memory(void **state) {
+    (void)state;
+    run_all("once", run_once, false);
+    run_all("once", run_once, true);
+}
+
 typedef struct waiter {
     pthread_t thread;
     hf_client *client;
@@ -732,6 +763,7 @@ int main(void) {
         TEST(test_opening_a_client_by_sentinel_without_memory),
         TEST(test_opening_a_client_by_tls_without_memory),
         TEST(test_a_try_without_memory),
+        TEST(test_what_is_done_once_without_memory),
         TEST(test_a_wait_and_its_grant_without_memory),
         TEST(test_a_wait_that_ends_without_memory),
         TEST(test_what_is_started_without_memory),

@@ -652,6 +652,38 @@ static void test_the_state_of_each_hold_id_is_read(void **state) {
     assert_false(hf_reply_acquire(&reply, &look, standings, 5));
 }
 
+/* The bytes come once in an answer, behind the fence of the hold that left them. */
+static void test_one_answer_has_the_result_for_all(void **state) {
+    redisReply parts[11], *all[11];
+    const int64_t numbers[11] = {NOW, 1000, HF_STANDS_BUSY,   0, 0,   HF_STANDS_RESULT,
+                                 0,   5000, HF_STANDS_RESULT, 0, 5000};
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 11, .element = all};
+    hf_standing standings[3];
+    hf_look look;
+    (void)state;
+    for (int i = 0; i < 11; i++) {
+        parts[i] = (redisReply){.type = REDIS_REPLY_INTEGER, .integer = numbers[i]};
+        all[i] = &parts[i];
+    }
+    parts[6] =
+        (redisReply){.type = REDIS_REPLY_STRING, .str = (char *)"1795197364705600a\0b", .len = 19};
+    parts[9] = (redisReply){.type = REDIS_REPLY_STRING, .str = (char *)""};
+    assert_true(hf_reply_acquire(&reply, &look, standings, 3));
+    assert_int_equal(standings[0].state, HF_STANDS_BUSY);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(standings[i].state, HF_STANDS_RESULT);
+        assert_int_equal(standings[i].result_length, 3);
+        assert_memory_equal(standings[i].result, "a\0b", 3);
+    }
+    parts[6].len = 16; /* an empty one */
+    assert_true(hf_reply_acquire(&reply, &look, standings, 3));
+    assert_int_equal(standings[2].result_length, 0);
+    parts[6].len = 15; /* no fence */
+    assert_false(hf_reply_acquire(&reply, &look, standings, 3));
+    parts[6].len = 0; /* the first must have it */
+    assert_false(hf_reply_acquire(&reply, &look, standings, 3));
+}
+
 static void test_a_take_answers_with_the_fence_alone(void **state) {
     static const struct {
         const char *said;
@@ -1139,6 +1171,7 @@ int main(void) {
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
         cmocka_unit_test(test_an_acquire_is_sent_for_many_or_for_none),
         cmocka_unit_test(test_the_short_requests_have_few_keys),
+        cmocka_unit_test(test_one_answer_has_the_result_for_all),
         cmocka_unit_test(test_a_release_says_no_more_than_it_must),
         cmocka_unit_test(test_each_request_that_writes_the_fence_says_how_long_it_lives),
         cmocka_unit_test(test_what_is_held_is_claimed_and_renewed_with_its_fence),

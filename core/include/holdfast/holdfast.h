@@ -110,7 +110,9 @@ enum {
      * Fewer replicas than the lock asks for had it in time; see hf_error_last().
      * The lock was released again. Nothing is held.
      */
-    HF_EREPLICAS = 17
+    HF_EREPLICAS = 17,
+    /** Only hf_once_begin(): it has been done, and the hold has the result. Nothing is held. */
+    HF_EDONE = 18
 };
 
 /**
@@ -359,7 +361,7 @@ typedef struct hf_histogram {
 
 /**
  * Counts, of a client or of one name: since the client was opened, unless they say "now". Each
- * acquire with good arguments is counted once, when it ends: as acquired, or as one of the nine
+ * acquire with good arguments is counted once, when it ends: as acquired, or as one of the ten
  * that follow `queued`.
  */
 typedef struct hf_stats {
@@ -370,6 +372,8 @@ typedef struct hf_stats {
     int64_t held, waiting;
     /** Acquires that got the lock; those of them that had a place in a queue before. */
     int64_t acquired, queued;
+    /** hf_once_begin() gave the result of another: HF_EDONE. */
+    int64_t done;
     /** The lock was not free: HF_EBUSY, HF_ETIMEOUT. */
     int64_t busy, timed_out;
     /** The wait was ended: by a cancel or the close of the client (HF_ECANCELED); by a signal. */
@@ -973,9 +977,12 @@ HF_API void hf_hold_close(hf_hold *hold);
 enum {
     /** The queue is empty. */
     HF_KIND_NONE = 0,
-    /** An hf_lock_acquire_start() ended; if HF_OK, `hold` is the caller's. */
+    /**
+     * An hf_lock_acquire_start() or hf_once_begin_start() ended; if HF_OK or HF_EDONE,
+     * `hold` is the caller's.
+     */
     HF_KIND_ACQUIRE = 1,
-    /** An hf_hold_release_start() or hf_hold_keep_start() ended. */
+    /** An hf_hold_release_start(), hf_hold_keep_start() or hf_once_finish_start() ended. */
     HF_KIND_RELEASE = 2,
     /** A hold was lost: `hold_number` and `cause` say which and why. */
     HF_KIND_LOSS = 3,
@@ -1004,7 +1011,7 @@ typedef struct hf_completion {
     int64_t op;
     /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
-    /** HF_KIND_ACQUIRE with HF_OK: the hold; give it back with hf_hold_close(). */
+    /** HF_KIND_ACQUIRE with HF_OK or HF_EDONE: the hold; give it back with hf_hold_close(). */
     hf_hold *hold;
     /** HF_KIND_ALARM: how many acquires have timed out within the window. */
     int64_t timeouts;
@@ -1169,6 +1176,93 @@ HF_API void hf_client_abandon(hf_client *client);
  */
 HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
                                  size_t capacity);
+
+/* ------------------------------------------------------------------ Once */
+
+/** The longest result, in bytes. */
+#define HF_RESULT_MAX 1048576
+
+/**
+ * Have something done once, however many want it, on all hosts: a call that
+ * charges, a report. The first caller is answered HF_OK; it does it, and gives the
+ * result to hf_once_finish(). All others wait, and are answered HF_EDONE with that
+ * result, with no turn of the lock in between; so are later ones, for as long as the
+ * result stays. If the first one fails it releases the hold, with hf_hold_release(),
+ * and the next one is answered HF_OK; so it is if the first one dies and its lease
+ * ends. If the lease ends while the first one is still at work, two do it: give the
+ * lock a lease that is renewed, and the fence to what must not be done twice.
+ *
+ * It is one lock: while somebody holds it by hf_lock_acquire() the work is not done, and
+ * the other way round. Each call is its own owner, and never nests.
+ *
+ * @param timeout_ms  As hf_lock_acquire(). 0: do it, or take the result, or HF_EBUSY.
+ * @param options     NULL for the defaults.
+ * @param[out] hold_out  HF_OK: the hold. HF_EDONE: what hf_hold_result() takes the result
+ *                    from; it holds nothing. Give both back with hf_hold_close(). Else NULL.
+ * @retval HF_OK      The caller must do it.
+ * @retval HF_EDONE   It has been done.
+ * @retval others     As hf_lock_acquire_as().
+ *
+ * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
+ */
+HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
+                               hf_hold **hold_out);
+
+/**
+ * Release the hold, and leave a result for all that wait and for those that come while
+ * it stays. A result of before is replaced.
+ *
+ * @param result   Any bytes; NULL only if length is 0. They are copied.
+ * @param length   Up to HF_RESULT_MAX.
+ * @param ttl_ms   How long the result stays, 10000 (so that nobody that waits misses it) to
+ *                 HF_LEASE_MAX.
+ * @retval HF_OK        Released, with the result.
+ * @retval HF_EINVAL    The result or ttl_ms is out of bounds, or the hold is shared. It is still
+ * held.
+ * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full. The
+ *                      next one that waits does it again.
+ * @retval HF_ELOST     The hold was lost before: nothing was left, and another may do it, or did.
+ * @retval others       As hf_hold_release().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_once_finish(hf_hold *hold, const void *result, size_t length, int64_t ttl_ms);
+
+/**
+ * The result with which hf_once_begin() answered HF_EDONE.
+ *
+ * @param[out] length_out  Its length; may be NULL.
+ * @return  Its bytes, with a NUL behind them, valid until hf_hold_close(); NULL if the hold
+ *          has none.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API const void *hf_hold_result(const hf_hold *hold, size_t *length_out);
+
+/**
+ * Start hf_once_begin(). An HF_KIND_ACQUIRE completion follows if, and only if, this answers
+ * HF_OK; hf_op_cancel() ends it.
+ *
+ * @param op  The caller's number for it, as hf_lock_acquire_start().
+ * @retval HF_OK  Started.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
+                                     const hf_acquire_options *options, int64_t op);
+
+/**
+ * Start hf_once_finish(). An HF_KIND_RELEASE completion follows if, and only if, this answers
+ * HF_OK; the hold is over in either case, but for HF_EINVAL.
+ *
+ * @retval HF_OK  Started.
+ * @retval HF_ENOTHELD, HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not started.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_once_finish_start(hf_hold *hold, const void *result, size_t length,
+                                      int64_t ttl_ms, int64_t op);
 
 /**
  * Tell a waiting thread whether a signal should end its wait. Answer 0: not

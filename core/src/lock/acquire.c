@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/brake.h"
+#include "lock/acquire.h"
 #include "lock/asking.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
@@ -77,6 +78,11 @@ static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, cons
                    *now->quoted != '\0' ? ", at last by " : "", now->quoted);
 }
 
+static hf_status explain_done(const hf_names *names) {
+    return hf_fail(HF_EDONE, "what lock %s guards has been done, and its result is here",
+                   hf_quote(names->data, names->length));
+}
+
 /* Nobody knows whether it left the queue, for the reason that this thread's message says. */
 static hf_status explain_given_up(const hf_names *names) {
     char why[300];
@@ -131,9 +137,13 @@ static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *
             return status;
         kind = hf_way_reply(asked->way, hold, ask->channel != NULL || asked->doubtful,
                             asked->answer.reply, &asked->look, &asked->mine);
+        bool lacks = kind == HF_ANSWER_GOOD && asked->mine.state == HF_STANDS_RESULT &&
+                     !hf_hold_take_result(hold, &asked->mine);
         freeReplyObject(asked->answer.reply);
         asked->in_vain = asked->in_vain || (kind == HF_ANSWER_ASK && asked->way == HF_BY_WAIT);
         asked->way = HF_BY_ACQUIRE;
+        if (lacks)
+            return hf_fail(HF_ENOMEM, "no memory");
     }
     return kind == HF_ANSWER_GOOD ? HF_OK : nonsense();
 }
@@ -160,6 +170,8 @@ static hf_status try_once_locked(acquiring *call) {
         return HF_EBUSY;
     case HF_STANDS_DEAD:
         return HF_ELOST;
+    case HF_STANDS_RESULT:
+        return explain_done(hold->names);
     case HF_STANDS_REFUSED:
         return hf_hold_refuse(hold);
     case HF_STANDS_HELD:
@@ -394,6 +406,8 @@ static hf_status queue_locked(acquiring *call, hf_op *op) {
             return status;
         if (!op->done)
             continue;
+        if (op->status == HF_EDONE)
+            return explain_done(op->hold->names);
         if (op->status != HF_OK)
             return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
         call->held_at = hf_now();
@@ -467,9 +481,9 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
 }
 
 /* The options of an acquire, checked, and a hold made of them. */
-static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_len,
-                                 int64_t timeout_ms, const hf_acquire_options *options, bool thread,
-                                 uint32_t *flags, hf_hold **hold_out) {
+static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
+                                 const hf_acquire_options *options, uint32_t *flags,
+                                 hf_hold **hold_out) {
     hf_acquire_options chosen;
     hf_owner who;
     if (lock == NULL)
@@ -481,7 +495,8 @@ static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_
     if (status == HF_OK)
         status = check_acquire(lock, timeout_ms, &replica_ms, &chosen);
     if (status == HF_OK)
-        status = hf_lock_choose_owner(lock, owner, owner_len, thread, &who);
+        status =
+            hf_lock_choose_owner(lock, caller->owner, caller->owner_length, caller->thread, &who);
     if (status != HF_OK)
         return status;
     hf_hold *hold = hf_hold_new(lock->client, lock->names, who.holder.bytes, who.holder.length);
@@ -490,6 +505,10 @@ static hf_status prepare_acquire(hf_lock *lock, const void *owner, size_t owner_
     bool renew =
         chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
     hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms, renew);
+    if (caller->once) { /* or it would do again what it does just now */
+        hold->mode = HF_MODE_ONCE;
+        hold->reentrant = false;
+    }
     hold->lock_serial = who.holder.lock_serial;
     hold->replicas = lock->replicas;
     hold->replica_ms = replica_ms;
@@ -570,14 +589,13 @@ static hf_status prepare_again(const acquiring *call) {
     return status;
 }
 
-hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
-                             const hf_acquire_options *options, hf_hold **hold_out) {
+hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
+                     const hf_acquire_options *options, hf_hold **hold_out) {
     hf_hold *hold;
     uint32_t flags;
     if (hold_out != NULL)
         *hold_out = NULL;
-    hf_status status =
-        prepare_acquire(lock, owner, owner_len, timeout_ms, options, true, &flags, &hold);
+    hf_status status = prepare_acquire(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
     int64_t now = hf_now();
@@ -593,11 +611,17 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
     while ((status = acquire_once(&call, keep)) == HF_ELOST)
         if ((status = prepare_again(&call)) != HF_OK)
             break;
-    if (status == HF_OK && hold_out != NULL)
+    if ((status == HF_OK || status == HF_EDONE) && hold_out != NULL)
         *hold_out = hold;
     else
         hf_hold_drop(hold);
     return status;
+}
+
+hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
+                             const hf_acquire_options *options, hf_hold **hold_out) {
+    hf_caller caller = {.owner = owner, .owner_length = owner_len, .thread = true};
+    return hf_acquire(lock, &caller, timeout_ms, options, hold_out);
 }
 
 hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms) {
@@ -642,6 +666,9 @@ static void explain_outcome(const hf_op *op, hf_status status) {
         if (!op->explained)
             explain_timeout(names, op->timeout_ms, &(holder){""});
         break;
+    case HF_EDONE:
+        explain_done(names);
+        break;
     case HF_ECANCELED:
         if (op->hold->client->closed)
             hf_fail(status, "the client was closed during the wait");
@@ -663,13 +690,14 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    if (status == HF_OK) {
+    bool told = status == HF_OK || status == HF_EDONE;
+    if (told) {
         completion.hold = hold;
         completion.hold_number = hold->number;
     }
     hf_tell_locked(client, &op->news, &completion);
     hf_op_free_locked(op);
-    if (status != HF_OK)
+    if (!told)
         hf_hold_drop(hold);
 }
 
@@ -867,15 +895,13 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
     return HF_OK;
 }
 
-hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
-                                int64_t timeout_ms, const hf_acquire_options *options,
-                                int64_t op_number) {
+hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
+                           const hf_acquire_options *options, int64_t op_number) {
     hf_hold *hold;
     uint32_t flags;
     if (op_number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_status status =
-        prepare_acquire(lock, owner, owner_len, timeout_ms, options, false, &flags, &hold);
+    hf_status status = prepare_acquire(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
     hf_client_lock(lock->client);
@@ -885,6 +911,12 @@ hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_l
     if (status != HF_OK)
         hf_hold_drop(hold);
     return status;
+}
+
+hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
+                                int64_t timeout_ms, const hf_acquire_options *options, int64_t op) {
+    hf_caller caller = {.owner = owner, .owner_length = owner_len};
+    return hf_acquire_start(lock, &caller, timeout_ms, options, op);
 }
 
 hf_status hf_op_cancel(hf_client *client, int64_t op_number) {

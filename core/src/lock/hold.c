@@ -132,6 +132,11 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
                        "the keys of lock %s are being moved between two servers; the client goes "
                        "on releasing it in the background",
                        hf_quote(hold->names->data, hold->names->length));
+    case HF_RELEASE_REFUSED:
+        return hf_fail(HF_ESERVER,
+                       "lock %s is released, but the server did not keep the result: its memory is "
+                       "full, or the user lacks a permission",
+                       hf_quote(hold->names->data, hold->names->length));
     default:
         return HF_OK;
     }
@@ -154,17 +159,28 @@ static void count_release(const hf_hold *hold, int state, hf_status status) {
         hf_count_loss_locked(hold->counting.tally, HF_CAUSE_GONE);
 }
 
+static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
+    hf_ask ask = hf_hold_ask(hold);
+    if (left == NULL) {
+        hf_hold_release_request(request, hold);
+        return;
+    }
+    hf_request_finish(request, hold->names, &ask, hold->fence, hold->bury, left->bytes,
+                      left->length, left->ttl_ms);
+    request->hands_on = hold->waited;
+}
+
 /* By its cheapest form first; whatever that cannot do or is refused is for the general one. */
-static hf_status send_release(hf_hold *hold, bool drops, int64_t now, int64_t deadline,
-                              hf_release_outcome *outcome, bool *doubtful) {
+static hf_status send_release(hf_hold *hold, const hf_leaving *left, bool drops, int64_t now,
+                              int64_t deadline, hf_release_outcome *outcome, bool *doubtful) {
     hf_transport *transport = hold->client->transport;
     hf_request request;
     hf_answer answer;
     hf_status status = HF_ESERVER;
-    drops = drops && hf_hold_drop_request(&request, hold, now);
+    drops = drops && left == NULL && hf_hold_drop_request(&request, hold, now);
     for (;;) {
         if (!drops)
-            hf_hold_release_request(&request, hold);
+            release_request(&request, hold, left);
         status = hf_transport_call(transport, &request, deadline, &answer);
         hf_request_free(&request);
         *doubtful = *doubtful || answer.doubtful;
@@ -186,7 +202,7 @@ static void released_locked(const hf_hold *hold, hf_release_outcome outcome) {
         hf_queue_recheck_locked(hold->client, hold->names);
 }
 
-static hf_status release(hf_hold *hold, bool counts) {
+static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts) {
     hf_client *client = hold->client;
     hf_release_outcome outcome = HF_RELEASE_NONSENSE;
     bool listed, doubtful = false;
@@ -200,7 +216,7 @@ static hf_status release(hf_hold *hold, bool counts) {
     hf_client_unlock(client);
     if (state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    hf_status status = send_release(hold, drops, now, deadline, &outcome, &doubtful);
+    hf_status status = send_release(hold, left, drops, now, deadline, &outcome, &doubtful);
     if (outcome == HF_RELEASE_MORE)
         hf_kick(client, hold->names, deadline);
     hf_status came_to = release_status(hold, state, status, outcome, doubtful);
@@ -216,14 +232,16 @@ static hf_status release(hf_hold *hold, bool counts) {
     return came_to;
 }
 
-hf_status hf_hold_release(hf_hold *hold) {
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(hold->client);
-    return status == HF_OK ? release(hold, true) : status;
+    return status == HF_OK ? release(hold, left, true) : status;
 }
 
-void hf_hold_give_up(hf_hold *hold) { release(hold, false); }
+hf_status hf_hold_release(hf_hold *hold) { return hf_hold_leave(hold, NULL); }
+
+void hf_hold_give_up(hf_hold *hold) { release(hold, NULL, false); }
 
 static void release_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
@@ -239,7 +257,7 @@ static void release_done(hf_task *task, hf_status status, const redisReply *repl
     end_started(mine, status);
 }
 
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op) {
     started_task *mine;
     bool listed;
     if (hold == NULL)
@@ -252,11 +270,15 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
     mine->state = hf_hold_end_locked(hold, hf_now(), &listed);
     if (mine->state == HF_STATE_RELEASED)
         return withdraw_started(hold, mine);
-    hf_hold_release_request(&mine->task.request, hold);
+    release_request(&mine->task.request, hold, left);
     if (listed)
         hf_hold_drop(hold); /* the table's: the task gets one */
     submit_started(hold, mine);
     return HF_OK;
+}
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    return hf_hold_leave_start(hold, NULL, op);
 }
 
 /* ----------------------------------------------------------------- Renew */

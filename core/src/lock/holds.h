@@ -5,6 +5,7 @@
 
 #include "lock/numbers.h"
 #include "lock/validity.h"
+#include "protocol/answers.h"
 #include "protocol/requests.h"
 
 struct hf_hold {
@@ -19,6 +20,8 @@ struct hf_hold {
     /* What the lock and the call asked for. */
     int64_t max_hold_ms; /* 0: no limit */
     bool renew, reentrant;
+    char *result; /* of one that asked for the lock once: what another has left; or NULL */
+    size_t result_length;
     bool nests; /* reentrant, and not alone: hf_table_new_id_locked() */
     hf_mode mode;
     int64_t permits;               /* of a shared one; 0: no limit */
@@ -97,6 +100,9 @@ static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at
 
 /* What it asks a server for, or gives up; not in any queue. */
 hf_ask hf_hold_ask(const hf_hold *hold);
+/* Somebody has done what it was to do: that is its result, and it holds nothing. False: no
+ * memory. */
+bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine);
 /* What releases it on the server. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold);
 /* The same in its cheapest form, if there is nothing to look after, for all that is known. False:

@@ -211,6 +211,8 @@ static void watch_timeout_locked(hf_client *client, const hf_counting *counting,
 /* What is one more. */
 static int64_t *outcome_of(hf_stats *stats, hf_status status) {
     switch (status) {
+    case HF_EDONE:
+        return &stats->done;
     case HF_EBUSY:
         return &stats->busy;
     case HF_ETIMEOUT:

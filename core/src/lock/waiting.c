@@ -412,6 +412,18 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         else if (!op->canceled && !op->busy && hf_op_renew_id_locked(op) == HF_OK)
             hf_queue_recheck_locked(client, hold->names);
         return;
+    case HF_STANDS_RESULT:
+        /* A copy that comes when the result is gone must not be granted the lock. */
+        if (hold->bury || op->asking > 0)
+            hf_op_undo_locked(op);
+        if (hf_hold_take_result(hold, mine)) {
+            hf_op_finish_locked(op, HF_EDONE);
+            return;
+        }
+        hf_fail(HF_ENOMEM, "no memory");
+        keep_reason(client);
+        hf_op_finish_locked(op, HF_ENOMEM);
+        return;
     case HF_STANDS_REFUSED:
         hf_hold_refuse(hold);
         keep_reason(client);
@@ -729,6 +741,20 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     deliver(op, grant->fence, start, hf_deadline(start, ms) - drift, true);
 }
 
+/* All of this client that waited for it have left the queue with that one: they ask for it. */
+static void finished(hf_links *links, const char *id) {
+    hf_client *client = HF_OF(hf_client, links, links);
+    const hf_op *op = hf_op_find_locked(client, id);
+    if (op != NULL) {
+        hf_queue_recheck_locked(client, op->hold->names);
+        return;
+    }
+    /* It waits no more, and which lock that was is not known. */
+    for (size_t i = 0; i < QUEUES; i++)
+        for (const hf_queue *queue = client->waiting->queues[i]; queue != NULL; queue = queue->next)
+            hf_queue_recheck_locked(client, queue->names);
+}
+
 static void changed(hf_links *links, hf_channel *channel) {
     hf_client *client = HF_OF(hf_client, links, links);
     HF_EACH(at, &channel->users) {
@@ -775,6 +801,7 @@ static void moved(hf_links *links, hf_channel *channel, hf_link *from) {
 
 const hf_listener hf_waiting_listener = {.wake = wake,
                                          .granted = granted,
+                                         .finished = finished,
                                          .changed = changed,
                                          .silent = silent,
                                          .deaf = deaf,

@@ -318,6 +318,8 @@ static void hear_message(hf_links *links, hf_link *link, const redisReply *messa
         set_mode(links, link, HF_GRANTS);
     else if (hf_message_grant(message->str, (size_t)message->len, &grant))
         links->listener->granted(links, link, &grant);
+    else if (hf_message_result(message->str, (size_t)message->len, grant.id))
+        links->listener->finished(links, grant.id);
 }
 
 static void hear(hf_links *links, hf_link *link, const redisReply *reply) {

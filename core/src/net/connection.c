@@ -18,7 +18,7 @@
 
 /* No answer to our requests is longer or nested deeper. Without limits a server could make hiredis
  * take any amount of memory. */
-#define REPLY_BYTES_MAX (1024 * 1024)
+#define REPLY_BYTES_MAX (HF_RESULT_MAX + 64 * 1024)
 #define REPLY_DEPTH_MAX 8
 /* The first byte of a TLS alert, and of no answer of Redis. */
 #define TLS_ALERT 0x15

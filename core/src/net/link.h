@@ -52,6 +52,8 @@ typedef struct hf_listener {
     /* There is something to drive. */
     void (*wake)(hf_links *links);
     void (*granted)(hf_links *links, struct hf_link *link, const hf_grant *grant);
+    /* There is a result for those that wait like that hold id. */
+    void (*finished)(hf_links *links, const char *id);
     /* It is subscribed to, or the link's mode has changed: those that wait on it look again. */
     void (*changed)(hf_links *links, struct hf_channel *channel);
     /* Nothing has come of subscribing once more; hf_link_explain() says why. hopeless: and

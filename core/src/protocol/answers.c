@@ -77,8 +77,25 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
     return HF_ANSWER_GOOD;
 }
 
+/* 5, the fence of the hold that left it and its bytes, how long it stays. One answer has the bytes
+ * once, for the first that asked. */
+static bool read_result(const redisReply *const *parts, hf_standing *mine) {
+    const redisReply *state = parts[0], *bytes = parts[1];
+    if (state->type != REDIS_REPLY_INTEGER || state->integer != HF_STANDS_RESULT ||
+        bytes->type != REDIS_REPLY_STRING || (bytes->len > 0 && bytes->len < STAMP_DIGITS))
+        return false;
+    *mine = (hf_standing){.state = HF_STANDS_RESULT};
+    if (bytes->len == 0)
+        return true;
+    mine->result = bytes->str + STAMP_DIGITS;
+    mine->result_length = bytes->len - STAMP_DIGITS;
+    return true;
+}
+
 static bool read_standing(const redisReply *reply, size_t at, hf_standing *mine) {
     int64_t numbers[3];
+    if (read_result((const redisReply *const *)reply->element + at, mine))
+        return true;
     redisReply part = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = reply->element + at};
     if (!read_numbers(&part, numbers, 3))
         return false;
@@ -114,9 +131,18 @@ bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine,
         !within(numbers[0], 1, HF_NUMBER_MAX))
         return false;
     *look = (hf_look){.server_us = numbers[0], .ttl_ms = numbers[1]};
-    for (size_t i = 0; i < count; i++)
+    const hf_standing *first = NULL;
+    for (size_t i = 0; i < count; i++) {
         if (!read_standing(reply, 2 + 3 * i, &mine[i]))
             return false;
+        if (mine[i].state != HF_STANDS_RESULT)
+            continue;
+        if (first == NULL)
+            first = &mine[i];
+        if (first->result == NULL)
+            return false;
+        mine[i] = *first;
+    }
     return true;
 }
 
@@ -141,8 +167,9 @@ bool hf_reply_kick_again(const redisReply *reply) {
 
 hf_release_outcome hf_reply_release(const redisReply *reply) {
     int64_t number = read_number(reply);
-    return within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) ? (hf_release_outcome)number
-                                                                 : HF_RELEASE_NONSENSE;
+    bool known =
+        within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) || number == HF_RELEASE_REFUSED;
+    return known ? (hf_release_outcome)number : HF_RELEASE_NONSENSE;
 }
 
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms) {
@@ -256,6 +283,14 @@ bool hf_message_grant(const char *text, size_t length, hf_grant *grant) {
     grant->fence = read_column(text + 1 + HF_ID_LENGTH, STAMP_DIGITS);
     grant->server_us = read_column(text + 1 + HF_ID_LENGTH + STAMP_DIGITS, STAMP_DIGITS);
     return within(grant->fence, 1, HF_NUMBER_MAX) && within(grant->server_us, 1, HF_NUMBER_MAX);
+}
+
+bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1]) {
+    if (length != 1 + HF_ID_LENGTH + STAMP_DIGITS || *text != 'r')
+        return false;
+    memcpy(id, text + 1, HF_ID_LENGTH);
+    id[HF_ID_LENGTH] = '\0';
+    return true;
 }
 
 bool hf_message_test(const char *text) { return strcmp(text, "t") == 0; }

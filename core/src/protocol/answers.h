@@ -23,6 +23,7 @@ typedef enum {
     HF_STANDS_QUEUED = 2,
     HF_STANDS_DEAD = 3,    /* released, cancelled, or its lease ran out */
     HF_STANDS_FOREIGN = 4, /* queued, behind another library's lock */
+    HF_STANDS_RESULT = 5,  /* somebody has left a result */
     HF_STANDS_REFUSED = 9  /* its owner holds the lock shared, and asks for it exclusively */
 } hf_stands;
 
@@ -31,6 +32,8 @@ typedef struct hf_standing {
     bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
+    const char *result;          /* in the reply */
+    size_t result_length;
 } hf_standing;
 
 /* What acquire and cancel say besides. */
@@ -66,8 +69,9 @@ typedef enum {
     HF_RELEASE_NONSENSE = -1,
     HF_RELEASE_NOT_HELD = 0,
     HF_RELEASE_DONE = 1,
-    HF_RELEASE_MORE = 2, /* done, with more of the queue to skip */
-    HF_RELEASE_SPLIT = 3 /* only `leave`: its other keys are needed */
+    HF_RELEASE_MORE = 2,   /* done, with more of the queue to skip */
+    HF_RELEASE_SPLIT = 3,  /* only `leave`: its other keys are needed */
+    HF_RELEASE_REFUSED = 5 /* done, but for the result, which is not kept */
 } hf_release_outcome;
 hf_release_outcome hf_reply_release(const redisReply *reply);
 
@@ -122,6 +126,8 @@ typedef struct hf_grant {
     int64_t fence, server_us;
 } hf_grant;
 bool hf_message_grant(const char *text, size_t length, hf_grant *grant);
+/* "r<hold id><server us>": there is a result for those that wait for the lock like that one. */
+bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1]);
 /* The selftest's message. */
 bool hf_message_test(const char *text);
 

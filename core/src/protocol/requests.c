@@ -144,6 +144,9 @@ static void add_fence(hf_request *request, int64_t fence) {
     add_argument(request, digits, FENCE_DIGITS);
 }
 
+static const char modes[] = {
+    [HF_MODE_EXCLUSIVE] = 'x', [HF_MODE_SHARED] = 's', [HF_MODE_ONCE] = 'o'};
+
 /* <id><client><p or s><timeout><mode><lease>[<permits>]<owner>; the channel is "hf:<client>", or
  * "hf:{tag}:<client>" in a cluster. */
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
@@ -156,7 +159,7 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     to = put_id(to, ask->channel + ask->channel_length - HF_ID_LENGTH);
     *to++ = ask->channel[3] == '{' ? 's' : 'p';
     to = put_column(to, timeout_ms, SHORT_DIGITS);
-    *to++ = shared ? 's' : 'x';
+    *to++ = modes[ask->mode];
     to = put_column(to, on_the_wire(ask->lease_ms), LEASE_DIGITS);
     if (shared)
         to = put_column(to, ask->permits, SHORT_DIGITS);
@@ -176,12 +179,10 @@ static void add_member(hf_request *request, const hf_ask *ask) {
 }
 
 static void add_mode(hf_request *request, const hf_ask *ask) {
-    char mode[24] = "x";
+    char mode[24] = {modes[ask->mode]};
     size_t length = 1;
-    if (ask->mode == HF_MODE_SHARED) {
-        mode[0] = 's';
+    if (ask->mode == HF_MODE_SHARED)
         length += hf_digits(mode + 1, ask->permits);
-    }
     add_argument(request, mode, length);
 }
 
@@ -246,8 +247,8 @@ void hf_request_drop(hf_request *request, const hf_names *names, const char *id,
     add_id_and_fence(request, "h", id, fence);
 }
 
-void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
-                        int64_t fence, bool bury) {
+static void begin_release(hf_request *request, const hf_names *names, const hf_ask *ask,
+                          int64_t fence, bool bury) {
     begin_request(request, &hf_script_release);
     add_keys(request, names);
     if (bury)
@@ -257,12 +258,27 @@ void hf_request_release(hf_request *request, const hf_names *names, const hf_ask
         add_fence(request, fence);
     else
         add_argument(request, "", 0);
+}
+
+void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
+                        int64_t fence, bool bury) {
+    begin_release(request, names, ask, fence, bury);
     /* Without the other keys: a dead id, or a place in the queue, is there to be seen to. */
     request->separable = fence > 0 && !bury && ask->channel == NULL;
     if (bury || ask->channel != NULL) {
         add_number(request, bury);
         add_member(request, ask);
     }
+    add_fence_life(request, names);
+}
+
+void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
+                       bool bury, const void *result, size_t length, int64_t ttl_ms) {
+    begin_release(request, names, ask, fence, bury);
+    add_number(request, bury);
+    add_argument(request, "", 0);
+    add_number(request, ttl_ms);
+    add_argument(request, result, length);
     add_fence_life(request, names);
 }
 

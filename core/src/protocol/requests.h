@@ -22,7 +22,8 @@ typedef struct hf_request {
     hf_bytes encoded;
 } hf_request;
 
-typedef enum { HF_MODE_EXCLUSIVE = 0, HF_MODE_SHARED = 1 } hf_mode;
+/* Once: exclusive, or the result that somebody left. */
+typedef enum { HF_MODE_EXCLUSIVE = 0, HF_MODE_SHARED = 1, HF_MODE_ONCE = 2 } hf_mode;
 
 /* One hold id that asks for a lock, or gives it up. The bytes are the caller's. */
 typedef struct hf_ask {
@@ -56,6 +57,9 @@ void hf_request_drop(hf_request *request, const hf_names *names, const char *id,
  * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t fence, bool bury);
+/* The same, and leave a result, which stays for so long; of an exclusive hold. */
+void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
+                       bool bury, const void *result, size_t length, int64_t ttl_ms);
 /* Leave the queue. A grant that came first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* write: something is written in any case, so that there is something to WAIT for. */

@@ -1,0 +1,374 @@
+/* Once: one does it, and all get its result. Through the public header. */
+#include "../server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static hf_client *ann, *ben;
+
+static int set_up(void **state) {
+    (void)state;
+    start_afresh();
+    ann = open_client();
+    ben = open_client();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(ann);
+    hf_client_close(ben);
+    return 0;
+}
+
+#define STAYS 60000
+
+static hf_lock *lock_of(hf_client *client) { return open_lock(client, "k", NULL, NULL); }
+
+static hf_hold *begun(hf_lock *lock) {
+    hf_hold *hold;
+    assert_status(hf_once_begin(lock, 5000, NULL, &hold), HF_OK);
+    assert_null(hf_hold_result(hold, NULL));
+    return hold;
+}
+
+static void finish(hf_hold *hold, const char *result) {
+    assert_status(hf_once_finish(hold, result, strlen(result), STAYS), HF_OK);
+    hf_hold_close(hold);
+}
+
+static void assert_result(hf_hold *hold, const char *result) {
+    size_t length;
+    const char *bytes = hf_hold_result(hold, &length);
+    assert_non_null(bytes);
+    assert_int_equal(length, strlen(result));
+    assert_string_equal(bytes, result);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+    hf_hold_close(hold);
+}
+
+static void assert_done(hf_lock *lock, const char *result) {
+    hf_hold *hold;
+    assert_status(hf_once_begin(lock, 0, NULL, &hold), HF_EDONE);
+    assert_result(hold, result);
+}
+
+static int64_t waiting(void) { return NUMBER("ZCOUNT {k}k:hf1:q 0 9007199254740992"); }
+
+/* ------------------------------------------------------------- One by one */
+
+static void test_the_first_does_it_and_later_ones_get_its_result(void **state) {
+    (void)state;
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    hf_hold *hold = begun(hers), *none = (hf_hold *)&none;
+    assert_status(hf_once_begin(his, 0, NULL, &none), HF_EBUSY);
+    assert_null(none);
+    assert_status(hf_once_begin(hers, 0, NULL, &none), HF_EBUSY); /* it is no nested one */
+    finish(hold, "42");
+    assert_done(his, "42");
+    assert_done(hers, "42");
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_in_range(NUMBER("PTTL {k}k:hf1:r"), STAYS - 5000, STAYS);
+    /* The lock itself is free for what it guards otherwise. */
+    hf_hold *plain = held(his);
+    assert_done(hers, "42");
+    give_back(plain, HF_OK);
+    TELL("DEL {k}k:hf1:r"); /* as when its time is over */
+    hf_hold *again = begun(his);
+    assert_true(hf_hold_fence(again) > 0);
+    finish(again, "");
+    assert_done(hers, "");
+}
+
+static void test_a_result_may_be_any_bytes_up_to_a_mebibyte(void **state) {
+    (void)state;
+    hf_lock *lock = lock_of(ann);
+    char *bytes = malloc(HF_RESULT_MAX);
+    size_t length;
+    for (size_t i = 0; i < HF_RESULT_MAX; i++)
+        bytes[i] = (char)(i * 7);
+    hf_hold *hold = begun(lock), *done;
+    assert_status(hf_once_finish(hold, bytes, HF_RESULT_MAX, STAYS), HF_OK);
+    hf_hold_close(hold);
+    assert_status(hf_once_begin(lock_of(ben), 0, NULL, &done), HF_EDONE);
+    assert_memory_equal(hf_hold_result(done, &length), bytes, HF_RESULT_MAX);
+    assert_int_equal(length, HF_RESULT_MAX);
+    hf_hold_close(done);
+    free(bytes);
+}
+
+static void test_what_is_out_of_bounds_is_refused_and_the_hold_stays(void **state) {
+    (void)state;
+    hf_lock *lock = lock_of(ann);
+    hf_hold *hold = begun(lock);
+    assert_status(hf_once_finish(hold, NULL, 1, STAYS), HF_EINVAL);
+    assert_status(hf_once_finish(hold, "x", HF_RESULT_MAX + (size_t)1, STAYS), HF_EINVAL);
+    assert_message("at most 1048576");
+    assert_status(hf_once_finish(hold, "x", 1, 9999), HF_EINVAL);
+    assert_message("10 s to 10 years");
+    assert_status(hf_once_finish(NULL, "x", 1, STAYS), HF_EINVAL);
+    assert_status(hf_once_begin(NULL, 0, NULL, &hold), HF_EINVAL);
+    assert_status(hf_once_begin(lock, 0, NULL, NULL), HF_EINVAL);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    hf_hold *shared, *mine;
+    hf_lock *reader = open_lock(ann, "r", NULL, OPTIONS(.mode = HF_SHARED));
+    assert_status(hf_lock_acquire(reader, 0, &shared), HF_OK);
+    assert_status(hf_once_finish(shared, "x", 1, STAYS), HF_EINVAL);
+    give_back(shared, HF_OK);
+    /* A plain hold may leave one, too. */
+    mine = held(open_lock(ben, "m", NULL, NULL));
+    finish(mine, "left");
+    hf_hold *done;
+    assert_status(hf_once_begin(open_lock(ann, "m", NULL, NULL), 0, NULL, &done), HF_EDONE);
+    assert_result(done, "left");
+}
+
+/* --------------------------------------------------------------- Together */
+
+typedef struct caller {
+    pthread_t thread;
+    hf_lock *lock;
+    int64_t took;
+    bool did;
+} caller;
+
+static atomic_int charges, failures;
+
+static void *call(void *argument) {
+    caller *mine = argument;
+    hf_hold *hold;
+    size_t length;
+    int64_t start = now_ms();
+    hf_status status = hf_once_begin(mine->lock, 20000, NULL, &hold);
+    mine->took = now_ms() - start;
+    if (status == HF_OK) {
+        atomic_fetch_add(&charges, 1);
+        sleep_ms(100); /* the vendor */
+        mine->did = true;
+        failures += hf_once_finish(hold, "ok", 2, STAYS) != HF_OK;
+    } else if (status == HF_EDONE) {
+        const char *bytes = hf_hold_result(hold, &length);
+        failures += length != 2 || memcmp(bytes, "ok", 2) != 0;
+    } else {
+        failures++;
+    }
+    hf_hold_close(hold);
+    return NULL;
+}
+
+static void test_of_a_hundred_one_does_it_and_nobody_has_a_turn_of_the_lock(void **state) {
+    static caller all[100];
+    (void)state;
+    charges = failures = 0;
+    hf_lock *locks[] = {lock_of(ann), lock_of(ben)};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        all[i] = (caller){.lock = locks[i % 2]};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, call, &all[i]), 0);
+    }
+    int64_t longest = 0;
+    for (size_t i = 0; i < COUNT(all); i++) {
+        pthread_join(all[i].thread, NULL);
+        longest = all[i].took > longest ? all[i].took : longest;
+    }
+    print_message("the last had it after %lld ms\n", (long long)longest);
+    assert_int_equal(failures, 0);
+    assert_int_equal(charges, 1);
+    assert_int_equal(waiting(), 0);
+    assert_true(longest < 2500); /* told, not found by the re-check */
+    hf_stats stats = {.size = sizeof stats}, others = {.size = sizeof others};
+    assert_status(hf_client_stats(ann, &stats), HF_OK);
+    assert_status(hf_client_stats(ben, &others), HF_OK);
+    assert_int_equal(stats.acquired + others.acquired, 1);
+    assert_int_equal(stats.done + others.done, 99);
+}
+
+static void start(hf_lock *lock, int64_t number) {
+    assert_status(hf_once_begin_start(lock, 20000, NULL, number), HF_OK);
+}
+
+static hf_completion next_end(hf_client *client, int64_t number) {
+    hf_completion next = next_of(client);
+    assert_int_equal(next.kind, HF_KIND_ACQUIRE);
+    assert_int_equal(next.op, number);
+    return next;
+}
+
+static void test_started_ones_get_it_by_their_completions(void **state) {
+    (void)state;
+    enum { MANY = 250 }; /* more than one request asks for */
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    start(hers, 1);
+    hf_completion first = next_end(ann, 1);
+    assert_status(first.status, HF_OK);
+    for (int64_t i = 2; i < MANY; i++)
+        start(i % 2 ? hers : his, i);
+    assert_soon(waiting() == MANY - 2);
+    assert_status(hf_once_finish_start(first.hold, "all", 3, STAYS, 1), HF_OK);
+    int told = 0;
+    for (int64_t i = 1; i < MANY; i++) {
+        hf_completion next = next_of(i % 2 ? ann : ben);
+        if (next.kind == HF_KIND_RELEASE) {
+            assert_status(next.status, HF_OK);
+            continue;
+        }
+        assert_int_equal(next.kind, HF_KIND_ACQUIRE);
+        assert_status(next.status, HF_EDONE);
+        assert_result(next.hold, "all");
+        told++;
+    }
+    assert_int_equal(told, MANY - 2);
+    hf_hold_close(first.hold);
+    assert_int_equal(waiting(), 0);
+    start(his, 7); /* at once, without waiting */
+    hf_completion late = next_end(ben, 7);
+    assert_status(late.status, HF_EDONE);
+    assert_result(late.hold, "all");
+}
+
+static void test_who_fails_passes_the_turn_on(void **state) {
+    (void)state;
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    start(hers, 1);
+    hf_completion first = next_end(ann, 1);
+    start(his, 2);
+    assert_soon(waiting() == 1);
+    start(hers, 3);
+    assert_soon(waiting() == 2);
+    give_back(first.hold, HF_OK);
+    hf_completion second = next_end(ben, 2);
+    assert_status(second.status, HF_OK);
+    finish(second.hold, "done");
+    hf_completion third = next_end(ann, 3);
+    assert_status(third.status, HF_EDONE);
+    assert_result(third.hold, "done");
+}
+
+/* Its lease ends; its result comes too late, and is not kept. */
+static void test_who_is_gone_passes_the_turn_on(void **state) {
+    (void)state;
+    hf_lock *hers = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = 300, .renew = HF_OFF));
+    hf_lock *his = lock_of(ben);
+    hf_hold *lost = begun(hers);
+    hf_hold *mine = begun(his);
+    assert_true(hf_hold_fence(mine) > hf_hold_fence(lost));
+    assert_status(hf_once_finish(lost, "late", 4, STAYS), HF_ELOST);
+    hf_hold_close(lost);
+    assert_int_equal(NUMBER("EXISTS {k}k:hf1:r"), 0);
+    finish(mine, "mine");
+    assert_done(hers, "mine");
+}
+
+/* A waiter for the lock itself is no asker for a result. */
+static void test_those_that_want_the_lock_are_served_in_their_turn(void **state) {
+    (void)state;
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    hf_hold *hold = begun(hers);
+    start(his, 1);
+    assert_soon(waiting() == 1);
+    assert_status(hf_lock_acquire_start(his, NULL, 0, 20000, NULL, 2), HF_OK);
+    assert_soon(waiting() == 2);
+    start(his, 3);
+    assert_soon(waiting() == 3);
+    finish(hold, "r");
+    bool seen[4] = {false};
+    for (int i = 0; i < 3; i++) {
+        hf_completion next = next_of(ben);
+        assert_int_equal(next.kind, HF_KIND_ACQUIRE);
+        assert_in_range(next.op, 1, 3);
+        seen[next.op] = true;
+        assert_status(next.status, next.op == 2 ? HF_OK : HF_EDONE);
+        if (next.op == 2)
+            give_back(next.hold, HF_OK);
+        else
+            assert_result(next.hold, "r");
+    }
+    assert_true(seen[1] && seen[2] && seen[3]);
+}
+
+static void test_a_cancelled_or_timed_out_asker_leaves_nothing_behind(void **state) {
+    (void)state;
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    hf_hold *hold = begun(hers), *none;
+    assert_status(hf_once_begin(his, 50, NULL, &none), HF_ETIMEOUT);
+    assert_null(none);
+    start(his, 1);
+    assert_soon(waiting() == 1);
+    assert_status(hf_op_cancel(ben, 1), HF_OK);
+    assert_status(next_end(ben, 1).status, HF_ECANCELED);
+    assert_int_equal(waiting(), 0);
+    finish(hold, "r");
+    assert_done(his, "r");
+}
+
+/* The message goes to one id of a client; that one may wait no more. */
+static void test_the_other_askers_of_a_client_hear_of_it_too(void **state) {
+    (void)state;
+    hf_lock *hers = lock_of(ann), *his = lock_of(ben);
+    hf_hold *hold = begun(hers);
+    for (int64_t i = 1; i <= 20; i++)
+        start(his, i);
+    assert_soon(waiting() == 20);
+    int64_t since = now_ms();
+    /* The first of them leaves while the result comes. */
+    assert_status(hf_op_cancel(ben, 1), HF_OK);
+    finish(hold, "r");
+    for (int i = 1; i <= 20; i++) {
+        hf_completion next = next_of(ben);
+        if (next.status == HF_EDONE)
+            assert_result(next.hold, "r");
+        else
+            assert_status(next.status, HF_ECANCELED);
+    }
+    assert_in_range(now_ms() - since, 0, 2500);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+}
+
+static void test_a_full_server_is_told_and_the_next_does_it(void **state) {
+    (void)state;
+    hf_lock *lock = lock_of(ann);
+    hf_hold *hold = begun(lock);
+    TELL("ACL SETUSER default -set");
+    hf_status status = hf_once_finish(hold, "r", 1, STAYS);
+    TELL("ACL SETUSER default +set");
+    hf_hold_close(hold);
+    assert_status(status, HF_ESERVER);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    assert_int_equal(NUMBER("EXISTS {k}k:hf1:r"), 0);
+    finish(begun(lock), "again");
+    assert_done(lock, "again");
+}
+
+static void test_a_closed_client_ends_its_askers(void **state) {
+    (void)state;
+    hf_client *brief = open_client();
+    hf_lock *lock = open_lock(brief, "k", NULL, NULL);
+    hf_hold *hold = begun(lock_of(ann));
+    start(lock, 1);
+    assert_soon(waiting() == 1);
+    hf_client_close(brief);
+    assert_soon(waiting() == 0);
+    finish(hold, "r");
+    hf_hold *none;
+    assert_status(hf_once_begin(lock, 0, NULL, &none), HF_ECLOSED);
+    hf_lock_close(lock);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_first_does_it_and_later_ones_get_its_result),
+        TEST(test_a_result_may_be_any_bytes_up_to_a_mebibyte),
+        TEST(test_what_is_out_of_bounds_is_refused_and_the_hold_stays),
+        TEST(test_of_a_hundred_one_does_it_and_nobody_has_a_turn_of_the_lock),
+        TEST(test_started_ones_get_it_by_their_completions),
+        TEST(test_who_fails_passes_the_turn_on),
+        TEST(test_who_is_gone_passes_the_turn_on),
+        TEST(test_those_that_want_the_lock_are_served_in_their_turn),
+        TEST(test_a_cancelled_or_timed_out_asker_leaves_nothing_behind),
+        TEST(test_the_other_askers_of_a_client_hear_of_it_too),
+        TEST(test_a_full_server_is_told_and_the_next_does_it),
+        TEST(test_a_closed_client_ends_its_askers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
