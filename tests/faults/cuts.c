@@ -177,7 +177,7 @@ static void forget_the_dead(void) {
     one[32] = '1';
     TELL("HSET k hf1 %s", one);
     TELL("SETRANGE {k}k:hf1:f 48 0000000000000");
-    sleep_ms(60); /* one in vain is not tried again for 50 ms */
+    sleep_ms(220); /* one in vain is not tried again for 200 ms */
 }
 
 /* The waiter has one place, is granted the lock that is given back, and holds it once. */

@@ -21,7 +21,7 @@
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
 /* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
-#define IN_VAIN_MS 50
+#define IN_VAIN_MS 200
 
 #define IDS 1024
 #define QUEUES 256
