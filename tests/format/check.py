@@ -799,15 +799,14 @@ class Run:
         hold = self.holds[who]
         wrong = self.random.random() < 0.2
         one = not self.exclusive()
-        answer = self.run("break", KEYS.all, hold["fence"] + wrong, who if one else "", 0)
+        answer = self.run("break", KEYS.all, hold["fence"] + wrong, 0)
         if answer != (0 if wrong else 1):
             self.wrong("break")
         if wrong:
             return
-        if one:
-            self.holds.pop(who)
-        else:
-            self.holds.clear()
+        for other in list(self.holds):
+            if not one or self.holds[other]["fence"] == hold["fence"]:
+                self.holds.pop(other)
         self.general()
 
     def forget(self) -> None:

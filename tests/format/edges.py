@@ -413,7 +413,7 @@ class Edges:
             and lock.renew(4)[1] == -2
             and lock.run("leave", [self.keys.K], hold(4), "0" * 16) == 0,
         )
-        self.expect("not ours to break", lock.run("break", self.keys.all, 0, "", 0) == 0)
+        self.expect("not ours to break", lock.run("break", self.keys.all, 0, 0) == 0)
         # A dead head before a foreign lock does not stay.
         r.zadd(self.keys.Q, {self.lock.member(9, hold(0xDEAD)): 1})
         self.expect("the dead head leaves", lock.acquire(4, score=5)[4] == 0)
@@ -421,7 +421,7 @@ class Edges:
         self.expect("heal", lock.run("heal", [self.keys.K], 20000) == 1 and r.pttl(self.keys.K) > 0)
         self.expect(
             "break foreign",
-            lock.run("break", self.keys.all, 0, "", 1) == 1 and lock.holder() == 4,
+            lock.run("break", self.keys.all, 0, 1) == 1 and lock.holder() == 4,
             lock.state(),
         )
         r.flushall()

@@ -261,12 +261,9 @@ static answer cancel(const char *hold, const char *bury, const char *its_member)
                        0);
 }
 
-static int64_t break_hold(int64_t fence, const char *hold, const char *also_foreign) {
-    return integer(run(&hf_script_break, 5, KEYS, number(fence), hold, also_foreign, NULL));
-}
 
 static int64_t break_lock(int64_t fence, const char *also_foreign) {
-    return break_hold(fence, "", also_foreign);
+    return integer(run(&hf_script_break, 5, KEYS, number(fence), also_foreign, NULL));
 }
 
 /* Hand on a free lock; -2: there is more to skip. */
@@ -1830,14 +1827,18 @@ static void test_a_break_of_one_reader_leaves_the_others(void **state) {
     int64_t fence = hold_as((asking){id(1), "ann", .mode = "s2"});
     int64_t second = hold_as((asking){id(2), "ben", .mode = "s2"});
     assert_int_equal(acquire((asking){id(3), "cat", .client = CAT, .mode = "s2"}).state, QUEUED);
-    assert_int_equal(break_hold(fence, "", "0"), 0); /* a section: there is none */
-    assert_int_equal(break_hold(fence, id(2), "0"), 0);
-    assert_int_equal(break_hold(fence, id(7), "0"), 0);
+    assert_int_equal(hold_as((asking){id(4), "ann", .mode = "s2", .nests = text("1%s", id(1))}),
+                     fence); /* it nests, so it goes too */
+    assert_int_equal(break_lock(fence - 1, "0"), 0);
+    assert_int_equal(break_lock(0, "1"), 0);
     assert_null(heard(cat));
-    assert_int_equal(break_hold(fence, id(1), "0"), 1);
+    assert_int_equal(break_lock(fence, "0"), 1);
     assert_string_equal(heard_grant(cat).hold, id(3));
     assert_not_held(id(1));
+    assert_not_held(id(4));
     assert_hold(id(2), 's', second, NOBODY, "ben");
+    /* A retry finds nothing of it. */
+    assert_int_equal(break_lock(fence, "0"), 0);
     redisFree(cat);
 }
 

@@ -93,6 +93,37 @@ static void test_readers_enter_together_and_a_writer_alone(void **state) {
     hf_lock_close(writer);
 }
 
+static void test_a_break_takes_one_reader_by_its_fence_and_all_that_nests_in_it(void **state) {
+    (void)state;
+    hf_lock *one = reader_of(ann, "one", 0), *two = reader_of(ben, "two", 0),
+            *writer = writer_of(ben, "writer");
+    hf_hold *first = held(one), *nested = held(one), *second = held(two);
+    int64_t fence = hf_hold_fence(first);
+    assert_int_equal(hf_hold_fence(nested), fence);
+    assert_status(hf_lock_break(writer, fence - 1, 0), HF_ENOTHELD);
+    assert_status(hf_lock_break(writer, 0, HF_BREAK_FOREIGN), HF_ENOTHELD);
+    assert_int_equal(look(writer).count, 3);
+    assert_status(hf_lock_break(writer, fence, 0), HF_OK);
+    assert_int_equal(look(writer).count, 1);
+    assert_int_equal(look(writer).fence, hf_hold_fence(second));
+    assert_status(hf_lock_break(writer, fence, 0), HF_ENOTHELD); /* it is another's by now */
+    assert_status(hf_hold_check(first), HF_ELOST);
+    assert_status(hf_hold_check(nested), HF_ELOST);
+    assert_status(hf_hold_check(second), HF_OK);
+    /* The last one makes way for the writer. */
+    start(writer, 1);
+    assert_soon(waiting() == 1);
+    assert_status(hf_lock_break(one, hf_hold_fence(second), 0), HF_OK);
+    give_back(granted(ben, 1), HF_OK);
+    assert_free();
+    hf_hold_close(first);
+    hf_hold_close(nested);
+    hf_hold_close(second);
+    hf_lock_close(one);
+    hf_lock_close(two);
+    hf_lock_close(writer);
+}
+
 /* Neither kind starves: a reader does not pass a writer that waits, and those behind it enter
  * together. */
 static void test_who_came_first_enters_first_of_either_kind(void **state) {
@@ -384,6 +415,7 @@ static void test_modes_and_permits_out_of_bounds_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_readers_enter_together_and_a_writer_alone),
+        TEST(test_a_break_takes_one_reader_by_its_fence_and_all_that_nests_in_it),
         TEST(test_who_came_first_enters_first_of_either_kind),
         TEST(test_no_more_than_the_permits_are_inside),
         TEST(test_an_exclusive_acquire_waits_for_all_permits),

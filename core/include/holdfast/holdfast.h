@@ -750,17 +750,16 @@ HF_API hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiter
 #define HF_BREAK_FOREIGN 1u
 
 /**
- * Take the lock away from its holder, and grant it to the next waiter. The
+ * Take the lock away from one holder, and grant it to the next waiter that it now fits. The
  * holder finds out at its next renewal or check; until then only the fence
- * protects. All that nests in the holder's hold goes with it. A lock that is held
- * shared cannot be taken away. For operators.
+ * protects. All that nests in the holder's hold goes with it. Other shared holds
+ * stay. For operators.
  *
  * @param fence  The holder's fence, from hf_lock_inspect(): if somebody else
  *               holds the lock by now, nothing happens. 0 for a foreign lock.
  * @param flags  HF_BREAK_FOREIGN or 0.
- * @retval HF_OK        The lock was broken, or it was free.
- * @retval HF_ENOTHELD  The holder has another fence, or the lock is foreign or held
- *                      shared. Nothing was changed.
+ * @retval HF_OK        The hold was broken, or the lock was free.
+ * @retval HF_ENOTHELD  No holder has that fence, or the lock is foreign. Nothing was changed.
  * @retval others       As hf_lock_inspect(), and HF_EUNKNOWN.
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.

@@ -294,9 +294,9 @@ static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, b
                        "the server gave an answer that the break script does not give");
     if (outcome != HF_RELEASE_NOT_HELD)
         return HF_OK;
-    /* If an earlier copy broke it, the next holder is what the retry found. */
+    /* If an earlier copy broke it, the others are what the retry found. */
     if (doubtful)
-        return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now another holds lock %s",
+        return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now only others hold lock %s",
                        hf_quote(lock->names->data, lock->names->length));
     return hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
                    hf_quote(lock->names->data, lock->names->length));

@@ -334,7 +334,6 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     begin_request(request, &hf_script_break);
     add_keys(request, names);
     add_number(request, fence);
-    add_argument(request, "", 0);
     add_number(request, foreign);
     add_fence_life(request, names);
 }
