@@ -125,7 +125,7 @@ static void queue_many(void) {
     hf_lock_info info = {.size = sizeof info};
     do {
         poll(NULL, 0, 10);
-        check(hf_lock_inspect(lock, &info, NULL, 0, NULL));
+        check(hf_lock_inspect(lock, 0, &info, NULL));
     } while (info.waiters < WAITERS);
     double queued = now() - began;
     long waiting = memory();

@@ -20,15 +20,21 @@
 %nodefaultctor hf_hold;
 %nodefaultctor hf_brake;
 %nodefaultctor hf_histogram;
+%nodefaultctor hf_locks;
+%nodefaultctor hf_view;
 %nodefaultdtor hf_client;
 %nodefaultdtor hf_lock;
 %nodefaultdtor hf_hold;
 %nodefaultdtor hf_brake;
 %nodefaultdtor hf_histogram;
+%nodefaultdtor hf_locks;
+%nodefaultdtor hf_view;
 struct hf_client {};
 struct hf_lock {};
 struct hf_hold {};
 struct hf_brake {};
+struct hf_locks {};
+struct hf_view {};
 
 /* The structs: made as the header asks, zeroed and with the size set. */
 %define %sized(STRUCT)
@@ -49,5 +55,8 @@ struct hf_brake {};
 %sized(hf_acquire_options)
 %sized(hf_lock_info)
 %sized(hf_stats)
+%sized(hf_locks_options)
+%sized(hf_progress)
+%sized(hf_owner_parts)
 
 %include <holdfast/holdfast.h>

@@ -28,6 +28,7 @@
 %ignore hf_lock;
 %ignore hf_hold;
 %ignore hf_brake;
+%ignore hf_locks;
 %ignore hf_status_name;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
@@ -39,12 +40,20 @@
 %ignore hf_once_finish;
 %ignore hf_once_finish_start;
 %ignore hf_hold_result;
-%ignore hf_waiter;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;
 %ignore hf_completion::size;
 %ignore hf_completion::name_capacity;
 %ignore hf_completion::name_len;
+%ignore hf_lock_holder;
+%ignore hf_lock_waiter;
+%ignore hf_view;
+%ignore hf_view_close;
+%ignore hf_view_name;
+%ignore hf_view_holder;
+%ignore hf_view_holders;
+%ignore hf_view_waiter;
+%ignore hf_view_waiters;
 %ignore HF_KIND_RENEWAL;
 %ignore HF_TOKEN_MAX;
 %ignore HF_DEFAULT_OWNER_MAX;
@@ -52,6 +61,8 @@
 %ignore HF_LEASE_MAX;
 %ignore HF_PERMITS_MAX;
 %ignore HF_LEASE_DEFAULT;
+%ignore HF_RATE_DEFAULT;
+%ignore HF_VIEW_MAX;
 %ignore HF_ACQUIRE_INTERRUPTIBLE;
 %ignore HF_BREAK_FOREIGN;
 
@@ -108,6 +119,11 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(jstype) char message[ANY] "byte[]"
 %typemap(javaout) char message[ANY] { return $jnicall; }
 %typemap(out) char message[ANY] "$result = hf_bytes(jenv, $1, strlen($1));"
+%immutable hf_owner_parts::client_id;
+%immutable hf_owner_parts::client_name;
+%immutable hf_owner_parts::host;
+%apply char message[ANY] { char client_id[ANY], char host[ANY] };
+%apply char message[ANY] { char hf_owner_parts::client_name[ANY] };
 
 /* ----------------------------------------------------------------- Bytes */
 
@@ -133,6 +149,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
+    (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len)
 };
 
@@ -169,7 +186,9 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
 %answer(hf_brake_open, jlong, long)
-%answer(hf_lock_inspect, jbyteArray, byte[])
+%answer(hf_lock_inspect, jobjectArray, Object[])
+%answer(hf_locks_next, jobjectArray, Object[])
+%answer(hf_locks_open, jlong, long)
 %answer(hf_hold_hand_over, jbyteArray, byte[])
 %answer(hf_client_name_stats, jbyteArray, byte[])
 
@@ -182,52 +201,72 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
         $result = hf_bytes(jenv, $1, strlen($1));
 }
 
-%typemap(in, numinputs = 0) (void *owner, size_t capacity, size_t *owner_len_out)
-    (char owner[HF_OWNER_MAX], size_t length = 0) {
-    $1 = owner;
-    $2 = sizeof owner;
-    $3 = &length;
-}
-%typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
-    if (result == HF_OK)
-        $result = hf_bytes(jenv, $1, *$3 < $2 ? *$3 : $2);
+/*
+ * A view is an array: the name; the owners of the holders as byte[][], and of each in a long[] the
+ * mode, fence, count, held_ms and remaining_ms; the owners of the waiters, and of each the mode,
+ * permits, waited_ms and timeout_ms. null is no view.
+ */
+%{
+/* An element that is null is an OutOfMemoryError on its way. */
+static void hf_put(JNIEnv *env, jobjectArray array, jsize at, jobject item)
+{
+    if (item) {
+        (*env)->SetObjectArrayElement(env, array, at, item);
+        (*env)->DeleteLocalRef(env, item);
+    }
 }
 
-/*
- * hf_lock_waiters() answers the owners as byte[][]. The times go into the array that it takes:
- * of each the wait and the timeout, so that half its length is how many it lists.
- */
-%answer(hf_lock_waiters, jobjectArray, byte[][])
-%typemap(jni) (hf_waiter *waiters, size_t capacity, size_t *count_out) "jlongArray"
-%typemap(jtype) (hf_waiter *waiters, size_t capacity, size_t *count_out) "long[]"
-%typemap(jstype) (hf_waiter *waiters, size_t capacity, size_t *count_out) "long[]"
-%typemap(javain) (hf_waiter *waiters, size_t capacity, size_t *count_out) "$javainput"
-%typemap(in) (hf_waiter *waiters, size_t capacity, size_t *count_out) (size_t count = 0) {
-    $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input) / 2;
-    $1 = calloc($2 + 1, sizeof *$1);
-    if (!$1) {
-        (*jenv)->ThrowNew(jenv, (*jenv)->FindClass(jenv, "java/lang/OutOfMemoryError"), NULL);
-        return $null;
-    }
-    $3 = &count;
+static jobjectArray hf_array(JNIEnv *env, const char *kind, size_t length)
+{
+    jclass class = (*env)->FindClass(env, kind);
+    return class ? (*env)->NewObjectArray(env, (jsize)length, class, NULL) : NULL;
 }
-%typemap(freearg) (hf_waiter *waiters, size_t capacity, size_t *count_out) "free($1);"
-%typemap(argout) (hf_waiter *waiters, size_t capacity, size_t *count_out) {
-    if (result == HF_OK) {
-        jclass kind = (*jenv)->FindClass(jenv, "[B");
-        $result = kind ? (*jenv)->NewObjectArray(jenv, (jsize)*$3, kind, NULL) : NULL;
-        for (size_t i = 0; $result && i < *$3; i++) {
-            const hf_waiter *at = &$1[i];
-            jlong times[2] = {at->waited_ms, at->timeout_ms};
-            size_t length = at->owner_len < sizeof at->owner ? at->owner_len : sizeof at->owner;
-            jbyteArray owner = hf_bytes(jenv, at->owner, length);
-            if (!owner)
-                break; /* and the OutOfMemoryError is on its way */
-            (*jenv)->SetObjectArrayElement(jenv, $result, (jsize)i, owner);
-            (*jenv)->DeleteLocalRef(jenv, owner);
-            (*jenv)->SetLongArrayRegion(jenv, $input, (jsize)(2 * i), 2, times);
-        }
+
+static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
+{
+    enum { NAME, HOLDERS, HOLDINGS, WAITERS, WAITINGS, PARTS };
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    size_t length, holders = hf_view_holders(view), waiters = hf_view_waiters(view);
+    jobjectArray array = hf_array(env, "java/lang/Object", PARTS), owners;
+    jlongArray numbers;
+    if (!array)
+        return NULL;
+    const void *name = hf_view_name(view, &length);
+    hf_put(env, array, NAME, hf_bytes(env, name, length));
+    owners = hf_array(env, "[B", holders);
+    numbers = owners ? (*env)->NewLongArray(env, (jsize)(5 * holders)) : NULL;
+    for (size_t i = 0; numbers && i < holders; i++) {
+        hf_view_holder(view, i, &holder);
+        jlong each[5] = {holder.mode, holder.fence, holder.count, holder.held_ms,
+                         holder.remaining_ms};
+        (*env)->SetLongArrayRegion(env, numbers, (jsize)(5 * i), 5, each);
+        hf_put(env, owners, (jsize)i, hf_bytes(env, holder.owner, holder.owner_len));
     }
+    if (!numbers || (*env)->ExceptionCheck(env))
+        return NULL;
+    hf_put(env, array, HOLDERS, owners);
+    hf_put(env, array, HOLDINGS, numbers);
+    owners = hf_array(env, "[B", waiters);
+    numbers = owners ? (*env)->NewLongArray(env, (jsize)(4 * waiters)) : NULL;
+    for (size_t i = 0; numbers && i < waiters; i++) {
+        hf_view_waiter(view, i, &waiter);
+        jlong each[4] = {waiter.mode, waiter.permits, waiter.waited_ms, waiter.timeout_ms};
+        (*env)->SetLongArrayRegion(env, numbers, (jsize)(4 * i), 4, each);
+        hf_put(env, owners, (jsize)i, hf_bytes(env, waiter.owner, waiter.owner_len));
+    }
+    if (!numbers || (*env)->ExceptionCheck(env))
+        return NULL;
+    hf_put(env, array, WAITERS, owners);
+    hf_put(env, array, WAITINGS, numbers);
+    return array;
+}
+%}
+%typemap(in, numinputs = 0) hf_view **view_out (hf_view *view = NULL) "$1 = &view;"
+%typemap(argout) hf_view **view_out {
+    if (result == HF_OK && *$1)
+        $result = hf_view_array(jenv, *$1);
+    hf_view_close(*$1);
 }
 
 /* hf_client_survey() answers four byte[] for each finding: level, subject, server, text. */
@@ -300,6 +339,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %handle(hf_lock)
 %handle(hf_hold)
 %handle(hf_brake)
+%handle(hf_locks)
 
 /*
  * hf_lock_acquire_as() answers whether the lock is held now: busy and timed

@@ -18,8 +18,17 @@
 %ignore hf_completion;
 %ignore hf_lock_ended;
 %ignore hf_error;
-%ignore hf_waiter;
 %ignore hf_finding;
+%ignore hf_lock_holder;
+%ignore hf_lock_waiter;
+%ignore hf_view;
+%ignore hf_view_close;
+%ignore hf_view_name;
+%ignore hf_view_holder;
+%ignore hf_view_holders;
+%ignore hf_view_waiter;
+%ignore hf_view_waiters;
+%ignore hf_locks_close;
 %ignore hf_brake;
 %ignore hf_brake_open;
 %ignore hf_brake_close;
@@ -100,48 +109,63 @@ static int hf_run_handlers(void *context)
 %apply (const void *bytes, size_t length) {
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
+    (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len)
 };
 
-/* hf_lock_inspect() answers the owner's bytes. */
-%typemap(in, numinputs = 0) (void *owner, size_t capacity, size_t *owner_len_out)
-    (char owner[HF_OWNER_MAX], size_t length = 0) {
-    $1 = owner;
-    $2 = sizeof owner;
-    $3 = &length;
-}
-%typemap(argout) (void *owner, size_t capacity, size_t *owner_len_out) {
-    Py_DECREF($result);
-    $result = PyBytes_FromStringAndSize($1, (Py_ssize_t)(*$3 < $2 ? *$3 : $2));
+/*
+ * A view is a tuple: the name, and lists of the holders (owner, mode, fence, count, held_ms,
+ * remaining_ms) and of the waiters (owner, mode, permits, waited_ms, timeout_ms). None is no view.
+ */
+%{
+static int hf_append(PyObject *list, PyObject *item)
+{
+    int failed = !item || PyList_Append(list, item);
+    Py_XDECREF(item);
+    return failed;
 }
 
-/* hf_lock_waiters() takes how many, and answers a list of (owner, waited_ms, timeout_ms). */
-%typemap(in) (hf_waiter *waiters, size_t capacity, size_t *count_out) (size_t count = 0) {
-    $2 = PyLong_AsSize_t($input);
-    if (PyErr_Occurred())
-        SWIG_fail;
-    $1 = calloc($2 + 1, sizeof *$1);
-    if (!$1) {
-        PyErr_NoMemory();
-        SWIG_fail;
+static PyObject *hf_view_tuple(const hf_view *view)
+{
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    size_t length;
+    const char *name = hf_view_name(view, &length);
+    PyObject *holders = PyList_New(0), *waiters = PyList_New(0);
+    int failed = !holders || !waiters;
+    for (size_t i = 0; !failed && i < hf_view_holders(view); i++) {
+        hf_view_holder(view, i, &holder);
+        failed = hf_append(holders,
+                           Py_BuildValue("y#iLLLL", (const char *)holder.owner,
+                                         (Py_ssize_t)holder.owner_len, (int)holder.mode,
+                                         (long long)holder.fence, (long long)holder.count,
+                                         (long long)holder.held_ms,
+                                         (long long)holder.remaining_ms));
     }
-    $3 = &count;
+    for (size_t i = 0; !failed && i < hf_view_waiters(view); i++) {
+        hf_view_waiter(view, i, &waiter);
+        failed = hf_append(waiters,
+                           Py_BuildValue("y#iLLL", (const char *)waiter.owner,
+                                         (Py_ssize_t)waiter.owner_len, (int)waiter.mode,
+                                         (long long)waiter.permits, (long long)waiter.waited_ms,
+                                         (long long)waiter.timeout_ms));
+    }
+    if (!failed)
+        return Py_BuildValue("y#NN", name, (Py_ssize_t)length, holders, waiters);
+    Py_XDECREF(holders);
+    Py_XDECREF(waiters);
+    return NULL;
 }
-%typemap(freearg) (hf_waiter *waiters, size_t capacity, size_t *count_out) "free($1);"
-%typemap(argout) (hf_waiter *waiters, size_t capacity, size_t *count_out) {
-    Py_DECREF($result);
-    $result = PyList_New(0);
-    for (size_t i = 0; $result && i < *$3; i++) {
-        const hf_waiter *at = &$1[i];
-        size_t length = at->owner_len < sizeof at->owner ? at->owner_len : sizeof at->owner;
-        PyObject *each = Py_BuildValue("y#LL", at->owner, (Py_ssize_t)length,
-                                       (long long)at->waited_ms, (long long)at->timeout_ms);
-        if (!each || PyList_Append($result, each))
-            Py_CLEAR($result);
-        Py_XDECREF(each);
+%}
+%typemap(in, numinputs = 0) hf_view **view_out (hf_view *view = NULL) "$1 = &view;"
+%typemap(argout) hf_view **view_out {
+    if (*$1) {
+        Py_DECREF($result);
+        $result = hf_view_tuple(*$1);
+        hf_view_close(*$1);
+        if (!$result)
+            SWIG_fail;
     }
-    if (!$result)
-        SWIG_fail;
 }
 
 /* hf_client_survey() answers a list of (level, subject, server, text). */
@@ -228,6 +252,7 @@ static int hf_run_handlers(void *context)
 %enddef
 %answers(struct hf_client, 0)
 %answers(struct hf_lock, SWIG_POINTER_OWN)
+%answers(struct hf_locks, SWIG_POINTER_OWN)
 
 /* A hold goes into the caller's list, so that the caller has it even if Ctrl-C
  * comes before the call returns. */
@@ -247,6 +272,9 @@ static int hf_run_handlers(void *context)
 
 %extend hf_lock {
     ~hf_lock() { hf_lock_close($self); }
+}
+%extend hf_locks {
+    ~hf_locks() { hf_locks_close($self); }
 }
 %extend hf_hold {
     ~hf_hold() { hf_hold_close($self); }
@@ -331,7 +359,7 @@ static int hf_run_handlers(void *context)
 %blocking(hf_lock_acquire_as)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)
-%blocking(hf_lock_waiters)
+%blocking(hf_locks_next)
 %blocking(hf_lock_break)
 %blocking(hf_lock_adopt)
 %blocking(hf_hold_release)

@@ -354,7 +354,7 @@ static hf_status watch_queue(hf_lock *const locks[2], bool *queued) {
     int64_t until = now_ns() + (int64_t)QUEUED_MS * 1000000;
     while (waits && status == HF_OK && info.waiters == 0 && now_ns() < until && !interrupted) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        status = hf_lock_inspect(locks[0], &info, NULL, 0, NULL);
+        status = hf_lock_inspect(locks[0], 0, &info, NULL);
     }
     *queued = info.waiters > 0;
     hf_status released = hf_hold_release(hold);

@@ -6,7 +6,7 @@ with lock as hold:
     write(hold.fence)
 """
 
-from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLost
+from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLocks, AsyncLost
 from ._alarm import Alarm
 from ._client import Client, connect
 from ._errors import (
@@ -26,8 +26,9 @@ from ._errors import (
 )
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
-from ._lock import Lock, LockInfo, Waiter
+from ._lock import Lock
 from ._locked import quote
+from ._look import Holder, LockInfo, Locks, Origin, Progress, Waiter
 from ._options import LockOptions
 from ._stats import Counts, Histogram, Stats
 from ._survey import Finding
@@ -39,6 +40,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHold",
     "AsyncLock",
+    "AsyncLocks",
     "AsyncLost",
     "AuthenticationError",
     "Client",
@@ -49,6 +51,7 @@ __all__ = [
     "ForkedError",
     "Histogram",
     "Hold",
+    "Holder",
     "Lock",
     "LockError",
     "LockInfo",
@@ -58,7 +61,10 @@ __all__ = [
     "LockOptions",
     "LockTimeout",
     "LockUnknown",
+    "Locks",
     "Lost",
+    "Origin",
+    "Progress",
     "ProtocolError",
     "ServerError",
     "Stats",

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, final
@@ -15,7 +15,8 @@ from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, function, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
-from ._lock import Lock, LockInfo, Waiter, kept, loose
+from ._lock import Lock, kept, loose
+from ._look import RATE, LockInfo, Locks, Progress
 from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
@@ -56,6 +57,36 @@ class AsyncClient(Bound):
         lock = self._client.lock(name, chosen)
         lock._on_lost = None  # the event loop calls it
         return AsyncLock(lock, chosen.reentrant, chosen.on_lost)
+
+    def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
+        """Walk over all locks with such names, as Client.locks(): `async for` it.
+
+        Each step asks in one of the event loop's threads.
+        """
+        return AsyncLocks(self._client.locks(pattern, rate=rate))
+
+
+@final
+class AsyncLocks(Bound, AsyncIterator[LockInfo]):
+    """A walk over all locks, from AsyncClient.locks()."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: Locks) -> None:
+        """Only AsyncClient.locks() makes this object."""
+        self._locks = locks
+
+    async def __anext__(self) -> LockInfo:
+        """Find the next lock."""
+        found = await asyncio.to_thread(self._locks._find)
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    @property
+    def progress(self) -> Progress:
+        """How far the walk is. Sends nothing."""
+        return self._locks.progress
 
 
 @final
@@ -290,13 +321,9 @@ class AsyncLock(Bound):
         """Ask the server whether anybody holds the lock, in one of the event loop's threads."""
         return await asyncio.to_thread(self._lock.locked)
 
-    async def inspect(self) -> LockInfo:
+    async def inspect(self, first: int = 0) -> LockInfo:
         """Look at the lock, as Lock.inspect(), in one of the event loop's threads."""
-        return await asyncio.to_thread(self._lock.inspect)
-
-    async def waiters(self, first: int = 0, limit: int = 200) -> list[Waiter]:
-        """Look at the lock's queue, as Lock.waiters(), in one of the event loop's threads."""
-        return await asyncio.to_thread(self._lock.waiters, first, limit)
+        return await asyncio.to_thread(self._lock.inspect, first)
 
     async def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away, as Lock.force_release(), in one of the event loop's threads."""

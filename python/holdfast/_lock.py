@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +12,8 @@ from . import _holdfast, _native
 from ._arguments import encoded, extension, flag, function, patience, whole
 from ._errors import ForkedError, LockError, LockLost, LockTimeout
 from ._gevent import in_hub
-from ._hold import Bound, Hold, excuse, seconds
+from ._hold import Bound, Hold, excuse
+from ._look import LockInfo, told
 from ._options import LockOptions, native
 
 if TYPE_CHECKING:
@@ -38,40 +38,6 @@ def _give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
     for handle in got:
         with contextlib.suppress(LockError):
             core.hf_hold_release(handle)
-
-
-@dataclass(frozen=True, slots=True)
-class LockInfo:
-    """A lock as the server saw it."""
-
-    held: bool
-    """Does anybody hold it, through this library or another?"""
-    foreign: bool
-    """Does another library's lock hold it?"""
-    owner: str | None
-    """The holder, UTF-8 with surrogate escapes; None if free or foreign."""
-    count: int
-    """The owner's valid holds; 0 if free or foreign."""
-    fence: int
-    """The holder's fence; 0 if free or foreign."""
-    remaining: float | None
-    """Seconds until its last hold ends; None if never, 0 if free."""
-    waiters: int
-    """The number of acquires in the queue."""
-    held_for: float
-    """For how many seconds its owner has held it; 0 if free or foreign."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiter:
-    """An acquire that waits in a lock's queue, as the server saw it."""
-
-    owner: str
-    """Its owner, UTF-8 with surrogate escapes; the end of a long one is cut off."""
-    waited: float
-    """For how many seconds it has waited."""
-    timeout: float | None
-    """Its timeout, counted from when it queued; None if it waits without limit."""
 
 
 class Lock(Bound):
@@ -390,50 +356,30 @@ class Lock(Bound):
         """Ask the server whether anybody holds the lock. One round trip; raises as inspect()."""
         return self.inspect().held
 
-    def inspect(self) -> LockInfo:
+    def inspect(self, first: int = 0) -> LockInfo:
         """Look at the lock, whoever holds it. One round trip; changes nothing.
+
+        first  How many holds, and how many waiters, are skipped: a look lists 100 of each, and
+               inspect(100) the next ones.
 
         The answer is out of date when you read it: do not enter because of it. Raises
         ConnectError or another LockError if the server was not reached or refused, and
         ClosedError.
         """
         info = _native.hf_lock_info()
-        owner = self._call(self._core.hf_lock_inspect, info)
-        ours = info.held and not info.foreign
-        return LockInfo(
-            bool(info.held),
-            bool(info.foreign),
-            owner.decode("utf-8", "surrogateescape") if ours else None,
-            info.count,
-            info.fence,
-            seconds(info.remaining_ms),
-            info.waiters,
-            info.held_ms / 1000,
+        return told(
+            info, self._call(self._core.hf_lock_inspect, whole("first", first, 0, 2**31 - 1), info)
         )
 
-    def waiters(self, first: int = 0, limit: int = 200) -> list[Waiter]:
-        """Look at the lock's queue, in the order in which it will be served. One round trip.
-
-        first  How many to skip.
-        limit  The most to list, 1 to 200.
-
-        For operators, like inspect(); raises as that.
-        """
-        which = whole("first", first, 0, 2**31), whole("limit", limit, 1, 200)
-        return [
-            Waiter(owner.decode("utf-8", "surrogateescape"), waited / 1000, seconds(timeout))
-            for owner, waited, timeout in self._call(self._core.hf_lock_waiters, *which)
-        ]
-
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
-        """Take the lock away from its holder. For operators. One round trip.
+        """Take the lock away from one holder. For operators. One round trip.
 
         fence    The holder's fence, from inspect(): if somebody else holds the lock by now,
-                 nothing happens.
+                 nothing happens. Other shared holds stay.
         foreign  Also delete another library's lock, whose fence is 0.
 
         The holder finds out at its next renewal or check; until then only the fence protects. A
-        free lock is no error. Raises LockNotOwnedError if the holder has another fence or the
+        free lock is no error. Raises LockNotOwnedError if no holder has that fence or the
         lock is foreign; otherwise as inspect(), and LockUnknown.
         """
         fence = whole("fence", fence, 0, 2**53)

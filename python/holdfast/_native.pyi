@@ -75,8 +75,31 @@ class hf_lock_info:  # noqa: N801
     this: object
     held: int
     foreign: int
+    shared: int
     count: int
     fence: int
     remaining_ms: int
     waiters: int
     held_ms: int
+    result_ms: int
+    moving: int
+
+class hf_locks_options:  # noqa: N801
+    this: object
+    rate: int
+
+class hf_progress:  # noqa: N801
+    this: object
+    locks: int
+    keys_seen: int
+    keys: int
+    refused: int
+
+class hf_owner_parts:  # noqa: N801
+    this: object
+    kind: int
+    pid: int
+    serial: int
+    client_id: str
+    client_name: str
+    host: str

@@ -237,7 +237,7 @@ static bool looks_and_breaks(void) {
     hf_hold *hold;
     if (!came(hf_lock_acquire(anns, 0, &hold), HF_OK))
         return false;
-    bool fine = came(hf_lock_inspect(bens, &info, NULL, 0, NULL), HF_OK) &&
+    bool fine = came(hf_lock_inspect(bens, 0, &info, NULL), HF_OK) &&
                 came(hf_lock_break(bens, info.fence, 0), HF_OK);
     hf_hold_release(hold);
     hf_hold_close(hold);
@@ -262,7 +262,7 @@ static bool shares(void) {
     assert_status(hf_lock_open(ben, "app:stock", 9, NULL, 0, &options, &readers), HF_OK);
     bool fine = came(hf_lock_acquire(short_ones, 0, &first), HF_OK) &&
                 came(hf_lock_acquire(readers, 0, &second), HF_OK) &&
-                came(hf_lock_inspect(readers, &info, NULL, 0, NULL), HF_OK);
+                came(hf_lock_inspect(readers, 0, &info, NULL), HF_OK);
     sleep_ms(80);
     fine = fine && came(hf_lock_acquire_start(anns, NULL, 0, 5000, NULL, 9), HF_OK);
     for (int i = 0; fine && i < 100 && !is_queued(); i++)

@@ -342,41 +342,6 @@ static void test_channels_that_nobody_waits_on_are_let_go(void **state) {
 
 /* ------------------------------------------------------ Slots that move */
 
-static void all_masters(const char *command) {
-    for (int i = 0; i < NODES; i++)
-        if (node_pids[i] > 0 && node_is_master(i))
-            assert_ok(nodes[i], command);
-}
-
-static void begin_moving(int slot, int from, int to) {
-    assert_ok(nodes[to], text("CLUSTER SETSLOT %d IMPORTING %s", slot, node_id(from)));
-    assert_ok(nodes[from], text("CLUSTER SETSLOT %d MIGRATING %s", slot, node_id(to)));
-}
-
-/* Keys whose names end so are taken to the other node; so many there were. */
-static int move_keys(int slot, int from, int to, const char *ending) {
-    int moved = 0;
-    redisReply *keys = tell(nodes[from], text("CLUSTER GETKEYSINSLOT %d 1000", slot));
-    for (size_t i = 0; keys != NULL && i < keys->elements; i++) {
-        const char *key = keys->element[i]->str;
-        size_t length = strlen(key), end = strlen(ending);
-        if (length < end || strcmp(key + length - end, ending) != 0)
-            continue;
-        assert_ok(nodes[from], text("MIGRATE 127.0.0.1 %d %s 0 1000", nodes[to], key));
-        moved++;
-    }
-    return moved;
-}
-
-static void end_moving(int slot, int from, int to) {
-    while (move_keys(slot, from, to, "") > 0)
-        continue;
-    const char *id = node_id(to);
-    assert_ok(nodes[to], text("CLUSTER SETSLOT %d NODE %s", slot, id));
-    assert_ok(nodes[from], text("CLUSTER SETSLOT %d NODE %s", slot, id));
-    all_masters(text("CLUSTER SETSLOT %d NODE %s", slot, id));
-}
-
 /* Its lock, its queue and its last fence one after the other, with a while in between. */
 static void test_a_slot_moves_under_load(void **state) {
     static const char *const orders[][3] = {

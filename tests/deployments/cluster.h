@@ -157,4 +157,39 @@ static inline int slot_of(const char *key) {
     return (int)(crc & 0x3fff);
 }
 
+static inline void all_masters(const char *command) {
+    for (int i = 0; i < NODES; i++)
+        if (node_pids[i] > 0 && node_is_master(i))
+            assert_ok(nodes[i], command);
+}
+
+static inline void begin_moving(int slot, int from, int to) {
+    assert_ok(nodes[to], text("CLUSTER SETSLOT %d IMPORTING %s", slot, node_id(from)));
+    assert_ok(nodes[from], text("CLUSTER SETSLOT %d MIGRATING %s", slot, node_id(to)));
+}
+
+/* Keys whose names end so are taken to the other node; so many there were. */
+static inline int move_keys(int slot, int from, int to, const char *ending) {
+    int moved = 0;
+    redisReply *keys = tell(nodes[from], text("CLUSTER GETKEYSINSLOT %d 1000", slot));
+    for (size_t i = 0; keys != NULL && i < keys->elements; i++) {
+        const char *key = keys->element[i]->str;
+        size_t length = strlen(key), end = strlen(ending);
+        if (length < end || strcmp(key + length - end, ending) != 0)
+            continue;
+        assert_ok(nodes[from], text("MIGRATE 127.0.0.1 %d %s 0 1000", nodes[to], key));
+        moved++;
+    }
+    return moved;
+}
+
+static inline void end_moving(int slot, int from, int to) {
+    while (move_keys(slot, from, to, "") > 0)
+        continue;
+    const char *id = node_id(to);
+    assert_ok(nodes[to], text("CLUSTER SETSLOT %d NODE %s", slot, id));
+    assert_ok(nodes[from], text("CLUSTER SETSLOT %d NODE %s", slot, id));
+    all_masters(text("CLUSTER SETSLOT %d NODE %s", slot, id));
+}
+
 #endif

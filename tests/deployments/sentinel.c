@@ -228,6 +228,43 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     assert_in_range(took_ms, 0, 2500); /* by then it is renewed at the new master */
 }
 
+/* A cursor counts on the server that gave it: the walk begins again at the new master. */
+static void test_a_walk_over_all_locks_goes_on_at_the_new_master(void **state) {
+    enum { MANY = 300 };
+    hf_locks_options fast = {.size = sizeof fast, .rate = HF_NEVER};
+    bool told[MANY] = {false};
+    hf_locks *locks;
+    hf_view *view;
+    size_t length;
+    (void)state;
+    int64_t old = master_port();
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    for (int i = 0; i < MANY; i++) {
+        hf_lock *lock = lease_lock(client, text("walked:%d", i), 60000, HF_ON);
+        hf_hold_close(held(lock));
+        hf_lock_close(lock);
+    }
+    assert_soon(everywhere(text("walked:%d", MANY - 1)));
+    assert_status(hf_locks_open(client, "walked:*", 8, &fast, &locks), HF_OK);
+    for (int count = 0;; count++) {
+        assert_status(hf_locks_next(locks, NULL, &view), HF_OK);
+        if (view == NULL)
+            break;
+        const char *name = hf_view_name(view, &length);
+        int which = atoi(text("%.*s", (int)length, name) + strlen("walked:"));
+        assert_false(told[which]);
+        told[which] = true;
+        hf_view_close(view);
+        if (count == 20)
+            fail_over_from(old);
+    }
+    hf_locks_close(locks);
+    for (int i = 0; i < MANY; i++)
+        assert_true(told[i]);
+    hf_client_close(client);
+    await_replica((int)old);
+}
+
 /* The newest hold inside, while it is there. */
 static struct {
     pthread_mutex_t mutex;
@@ -321,6 +358,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_one_sentinel_that_answers_is_enough, afresh),
         cmocka_unit_test_setup(test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in,
                                afresh),
+        cmocka_unit_test_setup(test_a_walk_over_all_locks_goes_on_at_the_new_master, afresh),
         cmocka_unit_test_setup(test_the_threads_of_one_client_never_overlap_in_a_planned_failover,
                                afresh),
         cmocka_unit_test_setup(test_waits_go_on_over_a_failover, afresh),

@@ -125,7 +125,7 @@ static void everything_ends_in_time(int (*vanish)(void)) {
     assert_in_time(0, hf_hold_renew(first));
     assert_in_time(0, hf_hold_check(first));
     assert_in_time(0, hf_hold_extend(first, 1000, 0));
-    assert_in_time(0, hf_lock_inspect(third, &info, NULL, 0, NULL));
+    assert_in_time(0, hf_lock_inspect(third, 0, &info, NULL));
     assert_in_time(0, hf_lock_break(third, 1, 0));
     assert_in_time(0, hf_hold_release(first));
     pthread_join(w.thread, NULL);

@@ -31,7 +31,7 @@ static void warm_up(void) {
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
     assert_status(hf_lock_acquire(theirs, 20, &hold), HF_ETIMEOUT);
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
     give_back(w->hold, HF_OK);
 }
 
@@ -88,7 +88,7 @@ static void keep(const char *request) { proxy_next(way, LATE_REQUEST, request); 
 
 static int64_t holds_of_k(void) {
     hf_lock_info info = {.size = sizeof info};
-    assert_status(hf_lock_inspect(theirs, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(theirs, 0, &info, NULL), HF_OK);
     return info.count;
 }
 

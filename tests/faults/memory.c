@@ -333,7 +333,7 @@ static const hf_lock_options long_lease = {
 
 static void break_it(hf_lock *lock) {
     hf_lock_info info = {.size = sizeof info};
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
     if (info.held)
         assert_status(hf_lock_break(lock, info.fence, 0), HF_OK);
 }
@@ -573,7 +573,8 @@ static void run_hold(void) {
             *theirs = open_lock(other, "stock", NULL, &long_lease);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *hold, *adopted = NULL;
-    char owner[512], token[HF_TOKEN_MAX];
+    hf_view *view;
+    char token[HF_TOKEN_MAX];
     size_t length = 0;
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     arm();
@@ -581,7 +582,8 @@ static void run_hold(void) {
     told(hf_hold_extend(hold, 1000, 0));
     told(hf_hold_extend(hold, 50000, 1));
     told(hf_hold_check(hold));
-    told(hf_lock_inspect(lock, &info, owner, sizeof owner, &length));
+    told(hf_lock_inspect(lock, 0, &info, &view));
+    hf_view_close(view);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     hf_status status = hf_hold_hand_over(hold, token, sizeof token, &length);
     if (status != HF_EUNKNOWN) { /* the answer to its replacement could be read */
@@ -612,6 +614,47 @@ static void test_what_a_holder_does_without_memory(void **state) {
     (void)state;
     run_all("hold", run_hold, false);
     run_all("hold", run_hold, true);
+}
+
+/* A walk over all locks: what it tells is whole, and it may be gone on with. */
+static void run_walk(void) {
+    hf_client *client = open_client();
+    hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
+    hf_lock_info info = {.size = sizeof info};
+    hf_locks *locks;
+    hf_hold *hold;
+    hf_view *view = NULL;
+    int found = 0;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
+    arm();
+    hf_status status = hf_locks_open(client, "st*", 3, NULL, &locks);
+    told(status);
+    for (int tries = 0; status == HF_OK && tries < 20; tries++) {
+        hf_status next = hf_locks_next(locks, &info, &view);
+        told(next);
+        if (next == HF_OK && view == NULL)
+            break;
+        if (next == HF_OK) {
+            assert_memory_equal(hf_view_name(view, NULL), "stock", 5);
+            assert_true(info.held && hf_view_holders(view) == 1);
+            found++;
+        }
+        hf_view_close(view);
+    }
+    hf_locks_close(locks);
+    assert_in_range(found, 0, 1);
+    disarm();
+    assert_status(hf_hold_release(hold), HF_OK);
+    hf_hold_close(hold);
+    use(client);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_a_walk_over_all_locks_without_memory(void **state) {
+    (void)state;
+    run_all("walk", run_walk, false);
+    run_all("walk", run_walk, true);
 }
 
 /* Somebody else's lock that would stand for ever is given an end. */
@@ -768,6 +811,7 @@ int main(void) {
         TEST(test_a_wait_that_ends_without_memory),
         TEST(test_what_is_started_without_memory),
         TEST(test_what_a_holder_does_without_memory),
+        TEST(test_a_walk_over_all_locks_without_memory),
         TEST(test_a_lock_is_healed_without_memory),
         TEST(test_renewals_without_memory),
         TEST(test_a_loss_is_told_without_memory),

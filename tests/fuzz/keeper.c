@@ -264,11 +264,21 @@ static void pass_time(input *from) {
     give_up_old(&client->links, LINK_OF(at), now);
 }
 
+/* Every byte of it is there. */
+static void read_view(const hf_view *view) {
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++)
+        hf_hash(0, holder.owner, holder.owner_len);
+    for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++)
+        hf_hash(0, waiter.owner, waiter.owner_len);
+}
+
 static void call(unsigned what, input *from) {
     hf_lock *lock = locks[take_byte(from) % 3];
     hf_hold *hold = hold_count > 0 ? holds[take_byte(from) % hold_count] : NULL, *won = NULL;
     hf_lock_info info = {.size = sizeof info};
-    char owner[64];
+    hf_view *view;
     size_t length = 0;
     answers = from;
     switch (what) {
@@ -286,8 +296,11 @@ static void call(unsigned what, input *from) {
         hf_hold_extend(hold, 10 + take_byte(from), take_byte(from) & 1);
         break;
     case 4:
-        if (hf_lock_inspect(lock, &info, owner, sizeof owner, &length) == HF_OK)
-            promise(info.held == 0 || info.held == 1);
+        if (hf_lock_inspect(lock, 0, &info, &view) != HF_OK)
+            break;
+        promise(info.held == 0 || info.held == 1);
+        read_view(view);
+        hf_view_close(view);
         break;
     case 5:
         hf_lock_break(lock, take_byte(from), take_byte(from) & 1);

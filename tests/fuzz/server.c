@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hf_lock *lock = NULL;
     hf_hold *hold = NULL;
     hf_lock_info info = {.size = sizeof info};
-    char *copy = malloc(size + 1), owner[64];
-    size_t length;
+    hf_view *view;
+    char *copy = malloc(size + 1);
     memcpy(copy, data, size);
     const uint8_t *after = memchr(data, '~', size);
     told = after != NULL && memmem(after, size - (size_t)(after - data), "hunter2", 7) != NULL;
@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status == HF_OK) {
         hf_lock_options once = {.size = sizeof once, .lease_ms = 1000};
         check(hf_lock_open(client, "stock", 5, NULL, 0, &once, &lock));
-        check(hf_lock_inspect(lock, &info, owner, sizeof owner, &length));
+        check(hf_lock_inspect(lock, 0, &info, &view));
+        hf_view_close(view);
         status = hf_lock_acquire(lock, 0, &hold);
         check(status);
         if (status == HF_OK) {

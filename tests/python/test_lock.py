@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import gc
+import os
+import socket
 import threading
 import time
 import warnings
@@ -465,17 +468,29 @@ def test_the_fence_is_the_same_for_all_who_look(lock: holdfast.Lock, name: str) 
 def test_inspect_tells_who_holds_it(client: holdfast.Client, name: str) -> None:
     lock = client.lock(name, lease=5, owner="Jürgen \udcff\0")
     assert lock.inspect() == holdfast.LockInfo(
+        name=name,
         held=False,
         foreign=False,
-        owner=None,
+        shared=False,
         count=0,
-        fence=0,
-        remaining=0,
         waiters=0,
-        held_for=0,
+        remaining=0,
+        result=0,
+        moving=False,
+        holders=(),
+        queue=(),
     )
+    free = lock.inspect()
+    assert (free.owner, free.fence, free.held_for) == (None, 0, 0)
     with lock as hold, lock:
         info = client.lock(name).inspect()
+        (holder,) = info.holders
+        assert (holder.owner, holder.fence, holder.count) == (info.owner, hold.fence, 2)
+        assert (holder.shared, holder.held_for) == (False, info.held_for)
+        assert holder.remaining == info.remaining
+        assert holder.origin is None
+        assert len(lock.inspect(1).holders) == 1
+        assert lock.inspect(2).holders == ()
         assert info.held is True
         assert info.foreign is False
         assert info.owner == "Jürgen \udcff\0"
@@ -489,33 +504,109 @@ def test_an_operator_sees_for_how_long_it_is_held_and_who_waits(
     client: holdfast.Client, name: str
 ) -> None:
     lock = client.lock(name)
-    assert lock.waiters() == []
+    assert lock.inspect().queue == ()
     began = time.monotonic()
     with lock:
         first = Thread(lambda: client.lock(name, owner="first").acquire(timeout=30))
-        until(lambda: len(lock.waiters()) == 1)
+        until(lambda: lock.inspect().waiters == 1)
         second = Thread(client.lock(name, owner="s\udcff").acquire)
-        until(lambda: len(lock.waiters()) == 2)
+        until(lambda: lock.inspect().waiters == 2)
         until(lambda: lock.inspect().held_for > 0.05)
-        one, two = lock.waiters()
+        one, two = lock.inspect().queue
         passed = time.monotonic() - began
         assert (one.owner, one.timeout) == ("first", 30)
         assert (two.owner, two.timeout) == ("s\udcff", None)
         assert 0 <= two.waited <= one.waited <= passed + 0.1
         assert 0.05 < lock.inspect().held_for <= passed + 0.1
-        assert [each.owner for each in lock.waiters(1)] == ["s\udcff"]
-        assert [each.owner for each in lock.waiters(limit=1)] == ["first"]
-        assert [each.owner for each in asyncio.run(client.aio.lock(name).waiters())] == [
-            "first",
-            "s\udcff",
-        ]
-        for wrong in ({"first": -1}, {"limit": 0}, {"limit": 201}):
-            with pytest.raises(ValueError, match="must be from"):
-                lock.waiters(**wrong)
+        assert (one.shared, one.permits) == (False, 0)
+        assert [each.owner for each in lock.inspect(1).queue] == ["s\udcff"]
+        looked = asyncio.run(client.aio.lock(name).inspect(first=1))
+        assert [each.owner for each in looked.queue] == ["s\udcff"]
+        assert looked.waiters == 2
+        with pytest.raises(ValueError, match="must be from"):
+            lock.inspect(-1)
     first.finish()
     lock.release(owner="first")
     second.finish()
     lock.release(owner="s\udcff")
+
+
+def test_the_default_owner_tells_where_it_is(client: holdfast.Client, name: str) -> None:
+    with client.lock(name):
+        info = client.lock(name).inspect()
+        origin = info.holders[0].origin
+        assert origin is not None
+        assert (origin.host, origin.pid) == (socket.gethostname(), os.getpid())
+        assert (origin.client, origin.kind) == ("holdfast", "thread")
+        assert origin.number > 0
+        assert info.owner is not None
+        assert holdfast.Origin.of(info.owner) == origin
+        assert holdfast.Origin.of(info.owner.encode()) == origin
+        assert holdfast.Origin.of(info.owner[1:] + "x") is None
+
+
+async def _task_origin(client: holdfast.Client, name: str) -> holdfast.Origin | None:
+    async with client.aio.lock(name):
+        return client.lock(name).inspect().holders[0].origin
+
+
+def test_a_task_is_an_origin_too(client: holdfast.Client, name: str) -> None:
+    origin = asyncio.run(_task_origin(client, name))
+    assert origin is not None
+    assert origin.kind == "task"
+
+
+def test_all_locks_of_a_pattern_are_told_once(client: holdfast.Client, name: str) -> None:
+    names = {f"{name}:{i}:\udcff" for i in range(25)}
+    waits = Thread(client.lock(f"{name}:7:\udcff", owner="waits").acquire)
+    with contextlib.ExitStack() as stack:
+        for each in names - {f"{name}:7:\udcff"}:
+            stack.enter_context(client.lock(each))
+        waits.finish()
+        with client.lock(f"{name}-other"):
+            locks = client.locks(f"{name}:[0-9]*", rate=None)
+            assert locks.progress == holdfast.Progress(0, 0, locks.progress.keys, 0)
+            found = list(locks)
+        assert sorted(info.name for info in found) == sorted(names)
+        assert next(locks, None) is None
+        progress = locks.progress
+        assert (progress.locks, progress.refused) == (25, 0)
+        assert progress.keys is not None
+        assert progress.keys_seen == progress.keys >= 25
+        for info in found:
+            assert info.held
+            assert info.count == len(info.holders) == 1
+        assert {info.owner for info in found if ":7:" in info.name} == {"waits"}
+
+        async def walk() -> list[str]:
+            return [info.name async for info in client.aio.locks(f"{name}:*".encode())]
+
+        assert sorted(asyncio.run(walk())) == sorted(names)
+        assert [info.name for info in client.locks(f"{name}:1[2-3]:?")] != []
+    client.lock(f"{name}:7:\udcff").release(owner="waits")
+    assert list(client.locks(f"{name}*")) == []
+
+
+def test_what_is_no_pattern_is_refused(client: holdfast.Client) -> None:
+    for wrong in ("", "x" * 4097):
+        with pytest.raises(ValueError, match="pattern"):
+            client.locks(wrong)
+    with pytest.raises(ValueError, match="rate"):
+        client.locks(rate=0)
+    with pytest.raises(TypeError, match="pattern"):
+        client.locks(7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="copied"):
+        copy.copy(client.locks())
+
+
+def test_a_closed_client_lists_nothing(server: Server) -> None:
+    client = holdfast.connect(server.tcp)
+    locks = client.locks()
+    client.close()
+    with pytest.raises(holdfast.ClosedError):
+        next(locks)
+    with pytest.raises(holdfast.ClosedError):
+        client.locks()
 
 
 def test_the_default_owner_says_where_it_is(lock: holdfast.Lock) -> None:

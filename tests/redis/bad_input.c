@@ -363,7 +363,7 @@ static void test_a_server_that_turns_bad_ends_no_call_later_than_promised(void *
         assert_in_range(now_ms() - before, 0, 1500);
         assert_message(fakes[i].message);
         /* A request that changes nothing cannot have an unknown outcome. */
-        hf_status look = hf_lock_inspect(lock, &info, NULL, 0, NULL);
+        hf_status look = hf_lock_inspect(lock, 0, &info, NULL);
         assert_int_equal(look, fakes[i].status == HF_EUNKNOWN ? HF_ECONNECT : fakes[i].status);
         assert_status(hf_lock_release(lock), HF_ENOTHELD);
         hf_lock_close(lock);
@@ -636,7 +636,7 @@ static void test_null_handles_are_refused_and_closing_null_does_nothing(void **s
     assert_status(hf_lock_release(NULL), HF_EINVAL);
     assert_status(hf_lock_release_as(NULL, NULL, 0), HF_EINVAL);
     assert_int_equal(hf_lock_count_as(NULL, NULL, 0), 0);
-    assert_status(hf_lock_inspect(NULL, &info, NULL, 0, NULL), HF_EINVAL);
+    assert_status(hf_lock_inspect(NULL, 0, &info, NULL), HF_EINVAL);
     assert_status(hf_lock_break(NULL, 0, 0), HF_EINVAL);
     assert_status(hf_hold_release(NULL), HF_EINVAL);
     assert_status(hf_hold_renew(NULL), HF_EINVAL);
@@ -653,7 +653,7 @@ static void test_null_handles_are_refused_and_closing_null_does_nothing(void **s
     assert_status(hf_client_owner(client, 't', 1, owner, 10), HF_EINVAL);
     assert_message("too small");
     assert_status(hf_lock_open(client, "x", 1, NULL, 0, NULL, &lock), HF_OK);
-    assert_status(hf_lock_inspect(lock, NULL, NULL, 0, NULL), HF_EINVAL);
+    assert_status(hf_lock_inspect(lock, 0, NULL, NULL), HF_EINVAL);
     hf_client_close(NULL);
     hf_lock_close(NULL);
     hf_hold_close(NULL);

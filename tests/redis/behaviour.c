@@ -59,9 +59,20 @@ static void assert_busy(hf_lock *lock) {
 
 static void assert_free(hf_lock *lock) { release(acquired(lock)); }
 
+/* The owner of the first holder that a look at the lock finds. */
+static void assert_first_owner(hf_lock *lock, const void *owner, size_t length) {
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_view *view;
+    assert_status(hf_lock_inspect(lock, 0, NULL, &view), HF_OK);
+    assert_status(hf_view_holder(view, 0, &holder), HF_OK);
+    assert_int_equal(holder.owner_len, length);
+    assert_memory_equal(holder.owner, owner, length);
+    hf_view_close(view);
+}
+
 static hf_lock_info inspected(hf_lock *lock) {
     hf_lock_info info = {.size = sizeof info};
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
     return info;
 }
 
@@ -421,13 +432,15 @@ static void test_an_owner_may_be_given_to_one_acquire(void **state) {
 
 static void test_the_default_owner_tells_host_process_client_and_thread(void **state) {
     char owner[HF_OWNER_MAX] = "", own[HF_DEFAULT_OWNER_MAX], host[256];
-    size_t length;
-    hf_lock_info info = {.size = sizeof info};
+    hf_lock_holder holder = {.size = sizeof holder};
     (void)state;
     hf_lock *lock = stock(alice);
     hf_hold *hold = acquired(lock);
-    assert_status(hf_lock_inspect(lock, &info, owner, sizeof owner, &length), HF_OK);
-    assert_int_equal(length, strlen(owner));
+    hf_view *view;
+    assert_status(hf_lock_inspect(lock, 0, NULL, &view), HF_OK);
+    assert_status(hf_view_holder(view, 0, &holder), HF_OK);
+    memcpy(owner, holder.owner, holder.owner_len);
+    hf_view_close(view);
     assert_int_equal(gethostname(host, sizeof host), 0);
     char *prefix = text("holdfast@%s/%ld:", host, (long)getpid());
     assert_memory_equal(owner, prefix, strlen(prefix));
@@ -439,13 +452,84 @@ static void test_the_default_owner_tells_host_process_client_and_thread(void **s
     hf_lock_close(lock);
 }
 
+static bool is_parsed(const char *owner) {
+    hf_owner_parts parts = {.size = sizeof parts, .pid = 77};
+    bool parsed = hf_owner_parse(owner, strlen(owner), &parts) == 1;
+    assert_true(parsed || parts.pid == 77);
+    return parsed;
+}
+
+static void test_a_default_owner_is_read_and_no_other(void **state) {
+    static const char good[] = "a@b/c:9:@host.example/42:0123456789abcdef0123456789abcdef:a7";
+    hf_client_options options = {.size = sizeof options, .client_name = "w@1/2:3"};
+    hf_owner_parts parts = {.size = sizeof parts};
+    char owner[HF_DEFAULT_OWNER_MAX], host[256];
+    hf_client *client;
+    (void)state;
+    assert_int_equal(hf_owner_parse(good, strlen(good), &parts), 1);
+    assert_int_equal(parts.size, sizeof parts);
+    assert_string_equal(parts.client_name, "a@b/c:9:");
+    assert_string_equal(parts.host, "host.example");
+    assert_string_equal(parts.client_id, "0123456789abcdef0123456789abcdef");
+    assert_int_equal(parts.pid, 42);
+    assert_int_equal(parts.kind, 'a');
+    assert_int_equal(parts.serial, 7);
+    /* What a client makes can be read. */
+    assert_status(hf_client_open(unix_url(), &options, &client), HF_OK);
+    assert_status(hf_client_owner(client, 'o', INT64_C(123456789012), owner, sizeof owner), HF_OK);
+    assert_int_equal(hf_owner_parse(owner, strlen(owner), &parts), 1);
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    assert_string_equal(parts.client_name, "w@1/2:3");
+    assert_string_equal(parts.host, host);
+    assert_int_equal(parts.pid, getpid());
+    assert_int_equal(parts.kind, 'o');
+    assert_true(parts.serial == INT64_C(123456789012));
+    hf_client_close(client);
+#define HEX "0123456789abcdef0123456789abcdef"
+    assert_true(is_parsed("n@h/1:" HEX ":t1"));
+    static const char *const others[] = {
+        "",
+        "worker",
+        "t1",
+        ":t1",
+        HEX ":t1",
+        ":" HEX ":t1",
+        "1:" HEX ":t1",
+        "/1:" HEX ":t1",
+        "h/1:" HEX ":t1",
+        "@h/1:" HEX ":t1",
+        "n@/1:" HEX ":t1",
+        "n@h/:" HEX ":t1",
+        "n@h/0:" HEX ":t1",
+        "n@h/1:" HEX ":t0",
+        "n@h/1:" HEX ":t",
+        "n@h/1:" HEX ":x1",
+        "n@h/1:" HEX ":1",
+        "n@h/1:" HEX "t1",
+        "n@h/1:" HEX "0:t1",
+        "n@h/1:0" HEX ":t",
+        "n@h/1:0123456789ABCDEF0123456789abcdef:t1",
+        "n@h/-1:" HEX ":t1",
+        "n@h/1:" HEX ":t1 ",
+        "n@h/1:" HEX ":t99999999999999999999",
+        "a-name-that-is-longer-than-sixty-three-bytes-as-no-client-can-have-one@h/1:" HEX ":t1",
+    };
+    for (size_t i = 0; i < COUNT(others); i++) {
+        print_message("%s\n", others[i]);
+        assert_false(is_parsed(others[i]));
+    }
+    assert_int_equal(hf_owner_parse("n\0@h/1:" HEX ":t1", 8 + 32 + 3, &parts), 0);
+    assert_int_equal(hf_owner_parse(NULL, 0, &parts), 0);
+    assert_int_equal(hf_owner_parse(good, strlen(good), NULL), 0);
+    parts.size = 0;
+    assert_int_equal(hf_owner_parse(good, strlen(good), &parts), 0);
+#undef HEX
+}
+
 static void test_names_and_owners_are_kept_byte_for_byte(void **state) {
     static const char name[] = {'a', '\0', ' ', '\xff', '\xfe', '\n', '{', 'b', '}'};
     static const char owner[] = {'\0', ' ', '\x80', '\r', '\n', ','};
-    char found[64];
-    size_t length;
     hf_lock *lock, *other;
-    hf_lock_info info = {.size = sizeof info};
     (void)state;
     assert_status(hf_lock_open(alice, name, sizeof name, owner, sizeof owner, NULL, &lock), HF_OK);
     assert_status(hf_lock_open(bob, name, 1, NULL, 0, NULL, &other), HF_OK);
@@ -454,13 +538,7 @@ static void test_names_and_owners_are_kept_byte_for_byte(void **state) {
     stored found_there = read_stored(TELL("HGETALL %b", name, sizeof name));
     assert_int_equal(found_there.owner_length, sizeof owner);
     assert_memory_equal(found_there.owner, owner, sizeof owner);
-    assert_status(hf_lock_inspect(lock, &info, found, sizeof found, &length), HF_OK);
-    assert_int_equal(length, sizeof owner);
-    assert_memory_equal(found, owner, sizeof owner);
-    memset(found, 'x', sizeof found);
-    assert_status(hf_lock_inspect(lock, &info, found, 2, &length), HF_OK);
-    assert_int_equal(length, sizeof owner); /* the whole length, of what was cut off */
-    assert_memory_equal(found, "\0 x", 3);
+    assert_first_owner(lock, owner, sizeof owner);
     release(hold);
     assert_int_equal(NUMBER("EXISTS {b}%b:hf1:f", name, sizeof name), 1);
     hf_lock_close(lock);
@@ -881,29 +959,54 @@ static void test_a_flushed_lock_is_free_and_a_flushed_script_is_no_matter(void *
 /* --------------------------------------------------------- Inspect, break */
 
 static void test_inspect_tells_who_holds_the_lock_and_no_hold_id(void **state) {
-    char owner[HF_OWNER_MAX];
-    size_t length = 99;
     hf_lock_info info = {.size = sizeof info, .count = 99};
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_view *view;
+    size_t length = 99;
     (void)state;
     hf_lock *mine = lock_with(alice, "stock", "ann", 60000, 0), *theirs = stock(bob);
-    assert_status(hf_lock_inspect(theirs, &info, owner, sizeof owner, &length), HF_OK);
+    assert_status(hf_lock_inspect(theirs, 0, &info, &view), HF_OK);
     assert_int_equal(info.size, sizeof info);
     assert_false(info.held || info.foreign || info.count || info.fence || info.waiters);
     assert_int_equal(info.remaining_ms, 0);
-    assert_int_equal(length, 0);
-    hf_hold *hold = acquired(mine);
+    assert_int_equal(info.result_ms, 0);
+    assert_int_equal(hf_view_holders(view) + hf_view_waiters(view), 0);
+    hf_view_close(view);
+    hf_hold *hold = acquired(mine), *nested = acquired(mine);
+    TELL("SET {stock}stock:hf1:r 0000000000000001x PX 60000");
     char *before = snapshot("stock");
-    assert_status(hf_lock_inspect(theirs, &info, owner, sizeof owner, &length), HF_OK);
+    assert_status(hf_lock_inspect(theirs, 0, &info, &view), HF_OK);
     assert_true(info.held && !info.foreign);
-    assert_int_equal(info.count, 1);
+    assert_int_equal(info.count, 2);
     assert_true(info.fence == hf_hold_fence(hold));
     assert_in_range(info.remaining_ms, 58000, 60000);
-    assert_int_equal(length, 3);
-    assert_memory_equal(owner, "ann", 3);
+    assert_in_range(info.result_ms, 50000, 60000);
     assert_string_equal(snapshot("stock"), before);
+    assert_memory_equal(hf_view_name(view, &length), "stock", 5);
+    assert_int_equal(length, 5);
+    assert_int_equal(hf_view_holders(view), 1); /* the nested hold is counted */
+    assert_status(hf_view_holder(view, 0, &holder), HF_OK);
+    assert_int_equal(holder.size, sizeof holder);
+    assert_int_equal(holder.mode, HF_EXCLUSIVE);
+    assert_int_equal(holder.count, 2);
+    assert_true(holder.fence == info.fence && holder.held_ms == info.held_ms);
+    assert_in_range(holder.remaining_ms, 58000, 60000);
+    assert_int_equal(holder.owner_len, 3);
+    assert_memory_equal(holder.owner, "ann", 3);
+    assert_status(hf_view_holder(view, 1, &holder), HF_EINVAL);
+    assert_status(hf_view_holder(view, 0, NULL), HF_EINVAL);
+    assert_status(hf_view_holder(NULL, 0, &holder), HF_EINVAL);
+    holder.size = 0;
+    assert_status(hf_view_holder(view, 0, &holder), HF_EINVAL);
+    release(nested);
     release(hold);
     hf_lock_close(mine);
     hf_lock_close(theirs);
+    assert_memory_equal(hf_view_name(view, NULL), "stock", 5); /* nothing else is needed for it */
+    hf_view_close(view);
+    hf_view_close(NULL);
+    assert_int_equal(hf_view_holders(NULL) + hf_view_waiters(NULL), 0);
+    assert_non_null(hf_view_name(NULL, NULL));
 }
 
 static void test_inspect_fills_in_what_an_older_program_knows(void **state) {
@@ -916,15 +1019,15 @@ static void test_inspect_fills_in_what_an_older_program_knows(void **state) {
     hf_hold *hold = acquired(lock);
     memset(&room, 'x', sizeof room);
     room.info.size = offsetof(hf_lock_info, count);
-    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &room.info, NULL), HF_OK);
     assert_int_equal(room.info.held, 1);
     assert_memory_equal(&room.info.count, "xxxxxxxx", 8);
     room.info.size = sizeof room; /* and clears what only a newer one knows */
-    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &room.info, NULL), HF_OK);
     assert_int_equal(room.info.count, 1);
     assert_memory_equal(room.after, "\0\0\0\0\0\0\0\0", 8);
     room.info.size = 0;
-    assert_status(hf_lock_inspect(lock, &room.info, NULL, 0, NULL), HF_EINVAL);
+    assert_status(hf_lock_inspect(lock, 0, &room.info, NULL), HF_EINVAL);
     release(hold);
     hf_lock_close(lock);
 }
@@ -1054,7 +1157,7 @@ static void test_after_close_every_call_answers_closed(void **state) {
     assert_null(none);
     assert_status(hf_lock_acquire(lock, HF_FOREVER, NULL), HF_ECLOSED);
     assert_status(hf_lock_release(lock), HF_ECLOSED);
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_ECLOSED);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECLOSED);
     assert_status(hf_lock_break(lock, 1, 0), HF_ECLOSED);
     assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
     assert_status(hf_hold_release(hold), HF_ECLOSED);
@@ -1105,7 +1208,7 @@ static int in_the_child(hf_lock *lock, hf_hold *hold) {
     if (hf_hold_renew(hold) != HF_EFORKED || hf_hold_check(hold) != HF_EFORKED ||
         hf_hold_extend(hold, 1000, 1) != HF_EFORKED)
         return 4;
-    if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_EFORKED ||
+    if (hf_lock_inspect(lock, 0, &info, NULL) != HF_EFORKED ||
         hf_lock_break(lock, hf_hold_fence(hold), 0) != HF_EFORKED)
         return 5;
     if (hf_hold_state(hold) == HF_STATE_HELD || hf_hold_remaining_ms(hold) != 0 ||
@@ -1340,27 +1443,44 @@ static void *wait_as_ben(void *argument) {
     return (void *)(intptr_t)status;
 }
 
+/* -1: nobody waits. */
+static int64_t first_waited_ms(hf_lock *lock) {
+    hf_lock_waiter waiter = {.size = sizeof waiter, .waited_ms = -1};
+    hf_view *view;
+    assert_status(hf_lock_inspect(lock, 0, NULL, &view), HF_OK);
+    hf_view_waiter(view, 0, &waiter);
+    hf_view_close(view);
+    return waiter.waited_ms;
+}
+
 static void test_an_operator_sees_since_when_and_who_waits(void **state) {
     hf_lock_info info = {.size = sizeof info};
-    hf_waiter waiters[3];
-    size_t count;
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    hf_view *view;
     pthread_t thread;
     (void)state;
     hf_lock *lock = stock(alice), *other = stock(bob);
     assert_int_equal(hf_lock_contended(lock), 0);
     hf_hold *hold = acquired(lock);
     assert_int_equal(pthread_create(&thread, NULL, wait_as_ben, other), 0);
-    assert_soon(hf_lock_waiters(lock, 0, waiters, 3, &count) == HF_OK && count == 1);
-    assert_soon(hf_lock_waiters(lock, 0, waiters, 3, &count) == HF_OK &&
-                waiters[0].waited_ms >= 20);
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_soon(first_waited_ms(lock) >= 20);
+    assert_status(hf_lock_inspect(lock, 0, &info, &view), HF_OK);
+    assert_int_equal(info.waiters, 1);
+    assert_int_equal(hf_view_waiters(view), 1);
+    assert_status(hf_view_waiter(view, 0, &waiter), HF_OK);
     assert_in_range(info.held_ms, 20, 3000);
-    assert_true(waiters[0].waited_ms <= info.held_ms);
-    assert_int_equal(waiters[0].timeout_ms, 5000);
-    assert_int_equal(waiters[0].owner_len, 3);
-    assert_memory_equal(waiters[0].owner, "ben", 4);
-    assert_status(hf_lock_waiters(lock, 1, waiters, 3, &count), HF_OK);
-    assert_int_equal(count, 0);
+    assert_in_range(waiter.waited_ms, 20, info.held_ms);
+    assert_int_equal(waiter.timeout_ms, 5000);
+    assert_int_equal(waiter.mode, HF_EXCLUSIVE);
+    assert_int_equal(waiter.permits, 0);
+    assert_int_equal(waiter.owner_len, 3);
+    assert_memory_equal(waiter.owner, "ben", 3);
+    assert_status(hf_view_waiter(view, 1, &waiter), HF_EINVAL);
+    hf_view_close(view);
+    assert_status(hf_lock_inspect(lock, 1, &info, &view), HF_OK);
+    assert_int_equal(info.waiters, 1);
+    assert_int_equal(hf_view_holders(view) + hf_view_waiters(view), 0);
+    hf_view_close(view);
     assert_int_equal(hf_lock_contended(other), 1); /* its own waits */
     release(hold);
     void *status;
@@ -1368,10 +1488,9 @@ static void test_an_operator_sees_since_when_and_who_waits(void **state) {
     assert_int_equal((intptr_t)status, HF_OK);
     assert_int_equal(hf_lock_contended(other), 1); /* and it was waited for just now */
     assert_int_equal(hf_lock_contended(lock), 0);
-    assert_status(hf_lock_waiters(lock, -1, waiters, 3, &count), HF_EINVAL);
-    assert_status(hf_lock_waiters(lock, 0, waiters, 0, &count), HF_EINVAL);
-    assert_status(hf_lock_waiters(lock, 0, waiters, 201, &count), HF_EINVAL);
-    assert_status(hf_lock_waiters(lock, 0, NULL, 1, &count), HF_EINVAL);
+    assert_status(hf_lock_inspect(lock, -1, &info, &view), HF_EINVAL);
+    assert_null(view);
+    assert_status(hf_lock_inspect(lock, 0, NULL, NULL), HF_EINVAL);
     assert_int_equal(hf_lock_contended(NULL), 0);
     hf_lock_close(lock);
     hf_lock_close(other);
@@ -1388,14 +1507,11 @@ static void test_what_no_client_of_ours_queued_is_no_waiter(void **state) {
         ID ID "p0000000000z000000010000me",
         ID ID "p00000-0000x000000010000me",
     };
-    hf_waiter waiters[9];
-    size_t count;
     (void)state;
     hf_lock *lock = stock(alice);
     for (size_t i = 0; i < COUNT(members); i++)
         TELL("ZADD {stock}stock:hf1:q %d %s", (int)i, members[i]);
-    assert_status(hf_lock_waiters(lock, 0, waiters, 9, &count), HF_OK);
-    assert_int_equal(count, 0);
+    assert_int_equal(first_waited_ms(lock), -1);
     hf_lock_close(lock);
 }
 
@@ -1417,6 +1533,7 @@ int main(void) {
         TEST(test_equal_owners_are_one_owner_in_all_clients),
         TEST(test_an_owner_may_be_given_to_one_acquire),
         TEST(test_the_default_owner_tells_host_process_client_and_thread),
+        TEST(test_a_default_owner_is_read_and_no_other),
         TEST(test_names_and_owners_are_kept_byte_for_byte),
         TEST(test_locks_of_one_hash_tag_have_nothing_else_in_common),
         TEST(test_a_lock_that_is_not_reentrant_is_busy_for_its_own_thread),

@@ -190,7 +190,7 @@ static void test_calls_share_the_connections_there_may_be(void **state) {
 
 static void *look(void *lock) {
     hf_lock_info info = {.size = sizeof info};
-    return (void *)(intptr_t)hf_lock_inspect(lock, &info, NULL, 0, NULL);
+    return (void *)(intptr_t)hf_lock_inspect(lock, 0, &info, NULL);
 }
 
 /* The server hangs: the one connection is in use until it answers again. */
@@ -211,7 +211,7 @@ static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, look, lock), 0);
         sleep_ms(20);
         int64_t before = now_ms();
-        hf_status second = hf_lock_inspect(lock, &info, NULL, 0, NULL);
+        hf_status second = hf_lock_inspect(lock, 0, &info, NULL);
         int64_t took = now_ms() - before;
         if (i == 0) {
             assert_int_equal(second, HF_OK);
@@ -247,7 +247,7 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
     /* An acquire may take its timeout too, and so keeps the connection for longer. */
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, other), 0);
     sleep_ms(20);
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_ECONNECT);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECONNECT);
     assert_message("all 1 connections that max_connections allows");
     pthread_join(thread, NULL);
     hf_lock_close(other);
@@ -267,7 +267,7 @@ static void *ask_in_turn(void *lock) {
     hf_lock_info info = {.size = sizeof info};
     while (asks) {
         int before = asked_so_far;
-        if (hf_lock_inspect(lock, &info, NULL, 0, NULL) != HF_OK)
+        if (hf_lock_inspect(lock, 0, &info, NULL) != HF_OK)
             return NULL;
         int others = asked_so_far++ - before;
         for (int most_yet = most_overtaken; others > most_yet;)

@@ -132,7 +132,7 @@ static void ask_everything(const char *what) {
     int64_t begun = now_ms();
     assert_status(hf_client_open(text("redis://127.0.0.1:%d/1", port), &options, &client), HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &short_lease, &lock), HF_OK);
-    check(hf_lock_inspect(lock, &info, NULL, 0, NULL));
+    check(hf_lock_inspect(lock, 0, &info, NULL));
     check(hf_lock_break(lock, 5, 0));
     for (int64_t timeout_ms = 0; timeout_ms <= 60; timeout_ms += 60) {
         hold = NULL;

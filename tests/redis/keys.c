@@ -91,7 +91,7 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     hold = handed_on(bens, hold);
     hold = handed_on(anns, hold); /* it joins a crowd */
     sleep_ms(250);                /* it is claimed, and renewed */
-    assert_status(hf_lock_inspect(bens, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_int_equal(info.fence, hf_hold_fence(hold));
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
     hf_hold_close(hold);

@@ -43,7 +43,7 @@ static void assert_busy(hf_lock *lock) {
 
 static hf_lock_info look(hf_lock *lock) {
     hf_lock_info info = {.size = sizeof info};
-    assert_status(hf_lock_inspect(lock, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_OK);
     return info;
 }
 
@@ -78,6 +78,34 @@ static void test_readers_enter_together_and_a_writer_alone(void **state) {
     hf_lock_info info = look(writer);
     assert_true(info.held && info.shared && !info.foreign);
     assert_int_equal(info.count, 2);
+    hf_hold *nested = held(two);
+    hf_lock *permit = permit_of(ann, "permit", 2);
+    assert_status(hf_lock_acquire_start(permit, NULL, 0, HF_FOREVER, NULL, 7), HF_OK);
+    assert_soon(waiting() == 1);
+    hf_view *view;
+    hf_lock_holder holders[2] = {{.size = sizeof *holders}, {.size = sizeof *holders}};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    assert_status(hf_lock_inspect(writer, 0, &info, &view), HF_OK);
+    assert_int_equal(info.count, 3);
+    assert_int_equal(hf_view_holders(view), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_status(hf_view_holder(view, i, &holders[i]), HF_OK);
+    size_t of_two = holders[0].count == 2 ? 0 : 1; /* the order is that of their ends */
+    assert_true(holders[of_two].fence == hf_hold_fence(second));
+    assert_int_equal(holders[of_two].mode, HF_SHARED);
+    assert_int_equal(holders[of_two].owner_len, 3);
+    assert_memory_equal(holders[of_two].owner, "two", 3);
+    assert_int_equal(holders[1 - of_two].count, 1);
+    assert_true(holders[1 - of_two].fence == hf_hold_fence(first));
+    assert_int_equal(hf_view_waiters(view), 1);
+    assert_status(hf_view_waiter(view, 0, &waiter), HF_OK);
+    assert_int_equal(waiter.mode, HF_SHARED);
+    assert_int_equal(waiter.permits, 2);
+    hf_view_close(view);
+    assert_status(hf_op_cancel(ann, 7), HF_OK);
+    assert_status(next_of(ann).status, HF_ECANCELED);
+    hf_lock_close(permit);
+    give_back(nested, HF_OK);
     give_back(first, HF_OK);
     assert_busy(writer);
     int64_t fence = hf_hold_fence(second);

@@ -21,7 +21,7 @@ static int set_up(void **state) {
     assert_status(hf_lock_acquire(theirs, 0, &hold), HF_OK);
     assert_status(hf_hold_renew(hold), HF_OK);
     assert_status(hf_hold_release(hold), HF_OK);
-    assert_status(hf_lock_inspect(theirs, &info, NULL, 0, NULL), HF_OK);
+    assert_status(hf_lock_inspect(theirs, 0, &info, NULL), HF_OK);
     assert_status(hf_lock_break(theirs, 1, 0), HF_OK);
     hf_hold_close(hold);
     TELL("FLUSHALL");
@@ -247,7 +247,7 @@ static void test_what_cannot_be_known_is_unknown_within_the_time_promised(void *
     assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
     before = now_ms();
     assert_unknown(hf_lock_break(mine, 1, 0), before);
-    assert_status(hf_lock_inspect(mine, &info, NULL, 0, NULL), HF_ECONNECT);
+    assert_status(hf_lock_inspect(mine, 0, &info, NULL), HF_ECONNECT);
     suffer(PASS);
     assert_status(hf_hold_check(kept), HF_OK);
     assert_soon(holds() == 1); /* what was given up is undone in the background */

@@ -910,7 +910,8 @@ static void inspected_of(inspected *to, const int64_t *numbers, const char *cons
 
 static void test_inspect_tells_of_holders_and_waiters(void **state) {
     static const int64_t free_lock[] = {0, 0, 0, -2, -2, NOW}, shared[] = {2, 2, 2, 900, 800, NOW};
-    static const int64_t foreign[] = {3, 0, 1, -1, -2, NOW};
+    static const int64_t foreign[] = {3, 0, 1, -1, -2, NOW}, moving[] = {10, 2, 0, 900, -2, NOW};
+    static const int64_t plain[] = {4, 0, 0, -1, -2, NOW};
     static const char *const holders[] = {ID,    "s", "#7", "#500", "me",
                                           OTHER, "s", "#8", "#-1",  "u"};
     static const char *const waiters[] = {ID,    "x", "#1700000000000000", "#0", "#0", "me",
@@ -933,8 +934,17 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_true(found.foreign);
     assert_int_equal(found.ttl_ms, HF_TTL_NONE);
     assert_int_equal(hf_reply_queued_count(&reply.whole), 1);
+    assert_false(found.plain);
+    inspected_of(&reply, plain, NULL, 0, NULL, 0);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_true(found.held && found.foreign && found.plain);
+    inspected_of(&reply, moving, holders, 10, NULL, 0);
+    assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_true(found.held && found.shared && found.moving && !found.foreign);
     inspected_of(&reply, shared, holders, 10, waiters, 12);
     assert_true(hf_reply_inspect(&reply.whole, &found));
+    assert_false(found.moving);
+    assert_int_equal(found.result_ms, 800);
     assert_true(found.held);
     assert_false(found.foreign);
     assert_int_equal(found.count, 2);
@@ -945,6 +955,11 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_int_equal(found.first.remaining_ms, 500);
     assert_int_equal(found.first.owner_length, 2);
     assert_memory_equal(found.first.owner, "me", 2);
+    hf_holding second;
+    assert_int_equal(hf_reply_holdings(&reply.whole), 2);
+    assert_true(hf_reply_holding(&reply.whole, 1, &second));
+    assert_int_equal(second.fence, 8);
+    assert_int_equal(second.remaining_ms, HF_TTL_NONE);
     assert_int_equal(hf_reply_queued_count(&reply.whole), 2);
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
     assert_false(queued.shared);
@@ -953,6 +968,7 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_true(hf_reply_queued(&reply.whole, 1, &queued));
     assert_true(queued.shared);
     assert_int_equal(queued.timeout_ms, 9);
+    assert_int_equal(queued.permits, 3);
     assert_int_equal(queued.score, NOW + 1);
     assert_int_equal(queued.owner_length, 3);
     assert_memory_equal(queued.owner, "you", 3);
@@ -960,6 +976,8 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
 
 static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     static const int64_t one[] = {1, 1, 1, 900, -2, NOW}, timeless[] = {1, 1, 1, 900, -2, 0};
+    static const int64_t stateless[] = {16, 1, 1, 900, -2, NOW},
+                         negative[] = {1, 1, -1, 900, -2, NOW};
     static const char *const holder[] = {ID, "x", "#7", "#500", "me"};
     static const char *const holders[][5] = {
         {ID, "#1", "#7", "#500", "me"},
@@ -994,6 +1012,10 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     redisReply number = number_of(1);
     assert_false(hf_reply_inspect(&number, &found));
     inspected_of(&reply, timeless, holder, 5, waiter, 6);
+    assert_false(hf_reply_inspect(&reply.whole, &found));
+    inspected_of(&reply, stateless, holder, 5, waiter, 6);
+    assert_false(hf_reply_inspect(&reply.whole, &found));
+    inspected_of(&reply, negative, holder, 5, waiter, 6);
     assert_false(hf_reply_inspect(&reply.whole, &found));
     for (size_t i = 0; i < COUNT(holders); i++) {
         inspected_of(&reply, one, holders[i], 5, waiter, 6);
@@ -1156,6 +1178,18 @@ static void test_a_release_has_a_form_with_one_key(void **state) {
     hf_names_drop(names);
 }
 
+static void test_a_look_at_the_holders_needs_one_key(void **state) {
+    hf_names *names = names_of("x{b}");
+    hf_request whole, alone;
+    (void)state;
+    hf_request_inspect(&whole, names, 0, 100);
+    assert_true(hf_request_alone(&alone, &whole));
+    assert_int_equal(alone.slot, names->slot);
+    ASSERT_WORDS(&alone, &hf_script_inspect, 1, "x{b}", "0", "100");
+    hf_request_free(&whole);
+    hf_names_drop(names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_refused_key_is_told_from_a_refused_command),
@@ -1194,6 +1228,7 @@ int main(void) {
         cmocka_unit_test(test_a_pushed_grant_lasts_until_its_claim),
         cmocka_unit_test(test_every_server_error_says_what_happened_and_what_to_do),
         cmocka_unit_test(test_a_release_has_a_form_with_one_key),
+        cmocka_unit_test(test_a_look_at_the_holders_needs_one_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

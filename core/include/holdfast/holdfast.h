@@ -698,53 +698,147 @@ typedef struct hf_lock_info {
      * foreign. The fence is the microsecond at which that began. If it is shared: of the
      * hold that ends first, not of the oldest. */
     int64_t held_ms;
+    /** For how long its last result stays, milliseconds; 0: it has none. */
+    int64_t result_ms;
+    /**
+     * 1 if its slot of a cluster is being moved, so that only the lock's own key could be
+     * looked at: the waiters and the result are not known, and of several holds not
+     * the ends.
+     */
+    int32_t moving;
+    int32_t reserved;
 } hf_lock_info;
+
+/** One holder of a lock; hf_view_holder() fills it in. */
+typedef struct hf_lock_holder {
+    /** sizeof(hf_lock_holder) of the caller's header. */
+    uint32_t size;
+    /** HF_EXCLUSIVE or HF_SHARED. */
+    int32_t mode;
+    /** Its fence, for hf_lock_break(); and its holds with that fence: those that nest too. */
+    int64_t fence, count;
+    /** For how long it has held the lock, milliseconds by the server's clock. */
+    int64_t held_ms;
+    /** The time until the last of these holds ends, milliseconds; HF_NEVER. */
+    int64_t remaining_ms;
+    /** The owner's bytes, which belong to the view. */
+    const void *owner;
+    size_t owner_len;
+} hf_lock_holder;
+
+/** One acquire that waits in a lock's queue; hf_view_waiter() fills it in. */
+typedef struct hf_lock_waiter {
+    /** sizeof(hf_lock_waiter) of the caller's header. */
+    uint32_t size;
+    /** HF_EXCLUSIVE or HF_SHARED. */
+    int32_t mode;
+    /** hf_lock_options.permits of a shared one. */
+    int64_t permits;
+    /** For how long it has waited, milliseconds by the server's clock. */
+    int64_t waited_ms;
+    /** Its timeout, counted from when it queued; HF_FOREVER. */
+    int64_t timeout_ms;
+    /** The owner's bytes, which belong to the view. */
+    const void *owner;
+    size_t owner_len;
+} hf_lock_waiter;
+
+/**
+ * The holders and waiters that a look at a lock found. It does not change, and does not need
+ * the lock or the client any more.
+ */
+typedef struct hf_view hf_view;
+/** A view has so many holds and so many waiters at most. */
+#define HF_VIEW_MAX 100
 
 /**
  * Look at the lock, whoever holds it. Changes nothing. The answer is out of
  * date when you read it, so do not enter because of it.
  *
- * @param[in,out] info   Set info->size first.
- * @param[out] owner     Receives the owner's bytes, cut off at capacity; may be NULL. Of
- *                       several holds, the owner of the one that ends first.
- * @param capacity       The size of owner; HF_OWNER_MAX is enough.
- * @param[out] owner_len_out  The owner's whole length; may be NULL.
+ * @param first  How many holds, and how many waiters, the view skips: 0, or HF_VIEW_MAX for
+ *               the next ones, and so on up to info->count and info->waiters. A hold that
+ *               nests in one of another view is listed by itself.
+ * @param[in,out] info   Set info->size first. NULL if only the view is wanted.
+ * @param[out] view_out  The holders, that which ends first before the others, and the waiters in
+ *                       the order in which they will be served; give it back with
+ *                       hf_view_close(). NULL if only the info is wanted.
  * @retval HF_OK
  * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
  *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,
-                                 size_t *owner_len_out);
-
-/** One acquire that waits in a lock's queue; filled in by hf_lock_waiters(). */
-typedef struct hf_waiter {
-    /** For how long it has waited, milliseconds by the server's clock. */
-    int64_t waited_ms;
-    /** Its timeout, counted from when it queued; HF_FOREVER. */
-    int64_t timeout_ms;
-    /** The owner's whole length. */
-    size_t owner_len;
-    /** The owner's bytes; what does not fit is cut off. */
-    char owner[HF_DEFAULT_OWNER_MAX];
-} hf_waiter;
+HF_API hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info,
+                                 hf_view **view_out);
 
 /**
- * Look at the lock's queue, in the order in which it will be served. Changes
- * nothing, and the answer may be out of date when you read it.
+ * The name of the lock that was looked at.
  *
- * @param first     How many to skip: 0 begins with the next to be served.
- * @param[out] waiters  Receives up to `capacity` of them.
- * @param capacity  1 to 200.
- * @param[out] count_out  How many it received.
- * @retval HF_OK
- * @retval others   As hf_lock_inspect().
+ * @param[out] name_len_out  Its length.
+ * @return  The view's bytes; never NULL.
  *
- * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiters, size_t capacity,
-                                 size_t *count_out);
+HF_API const void *hf_view_name(const hf_view *view, size_t *name_len_out);
+
+/**
+ * How many holders the view has; how many waiters.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API size_t hf_view_holders(const hf_view *view);
+HF_API size_t hf_view_waiters(const hf_view *view);
+
+/**
+ * Read one holder, or one waiter, of the view.
+ *
+ * @param which  0 up to what hf_view_holders() or hf_view_waiters() answers, without that.
+ * @param[in,out] holder  Set holder->size first.
+ * @retval HF_OK
+ * @retval HF_EINVAL  A pointer is NULL, the size is not set, or there is no such holder.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_view_holder(const hf_view *view, size_t which, hf_lock_holder *holder);
+HF_API hf_status hf_view_waiter(const hf_view *view, size_t which, hf_lock_waiter *waiter);
+
+/**
+ * Give the view back, and the owners that were read from it. NULL is allowed.
+ *
+ * Threads:  any, once.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_view_close(hf_view *view);
+
+/** Who a default owner is; hf_owner_parse() fills it in. */
+typedef struct hf_owner_parts {
+    /** sizeof(hf_owner_parts) of the caller's header. */
+    uint32_t size;
+    /** 't' for a thread, 'a' for a task, 'o' for one operation. */
+    int32_t kind;
+    /** The process on its host. */
+    int64_t pid;
+    /** The number of the thread, task or operation in that process, from 1: not the system's. */
+    int64_t serial;
+    /** The 32 hex digits that tell this client from all others, and a NUL. */
+    char client_id[40];
+    /** hf_client_options.client_name. */
+    char client_name[64];
+    /** The host's name; NUL-terminated like the others. */
+    char host[256];
+} hf_owner_parts;
+
+/**
+ * Read the host, the process and more from a default owner: one of an acquire that was given no
+ * owner. For operators: any program may have chosen an owner of that form.
+ *
+ * @param owner  As in hf_lock_holder and hf_lock_waiter.
+ * @param[in,out] parts  Set parts->size first.
+ * @return  1; or 0 if it is another owner, which its program chose: parts is as before. Also 0
+ *          if a pointer is NULL or the size is not set.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *parts);
 
 /** For hf_lock_break(): also delete a foreign lock. */
 #define HF_BREAK_FOREIGN 1u
@@ -765,6 +859,106 @@ HF_API hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiter
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
 HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
+
+/* ------------------------------------------------------------- All locks */
+
+/** A walk over the locks of a server or a cluster. Threads that share it wait for each other. */
+typedef struct hf_locks hf_locks;
+
+/** The default of hf_locks_options.rate. */
+#define HF_RATE_DEFAULT INT64_C(500)
+
+/** Zero it, set size, and set the members that should not keep their default. */
+typedef struct hf_locks_options {
+    /** sizeof(hf_locks_options) of the caller's header. */
+    uint32_t size;
+    uint32_t reserved;
+    /**
+     * The most looks a second, to all nodes together, each of which takes a server some 30
+     * microseconds: at one lock; to search 100 keys for locks counts as six. Default
+     * HF_RATE_DEFAULT, a fiftieth of one server's time; HF_NEVER: without a limit.
+     */
+    int64_t rate;
+} hf_locks_options;
+
+/**
+ * Begin to list the locks whose names match the pattern. Sends nothing yet.
+ *
+ * It walks over all keys of the server, or of each master of the cluster, by SCAN, and so
+ * needs the permission for SCAN and, in a cluster, is faster with that for CLUSTER NODES. The
+ * server answers other clients in between; hf_locks_options.rate bounds how much of its time
+ * that takes.
+ *
+ * It lists each lock once that is held or waited for from the beginning to the end of the
+ * walk, also if its slot moves to another node meanwhile; others may be missing, and any
+ * may have changed when it is read. Of other libraries' locks it lists those for which
+ * one of ours waits, and Redisson's; hf_lock_inspect() tells of the others. It lists no other
+ * key of any application.
+ *
+ * @param pattern  As in Redis's KEYS: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a special
+ *                 character. 1 to HF_NAME_MAX bytes; NULL for all.
+ * @param options  NULL for the defaults.
+ * @param[out] locks_out  The walk; give it back with hf_locks_close().
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_len,
+                               const hf_locks_options *options, hf_locks **locks_out);
+
+/**
+ * Find the next lock.
+ *
+ * If a node does not answer or refuses a request, this says so once: what is left of that
+ * node is not listed, and the next call goes on with the others.
+ *
+ * @param[in,out] info   Set info->size first. May be NULL.
+ * @param[out] view_out  Its name, holders and waiters, as from hf_lock_inspect(); give it
+ *                       back with hf_view_close(). NULL at the end.
+ * @retval HF_OK         A lock, or the end.
+ * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_EUNSUPPORTED
+ *                       Not all locks of a node are listed; the message says which, and why.
+ * @retval HF_EINTR      hf_client_set_interrupt()'s check ended it. The next call goes on.
+ * @retval HF_ECANCELED  The client was closed during it.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: until it has found one, as the rate allows; one
+ *           connect_timeout_ms for a node that does not answer.   Since: 0.1.
+ */
+HF_API hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out);
+
+/** How far a walk is; hf_locks_progress() fills it in. */
+typedef struct hf_progress {
+    /** sizeof(hf_progress) of the caller's header. */
+    uint32_t size;
+    uint32_t reserved;
+    /** How many locks hf_locks_next() has told. */
+    int64_t locks;
+    /** About how many keys it has seen; and how many there are, of any kind; -1: not known. */
+    int64_t keys_seen, keys;
+    /** How many keys it left out because the user may not use them. */
+    int64_t refused;
+} hf_progress;
+
+/**
+ * Say how far the walk is. Sends nothing. If a slot moved during the walk, all nodes are walked
+ * once more, and `keys` grows then.
+ *
+ * @param[in,out] progress  Set progress->size first.
+ * @retval HF_OK
+ * @retval HF_EINVAL, HF_EFORKED
+ *
+ * Threads:  any.   Blocks: while another thread is in hf_locks_next().   Since: 0.1.
+ */
+HF_API hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress);
+
+/**
+ * End the walk. NULL is allowed.
+ *
+ * Threads:  any, once.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_locks_close(hf_locks *locks);
 
 /* ------------------------------------------------------------------ Hold */
 

@@ -82,6 +82,14 @@ hf_status hf_options_copy(void *to, size_t size, const void *from, const char *w
     return HF_OK;
 }
 
+void hf_struct_tell(void *to, const void *from, size_t size) {
+    uint32_t room;
+    memcpy(&room, to, sizeof room);
+    memset(to, 0, room);
+    memcpy(to, from, room < size ? room : size);
+    memcpy(to, &room, sizeof room);
+}
+
 int64_t hf_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);

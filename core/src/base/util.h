@@ -31,6 +31,10 @@ const char *hf_quote(const void *bytes, size_t length);
  */
 hf_status hf_options_copy(void *to, size_t size, const void *from, const char *what);
 
+/* Fill in a struct of the caller's, which starts with its size: what it has no room for is left
+ * out, and the rest of a longer one is cleared. */
+void hf_struct_tell(void *to, const void *from, size_t size);
+
 /* Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine sleeps. */
 int64_t hf_now(void);
 

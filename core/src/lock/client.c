@@ -65,6 +65,60 @@ hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, ch
     return HF_OK;
 }
 
+/* From the end of the text: the number behind the last such mark, with which the text then
+ * ends. -1: there is none. */
+static int64_t cut_number(const char *text, size_t *length, char mark) {
+    size_t at = *length;
+    int64_t number = 0, unit = 1;
+    for (;
+         at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && unit <= INT64_C(1000000000000000);
+         unit *= 10)
+        number += unit * (text[--at] - '0');
+    if (at == *length || at == 0 || text[at - 1] != mark)
+        return -1;
+    *length = at - 1;
+    return number;
+}
+
+/* The last bytes of the text that are no such mark. False: too many, or none. */
+static bool cut_part(const char *text, size_t *length, char mark, char *to, size_t capacity) {
+    size_t at = *length;
+    while (at > 0 && text[at - 1] != mark)
+        at--;
+    if (at == *length || *length - at >= capacity)
+        return false;
+    memcpy(to, text + at, *length - at);
+    *length = at > 0 ? at - 1 : 0;
+    return true;
+}
+
+/* <client name>@<host>/<pid>:<client id>:<kind><serial>, read from its end, because a client's
+ * name may have these marks in it. */
+int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *parts) {
+    static const char kinds[] = "tao";
+    const char *text = owner;
+    hf_owner_parts found = {0};
+    size_t length = owner_len;
+    if (owner == NULL || parts == NULL || parts->size < sizeof parts->size ||
+        memchr(owner, '\0', owner_len) != NULL)
+        return 0;
+    for (const char *kind = kinds; *kind != '\0' && found.kind == 0; kind++) {
+        found.serial = cut_number(text, &length, *kind);
+        found.kind = found.serial > 0 ? *kind : 0;
+    }
+    if (found.kind == 0 || length == 0 || text[--length] != ':' ||
+        !cut_part(text, &length, ':', found.client_id, HF_ID_LENGTH + 1) ||
+        strspn(found.client_id, "0123456789abcdef") != HF_ID_LENGTH)
+        return 0;
+    found.pid = cut_number(text, &length, '/');
+    if (found.pid <= 0 || !cut_part(text, &length, '@', found.host, sizeof found.host) ||
+        length == 0 || length >= sizeof found.client_name)
+        return 0;
+    memcpy(found.client_name, text, length);
+    hf_struct_tell(parts, &found, sizeof found);
+    return 1;
+}
+
 hf_status hf_client_new_id_locked(hf_client *client, char *id) {
     if (client->random_left < 16) {
         /* In stock, because asking the system costs more than all else here. */

@@ -184,7 +184,6 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
         return hf_fail(HF_EINVAL, "the handle is NULL, or hf_completion.size is not set");
     if (hf_client_inherited(client))
         return hf_client_check(client);
-    uint32_t size = completion->size;
     hf_completion found = {0};
     hf_client_lock(client);
     hf_news *news = take_news(client->completions);
@@ -192,11 +191,9 @@ hf_status hf_client_next(hf_client *client, hf_completion *completion) {
     hf_client_unlock(client);
     if (news != NULL)
         found = news->completion;
-    if (size >= sizeof found)
+    if (completion->size >= sizeof found)
         tell_name(&found, completion, news != NULL ? news->names : NULL);
     free_news(news);
-    memset(completion, 0, size);
-    memcpy(completion, &found, size < sizeof found ? size : sizeof found);
-    completion->size = size;
+    hf_struct_tell(completion, &found, sizeof found);
     return news == NULL && closed ? hf_fail(HF_ECLOSED, "the client is closed") : HF_OK;
 }

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "lock/undo.h"
-
-#define WAITERS_MAX 200 /* in one look at a queue */
+#include "lock/view.h"
 
 /* --------------------------------------------------------------- Options */
 
@@ -191,100 +190,37 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
 
 /* --------------------------------------------------------- Inspect, break */
 
-/* Between two times of the server, us; a fence of 0 is none. */
-static int64_t elapsed_ms(int64_t now_us, int64_t since_us) {
-    return since_us > 0 && since_us < now_us ? (now_us - since_us) / 1000 : 0;
-}
-
-static void tell_info(hf_lock_info *info, const hf_found *found) {
-    uint32_t size = info->size;
-    hf_lock_info told = {.size = size,
-                         .held = found->held,
-                         .foreign = found->foreign,
-                         .count = found->count,
-                         .shared = found->shared,
-                         .fence = found->first.fence,
-                         .waiters = found->waiters,
-                         .held_ms = elapsed_ms(found->server_us, found->first.fence),
-                         .remaining_ms = found->ttl_ms == HF_TTL_NONE ? HF_NEVER
-                                         : found->ttl_ms < 0          ? 0
-                                                                      : found->ttl_ms};
-    memset(info, 0, size);
-    memcpy(info, &told, size < sizeof told ? size : sizeof told);
-}
-
-/* The answer, for freeReplyObject(). */
-static hf_status ask_inspect(hf_lock *lock, int64_t skip, int64_t most, redisReply **reply_out,
-                             hf_found *found) {
+hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_view **view_out) {
     hf_request request;
     hf_answer answer;
-    hf_request_inspect(&request, lock->names, skip, most);
-    hf_status status = hf_transport_call(lock->client->transport, &request,
-                                         hf_client_patience(lock->client), &answer);
+    hf_view *view;
+    if (view_out != NULL)
+        *view_out = NULL;
+    if (lock == NULL || (info == NULL && view_out == NULL) ||
+        (info != NULL && info->size < sizeof info->size))
+        return hf_fail(HF_EINVAL, "a handle is NULL, or hf_lock_info.size is not set");
+    if (first < 0 || first > INT32_MAX)
+        return hf_fail(HF_EINVAL, "a look at a lock cannot begin at its holder %lld: 0 or more",
+                       (long long)first);
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    hf_request_inspect(&request, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1);
+    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
+                               &answer);
     hf_request_free(&request);
     if (status == HF_EUNKNOWN)
         status = HF_ECONNECT; /* it changes nothing, so there is nothing to be unsure of */
-    if (status != HF_OK)
-        return status;
-    *reply_out = answer.reply;
-    if (hf_reply_inspect(answer.reply, found))
-        return HF_OK;
-    freeReplyObject(answer.reply);
-    return hf_fail(HF_EPROTOCOL, "the server gave an answer that the inspect script does not give");
-}
-
-hf_status hf_lock_inspect(hf_lock *lock, hf_lock_info *info, void *owner, size_t capacity,
-                          size_t *owner_len_out) {
-    redisReply *reply;
-    hf_found found;
-    if (lock == NULL || info == NULL || info->size < sizeof info->size)
-        return hf_fail(HF_EINVAL, "a handle is NULL, or hf_lock_info.size is not set");
-    hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
-        status = ask_inspect(lock, 0, 1, &reply, &found);
+        status = hf_view_new(lock->names, answer.reply, &view);
     if (status != HF_OK)
         return status;
-    tell_info(info, &found);
-    if (owner != NULL)
-        memcpy(owner, found.first.owner,
-               found.first.owner_length < capacity ? found.first.owner_length : capacity);
-    if (owner_len_out != NULL)
-        *owner_len_out = found.first.owner_length;
-    freeReplyObject(reply);
-    return HF_OK;
-}
-
-static void tell_waiter(hf_waiter *waiter, const hf_queued *queued, int64_t server_us) {
-    size_t length = queued->owner_length;
-    memset(waiter, 0, sizeof *waiter);
-    waiter->waited_ms = elapsed_ms(server_us, queued->score);
-    waiter->timeout_ms = queued->timeout_ms;
-    waiter->owner_len = length;
-    memcpy(waiter->owner, queued->owner,
-           length < sizeof waiter->owner ? length : sizeof waiter->owner);
-}
-
-hf_status hf_lock_waiters(hf_lock *lock, int64_t first, hf_waiter *waiters, size_t capacity,
-                          size_t *count_out) {
-    redisReply *reply;
-    hf_found found;
-    hf_queued queued;
-    if (lock == NULL || waiters == NULL || count_out == NULL)
-        return hf_fail(HF_EINVAL, "a handle or a pointer is NULL");
-    *count_out = 0;
-    if (first < 0 || first > INT32_MAX || capacity < 1 || capacity > WAITERS_MAX)
-        return hf_fail(HF_EINVAL, "a look at the queue skips 0 or more, and shows 1 to %d",
-                       WAITERS_MAX);
-    hf_status status = hf_client_check(lock->client);
-    if (status == HF_OK)
-        status = ask_inspect(lock, first, (int64_t)capacity, &reply, &found);
-    if (status != HF_OK)
-        return status;
-    size_t count = hf_reply_queued_count(reply);
-    for (size_t i = 0; i < count && *count_out < capacity; i++)
-        if (hf_reply_queued(reply, i, &queued))
-            tell_waiter(&waiters[(*count_out)++], &queued, found.server_us);
-    freeReplyObject(reply);
+    if (info != NULL)
+        hf_view_tell(view, info);
+    if (view_out != NULL)
+        *view_out = view;
+    else
+        hf_view_close(view);
     return HF_OK;
 }
 

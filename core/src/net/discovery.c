@@ -132,6 +132,17 @@ bool hf_discovery_replaced(hf_discovery *discovery, hf_connection *connection) {
     return discovery->address.kind == HF_SENTINEL && !hf_discovery_current(discovery, connection);
 }
 
+void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity) {
+    if (discovery->map == NULL) {
+        snprintf(text, capacity, "%s", discovery->address.shown);
+        return;
+    }
+    pthread_mutex_lock(&discovery->mutex);
+    const hf_place *place = &discovery->map->nodes[node];
+    snprintf(text, capacity, "%s:%d", place->host, place->port);
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
 static void set_failed(hf_discovery *discovery, int node, bool failed) {
     pthread_mutex_lock(&discovery->mutex);
     discovery->nodes[node].failed = failed;
@@ -550,6 +561,10 @@ static hf_status ask_nodes(hf_discovery *discovery, int64_t deadline) {
             return status;
     }
     return status;
+}
+
+hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline) {
+    return discovery->map != NULL ? ask_nodes(discovery, deadline) : HF_OK;
 }
 
 /* --------------------------------------------------------------- Looking */

@@ -56,6 +56,10 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
 /* In a cluster: let a thread ask the nodes which of them serves which slot. */
 void hf_discovery_look(hf_discovery *discovery);
+/* The same on this thread, and wait for it. */
+hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline);
+/* Where the node is, for messages. */
+void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity);
 /* Set the eventfd to which each change and hf_discovery_wake() write; -1: no more. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);

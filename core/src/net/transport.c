@@ -472,6 +472,92 @@ int hf_transport_next(hf_transport *transport, int node) {
     return first == 0 ? hf_transport_node(transport, 0) : -1; /* no map yet */
 }
 
+/* ------------------------------------------------------------- One node */
+
+static void free_replies(redisReply **replies, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        freeReplyObject(replies[i]);
+        replies[i] = NULL;
+    }
+}
+
+/* whole: with the text of a script at its first request, so that the server knows it. */
+static bool append_all(hf_connection *connection, const hf_request *requests, size_t count,
+                       bool whole) {
+    const hf_script *last = NULL;
+    for (size_t i = 0; i < count; i++) {
+        hf_course course = {.whole = whole && requests[i].script != last};
+        last = requests[i].script;
+        if (!append(connection, &requests[i], &course))
+            return false;
+    }
+    return true;
+}
+
+/* One attempt. *after: what to do then, if that was none; HF_AFTER_FAIL: nothing. */
+static hf_status ask_once(hf_transport *transport, int node, const hf_request *requests,
+                          size_t count, bool whole, int64_t deadline, redisReply **replies,
+                          hf_after_error *after) {
+    hf_connection *connection;
+    int64_t now = hf_now();
+    hf_status status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
+    *after = status == HF_ECONNECT ? HF_AFTER_WAIT : HF_AFTER_FAIL;
+    if (status != HF_OK)
+        return status;
+    if (!append_all(connection, requests, count, whole)) {
+        hf_pool_discard(transport->pool, connection);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        now = hf_now();
+        int64_t by = hf_after(now, transport->command_ms);
+        status =
+            hf_connection_exchange(connection, now, by < deadline ? by : deadline, &replies[i]);
+    }
+    if (status != HF_OK) {
+        hf_pool_discard(transport->pool, connection);
+        free_replies(replies, count); /* the first ones may have come */
+        *after = status == HF_ECONNECT ? HF_AFTER_RECONNECT : HF_AFTER_FAIL;
+        return status;
+    }
+    if (hf_discovery_replaced(transport->discovery, connection)) {
+        status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
+        *after = HF_AFTER_RECONNECT;
+    } else if (replies[0]->type == REDIS_REPLY_ERROR) {
+        *after = hf_transport_error(transport, connection->shown, replies[0]->str, &status);
+    }
+    hf_pool_give(transport->pool, connection);
+    return status;
+}
+
+hf_status hf_transport_ask_node(hf_transport *transport, int node, const hf_request *requests,
+                                size_t count, int64_t deadline, redisReply **replies) {
+    bool whole = false;
+    memset(replies, 0, count * sizeof *replies);
+    for (int64_t pause_ms = 5;; pause_ms = pause_ms < 100 ? 2 * pause_ms : pause_ms) {
+        hf_after_error after;
+        hf_status status =
+            ask_once(transport, node, requests, count, whole, deadline, replies, &after);
+        bool loads = after == HF_AFTER_LOAD && !whole;
+        bool again = loads || after == HF_AFTER_WAIT || after == HF_AFTER_RECONNECT;
+        if (!again && replies[0] != NULL)
+            return HF_OK;
+        if (after == HF_AFTER_RECONNECT)
+            hf_pool_drop(transport->pool, node);
+        free_replies(replies, count);
+        whole = whole || loads;
+        if (!again || hf_until(deadline, hf_now()) <= pause_ms ||
+            __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE))
+            return status;
+        if (loads)
+            continue;
+        hf_transport_look(transport);
+        pause_for(pause_ms);
+        if (!hf_transport_serves(transport, node))
+            return hf_fail(HF_ECONNECT, "another node serves its slots by now");
+    }
+}
+
 /* ------------------------------------------------------------- The flush */
 
 /* The state of one of many requests. */

@@ -63,6 +63,16 @@ hf_status hf_transport_unknown(const hf_transport *transport);
  * NULL and this thread's message. */
 void hf_transport_refusal(const char *text, const hf_request *question, const redisReply *reply);
 
+/*
+ * Ask one node, whatever slots it serves: all requests in one write. They must only read,
+ * because they are sent again while the node is not ready, until the deadline.
+ *
+ *   HF_OK        replies[i] is the answer to each, perhaps an error; for freeReplyObject().
+ *   HF_ECONNECT  none was answered, or the node serves nothing any more.
+ */
+hf_status hf_transport_ask_node(hf_transport *transport, int node, const hf_request *requests,
+                                size_t count, int64_t deadline, redisReply **replies);
+
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
  * effort. If a connection dies, the unanswered requests are sent again, twice at most. */
 #define HF_FLUSH_MAX 50

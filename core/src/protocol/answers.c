@@ -193,7 +193,7 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
 
 /* In what inspect answers: six numbers, the holders, the waiters. */
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, PARTS };
-enum { FREE, EXCLUSIVE, SHARED, OTHERS };
+enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 
 /* False: it is no string. */
 static bool read_text(const redisReply *reply, const char **text, size_t *length) {
@@ -204,7 +204,10 @@ static bool read_text(const redisReply *reply, const char **text, size_t *length
     return true;
 }
 
-static bool read_holding(const redisReply *const *parts, hf_holding *holding) {
+/* Its id, mode, fence, ms left and owner. */
+bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
+    const redisReply *const *parts =
+        (const redisReply *const *)reply->element[HOLDERS]->element + 5 * which;
     const char *mode;
     size_t length;
     if (!read_text(parts[1], &mode, &length) ||
@@ -222,23 +225,28 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
     for (size_t i = 0; i < PARTS; i++)
         if (reply->element[i]->type != (i < HOLDERS ? REDIS_REPLY_INTEGER : REDIS_REPLY_ARRAY))
             return false;
-    int64_t state = reply->element[STATE]->integer;
-    const redisReply *holders = reply->element[HOLDERS];
+    int64_t given = reply->element[STATE]->integer, state = given % MOVING;
+    if (!within(given, 0, 2 * MOVING - 1))
+        return false;
     *found = (hf_found){
         .held = state != FREE,
-        .foreign = state == OTHERS,
+        .foreign = state == OTHERS || state == PLAIN,
+        .plain = state == PLAIN,
+        .moving = given >= MOVING,
         .shared = state == SHARED,
         .count = reply->element[HOLDS]->integer,
         .waiters = reply->element[WAITERS]->integer,
         .ttl_ms = reply->element[TTL]->integer,
+        .result_ms = reply->element[RESULT_TTL]->integer,
         .server_us = reply->element[NOW]->integer,
         .first = {.owner = ""},
     };
-    if (holders->elements >= 5 &&
-        !read_holding((const redisReply *const *)holders->element, &found->first))
+    if (hf_reply_holdings(reply) > 0 && !hf_reply_holding(reply, 0, &found->first))
         return false;
-    return within(found->server_us, 1, HF_NUMBER_MAX);
+    return within(found->server_us, 1, HF_NUMBER_MAX) && found->waiters >= 0;
 }
+
+size_t hf_reply_holdings(const redisReply *reply) { return reply->element[HOLDERS]->elements / 5; }
 
 size_t hf_reply_queued_count(const redisReply *reply) {
     return reply->element[QUEUE]->elements / 6;
@@ -258,8 +266,46 @@ bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
         return false;
     queued->shared = *mode == 's';
     queued->score = read_number(parts[2]);
+    queued->permits = read_number(parts[4]);
     queued->timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms;
-    return within(queued->score, 0, HF_NUMBER_MAX) && timeout_ms >= 0;
+    return within(queued->score, 0, HF_NUMBER_MAX) && queued->permits >= 0 && timeout_ms >= 0;
+}
+
+bool hf_reply_scan(const redisReply *reply, char cursor[HF_CURSOR_SIZE], size_t *count) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[0]->len == 0 ||
+        reply->element[0]->len >= HF_CURSOR_SIZE ||
+        strspn(reply->element[0]->str, "0123456789") != (size_t)reply->element[0]->len ||
+        reply->element[1]->type != REDIS_REPLY_ARRAY)
+        return false;
+    const redisReply *keys = reply->element[1];
+    for (size_t i = 0; i < keys->elements; i++)
+        if (keys->element[i]->type != REDIS_REPLY_STRING)
+            return false;
+    memcpy(cursor, reply->element[0]->str, (size_t)reply->element[0]->len + 1);
+    *count = keys->elements;
+    return true;
+}
+
+const char *hf_reply_key(const redisReply *reply, size_t which, size_t *length) {
+    const redisReply *key = reply->element[1]->element[which];
+    *length = (size_t)key->len;
+    return key->str;
+}
+
+/* Of its own line: <id> <address> myself,... <master> <ping> <pong> <epoch> <link> <slots>, where
+ * one that is being moved stands in brackets. */
+bool hf_reply_slots(const redisReply *reply, uint64_t *slots, bool *moving) {
+    const char *own = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, " myself") : NULL;
+    if (own == NULL)
+        return false;
+    const char *end = own + strcspn(own, "\n"), *at = own + 1;
+    for (int column = 3; column <= 8 && at < end; column++) /* past these */
+        at += strcspn(at, " \n") + 1;
+    size_t length = at < end ? (size_t)(end - at) : 0;
+    *slots = hf_hash(0, at, length);
+    *moving = length > 0 && memchr(at, '[', length) != NULL;
+    return true;
 }
 
 int64_t hf_reply_listeners(const redisReply *reply) { return read_number(reply); }

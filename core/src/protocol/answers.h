@@ -9,6 +9,8 @@
 
 #include "protocol/requests.h"
 
+#define HF_CURSOR_SIZE 21 /* 64 bits in decimal, and a NUL */
+
 /* Fences and the server's time, in us, are in here, so that a double holds them. */
 #define HF_NUMBER_MAX (INT64_C(1) << 53)
 
@@ -95,23 +97,37 @@ typedef struct hf_holding {
 typedef struct hf_found {
     bool held, foreign, shared;
     hf_holding first; /* of the holders; nothing if there is none that is known */
+    bool plain;       /* foreign, and nothing about the key says that it is a lock */
+    bool moving;      /* its slot is: only the lock's own key could be looked at */
     int64_t count, waiters;
     int64_t ttl_ms;    /* below HF_TTL_NONE: there is no key */
+    int64_t result_ms; /* for how long its result stays; likewise */
     int64_t server_us; /* when it was looked at */
 } hf_found;
 bool hf_reply_inspect(const redisReply *reply, hf_found *found);
+/* Of a reply that this has read: how many holds it lists, and each from 0. False: it is none. */
+size_t hf_reply_holdings(const redisReply *reply);
+bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding);
 
 /* One member of the queue in what inspect answered, from 0. */
 typedef struct hf_queued {
     const char *owner; /* in the reply */
     size_t owner_length;
     bool shared;
+    int64_t permits;
     int64_t timeout_ms; /* or HF_FOREVER */
     int64_t score;
 } hf_queued;
 size_t hf_reply_queued_count(const redisReply *reply);
 /* False: it is not a member that a client of ours wrote. */
 bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued);
+
+/* A page of SCAN: the cursor of the next one, "0" at the end, and keys. Bytes of the reply. */
+bool hf_reply_scan(const redisReply *reply, char cursor[HF_CURSOR_SIZE], size_t *count);
+const char *hf_reply_key(const redisReply *reply, size_t which, size_t *length);
+/* From the answer to CLUSTER NODES, what tells whether slots of that node moved: its slots, as
+ * a hash. *moving: one is being moved now. False: it does not say. */
+bool hf_reply_slots(const redisReply *reply, uint64_t *slots, bool *moving);
 
 /* How many listen on our channel; the selftest's answer. */
 int64_t hf_reply_listeners(const redisReply *reply);

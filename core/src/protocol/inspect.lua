@@ -1,27 +1,59 @@
 -- inspect: say who holds the lock, and who waits. Changes nothing.
 --
--- KEYS  K, Q, S, R
+-- KEYS  K, Q, S, R; or K alone, while their slot is being moved
 -- ARGV  how many holds and waiters to skip, and how many to list at most
--- Answers  0 free, 1 exclusive, 2 shared, 3 foreign; holds; waiters; K's TTL (-1: no TTL); ms that
---       a result stays (-2: there is none); server µs; the holds: id, mode, fence, ms left,
---       owner of each; the waiters: id, mode, score, timeout, permits, owner of each
+-- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
+--       alone; holds; waiters; K's TTL (-1: no TTL); ms that a result stays (-2: there is
+--       none); server µs; the holds: id, mode, fence, ms left, owner of each; the waiters: id,
+--       mode, score, timeout, permits, owner of each
 local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local F
 --@include _state.lua
 local err = look()
 if err then return err end
 local skip, most = tonumber(ARGV[1]) or 0, tonumber(ARGV[2]) or 0
-local state, count, holds, waiters = foreign and 3 or 0, 0, {}, {}
+local state, count, holds, waiters = 0, 0, {}, {}
 local ttl = call('PTTL', K)
 local function list(to, ...)
   for _, value in ipairs({ ... }) do to[#to + 1] = value end
 end
 
-if held and held.form ~= 'many' then
+-- What a foreign K tells: a damaged or a later form of ours; or one of Redisson's locks, a hash of
+-- <UUID>:<thread> = how often, and of the mode of a read-write lock. Many or large values of
+-- another application's are not read.
+local function tells_a_lock()
+  local size = pcall('HLEN', K)
+  if type(size) ~= 'number' or size > 100 then return false end
+  if call('HGET', K, 'hf1') then return true end
+  local mode = size > 1 and call('HGET', K, 'mode')
+  if size > 1 and mode ~= 'read' and mode ~= 'write' then return false end
+  local all = call('HGETALL', K)
+  for i = 1, #all, 2 do
+    if all[i] ~= 'mode' and not find(all[i], '^%x+%-%x+%-%x+%-%x+%-%x+:%d+') then return false end
+  end
+  return true
+end
+
+if foreign then
+  state = tells_a_lock() and 3 or 4
+elseif held and held.form ~= 'many' then
   state, count = 1, 1
   if skip == 0 and most > 0 then
     list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner)
   end
+elseif held and not S then
+  -- Their ends are on the other side: none is later than K's.
+  local all = call('HGETALL', K)
+  for i = 1, #all, 2 do
+    local v = all[i + 1]
+    if all[i] ~= 'hf1' then
+      count = count + 1
+      if count > skip and count <= skip + most then
+        list(holds, sub(all[i], 2), sub(v, 1, 1), tonumber(sub(v, 2, 17)), ttl, sub(v, 50))
+      end
+    end
+  end
+  if count > 0 then state = held.x > 0 and 1 or 2 end
 elseif held then
   local live = '(' .. fmt('%.0f', now_ms)
   count = call('ZCOUNT', S, live, '+inf')
@@ -36,6 +68,7 @@ elseif held then
   end
 end
 
+if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters } end
 local queued = pcall('ZCARD', Q)
 if type(queued) == 'table' then queued = 0 end
 if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end

@@ -24,12 +24,20 @@ static void add_bulk(hf_bytes *bytes, const void *data, size_t length) {
 
 static void begin_request(hf_request *request, const hf_script *script) {
     request->script = script;
+    request->command = NULL;
     request->keys = request->arguments = 0;
     request->keys_end = request->lock_end = 0;
     request->replicas = 0;
-    request->hands_on = request->separable = false;
+    request->hands_on = false;
+    request->alone = NULL;
     request->slot = 0;
     hf_bytes_init(&request->encoded);
+}
+
+/* How many words it has, and the first of them, as they are sent. */
+static void begin_command(hf_request *request, const char *command) {
+    begin_request(request, NULL);
+    request->command = command;
 }
 
 void hf_request_move(hf_request *to, hf_request *from) {
@@ -41,10 +49,9 @@ void hf_request_move(hf_request *to, hf_request *from) {
 void hf_request_free(hf_request *request) { hf_bytes_free(&request->encoded); }
 
 void hf_request_head(const hf_request *request, bool whole, hf_bytes *head) {
-    static const char drop[] = "*3\r\n$4\r\nHDEL\r\n";
     char digits[24];
     if (request->script == NULL) {
-        hf_bytes_add(head, drop, sizeof drop - 1);
+        hf_bytes_add(head, request->command, strlen(request->command));
         return;
     }
     hf_encode_count(head, (size_t)(3 + request->keys + request->arguments));
@@ -242,7 +249,7 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
 }
 
 void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence) {
-    begin_request(request, NULL);
+    begin_command(request, "*3\r\n$4\r\nHDEL\r\n");
     add_lock(request, names);
     add_id_and_fence(request, "h", id, fence);
 }
@@ -264,7 +271,8 @@ void hf_request_release(hf_request *request, const hf_names *names, const hf_ask
                         int64_t fence, bool bury) {
     begin_release(request, names, ask, fence, bury);
     /* Without the other keys: a dead id, or a place in the queue, is there to be seen to. */
-    request->separable = fence > 0 && !bury && ask->channel == NULL;
+    if (fence > 0 && !bury && ask->channel == NULL)
+        request->alone = &hf_script_leave;
     if (bury || ask->channel != NULL) {
         add_number(request, bury);
         add_member(request, ask);
@@ -322,6 +330,7 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
 
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most) {
     begin_request(request, &hf_script_inspect);
+    request->alone = &hf_script_inspect;
     add_lock(request, names);
     add_companion(request, names, QUEUE);
     add_companion(request, names, ENDS);
@@ -336,6 +345,38 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     add_number(request, fence);
     add_number(request, foreign);
     add_fence_life(request, names);
+}
+
+static void add_word(hf_request *request, const char *word) {
+    add_argument(request, word, strlen(word));
+}
+
+static void begin_scan(hf_request *request, const char *cursor, const char *type, int64_t count) {
+    begin_command(request, "*8\r\n$4\r\nSCAN\r\n");
+    add_word(request, cursor);
+    add_word(request, "COUNT");
+    add_number(request, count);
+    add_word(request, "TYPE");
+    add_word(request, type);
+    add_word(request, "MATCH");
+}
+
+void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,
+                           size_t length, int64_t count) {
+    begin_scan(request, cursor, "hash", count);
+    add_argument(request, pattern, length);
+}
+
+void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t count) {
+    begin_scan(request, cursor, "zset", count);
+    add_word(request, "{*:" QUEUE);
+}
+
+void hf_request_dbsize(hf_request *request) { begin_command(request, "*1\r\n$6\r\nDBSIZE\r\n"); }
+
+void hf_request_nodes(hf_request *request) {
+    begin_command(request, "*2\r\n$7\r\nCLUSTER\r\n");
+    add_word(request, "NODES");
 }
 
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms) {
@@ -373,12 +414,12 @@ const char *hf_request_key(const hf_request *request, size_t *length) {
 }
 
 bool hf_request_alone(hf_request *request, const hf_request *split) {
-    if (!split->separable || split->encoded.failed)
+    if (split->alone == NULL || split->encoded.failed)
         return false;
-    begin_request(request, &hf_script_leave);
+    begin_request(request, split->alone);
     hf_bytes_add(&request->encoded, split->encoded.data, split->lock_end);
     hf_bytes_add(&request->encoded, split->encoded.data + split->keys_end,
-                 split->encoded.length - split->keys_end); /* the id and the fence */
+                 split->encoded.length - split->keys_end); /* the arguments */
     request->keys = 1;
     request->arguments = split->arguments;
     request->keys_end = request->lock_end = split->lock_end;

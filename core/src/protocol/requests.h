@@ -11,14 +11,15 @@
 
 /* Its keys and arguments are encoded as they come. */
 typedef struct hf_request {
-    const hf_script *script; /* NULL: the plain HDEL of hf_request_drop() */
+    const hf_script *script; /* NULL: a plain command */
+    const char *command;     /* then: how it begins */
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
     int32_t replicas;          /* so many should have it, within replica_ms; 0: none need it */
     int64_t replica_ms;
-    bool hands_on;  /* a release that probably grants: a blocking call sends a PING before it */
-    bool separable; /* a release that has a form with the lock's key alone: hf_request_alone() */
+    bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
+    const hf_script *alone; /* does it with the lock's key alone: hf_request_alone(); or NULL */
     hf_bytes encoded;
 } hf_request;
 
@@ -87,6 +88,13 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
 /* With so many holders and waiters, after those that are skipped. */
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
+/* One page of all keys of a server: those that may be locks, and those that are queues. */
+void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,
+                           size_t length, int64_t count);
+void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t count);
+/* How many keys a server has; and what a node of a cluster knows of the nodes. */
+void hf_request_dbsize(hf_request *request);
+void hf_request_nodes(hf_request *request);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
 /* Can the server tell us who listens on our channel, and carry a message to us? The lock is one
@@ -97,8 +105,9 @@ void hf_request_selftest(hf_request *request, const hf_names *names, const char 
 void hf_request_permissions(hf_request *request, const hf_request *refused);
 /* Its first key. The bytes are the request's. NULL: there was no memory. */
 const char *hf_request_key(const hf_request *request, size_t *length);
-/* The same release with the lock's key alone, for while its slot is being moved and its
- * keys are on two servers; the waiters find out later. False: there is no such request. */
+/* The same with the lock's key alone, for while its slot is being moved and its keys are on
+ * two servers: a release of which the waiters find out later, or a look at the holders. False:
+ * there is no such request. */
 bool hf_request_alone(hf_request *request, const hf_request *split);
 
 void hf_request_free(hf_request *request);

@@ -21,6 +21,14 @@ UNKNOWN = "the server does not know it any more"
 TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([1-9][0-9]{0,15}) (.+)", re.DOTALL)
 
 
+VIEW_MAX = 100
+View = tuple[
+    bytes,
+    list[tuple[bytes, int, int, int, int, int]],
+    list[tuple[bytes, int, int, int, int]],
+]
+
+
 def _invalid(message: str) -> Exception:
     return error(_holdfast.HF_EINVAL, message)
 
@@ -265,31 +273,94 @@ def hf_lock_count_as(lock: Lock, owner: bytes | None) -> int:
         return sum(hold.stands() for hold in lock.client.kept.get(holder, []))
 
 
-def hf_lock_inspect(lock: Lock, info: Any) -> bytes:
-    """Look at the lock; answers the owner."""
+def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
+    key = space.key(name) or Key(space, name)
+    info.held = int(bool(key.grants))
+    info.count = len(key.grants)
+    info.fence = key.fence if key.grants else 0
+    left = key.ends - space.now
+    info.remaining_ms = _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+    info.waiters = len(key.queue)
+    info.held_ms = math.floor(space.now - key.since) if key.grants else 0
+    count = len(key.grants) - first
+    holder = key.owner, _holdfast.HF_EXCLUSIVE, key.fence, count, info.held_ms, info.remaining_ms
+    waiters = [each.told(space.now) for each in key.queue[first : first + VIEW_MAX]]
+    return name, [holder] if count > 0 else [], waiters
+
+
+def hf_lock_inspect(lock: Lock, first: int, info: Any) -> View:
+    """Look at the lock."""
     space = lock.client.space
     lock.client.check()
     with space:
         space.check_reachable()
-        key = space.key(lock.name) or Key(space, lock.name)
-        info.held = int(bool(key.grants))
-        info.count = len(key.grants)
-        info.fence = key.fence if key.grants else 0
-        left = key.ends - space.now
-        info.remaining_ms = _holdfast.HF_NEVER if left == math.inf else math.floor(left)
-        info.waiters = len(key.queue)
-        info.held_ms = math.floor(space.now - key.since) if key.grants else 0
-        return key.owner if key.grants else b""
+        return _looked(space, lock.name, first, info)
 
 
-def hf_lock_waiters(lock: Lock, first: int, capacity: int) -> list[tuple[bytes, int, int]]:
-    """Look at the queue."""
-    space = lock.client.space
-    lock.client.check()
+class Locks:
+    """A walk over all locks."""
+
+    def __init__(self, client: Client, pattern: bytes) -> None:
+        """Walk over those that are there now."""
+        self.client = client
+        matches = re.compile(_regex(pattern), re.DOTALL).fullmatch
+        with client.space:
+            self.names = sorted(name for name in client.space.names() if matches(name))
+        self.keys = len(self.names)
+        self.told = 0
+
+
+def _regex(pattern: bytes) -> bytes:
+    """Translate a pattern of Redis's."""
+    made, at = b"", 0
+    while at < len(pattern):
+        each = pattern[at : at + 1]
+        at += 1
+        if each == b"[":
+            end = re.compile(rb"(?:\\.|[^\]])*", re.DOTALL).match(pattern, at)
+            inside = end[0] if end else b""
+            at += len(inside) + 1
+            none = b"(?s:.)" if inside == b"^" else b"(?!)"
+            made += b"[" + inside + b"]" if inside.strip(b"^") else none
+        elif each == b"\\" and at < len(pattern):
+            made += re.escape(pattern[at : at + 1])
+            at += 1
+        else:
+            made += {b"*": b".*", b"?": b"."}.get(each, re.escape(each))
+    return made
+
+
+def hf_locks_open(client: Client, pattern: bytes, options: object) -> Locks:
+    """Begin to walk."""
+    client.check()
+    if not 1 <= len(pattern) <= 4096:
+        raise _invalid(f"the pattern has {len(pattern)} bytes: it takes 1 to 4096")
+    try:
+        return Locks(client, pattern)
+    except re.error:
+        raise _invalid(f"the memory server cannot read the pattern {quoted(pattern)}") from None
+
+
+def hf_locks_next(locks: Locks, info: Any) -> View | None:
+    """Give the next one that is still there."""
+    space = locks.client.space
+    locks.client.check()
     with space:
         space.check_reachable()
-        key = space.key(lock.name) or Key(space, lock.name)
-        return [each.told(space.now) for each in key.queue[first : first + capacity]]
+        while locks.names:
+            name = locks.names.pop(0)
+            if space.key(name) is not None:
+                locks.told += 1
+                return _looked(space, name, 0, info)
+        return None
+
+
+def hf_locks_progress(locks: Locks, progress: Any) -> None:
+    """Say how far it is."""
+    progress.locks = locks.told
+    progress.keys = locks.keys
+    progress.keys_seen = locks.keys - len(locks.names)
+    progress.refused = 0
 
 
 def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:

@@ -480,10 +480,11 @@ class Waiter(Timer):
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
 
-    def told(self, now: float) -> tuple[bytes, int, int]:
-        """Give the owner, and for how long it has waited and may wait."""
+    def told(self, now: float) -> tuple[bytes, int, int, int, int]:
+        """Give the owner, the mode, the permits, and for how long it has waited and may wait."""
         timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
-        return self.owner, math.floor(now - self._began), timeout
+        waited = math.floor(now - self._began)
+        return self.owner, _holdfast.HF_EXCLUSIVE, 0, waited, timeout
 
     def fire(self) -> None:
         """End: the timeout is up."""

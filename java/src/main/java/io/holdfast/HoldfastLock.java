@@ -1,7 +1,6 @@
 package io.holdfast;
 
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -228,27 +227,46 @@ public interface HoldfastLock extends Lock {
      * Looks at the lock on the server, whoever holds it. The answer may be out of date when you
      * read it, so do not enter because of it.
      *
-     * @return its holder, the fence, and more
+     * @return its holders, its waiters, and more
      */
-    LockInfo inspect();
+    default LockInfo inspect() {
+        return inspect(0);
+    }
 
     /**
-     * Looks at the first 200 of the lock's queue, in the order in which they will be served. For
-     * operators, like {@link #inspect()}.
+     * Looks at the lock like {@link #inspect()}, further down its lists.
      *
-     * @return the acquires that wait
+     * @param first how many holds, and how many waiters, to skip: a look lists 100 of each
+     * @return its holders, its waiters, and more
+     * @throws IllegalArgumentException if it is negative
      */
-    List<LockWaiter> waiters();
+    LockInfo inspect(long first);
 
     /**
-     * Takes the lock away from its holder. For operators. The holder finds out at its next renewal
-     * or check; until then only the fence protects.
+     * Takes the lock away from all its holders. For operators. A holder finds out at its next
+     * renewal or check; until then only the fence protects.
      *
      * @return true if it was taken away from a holder; false if it was free or foreign, or went to
      *     another holder meanwhile
      * @throws LockUnknownException if the answer was lost
      */
-    boolean forceUnlock();
+    default boolean forceUnlock() {
+        boolean taken = false;
+        for (LockHolder holder : inspect().holders()) {
+            taken |= forceUnlock(holder.fence());
+        }
+        return taken;
+    }
+
+    /**
+     * Takes the lock away from one holder, and leaves other shared holds alone. For operators.
+     *
+     * @param fence the holder's, from {@link #inspect()}
+     * @return true if that holder has it no more; false if no holder has that fence, or the lock is
+     *     foreign
+     * @throws LockUnknownException if the answer was lost
+     */
+    boolean forceUnlock(long fence);
 
     /**
      * The lock's name.

@@ -1,30 +1,107 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
- * A lock as the server sees it; see {@link HoldfastLock#inspect()}.
+ * A lock as the server saw it; see {@link HoldfastLock#inspect()} and {@link HoldfastClient#locks}.
  *
+ * @param name its name as it was given
  * @param held whether somebody holds it, through this library or another
  * @param foreign whether another library's lock holds it
- * @param owner the holder's owner as it was given; empty if it is free or foreign
- * @param count the owner's valid holds; 0 if it is free or foreign
- * @param fence the holder's fence; 0 if it is free or foreign
- * @param heldFor how long its owner has held it, by the server's clock; zero if it is free or
- *     foreign
+ * @param shared whether it is held shared
+ * @param count how many valid holds there are, nested ones too; 0 if it is free or foreign
+ * @param waiters the number of acquires in the queue
  * @param remaining the time until its last hold ends; {@link Hold#FOREVER} if it never expires,
  *     zero if it is free
- * @param waiters the number of acquires in the queue
+ * @param result how long its last result stays; zero if it has none
+ * @param moving whether its slot of a cluster is being moved: then the waiters and the result are
+ *     not known
+ * @param holders the holders, that which ends first before the others; of 100 holds at most
+ * @param queue the acquires that wait, in the order in which they will be served; 100 at most
  */
 public record LockInfo(
+        byte[] name,
         boolean held,
         boolean foreign,
-        byte[] owner,
+        boolean shared,
         long count,
-        long fence,
-        Duration heldFor,
+        long waiters,
         Duration remaining,
-        long waiters) {
+        Duration result,
+        boolean moving,
+        List<LockHolder> holders,
+        List<LockWaiter> queue) {
+
+    /** The parts of a view, as the binding answers it. */
+    private static final int HOLDER_NUMBERS = 5;
+
+    private static final int WAITER_NUMBERS = 4;
+
+    static LockInfo of(hf_lock_info info, Object[] view) {
+        return new LockInfo(
+                (byte[]) view[0],
+                info.getHeld() != 0,
+                info.getForeign() != 0,
+                info.getShared() != 0,
+                info.getCount(),
+                info.getWaiters(),
+                Millis.toDuration(info.getRemaining_ms()),
+                Duration.ofMillis(info.getResult_ms()),
+                info.getMoving() != 0,
+                holders((byte[][]) view[1], (long[]) view[2]),
+                waiters((byte[][]) view[3], (long[]) view[4]));
+    }
+
+    private static List<LockHolder> holders(byte[][] owners, long[] numbers) {
+        List<LockHolder> holders = new ArrayList<>();
+        for (int i = 0; i < owners.length; i++) {
+            int at = HOLDER_NUMBERS * i;
+            holders.add(
+                    new LockHolder(
+                            owners[i],
+                            numbers[at] == Core.HF_SHARED,
+                            numbers[at + 1],
+                            numbers[at + 2],
+                            Duration.ofMillis(numbers[at + 3]),
+                            Millis.toDuration(numbers[at + 4])));
+        }
+        return List.copyOf(holders);
+    }
+
+    private static List<LockWaiter> waiters(byte[][] owners, long[] numbers) {
+        List<LockWaiter> waiters = new ArrayList<>();
+        for (int i = 0; i < owners.length; i++) {
+            int at = WAITER_NUMBERS * i;
+            waiters.add(
+                    new LockWaiter(
+                            owners[i],
+                            numbers[at] == Core.HF_SHARED,
+                            numbers[at + 1],
+                            Duration.ofMillis(numbers[at + 2]),
+                            Millis.toDuration(numbers[at + 3])));
+        }
+        return List.copyOf(waiters);
+    }
+
+    /**
+     * The name for people to read.
+     *
+     * @return its bytes as UTF-8, with a replacement character for invalid bytes
+     */
+    public String nameText() {
+        return Bytes.text(name);
+    }
+
+    /**
+     * The owner of the first holder.
+     *
+     * @return its bytes; empty if the lock is free or foreign
+     */
+    public byte[] owner() {
+        return holders.isEmpty() ? new byte[0] : holders.get(0).owner();
+    }
 
     /**
      * The owner for people to read.
@@ -32,22 +109,39 @@ public record LockInfo(
      * @return its bytes as UTF-8, with a replacement character for invalid bytes
      */
     public String ownerText() {
-        return Bytes.text(owner);
+        return Bytes.text(owner());
+    }
+
+    /**
+     * The fence of the first holder.
+     *
+     * @return 0 if the lock is free or foreign
+     */
+    public long fence() {
+        return holders.isEmpty() ? 0 : holders.get(0).fence();
+    }
+
+    /**
+     * How long the first holder has held the lock, by the server's clock.
+     *
+     * @return zero if the lock is free or foreign
+     */
+    public Duration heldFor() {
+        return holders.isEmpty() ? Duration.ZERO : holders.get(0).heldFor();
     }
 
     /** For people to read. */
     @Override
     public String toString() {
+        String start = "LockInfo[name=" + nameText();
+        String end = ", waiters=" + waiters + "]";
         if (!held) {
-            return "LockInfo[free, waiters=" + waiters + "]";
+            return start + ", free" + end;
         }
-        return "LockInfo["
-                + (foreign ? "foreign" : "owner=" + ownerText() + ", count=" + count)
-                + (foreign ? "" : ", fence=" + fence + ", heldFor=" + heldFor)
+        return start
+                + (foreign ? ", foreign" : ", holders=" + holders)
                 + ", remaining="
                 + (remaining.equals(Hold.FOREVER) ? "forever" : remaining)
-                + ", waiters="
-                + waiters
-                + "]";
+                + end;
     }
 }

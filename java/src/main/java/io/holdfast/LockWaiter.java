@@ -1,16 +1,20 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Optional;
 
 /**
- * An acquire that waits in a lock's queue, as the server saw it; see {@link HoldfastLock#waiters()}.
+ * An acquire that waits in a lock's queue, as the server saw it; see {@link LockInfo#queue()}.
  *
- * @param owner its owner as it was given; the end of a long one is cut off
+ * @param owner its owner as it was given
+ * @param shared whether it asks for a shared hold
+ * @param permits of a shared one: it enters while fewer than so many hold the lock; 0: no limit
  * @param waited how long it has waited
  * @param timeout its timeout, counted from when it queued; {@link Hold#FOREVER} if it waits without
  *     limit
  */
-public record LockWaiter(byte[] owner, Duration waited, Duration timeout) {
+public record LockWaiter(
+        byte[] owner, boolean shared, long permits, Duration waited, Duration timeout) {
 
     /**
      * The owner for people to read.
@@ -21,11 +25,21 @@ public record LockWaiter(byte[] owner, Duration waited, Duration timeout) {
         return Bytes.text(owner);
     }
 
+    /**
+     * The host, process and thread of the owner.
+     *
+     * @return where it is; empty if its program chose the owner
+     */
+    public Optional<Origin> origin() {
+        return Origin.of(owner);
+    }
+
     /** For people to read. */
     @Override
     public String toString() {
         return "LockWaiter[owner="
                 + ownerText()
+                + (shared ? ", shared" : "")
                 + ", waited="
                 + waited
                 + ", timeout="

@@ -124,6 +124,18 @@ final class RedisClient implements HoldfastClient {
     }
 
     @Override
+    public Locks locks(String pattern, int rate) {
+        byte[] bytes = Bytes.of(pattern);
+        if (rate == 0) {
+            throw new IllegalArgumentException("the rate must be 1 or more, or -1: 0");
+        }
+        try (hf_locks_options options = new hf_locks_options()) {
+            options.setRate(rate);
+            return new RedisLocks(call(client -> Core.hf_locks_open(client, bytes, options)));
+        }
+    }
+
+    @Override
     public ClientStats stats() {
         return call(Stats::of);
     }

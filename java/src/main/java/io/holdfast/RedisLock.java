@@ -2,7 +2,6 @@ package io.holdfast;
 
 import java.lang.ref.Reference;
 import java.time.Duration;
-import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -29,9 +28,6 @@ final class RedisLock implements HoldfastLock {
 
     /** For how long a try must have been without its answer to spend the time of the call. */
     private static final long SILENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
-
-    /** The core lists no more in one look. */
-    private static final int WAITERS_MAX = 200;
 
     private final RedisClient client;
     private final byte[] name;
@@ -380,13 +376,9 @@ final class RedisLock implements HoldfastLock {
     }
 
     @Override
-    public boolean forceUnlock() {
-        LockInfo seen = inspect();
-        if (!seen.held() || seen.foreign()) {
-            return false;
-        }
+    public boolean forceUnlock(long fence) {
         try {
-            Threads.blocking(() -> call(lock -> Core.hf_lock_break(lock, seen.fence(), 0)));
+            Threads.blocking(() -> call(lock -> Core.hf_lock_break(lock, fence, 0)));
             return true;
         } catch (LockNotHeldException wentOn) {
             return false;
@@ -423,39 +415,14 @@ final class RedisLock implements HoldfastLock {
     }
 
     @Override
-    public LockInfo inspect() {
-        return Threads.blocking(this::look);
+    public LockInfo inspect(long first) {
+        return Threads.blocking(() -> look(first));
     }
 
-    private LockInfo look() {
+    private LockInfo look(long first) {
         try (hf_lock_info info = new hf_lock_info()) {
-            byte[] owner = call(lock -> Core.hf_lock_inspect(lock, info));
-            return new LockInfo(
-                    info.getHeld() != 0,
-                    info.getForeign() != 0,
-                    owner,
-                    info.getCount(),
-                    info.getFence(),
-                    Duration.ofMillis(info.getHeld_ms()),
-                    Millis.toDuration(info.getRemaining_ms()),
-                    info.getWaiters());
+            return LockInfo.of(info, call(lock -> Core.hf_lock_inspect(lock, first, info)));
         }
-    }
-
-    @Override
-    public List<LockWaiter> waiters() {
-        return Threads.blocking(this::lookAtQueue);
-    }
-
-    private List<LockWaiter> lookAtQueue() {
-        long[] times = new long[2 * WAITERS_MAX];
-        byte[][] owners = call(lock -> Core.hf_lock_waiters(lock, 0, times));
-        LockWaiter[] waiters = new LockWaiter[owners.length];
-        for (int i = 0; i < owners.length; i++) {
-            Duration waited = Duration.ofMillis(times[2 * i]);
-            waiters[i] = new LockWaiter(owners[i], waited, Millis.toDuration(times[2 * i + 1]));
-        }
-        return List.of(waiters);
     }
 
     @Override

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -127,18 +128,19 @@ abstract class LockContract extends ClientTest {
 
     @Test
     void theQueueSaysWhoWaitsAndForHowLong() throws Exception {
-        assertEquals(List.of(), lock.waiters());
+        assertEquals(List.of(), lock.inspect().queue());
         Hold first = acquire(lock);
         Async<Long> waiting = Async.start(() -> acquire(stranger, LONG).fence());
-        while (lock.waiters().isEmpty()) {
+        while (lock.inspect().queue().isEmpty()) {
             Thread.sleep(1);
         }
         CompletableFuture<Hold> next = lock.acquireAsync();
-        while (lock.waiters().size() < 2) {
+        while (lock.inspect().waiters() < 2) {
             Thread.sleep(1);
         }
         Thread.sleep(20);
-        List<LockWaiter> waiters = lock.waiters();
+        List<LockWaiter> waiters = lock.inspect().queue();
+        assertEquals(1, lock.inspect(1).queue().size());
         assertEquals("stranger", waiters.get(0).ownerText());
         assertEquals(LONG, waiters.get(0).timeout());
         assertEquals(Hold.FOREVER, waiters.get(1).timeout());
@@ -148,6 +150,19 @@ abstract class LockContract extends ClientTest {
         release(first);
         waiting.get();
         next.cancel(true);
+    }
+
+    @Test
+    void aHolderIsTakenAwayByItsFence() throws Exception {
+        Hold hold = acquire(lock);
+        assertFalse(stranger.forceUnlock(hold.fence() - 1));
+        assertTrue(hold.isValid());
+        assertTrue(stranger.forceUnlock(hold.fence()));
+        assertFalse(lock.isLocked());
+        Hold next = acquire(stranger);
+        assertFalse(lock.forceUnlock(hold.fence()));
+        assertTrue(lock.isLocked());
+        release(next);
     }
 
     @Test
@@ -571,6 +586,81 @@ abstract class LockContract extends ClientTest {
             assertBetween(9_000, info.remaining().toMillis(), 10_000);
             assertTrue(hold.isValid());
         }
+    }
+
+    @Test
+    void inspectListsTheHolderAndWhereItIs() throws Exception {
+        try (Hold hold = acquire(lock)) {
+            LockHolder holder = lock.inspect().holders().get(0);
+            assertEquals(hold.fence(), holder.fence());
+            assertEquals(1, holder.count());
+            assertFalse(holder.shared());
+            assertBetween(9_000, holder.remaining().toMillis(), 10_000);
+            assertTrue(holder.ownerText().length() > 0);
+            assertEquals(List.of(), lock.inspect(1).holders());
+            assertTrue(holder.toString().contains("fence=" + hold.fence()), holder.toString());
+        }
+        assertThrows(IllegalArgumentException.class, () -> lock.inspect(-1));
+        assertEquals(name, lock.inspect().nameText());
+    }
+
+    @Test
+    void anOriginIsReadFromADefaultOwner() {
+        String client = "0123456789abcdef0123456789abcdef";
+        Origin origin = Origin.of(Bytes.of("a@b@h.example/42:" + client + ":a7")).orElseThrow();
+        assertEquals(new Origin("h.example", 42, "a@b", Origin.Kind.TASK, 7), origin);
+        assertTrue(Origin.of(Bytes.of("worker")).isEmpty());
+        assertTrue(Origin.of(new byte[0]).isEmpty());
+    }
+
+    @Test
+    void allLocksOfAPatternAreToldOnce() throws Exception {
+        List<Hold> holds = new ArrayList<>();
+        List<String> names = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            names.add(name + ":" + (char) ('a' + i));
+            holds.add(acquire(client.lock(names.get(i))));
+        }
+        holds.add(acquire(client.lock(name + "-other")));
+        try (Locks locks = client.locks(name + ":*", -1)) {
+            List<String> found = locks.stream().map(LockInfo::nameText).sorted().toList();
+            assertEquals(names, found);
+            assertFalse(locks.hasNext());
+            assertThrows(NoSuchElementException.class, locks::next);
+            Locks.Progress progress = locks.progress();
+            assertEquals(20, progress.locks());
+            assertTrue(progress.keys() >= 20, progress.toString());
+            assertEquals(progress.keys(), progress.keysSeen());
+            assertEquals(0, progress.refused());
+        }
+        try (Locks locks = client.locks(name + ":[a-c]")) {
+            while (locks.hasNext()) {
+                LockInfo info = locks.next();
+                assertTrue(info.held());
+                assertEquals(1, info.holders().size());
+                int at = names.indexOf(info.nameText());
+                assertEquals(holds.get(at).fence(), info.fence());
+            }
+            assertEquals(3, locks.progress().locks());
+        }
+        for (Hold hold : holds) {
+            release(hold);
+        }
+        try (Locks locks = client.locks(name + "*")) {
+            assertFalse(locks.hasNext());
+        }
+    }
+
+    @Test
+    void aWalkThatIsClosedSaysSo() {
+        Locks locks = client.locks("*");
+        locks.close();
+        locks.close();
+        assertThrows(ClosedException.class, locks::hasNext);
+        assertThrows(ClosedException.class, locks::progress);
+        assertThrows(IllegalArgumentException.class, () -> client.locks(""));
+        assertThrows(IllegalArgumentException.class, () -> client.locks("*", 0));
+        assertThrows(IllegalArgumentException.class, () -> client.locks("*", -2));
     }
 
     static void assertBetween(long least, long value, long most) {

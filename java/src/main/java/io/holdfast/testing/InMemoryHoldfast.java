@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
@@ -97,6 +98,10 @@ public final class InMemoryHoldfast {
 
     MemoryState state(byte[] name) {
         return states.computeIfAbsent(ByteBuffer.wrap(name), key -> new MemoryState(this));
+    }
+
+    Set<ByteBuffer> names() {
+        return Set.copyOf(states.keySet());
     }
 
     /** Greater than all before; like the server's, which is a time. */

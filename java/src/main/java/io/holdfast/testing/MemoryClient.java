@@ -8,6 +8,7 @@ import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
 import io.holdfast.LockStats;
 import io.holdfast.RefusalCause;
+import io.holdfast.Locks;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -100,6 +101,19 @@ final class MemoryClient implements HoldfastClient {
             counts.refused(why);
         }
         return waits;
+    }
+
+    @Override
+    public Locks locks(String pattern, int rate) {
+        checkLength(pattern.getBytes(StandardCharsets.UTF_8), "pattern");
+        if (rate < -1 || rate == 0) {
+            throw new IllegalArgumentException("the rate must be 1 or more, or -1: " + rate);
+        }
+        return server.locked(
+                () -> {
+                    checkOpen();
+                    return new MemoryLocks(this, pattern);
+                });
     }
 
     @Override

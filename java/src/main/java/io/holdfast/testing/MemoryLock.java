@@ -7,13 +7,11 @@ import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
-import io.holdfast.LockWaiter;
 import io.holdfast.LossCause;
 import io.holdfast.RefusalCause;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -262,8 +260,11 @@ final class MemoryLock implements HoldfastLock {
     }
 
     @Override
-    public boolean forceUnlock() {
-        return asked(() -> state().lose(LossCause.GONE));
+    public boolean forceUnlock(long fence) {
+        return asked(
+                () ->
+                        state().holds.isEmpty()
+                                || (state().fence() == fence && state().lose(LossCause.GONE)));
     }
 
     // ------------------------------------------------------------------- Look
@@ -322,43 +323,11 @@ final class MemoryLock implements HoldfastLock {
     }
 
     @Override
-    public LockInfo inspect() {
-        return asked(
-                () -> {
-                    List<MemoryHold> holds = state().holds;
-                    int waiters = state().queue.size();
-                    if (holds.isEmpty()) {
-                        return new LockInfo(
-                                false,
-                                false,
-                                new byte[0],
-                                0,
-                                0,
-                                Duration.ZERO,
-                                Duration.ZERO,
-                                waiters);
-                    }
-                    MemoryHold oldest = holds.get(0);
-                    Duration remaining =
-                            holds.stream()
-                                    .map(MemoryHold::left)
-                                    .max(Duration::compareTo)
-                                    .orElseThrow();
-                    return new LockInfo(
-                            true,
-                            false,
-                            ((ByteBuffer) oldest.request.owner()).array().clone(),
-                            holds.size(),
-                            oldest.fence(),
-                            oldest.age(),
-                            remaining,
-                            waiters);
-                });
-    }
-
-    @Override
-    public List<LockWaiter> waiters() {
-        return asked(() -> state().queue.stream().limit(200).map(MemoryWaiter::seen).toList());
+    public LockInfo inspect(long first) {
+        if (first < 0) {
+            throw new IllegalArgumentException("a look cannot begin at " + first);
+        }
+        return asked(() -> state().seen(name, first));
     }
 
     @Override

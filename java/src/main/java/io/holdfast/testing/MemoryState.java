@@ -1,12 +1,19 @@
 package io.holdfast.testing;
 
+import io.holdfast.LockHolder;
+import io.holdfast.LockInfo;
+import io.holdfast.LockWaiter;
 import io.holdfast.LossCause;
+import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 
 /** What a server knows of one lock. The mutex guards it. */
 final class MemoryState {
+    private static final int VIEW_MAX = 100;
+
     final InMemoryHoldfast server;
     /** Of one owner, the oldest first. */
     final List<MemoryHold> holds = new ArrayList<>();
@@ -46,6 +53,37 @@ final class MemoryState {
             hold.disarm();
             serve();
         }
+    }
+
+    long fence() {
+        return fence;
+    }
+
+    LockInfo seen(byte[] name, long first) {
+        boolean held = !holds.isEmpty();
+        Duration remaining =
+                holds.stream().map(MemoryHold::left).max(Duration::compareTo).orElse(Duration.ZERO);
+        List<LockWaiter> waiters =
+                queue.stream().skip(first).limit(VIEW_MAX).map(MemoryWaiter::seen).toList();
+        return new LockInfo(
+                name.clone(),
+                held,
+                false,
+                false,
+                holds.size(),
+                queue.size(),
+                remaining,
+                Duration.ZERO,
+                false,
+                holds.size() > first ? List.of(holder(remaining, first)) : List.of(),
+                waiters);
+    }
+
+    private LockHolder holder(Duration remaining, long first) {
+        MemoryHold oldest = holds.get(0);
+        byte[] owner = ((ByteBuffer) oldest.request.owner()).array().clone();
+        return new LockHolder(
+                owner, false, fence, holds.size() - first, oldest.age(), remaining);
     }
 
     boolean lose(LossCause cause) {

@@ -18,7 +18,7 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
 
     LockWaiter seen() {
         byte[] owner = ((ByteBuffer) request.owner()).array().clone();
-        return new LockWaiter(owner, Duration.ofNanos(System.nanoTime() - since), timeout);
+        return new LockWaiter(owner, false, 0, Duration.ofNanos(System.nanoTime() - since), timeout);
     }
 
     void granted(MemoryHold hold) {

@@ -1,0 +1,560 @@
+/*
+ * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
+ * side by side: over hashes, which may be locks, and over queues, which also tell of a lock that
+ * nobody holds, or that another library holds. What a page finds is looked at in one write.
+ *
+ * A key is on one node at a time, but its slot may move from a node that has not been walked
+ * to one that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
+ * would have had to move twice.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/glob.h"
+#include "base/set.h"
+#include "lock/client.h"
+#include "lock/view.h"
+#include "net/map.h"
+
+#define PAGE 100    /* keys that one SCAN looks at */
+#define BATCH 25    /* locks that are looked at in one write: others wait for the server so long */
+#define SCAN_COST 3 /* it takes the server as long as so many looks at a lock */
+#define SLEEP_MS 50 /* so often a language looks for signals */
+
+/* A key that may be a lock's. */
+typedef struct suspect {
+    hf_item item;
+    hf_names *names;
+    bool queued; /* the key was its queue's */
+} suspect;
+
+/* A node of this pass. */
+typedef struct place {
+    bool walked, failed; /* failed: not all of it */
+    unsigned version;    /* of the node that was walked */
+    int64_t keys;
+    bool known; /* are these? */
+    bool moving;
+    uint64_t slots;
+} place;
+
+typedef enum { LOCKS, QUEUES, SCANS } scan;
+
+struct hf_locks {
+    hf_client *client;
+    pthread_mutex_t mutex;  /* of all below: a language may be careless */
+    int64_t rate, ready_at; /* looks a second, or HF_NEVER; when the next may be sent */
+    size_t place_count;
+    place *places;
+    int passes, node;                    /* the node that is being walked, or -1 */
+    char cursors[SCANS][HF_CURSOR_SIZE]; /* "": over */
+    hf_list suspects;
+    hf_view *found[BATCH];
+    size_t found_count, found_at;
+    hf_set *told;
+    int64_t seen, total, told_count, refused; /* for hf_locks_progress() */
+    int64_t node_seen, surveyed; /* of this node; how many nodes told how many keys they have */
+    bool unknown_total, over;
+    hf_status trouble; /* with which node, to be told next */
+    char why[HF_MESSAGE_MAX];
+    size_t pattern_length;
+    char pattern[];
+};
+
+/* ------------------------------------------------------------------ Pace */
+
+/* Wait until so many looks may be sent. */
+static hf_status pace(hf_locks *locks, size_t looks) {
+    int64_t now = hf_now();
+    if (locks->rate == HF_NEVER)
+        return HF_OK;
+    for (; locks->ready_at > now + HF_MS; now = hf_now()) {
+        int64_t ms = (locks->ready_at - now) / HF_MS;
+        hf_status status = hf_client_sleep(locks->client, ms < SLEEP_MS ? ms : SLEEP_MS, false);
+        if (status != HF_OK)
+            return status;
+    }
+    locks->ready_at = (locks->ready_at > now - 10 * HF_MS ? locks->ready_at : now) +
+                      (int64_t)looks * (1000 * HF_MS / locks->rate);
+    return HF_OK;
+}
+
+/* One write to the node that is being walked. Frees the requests. */
+static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t count, size_t cost,
+                     redisReply **replies) {
+    hf_status status = pace(locks, cost);
+    if (status == HF_OK)
+        status = hf_transport_ask_node(locks->client->transport, node, requests, count,
+                                       hf_client_patience(locks->client), replies);
+    for (size_t i = 0; i < count; i++)
+        hf_request_free(&requests[i]);
+    return status;
+}
+
+/* ------------------------------------------------------------- The nodes */
+
+static void free_replies(redisReply **replies, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        freeReplyObject(replies[i]);
+}
+
+/* How many keys it has, and which slots. */
+static hf_status survey(hf_locks *locks, int node, place *told) {
+    hf_request requests[2];
+    redisReply *replies[2];
+    size_t count = hf_transport_clustered(locks->client->transport) ? 2 : 1;
+    hf_request_dbsize(&requests[0]);
+    if (count == 2)
+        hf_request_nodes(&requests[1]);
+    hf_status status = ask(locks, node, requests, count, count, replies);
+    *told = (place){0};
+    if (status != HF_OK)
+        return status;
+    told->known = replies[0]->type == REDIS_REPLY_INTEGER && replies[0]->integer >= 0;
+    told->keys = told->known ? replies[0]->integer : 0;
+    if (count == 2 && !hf_reply_slots(replies[1], &told->slots, &told->moving))
+        told->moving = true; /* for all that we know */
+    free_replies(replies, count);
+    return HF_OK;
+}
+
+static bool is_serving(const hf_locks *locks, size_t node) {
+    return hf_transport_serves(locks->client->transport, (int)node);
+}
+
+static size_t count_nodes(const hf_locks *locks) {
+    size_t count = hf_discovery_nodes(hf_transport_discovery(locks->client->transport));
+    return count < locks->place_count ? count : locks->place_count;
+}
+
+/* What ends no walk: a node that does not answer is told when it is walked. */
+static bool is_nodes(hf_status status) {
+    return status == HF_ECONNECT || status == HF_ESERVER || status == HF_EAUTH ||
+           status == HF_EPROTOCOL || status == HF_EUNSUPPORTED;
+}
+
+/* HF_OK, or why the walk cannot go on, and is over. */
+static hf_status refresh(hf_locks *locks) {
+    hf_status status = hf_discovery_refresh(hf_transport_discovery(locks->client->transport),
+                                            hf_client_patience(locks->client));
+    locks->over = is_nodes(status);
+    return status;
+}
+
+static hf_status begin_pass(hf_locks *locks) {
+    hf_status status = refresh(locks);
+    if (status != HF_OK)
+        return status;
+    memset(locks->places, 0, locks->place_count * sizeof *locks->places);
+    locks->passes++;
+    return HF_OK;
+}
+
+static void rewind_node(hf_locks *locks) {
+    locks->places[locks->node].version =
+        hf_transport_version(locks->client->transport, locks->node);
+    locks->node_seen = 0;
+    for (int i = 0; i < SCANS; i++)
+        strcpy(locks->cursors[i], "0");
+}
+
+static hf_status begin_node(hf_locks *locks, int node) {
+    place told;
+    locks->node = node;
+    rewind_node(locks);
+    hf_status status = survey(locks, node, &told);
+    if (status != HF_OK) {
+        locks->node = is_nodes(status) ? node : -1;
+        return status;
+    }
+    told.version = locks->places[node].version;
+    locks->places[node] = told;
+    locks->surveyed++;
+    locks->total += told.keys;
+    locks->unknown_total = locks->unknown_total || !told.known;
+    return HF_OK;
+}
+
+static void end_node(hf_locks *locks) {
+    locks->places[locks->node].walked = true;
+    locks->seen += locks->places[locks->node].keys;
+    locks->node_seen = 0;
+    locks->node = -1;
+}
+
+static bool is_due(const hf_locks *locks, size_t node) {
+    const place *at = &locks->places[node];
+    return is_serving(locks, node) &&
+           !(at->walked &&
+             at->version == hf_transport_version(locks->client->transport, (int)node));
+}
+
+/* -1: all are walked. */
+static int next_node(const hf_locks *locks) {
+    for (size_t i = 0; i < count_nodes(locks); i++)
+        if (is_due(locks, i))
+            return (int)i;
+    return -1;
+}
+
+/* Has a slot got another node since the pass began, or is it being moved? */
+static hf_status find_moves(hf_locks *locks, bool *moved) {
+    *moved = false;
+    for (size_t i = 0; i < count_nodes(locks); i++) {
+        const place *at = &locks->places[i];
+        place now;
+        if (!at->walked || at->failed)
+            continue;
+        hf_status status = survey(locks, (int)i, &now);
+        if (status != HF_OK && !is_nodes(status))
+            return status;
+        *moved = *moved || status != HF_OK || at->moving || now.moving || now.slots != at->slots;
+    }
+    return HF_OK;
+}
+
+static hf_status end_pass(hf_locks *locks) {
+    bool moved = false;
+    if (!hf_transport_clustered(locks->client->transport) || locks->passes == 2) {
+        locks->over = true;
+        return HF_OK;
+    }
+    hf_status status = refresh(locks);
+    if (status != HF_OK || next_node(locks) >= 0)
+        return status; /* one that serves only now is part of this pass */
+    status = find_moves(locks, &moved);
+    if (status == HF_OK && moved)
+        return begin_pass(locks);
+    locks->over = status == HF_OK;
+    return status;
+}
+
+/* -------------------------------------------------------------- Suspects */
+
+static void drop_suspect(hf_locks *locks) {
+    suspect *first = HF_OF(suspect, item, hf_list_take_first(&locks->suspects));
+    hf_names_drop(first->names);
+    free(first);
+}
+
+static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t length) {
+    hf_names *names;
+    hf_status status = kind == QUEUES ? hf_names_of_queue(key, length, &names)
+                                      : hf_names_new(key, length, 0, &names);
+    if (status == HF_EINVAL)
+        return HF_OK; /* nobody can lock it */
+    if (status != HF_OK)
+        return status;
+    bool wanted = !hf_set_has(locks->told, names->data, names->length) &&
+                  (kind == LOCKS ||
+                   hf_glob(locks->pattern, locks->pattern_length, names->data, names->length));
+    suspect *one = wanted ? calloc(1, sizeof *one) : NULL;
+    if (one == NULL) {
+        hf_names_drop(names);
+        return wanted ? hf_fail(HF_ENOMEM, "no memory") : HF_OK;
+    }
+    one->names = names;
+    one->queued = kind == QUEUES;
+    hf_list_add_last(&locks->suspects, &one->item);
+    return HF_OK;
+}
+
+/* The error that a request of ours was answered with, and its message. */
+static hf_status refusal(const hf_locks *locks, const redisReply *reply) {
+    char shown[300];
+    hf_status status;
+    hf_discovery_show(hf_transport_discovery(locks->client->transport), locks->node, shown,
+                      sizeof shown);
+    hf_transport_error(locks->client->transport, shown, reply->str, &status);
+    return status;
+}
+
+static hf_status read_page(hf_locks *locks, scan kind, const redisReply *reply) {
+    char cursor[HF_CURSOR_SIZE];
+    size_t count, length;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return refusal(locks, reply);
+    if (!hf_reply_scan(reply, cursor, &count))
+        return hf_fail(HF_EPROTOCOL, "the server gave an answer that SCAN does not give");
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        const char *key = hf_reply_key(reply, i, &length);
+        status = suspect_key(locks, kind, key, length);
+    }
+    if (status != HF_OK)
+        return status;
+    strcpy(locks->cursors[kind], strcmp(cursor, "0") == 0 ? "" : cursor);
+    if (kind == LOCKS)
+        locks->node_seen += PAGE;
+    return HF_OK;
+}
+
+/* The next page of each scan, in one write. */
+static hf_status turn_page(hf_locks *locks) {
+    hf_request requests[SCANS];
+    redisReply *replies[SCANS];
+    scan kinds[SCANS];
+    size_t count = 0;
+    for (int kind = 0; kind < SCANS; kind++) {
+        const char *cursor = locks->cursors[kind];
+        if (*cursor == '\0')
+            continue;
+        if (kind == LOCKS)
+            hf_request_scan_locks(&requests[count], cursor, locks->pattern, locks->pattern_length,
+                                  PAGE);
+        else
+            hf_request_scan_queues(&requests[count], cursor, PAGE);
+        kinds[count++] = (scan)kind;
+    }
+    if (count == 0) {
+        end_node(locks);
+        return HF_OK;
+    }
+    hf_status status = ask(locks, locks->node, requests, count, SCAN_COST * count, replies);
+    if (status != HF_OK)
+        return status;
+    /* A cursor counts on the server that gave it. */
+    if (hf_transport_version(locks->client->transport, locks->node) !=
+        locks->places[locks->node].version)
+        rewind_node(locks);
+    else
+        for (size_t i = 0; i < count && status == HF_OK; i++)
+            status = read_page(locks, kinds[i], replies[i]);
+    free_replies(replies, count);
+    return status;
+}
+
+/* ----------------------------------------------------------------- Looks */
+
+/* Wherever it is by now. */
+static hf_status look_alone(hf_locks *locks, const suspect *one, redisReply **reply_out) {
+    hf_request request;
+    hf_answer answer;
+    hf_request_inspect(&request, one->names, 0, HF_VIEW_MAX);
+    hf_status status = hf_transport_call(locks->client->transport, &request,
+                                         hf_client_patience(locks->client), &answer);
+    hf_request_free(&request);
+    *reply_out = status == HF_OK ? answer.reply : NULL;
+    return status == HF_EUNKNOWN ? HF_ECONNECT : status;
+}
+
+/* Is it a lock? A key of another type or form is one if an acquire of ours waits for it, or if it
+ * is one of Redisson's or a damaged one of ours. */
+static bool is_lock(const hf_found *found, const suspect *one) {
+    return (found->held && !found->plain) || found->waiters > 0 ||
+           (found->moving && one->queued); /* then its queue could not be seen */
+}
+
+/* Takes the reply over. */
+static hf_status look(hf_locks *locks, const suspect *one, redisReply *reply) {
+    hf_view *view;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        bool hidden = hf_error_key(reply->str);
+        freeReplyObject(reply);
+        locks->refused += hidden;
+        if (hidden)
+            return HF_OK;
+        hf_status status = look_alone(locks, one, &reply);
+        if (status != HF_OK)
+            return status;
+    }
+    hf_status status = hf_view_new(one->names, reply, &view);
+    if (status != HF_OK)
+        return status;
+    const void *name = one->names->data;
+    bool tells =
+        is_lock(hf_view_found(view), one) && !hf_set_has(locks->told, name, one->names->length);
+    if (tells && !hf_set_add(locks->told, name, one->names->length)) {
+        hf_view_close(view);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    if (tells)
+        locks->found[locks->found_count++] = view;
+    else
+        hf_view_close(view);
+    return HF_OK;
+}
+
+static hf_status look_at_suspects(hf_locks *locks) {
+    hf_request requests[BATCH];
+    redisReply *replies[BATCH];
+    size_t count = 0;
+    locks->found_count = locks->found_at = 0;
+    HF_EACH(at, &locks->suspects)
+    if (count < BATCH)
+        hf_request_inspect(&requests[count++], HF_OF(suspect, item, at)->names, 0, HF_VIEW_MAX);
+    hf_status status = ask(locks, locks->node, requests, count, count, replies);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        if (status == HF_OK)
+            status = look(locks, HF_OF(suspect, item, locks->suspects.first), replies[i]);
+        else
+            freeReplyObject(replies[i]);
+        if (status == HF_OK)
+            drop_suspect(locks);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------- The walk */
+
+/* What is left of this node is not listed. */
+static hf_status skip_node(hf_locks *locks, hf_status status) {
+    char why[HF_MESSAGE_MAX], shown[128];
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    hf_discovery_show(hf_transport_discovery(locks->client->transport), locks->node, shown,
+                      sizeof shown);
+    while (locks->suspects.first != NULL)
+        drop_suspect(locks);
+    locks->places[locks->node].failed = true;
+    end_node(locks);
+    return hf_fail(status, "not all locks of %.120s are listed: %.250s", shown, why);
+}
+
+static hf_status work(hf_locks *locks) {
+    if (locks->node < 0)
+        return begin_node(locks, next_node(locks));
+    return locks->suspects.first != NULL ? look_at_suspects(locks) : turn_page(locks);
+}
+
+/* One step towards the next lock. */
+static hf_status step(hf_locks *locks) {
+    hf_status trouble = locks->trouble;
+    locks->trouble = HF_OK;
+    if (trouble != HF_OK)
+        return hf_fail(trouble, "%s", locks->why);
+    if (locks->passes == 0)
+        return begin_pass(locks);
+    if (locks->node < 0 && next_node(locks) < 0)
+        return end_pass(locks);
+    hf_status status = work(locks);
+    if (!is_nodes(status))
+        return status;
+    bool serves = is_serving(locks, (size_t)locks->node);
+    status = skip_node(locks, status);
+    return serves ? status : HF_OK; /* whoever serves its slots now is walked, too */
+}
+
+static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out) {
+    hf_status status = hf_client_check(locks->client);
+    while (status == HF_OK && locks->found_at == locks->found_count &&
+           (!locks->over || locks->trouble != HF_OK)) {
+        status = step(locks);
+        hf_status closed = hf_client_check(locks->client);
+        status = closed != HF_OK ? closed : status;
+    }
+    if (locks->found_at == locks->found_count)
+        return status;
+    if (is_nodes(status)) { /* after what was found before it */
+        locks->trouble = status;
+        snprintf(locks->why, sizeof locks->why, "%s", hf_error_message());
+    }
+    *view_out = locks->found[locks->found_at++];
+    locks->told_count++;
+    if (info != NULL)
+        hf_view_tell(*view_out, info);
+    return HF_OK;
+}
+
+hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out) {
+    if (view_out != NULL)
+        *view_out = NULL;
+    if (locks == NULL || view_out == NULL || (info != NULL && info->size < sizeof info->size))
+        return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_lock_info.size is not set");
+    if (hf_client_inherited(locks->client))
+        return hf_client_check(locks->client); /* another thread may have had the mutex */
+    pthread_mutex_lock(&locks->mutex);
+    hf_status status = find_next(locks, info, view_out);
+    pthread_mutex_unlock(&locks->mutex);
+    return status;
+}
+
+/* ------------------------------------------------------------ Open, close */
+
+hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_len,
+                        const hf_locks_options *options, hf_locks **locks_out) {
+    hf_locks_options chosen;
+    if (locks_out == NULL)
+        return hf_fail(HF_EINVAL, "locks_out is NULL");
+    *locks_out = NULL;
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_locks_options");
+    if (status != HF_OK)
+        return status;
+    if (pattern == NULL && pattern_len == 0)
+        pattern = "*", pattern_len = 1;
+    if (pattern == NULL || pattern_len == 0 || pattern_len > HF_NAME_MAX)
+        return hf_fail(HF_EINVAL, "the pattern has %zu bytes: it takes 1 to %d", pattern_len,
+                       HF_NAME_MAX);
+    if (chosen.rate < HF_NEVER || chosen.rate > 1000000)
+        return hf_fail(HF_EINVAL,
+                       "a rate of %lld: it takes 1 to 1000000 looks a second, or "
+                       "HF_NEVER for no limit",
+                       (long long)chosen.rate);
+    hf_locks *locks = calloc(1, sizeof *locks + pattern_len);
+    size_t places = hf_transport_clustered(client->transport) ? HF_NODES_MAX : 1;
+    if (locks != NULL) {
+        locks->places = calloc(places, sizeof *locks->places);
+        locks->told = hf_set_new();
+    }
+    if (locks == NULL || locks->places == NULL || locks->told == NULL) {
+        if (locks != NULL) {
+            free(locks->places);
+            hf_set_free(locks->told);
+        }
+        free(locks);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    pthread_mutex_init(&locks->mutex, NULL);
+    locks->client = hf_client_keep(client);
+    locks->rate = chosen.rate == 0 ? HF_RATE_DEFAULT : chosen.rate;
+    locks->node = -1;
+    locks->place_count = places;
+    locks->pattern_length = pattern_len;
+    memcpy(locks->pattern, pattern, pattern_len);
+    *locks_out = locks;
+    return HF_OK;
+}
+
+/* Those nodes that have not told yet are like the others. */
+static int64_t expected_keys(const hf_locks *locks) {
+    int64_t due = 0;
+    for (size_t i = 0; !locks->over && i < count_nodes(locks); i++)
+        due += (int)i != locks->node && is_due(locks, i);
+    return locks->total + due * (locks->total / locks->surveyed);
+}
+
+hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
+    if (locks == NULL || progress == NULL || progress->size < sizeof progress->size)
+        return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_progress.size is not set");
+    if (hf_client_inherited(locks->client))
+        return hf_client_check(locks->client);
+    pthread_mutex_lock(&locks->mutex);
+    int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
+    hf_progress told = {
+        .locks = locks->told_count,
+        .keys_seen = locks->seen + (locks->node_seen < keys ? locks->node_seen : keys),
+        .keys = locks->unknown_total || locks->surveyed == 0 ? -1 : expected_keys(locks),
+        .refused = locks->refused,
+    };
+    pthread_mutex_unlock(&locks->mutex);
+    hf_struct_tell(progress, &told, sizeof told);
+    return HF_OK;
+}
+
+void hf_locks_close(hf_locks *locks) {
+    if (locks == NULL || hf_client_inherited(locks->client))
+        return;
+    while (locks->suspects.first != NULL)
+        drop_suspect(locks);
+    while (locks->found_at < locks->found_count)
+        hf_view_close(locks->found[locks->found_at++]);
+    pthread_mutex_destroy(&locks->mutex);
+    hf_set_free(locks->told);
+    hf_client_drop(locks->client);
+    free(locks->places);
+    free(locks);
+}

@@ -1,0 +1,59 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * One holder of a lock, as the server saw it; see {@link LockInfo#holders()}.
+ *
+ * @param owner its owner as it was given
+ * @param shared whether others hold the lock beside it
+ * @param fence its fence, for {@link HoldfastLock#forceUnlock(long)}
+ * @param count how often it holds the lock: nested holds count
+ * @param heldFor how long it has held the lock, by the server's clock
+ * @param remaining the time until the last of its holds ends; {@link Hold#FOREVER} if it never
+ *     expires
+ */
+public record LockHolder(
+        byte[] owner,
+        boolean shared,
+        long fence,
+        long count,
+        Duration heldFor,
+        Duration remaining) {
+
+    /**
+     * The owner for people to read.
+     *
+     * @return its bytes as UTF-8, with a replacement character for invalid bytes
+     */
+    public String ownerText() {
+        return Bytes.text(owner);
+    }
+
+    /**
+     * The host, process and thread of the owner.
+     *
+     * @return where it is; empty if its program chose the owner
+     */
+    public Optional<Origin> origin() {
+        return Origin.of(owner);
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "LockHolder[owner="
+                + ownerText()
+                + (shared ? ", shared" : "")
+                + ", fence="
+                + fence
+                + ", count="
+                + count
+                + ", heldFor="
+                + heldFor
+                + ", remaining="
+                + (remaining.equals(Hold.FOREVER) ? "forever" : remaining)
+                + "]";
+    }
+}

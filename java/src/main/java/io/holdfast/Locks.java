@@ -1,0 +1,63 @@
+package io.holdfast;
+
+import java.util.Iterator;
+import java.util.Spliterator;
+import java.util.Spliterators;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+
+/**
+ * A walk over all locks, from {@link HoldfastClient#locks(String)}.
+ *
+ * <pre>{@code
+ * try (Locks locks = client.locks("order:*")) {
+ *     locks.stream().filter(lock -> lock.waiters() > 10).forEach(System.out::println);
+ * }
+ * }</pre>
+ *
+ * <p>If a node of a cluster does not answer, {@link #hasNext()} or {@link #next()} throws once, with
+ * a message that names the node; going on after it lists the other nodes' locks.
+ */
+public interface Locks extends Iterator<LockInfo>, AutoCloseable {
+    /**
+     * Whether there is another lock; asks the servers.
+     *
+     * @throws HoldfastException if not all locks of a node can be listed
+     * @throws ClosedException if the walk or the client is closed
+     */
+    @Override
+    boolean hasNext();
+
+    /**
+     * The locks that the walk has not told yet, in order.
+     *
+     * @return a stream, of which each step asks as {@link #hasNext()} does
+     */
+    default Stream<LockInfo> stream() {
+        int kind = Spliterator.ORDERED | Spliterator.NONNULL;
+        return StreamSupport.stream(Spliterators.spliteratorUnknownSize(this, kind), false)
+                .onClose(this::close);
+    }
+
+    /**
+     * How far the walk is. Sends nothing.
+     *
+     * @return the counts at this moment
+     * @throws ClosedException if the walk is closed
+     */
+    Progress progress();
+
+    /** Ends the walk. A second close does nothing. */
+    @Override
+    void close();
+
+    /**
+     * How far a walk is.
+     *
+     * @param locks how many locks it has told
+     * @param keysSeen about how many of the servers' keys it has seen
+     * @param keys about how many keys there are, of any kind; -1 if the servers do not say
+     * @param refused how many keys it left out because the user may not use them
+     */
+    record Progress(long locks, long keysSeen, long keys, long refused) {}
+}

@@ -1,0 +1,51 @@
+package io.holdfast;
+
+import java.util.Optional;
+
+/**
+ * Where a default owner is: one of an acquire that was given no owner.
+ *
+ * @param host the host's name
+ * @param pid the process on that host
+ * @param client the client's name; see {@link ClientOptions#clientName}
+ * @param kind what of the process it is
+ * @param number which one, counted from 1 in that process; not the system's number
+ */
+public record Origin(String host, long pid, String client, Kind kind, long number) {
+    /** What an owner is in its process. */
+    public enum Kind {
+        /** A thread. */
+        THREAD,
+        /** A task of an event loop. */
+        TASK,
+        /** One operation, as of {@link HoldfastLock#acquireAsync()}. */
+        OPERATION
+    }
+
+    /**
+     * Reads it from an owner.
+     *
+     * @param owner as in {@link LockHolder} and {@link LockWaiter}
+     * @return the origin; empty if it is another owner, which its program chose
+     */
+    public static Optional<Origin> of(byte[] owner) {
+        try (hf_owner_parts parts = new hf_owner_parts()) {
+            if (Core.hf_owner_parse(owner, parts) == 0) {
+                return Optional.empty();
+            }
+            Kind kind =
+                    switch (parts.getKind()) {
+                        case 't' -> Kind.THREAD;
+                        case 'a' -> Kind.TASK;
+                        default -> Kind.OPERATION;
+                    };
+            return Optional.of(
+                    new Origin(
+                            Bytes.text(parts.getHost()),
+                            parts.getPid(),
+                            Bytes.text(parts.getClient_name()),
+                            kind,
+                            parts.getSerial()));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+"""What a look at a lock shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from . import _holdfast, _native
+from ._arguments import encoded, whole
+from ._hold import Bound, seconds
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+RATE = 500
+"""The default rate of Client.locks(): a fiftieth of a server's time."""
+
+_KINDS: dict[str, Literal["thread", "task", "operation"]] = {
+    "t": "thread",
+    "a": "task",
+    "o": "operation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a default owner is: one of an acquire that was given no owner."""
+
+    host: str
+    """The host's name."""
+    pid: int
+    """The process on that host."""
+    client: str
+    """The client's name: client_name of connect()."""
+    kind: Literal["thread", "task", "operation"]
+    """What of the process it is."""
+    number: int
+    """Which one, counted from 1 in that process; not the system's number."""
+
+    @staticmethod
+    def of(owner: str | bytes) -> Origin | None:
+        """Read it from an owner; None: it is another owner, which its program chose."""
+        parts = _native.hf_owner_parts()
+        if not _holdfast.hf_owner_parse(encoded("owner", owner), parts):
+            return None
+        kind = _KINDS[chr(parts.kind)]
+        return Origin(parts.host, parts.pid, parts.client_name, kind, parts.serial)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One holder of a lock, as the server saw it."""
+
+    owner: str
+    """The owner, UTF-8 with surrogate escapes."""
+    shared: bool
+    """Do others hold the lock beside it?"""
+    fence: int
+    """Its fence, for force_release()."""
+    count: int
+    """How often it holds the lock: nested holds count."""
+    held_for: float
+    """For how many seconds it has held the lock."""
+    remaining: float | None
+    """Seconds until the last of its holds ends; None: never."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """The host, process and thread; None: its program chose the owner."""
+        return Origin.of(self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """An acquire that waits in a lock's queue, as the server saw it."""
+
+    owner: str
+    """Its owner, UTF-8 with surrogate escapes."""
+    shared: bool
+    """Does it ask for a shared hold?"""
+    permits: int
+    """Of a shared one: it enters while fewer than so many hold the lock; 0: no limit."""
+    waited: float
+    """For how many seconds it has waited."""
+    timeout: float | None
+    """Its timeout, counted from when it queued; None if it waits without limit."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """The host, process and thread; None: its program chose the owner."""
+        return Origin.of(self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """A lock as the server saw it."""
+
+    name: str
+    """Its name, UTF-8 with surrogate escapes."""
+    held: bool
+    """Does anybody hold it, through this library or another?"""
+    foreign: bool
+    """Does another library's lock hold it?"""
+    shared: bool
+    """Is it held shared?"""
+    count: int
+    """How many valid holds there are, nested ones too; 0 if free or foreign."""
+    waiters: int
+    """The number of acquires in the queue."""
+    remaining: float | None
+    """Seconds until its last hold ends; None if never, 0 if free."""
+    result: float
+    """For how many seconds its last result stays; 0 if it has none."""
+    moving: bool
+    """Is its slot of a cluster being moved? Then the waiters and the result are not known."""
+    holders: tuple[Holder, ...]
+    """The holders, that which ends first before the others; of 100 holds at most."""
+    queue: tuple[Waiter, ...]
+    """The acquires that wait, in the order in which they will be served; 100 at most."""
+
+    @property
+    def owner(self) -> str | None:
+        """The first holder's owner; None if free or foreign."""
+        return self.holders[0].owner if self.holders else None
+
+    @property
+    def fence(self) -> int:
+        """The first holder's fence; 0 if free or foreign."""
+        return self.holders[0].fence if self.holders else 0
+
+    @property
+    def held_for(self) -> float:
+        """For how many seconds the first holder has held it; 0 if free or foreign."""
+        return self.holders[0].held_for if self.holders else 0.0
+
+
+def text(raw: bytes) -> str:
+    """Decode a name or an owner."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
+    """Give what the core answered."""
+    name, holders, waiters = view
+    return LockInfo(
+        text(name),
+        bool(info.held),
+        bool(info.foreign),
+        bool(info.shared),
+        info.count,
+        info.waiters,
+        seconds(info.remaining_ms),
+        info.result_ms / 1000,
+        bool(info.moving),
+        tuple(
+            Holder(
+                text(owner),
+                mode == _holdfast.HF_SHARED,
+                fence,
+                count,
+                held_ms / 1000,
+                seconds(remaining_ms),
+            )
+            for owner, mode, fence, count, held_ms, remaining_ms in holders
+        ),
+        tuple(
+            Waiter(
+                text(owner),
+                mode == _holdfast.HF_SHARED,
+                permits,
+                waited_ms / 1000,
+                seconds(timeout_ms),
+            )
+            for owner, mode, permits, waited_ms, timeout_ms in waiters
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a walk over all locks is."""
+
+    locks: int
+    """How many locks it has told."""
+    keys_seen: int
+    """About how many of the servers' keys it has seen."""
+    keys: int | None
+    """About how many keys there are, of any kind; None: the servers do not say."""
+    refused: int
+    """How many keys it left out because this user may not use them."""
+
+
+class Locks(Bound, Iterator[LockInfo]):
+    """A walk over all locks, from Client.locks(): an iterator of LockInfo.
+
+    Threads that share it wait for each other. If a node of a cluster does not answer, the iterator
+    raises ConnectError once, or the node's other error; going on after it lists the other nodes'
+    locks.
+    """
+
+    __slots__ = ("_core", "_handle")
+
+    def __init__(self, client: Client, pattern: str | bytes, rate: int | None) -> None:
+        """Only Client.locks() makes this object."""
+        options = _native.hf_locks_options()
+        if rate is None:
+            options.rate = _holdfast.HF_NEVER
+        else:
+            options.rate = whole("rate", rate, 1, 1_000_000)
+        self._core = client._core
+        self._handle = self._core.hf_locks_open(
+            client._here(), encoded("pattern", pattern), options
+        )
+
+    def _find(self) -> LockInfo | None:
+        """Give the next one; None: there is none."""
+        info = _native.hf_lock_info()
+        view = self._core.hf_locks_next(self._handle, info)
+        return None if view is None else told(info, view)
+
+    def __next__(self) -> LockInfo:
+        """Find the next lock."""
+        found = self._find()
+        if found is None:
+            raise StopIteration
+        return found
+
+    @property
+    def progress(self) -> Progress:
+        """How far the walk is. Sends nothing."""
+        progress = _native.hf_progress()
+        self._core.hf_locks_progress(self._handle, progress)
+        keys = None if progress.keys < 0 else progress.keys
+        return Progress(progress.locks, progress.keys_seen, keys, progress.refused)
