@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_run, &cli_bench};
+static const cli_command *const commands[] = {&cli_run,   &cli_ls,        &cli_inspect,
+                                              &cli_break, &cli_deadlocks, &cli_bench};
 
 static const cli_command *current; /* for messages */
 static const char *given_url;

@@ -59,6 +59,7 @@ missing_packages() {
     has pkg-config || echo pkg-config
     has_library openssl/ssl.h || echo libssl-dev
     has_library cmocka.h || echo libcmocka-dev
+    has_library jansson.h || echo libjansson-dev
     has redis-server || echo redis-server
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
     has_python || echo python3

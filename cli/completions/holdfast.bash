@@ -3,6 +3,10 @@ declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
         --max-hold -k --kill-after --once-per --owner -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name -c --check --json"
+    [ls]="--held-longer --waiting-longer --json --rate"
+    [inspect]="--held-longer --waiting-longer --json --hex"
+    [break]="--fence --foreign -y --yes --json --hex"
+    [deadlocks]="--held-longer --waiting-longer --json --rate --watch"
 )
 
 # Where the words of COMMAND begin in `holdfast run NAME -- COMMAND`; 0: not yet.

@@ -15,6 +15,10 @@ complete -c holdfast -n 'not __holdfast_no_command' -l url -x -d 'The server'
 # Commands
 complete -c holdfast -n __holdfast_no_command -a run -d 'Run a command under a lock'
 complete -c holdfast -n __holdfast_no_command -a bench -d 'Check the server and measure locks on it'
+complete -c holdfast -n __holdfast_no_command -a ls -d 'List all locks'
+complete -c holdfast -n __holdfast_no_command -a inspect -d 'Show everything about one lock'
+complete -c holdfast -n __holdfast_no_command -a break -d 'Take a lock away from one holder'
+complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that wait for each other'
 
 # run
 set -l run '__holdfast_command_is run'
@@ -40,3 +44,25 @@ complete -c holdfast -n $bench -s t -l threads -x -d 'How many measure at once'
 complete -c holdfast -n $bench -l name -x -d 'What its locks begin with'
 complete -c holdfast -n $bench -s c -l check -d 'Look at the settings only'
 complete -c holdfast -n $bench -l json -d 'An object on each line'
+
+# ls, inspect, deadlocks
+for name in ls inspect deadlocks
+    set -l look "__holdfast_command_is $name"
+    complete -c holdfast -n $look -l held-longer -x -d 'Only if somebody has held it for longer'
+    complete -c holdfast -n $look -l waiting-longer -x -d 'Only if somebody has waited for longer'
+    complete -c holdfast -n $look -l json -d 'One object a line'
+end
+for name in ls deadlocks
+    complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most requests a second'
+end
+complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Go on, and look again'
+
+# break
+set -l break '__holdfast_command_is break'
+complete -c holdfast -n $break -l fence -x -d 'From the holder with this fence'
+complete -c holdfast -n $break -l foreign -d "Delete another library's lock"
+complete -c holdfast -n $break -s y -l yes -d 'Do not ask'
+complete -c holdfast -n $break -l json -d 'Print from whom as an object'
+for name in inspect break
+    complete -c holdfast -n "__holdfast_command_is $name" -l hex -d 'The name is hex digits'
+end

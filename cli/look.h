@@ -1,0 +1,39 @@
+/* What the commands that look at locks share: which ones they want, and the walk. */
+#ifndef HOLDFAST_LOOK_H
+#define HOLDFAST_LOOK_H
+
+#include "cli.h"
+
+/* Only locks that are held, or waited for, for longer; 0: any. */
+typedef struct look_filter {
+    int64_t held_ms, waiting_ms;
+} look_filter;
+
+/* Options of these commands, for their tables and help. */
+enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX, LOOK_OWN };
+#define LOOK_FILTERS                                                                               \
+    {"held-longer", required_argument, NULL, LOOK_HELD},                                           \
+        {"waiting-longer", required_argument, NULL, LOOK_WAITING}, {                               \
+        "json", no_argument, NULL, LOOK_JSON                                                       \
+    }
+#define LOOK_FILTERS_HELP                                                                          \
+    "      --held-longer DURATION    only if somebody has held it for longer\n"                    \
+    "      --waiting-longer DURATION only if somebody has waited for longer\n"
+#define LOOK_RATE_HELP                                                                             \
+    "      --rate NUMBER        look at so many locks a second at most, each of which takes the\n" \
+    "                           server some 30 microseconds, and 100 other keys count as six;\n"   \
+    "                           default: 500; 0: no limit\n"
+
+bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_view *view);
+
+/* Calls `tell` for each lock of the pattern, with a progress line if stderr is a terminal.
+ * rate: as in --rate. Returns the exit status; what is not listed it has told. */
+int look_walk(hf_client *client, const char *pattern, int64_t rate,
+              void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
+              void *context);
+
+/* The NAME of a command, perhaps in hex digits: into bytes, which are freed by nobody. Exits with
+ * CLI_USAGE. */
+const void *look_name(const char *given, bool hex, size_t *length);
+
+#endif

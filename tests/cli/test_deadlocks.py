@@ -1,0 +1,241 @@
+"""holdfast deadlocks: real processes that wait for each other."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from conftest import Program, until
+
+# Holds the locks of the first argument, and when told to waits for the one of the second.
+PROCESS = """
+import os, sys
+import holdfast
+client = holdfast.connect(os.environ["HOLDFAST_URL"])
+holds, wants = sys.argv[1].split(","), sys.argv[2]
+for name in filter(None, holds):
+    client.lock(name).acquire()
+print("holds", flush=True)
+sys.stdin.readline()
+if wants:
+    client.lock(wants).acquire(timeout=float(sys.argv[3]))
+    print("got it", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Processes:
+    """Each holds some locks, and waits for one."""
+
+    def __init__(self, cli: Program, client: holdfast.Client) -> None:
+        self.cli = cli
+        self.client = client
+        self.all: list[subprocess.Popen[str]] = []
+
+    def start(self, holds: str, wants: str, timeout: float = -1) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROCESS, holds, wants, str(timeout)],
+            env=self.cli.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.all.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holds\n"
+        return process
+
+    def go(self, process: subprocess.Popen[str], wants: str) -> None:
+        before = self.client.lock(wants).inspect().waiters
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        until(lambda: self.client.lock(wants).inspect().waiters > before)
+
+    def end(self) -> None:
+        for process in self.all:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def processes(cli: Program, client: holdfast.Client) -> Iterator[Processes]:
+    processes = Processes(cli, client)
+    yield processes
+    processes.end()
+
+
+def look(cli: Program, name: str, *options: str) -> list[dict[str, list[dict[str, object]]]]:
+    """The cycles that it tells."""
+    done = cli("deadlocks", "--json", *options, f"{name}:*")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == (1 if found else 0), done.stderr
+    return found
+
+
+def test_a_deadlock_of_two_processes_and_the_command_that_ends_it(
+    cli: Program, processes: Processes, name: str
+) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    one, two = processes.start(a, b, 60), processes.start(b, a)
+    processes.go(one, b)
+    assert look(cli, name) == []
+    done = cli("deadlocks", f"{name}:*")
+    assert (done.returncode, done.stdout) == (0, "No deadlock.\n")
+    processes.go(two, a)
+    (cycle,) = look(cli, name)
+    owners = cycle["owners"]
+    assert {each["pid"] for each in owners} == {one.pid, two.pid}
+    assert {(each["waits_for"], each["timeout_ms"]) for each in owners} == {(b, 60000), (a, None)}
+    assert {each["behind"] for each in owners} == {"holder"}
+    assert {each["name"] for each in cycle["breaks"]} == {a, b}
+    done = cli("deadlocks", f"{name}:*")
+    assert done.returncode == 1
+    assert done.stdout.count("Deadlock: 2 owners wait for each other.") == 1
+    assert f"/{one.pid} thread" in done.stdout
+    assert look(cli, name, "--waiting-longer", "1h") == []
+    assert look(cli, name, "--held-longer", "1h") == []
+    assert len(look(cli, name, "--waiting-longer", "1ms")) == 1
+    # As it is printed, into a shell.
+    (command,) = [line.strip() for line in done.stdout.splitlines() if f"break {a} " in line]
+    program, *arguments = shlex.split(command)
+    assert program == "holdfast"
+    assert cli(*arguments, "--yes").returncode == 0
+    assert two.stdout is not None
+    assert two.stdout.readline() == "got it\n"
+    assert look(cli, name) == []
+
+
+def test_a_deadlock_of_three_and_those_who_only_wait_for_it(
+    cli: Program, processes: Processes, name: str
+) -> None:
+    a, b, c, d = (f"{name}:{each}" for each in "abcd")
+    wants = [b, c, a]
+    three = [processes.start(held, want) for held, want in zip([a, b, c], wants, strict=True)]
+    behind = processes.start(d, a)  # in no circle
+    for process, want in zip(three, wants, strict=True):
+        processes.go(process, want)
+    processes.go(behind, a)
+    (cycle,) = look(cli, name)
+    assert {each["pid"] for each in cycle["owners"]} == {process.pid for process in three}
+    assert len(cycle["breaks"]) == 3
+
+
+def test_two_deadlocks_are_two(cli: Program, processes: Processes, name: str) -> None:
+    pairs = [(f"{name}:{i}:a", f"{name}:{i}:b") for i in range(2)]
+    for a, b in pairs:
+        one, two = processes.start(a, b), processes.start(b, a)
+        processes.go(one, b)
+        processes.go(two, a)
+    found = look(cli, name)
+    assert len(found) == 2
+    assert {frozenset(str(each["name"]) for each in cycle["breaks"]) for cycle in found} == {
+        frozenset(pair) for pair in pairs
+    }
+
+
+def test_an_owner_that_waits_for_itself(cli: Program, client: holdfast.Client, name: str) -> None:
+    lock = client.lock(f"{name}:it", owner="me")
+    assert lock.acquire()
+    # Another client's acquire by the same owner, not reentrant.
+    code = (
+        "import os, holdfast; holdfast.connect(os.environ['HOLDFAST_URL'])"
+        f".lock({f'{name}:it'!r}, owner='me', reentrant=False).acquire()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], env=cli.environment) as other:
+        until(lambda: lock.inspect().waiters == 1)
+        (cycle,) = look(cli, name)
+        assert [each["owner"] for each in cycle["owners"]] == ["me"]
+        assert "waits for itself" in cli("deadlocks", f"{name}:*").stdout
+        other.kill()
+    lock.release()
+
+
+def test_a_chain_and_a_crowd_are_no_deadlock(cli: Program, processes: Processes, name: str) -> None:
+    a, b, c = (f"{name}:{each}" for each in "abc")
+    processes.start(a, "")
+    two, three = processes.start(b, a), processes.start(c, b)
+    processes.go(two, a)
+    processes.go(three, b)
+    for _ in range(3):
+        processes.go(processes.start("", a), a)
+    assert look(cli, name) == []
+
+
+def test_a_watch_tells_each_once(cli: Program, processes: Processes, name: str) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    watch = cli.start("deadlocks", "--json", "--watch=20ms", f"{name}:*")
+    one, two = processes.start(a, b), processes.start(b, a)
+    processes.go(one, b)
+    processes.go(two, a)
+    assert watch.stdout is not None
+    assert len(json.loads(watch.stdout.readline())["owners"]) == 2
+    c, d = f"{name}:c", f"{name}:d"
+    three, four = processes.start(c, d), processes.start(d, c)
+    processes.go(three, d)
+    processes.go(four, c)
+    second = json.loads(watch.stdout.readline())
+    assert {each["name"] for each in second["breaks"]} == {c, d}
+    assert watch.poll() is None
+    watch.kill()
+
+
+def test_hostile_names_in_commands(cli: Program, processes: Processes, name: str) -> None:
+    a, b = f"{name}:it's\x1b[31m \u202e", f"{name}:$(touch x) `y` \\"
+    one, two = processes.start(a, b), processes.start(b, a)
+    processes.go(one, b)
+    processes.go(two, a)
+    done = cli("deadlocks", f"{name}:*")
+    assert done.returncode == 1
+    assert all(each.isprintable() for each in set(done.stdout) - {"\n"})
+    commands = [line for line in done.stdout.splitlines() if "holdfast break" in line]
+    assert len(commands) == 2
+    for command in commands:
+        words = subprocess.run(
+            ["bash", "-c", f"holdfast() {{ printf '%s\\0' \"$@\"; }}; {command}"],
+            capture_output=True,
+            check=True,
+            cwd=cli.folder,
+        ).stdout
+        assert words.split(b"\0")[1].decode() in (a, b)
+    assert not Path(cli.folder, "x").exists()
+
+
+def test_none_is_told_that_was_never_there(
+    cli: Program, client: holdfast.Client, name: str
+) -> None:
+    """Two owners who take two locks in turn, in the same order: each look shows another moment."""
+    a, b = f"{name}:a", f"{name}:b"
+    code = f"""
+import os, holdfast, time
+client = holdfast.connect(os.environ["HOLDFAST_URL"])
+end = time.monotonic() + 4
+print("on", flush=True)
+while time.monotonic() < end:
+    with client.lock({a!r}), client.lock({b!r}):
+        pass
+"""
+    crowd = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=cli.environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    for process in crowd:
+        assert process.stdout is not None
+        process.stdout.readline()
+    looks = 0
+    while any(process.poll() is None for process in crowd):
+        assert look(cli, name) == []
+        looks += 1
+    assert looks > 5
+    for process in crowd:
+        process.communicate()
+        assert process.returncode == 0
