@@ -2,10 +2,10 @@
 
     tests/with-redis build/venv/bin/python bench/locks.py [LOCKS] [RATE]
 
-Makes LOCKS held locks (100,000), and lists them by `holdfast ls`, at that RATE or the default's, while
-one client acquires and releases another lock, in turns: half a second with the walk going on, half
-a second with it stopped, so that what else the machine does hits both alike. Prints how many pairs
-fewer there are beside it, and how much of the server's time the walk takes.
+Makes LOCKS held locks (100,000), and lists them by `holdfast ls`, at that RATE or the default's,
+while one client acquires and releases another lock, in turns: half a second with the walk going
+on, half a second with it stopped, so that what else the machine does hits both alike. Prints how
+many pairs fewer there are beside it, and how much of the server's time the walk takes.
 """
 
 from __future__ import annotations
