@@ -2,16 +2,15 @@
 
     tests/with-redis build/venv/bin/python bench/locks.py [LOCKS] [RATE]
 
-Makes LOCKS held locks (100,000), and lists them by `holdfast ls`, at that RATE or the default's,
-while one client acquires and releases another lock, in turns: half a second with the walk going
-on, half a second with it stopped, so that what else the machine does hits both alike. Prints how
-many pairs fewer there are beside it, and how much of the server's time the walk takes.
+Makes LOCKS held locks (100,000) and lists them by `holdfast ls`, at that RATE or the default's: how
+much of the server's time does that take? Then one client acquires and releases another lock, in
+turns of four seconds alone and four beside a walk. The fastest third of the short rounds of each
+are compared: the machine did little else then.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from pathlib import Path
 import redis
 
 BUILT = Path(__file__).parents[1] / "build/dev"
-ROUND = 10_000  # pairs: long enough that a walk that was stopped has caught up
+ROUND = 3000  # pairs
+TURN, TURNS = 4, 12  # seconds, and how many
 
 
 def make_locks(server: redis.Redis, count: int) -> None:
@@ -83,22 +83,21 @@ def main() -> None:
         return float(pairs.stdout.readline().split()[0])
 
     measure()
-    alone, beside = [measure()], []
-    with subprocess.Popen(walk, stdout=subprocess.DEVNULL) as walking:
-        while walking.poll() is None:
-            beside.append(measure())
-            walking.send_signal(signal.SIGSTOP)
-            alone.append(measure())
-            walking.send_signal(signal.SIGCONT)
+    rounds: tuple[list[float], list[float]] = [], []
+    for _ in range(TURNS):
+        for beside in (False, True):
+            walking = subprocess.Popen(walk, stdout=subprocess.DEVNULL) if beside else None
+            end = time.monotonic() + TURN
+            while time.monotonic() < end:
+                rounds[beside].append(measure())
+            if walking is not None:
+                walking.kill()
+                walking.wait()
     pairs.stdin.close()
     pairs.wait()
-    # Only rounds in which the machine did little else: those between two fast ones.
-    fast = sorted(alone)[len(alone) // 3]
-    quiet = [i for i in range(len(beside)) if alone[i] <= fast and alone[i + 1] <= fast]
-    without = statistics.mean((alone[i] + alone[i + 1]) / 2 for i in quiet)
-    drop = 1 - without / statistics.mean(beside[i] for i in quiet)
-    print(f"a pair alone: {without / 1000:.1f} us; beside the walk {100 * drop:.1f} % fewer pairs")
-    print(f"({len(quiet)} quiet rounds of {len(beside)})")
+    alone, with_walk = (statistics.mean(sorted(each)[: len(each) // 3]) for each in rounds)
+    drop = 100 * (1 - alone / with_walk)
+    print(f"a pair alone: {alone / 1000:.1f} us; beside a walk {drop:.1f} % fewer pairs")
 
 
 if __name__ == "__main__":

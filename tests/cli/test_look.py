@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import pty
+import random
 import re
 import select
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -249,6 +251,73 @@ def test_ls_without_the_permission_says_so(cli: Program, raw: redis.Redis) -> No
     assert done.returncode == 76
     assert "scan" in done.stderr
     assert "not all locks of" in done.stderr
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(redis.ConnectionError), redis.Redis(port=port) as raw:
+        return bool(raw.ping())
+    return False
+
+
+def start_node(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A node of a cluster on a free port; its bus needs the port 10,000 above, too."""
+    while True:
+        port = random.randrange(10_000, 22_000)
+        node = subprocess.Popen(
+            [
+                *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
+                *("--cluster-enabled", "yes", "--cluster-config-file", f"{port}.conf"),
+            ],
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        until(lambda node=node, port=port: node.poll() is not None or answers(port))  # type: ignore[misc]
+        if node.poll() is None:
+            return node, port
+
+
+def is_whole(port: int) -> bool:
+    with redis.Redis(port=port) as raw:
+        info, slots = raw.execute_command("CLUSTER INFO"), raw.execute_command("CLUSTER SLOTS")
+        return bool(info["cluster_state"] == "ok" and len(slots) == 3)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[int]]:
+    """The ports of three masters, which serve a third of the slots each."""
+    started = [start_node(tmp_path) for _ in range(3)]
+    ports = [port for _, port in started]
+    try:
+        for i, port in enumerate(ports):
+            with redis.Redis(port=port) as raw:
+                slots = range(16384 * i // 3, 16384 * (i + 1) // 3)
+                raw.execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+                raw.execute_command("CLUSTER", "ADDSLOTS", *slots)
+                raw.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
+        until(lambda: all(map(is_whole, ports)))
+        yield ports
+    finally:
+        for node, _ in started:
+            node.kill()
+            node.wait()
+
+
+def test_a_cluster_of_three_masters_is_listed_whole(cli: Program, cluster: list[int]) -> None:
+    url = f"redis+cluster://127.0.0.1:{cluster[1]}"
+    names = {f"lock:{i}" for i in range(300)}
+    with holdfast.connect(url) as client:
+        for name in names:
+            client.lock(name).acquire()
+        for port in cluster:
+            with redis.Redis(port=port) as raw:
+                assert raw.dbsize() > 100
+        done = cli("ls", "--json", "--url", url, "--rate", "0")
+        assert (done.returncode, done.stderr) == (0, "")
+        told = [str(each["name"]) for each in rows(done.stdout)]
+        assert sorted(told) == sorted(names)
+        assert cli("break", "--yes", "--url", url, "lock:7").returncode == 0
+        done = cli("deadlocks", "--url", url, "--rate", "0")
+        assert (done.returncode, done.stdout) == (0, "No deadlock.\n")
 
 
 # ------------------------------------------------------------------ inspect
