@@ -910,7 +910,7 @@ class Run:
             ):
                 self.wrong(f"inspect {answer}")
         state = (
-            3
+            4  # neither a plain string nor that hash tells that it is a lock
             if self.foreign
             else 0
             if not live
