@@ -30,6 +30,13 @@ class LockLost(LockNotOwnedError):
     """
 
 
+class LockDeadlock(LockError, RuntimeError):
+    """The caller holds the lock shared and asks for it exclusively: it would wait for itself.
+
+    The shared hold stays; release it first.
+    """
+
+
 class LockUnknown(LockError):
     """The answer was lost with its connection: the server may have carried out the request.
 
@@ -91,6 +98,7 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_ECLOSED: ClosedError,
     _holdfast.HF_EFORKED: ForkedError,
     _holdfast.HF_EREPLICAS: LockNotReplicated,
+    _holdfast.HF_EDEADLOCK: LockDeadlock,
 }
 
 

@@ -36,6 +36,7 @@ HF_EUNSUPPORTED: Final[int]
 HF_ECLOSED: Final[int]
 HF_EFORKED: Final[int]
 HF_EREPLICAS: Final[int]
+HF_EDEADLOCK: Final[int]
 
 HF_FOREVER: Final[int]
 HF_NEVER: Final[int]

@@ -226,7 +226,7 @@ static void test_an_upgrade_is_counted_as_a_deadlock(void **state) {
     (void)state;
     hf_lock *writer = stock(), *reader = open_lock(ann, "stock", NULL, OPTIONS(.mode = HF_SHARED));
     hf_hold *hold = held(reader);
-    assert_status(tried(writer), HF_EINVAL);
+    assert_status(tried(writer), HF_EDEADLOCK);
     assert_counts(ann, 0, .held = 1, .acquired = 1, .deadlocks = 1);
     give_back(hold, HF_OK);
     hf_lock_close(writer);

@@ -68,10 +68,7 @@ typedef int hf_status;
 
 enum {
     HF_OK = 0,
-    /**
-     * An argument is wrong; or an owner that holds the lock shared asks for it
-     * exclusively. Nothing was done.
-     */
+    /** An argument is wrong. Nothing was done. */
     HF_EINVAL = 1,
     /** Out of memory, descriptors or threads. Nothing was done. */
     HF_ENOMEM = 2,
@@ -112,7 +109,12 @@ enum {
      */
     HF_EREPLICAS = 17,
     /** Only hf_once_begin(): it has been done, and the hold has the result. Nothing is held. */
-    HF_EDONE = 18
+    HF_EDONE = 18,
+    /**
+     * The owner holds the lock shared and asks for it exclusively: it would wait for
+     * itself. The shared hold stays, and nothing else is held.
+     */
+    HF_EDEADLOCK = 19
 };
 
 /**
@@ -378,8 +380,7 @@ typedef struct hf_stats {
     int64_t busy, timed_out;
     /** The wait was ended: by a cancel or the close of the client (HF_ECANCELED); by a signal. */
     int64_t canceled, interrupted;
-    /** An owner with a shared hold asked for an exclusive one (HF_EINVAL): it would have waited
-     * for itself. */
+    /** An owner with a shared hold asked for an exclusive one: HF_EDEADLOCK. */
     int64_t deadlocks;
     /** Too few replicas had it: HF_EREPLICAS. */
     int64_t unreplicated;
@@ -489,7 +490,7 @@ enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
  * comes in between.
  *
  * Upgrade: an owner with a shared hold of this client that asks for the lock exclusively is
- * answered HF_EINVAL at once, because two that did so would wait for each other. Release
+ * answered HF_EDEADLOCK at once, because two that did so would wait for each other. Release
  * the shared hold first. Where that cannot be seen (the handle is not reentrant, or the
  * shared hold is another client's), such an acquire waits for its own shared hold, until its
  * timeout.
@@ -599,8 +600,8 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_EBUSY      timeout_ms was 0 and others hold it; or the lease ended
  *                       before the answer arrived.
  * @retval HF_ETIMEOUT   Others kept it. Nothing is left on the server.
- * @retval HF_EINVAL     timeout_ms is below -1; or the owner holds the lock shared
- *                       and this handle is HF_EXCLUSIVE. Not held.
+ * @retval HF_EINVAL     timeout_ms is below -1. Not held.
+ * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held without any
  *                       caller knowing it, until the lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait.

@@ -139,7 +139,7 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
     return hf_fail(
-        HF_EINVAL,
+        HF_EDEADLOCK,
         "lock %s is held shared by the owner that asks for it exclusively: two that did so "
         "would wait for each other; release the shared hold first",
         hf_quote(hold->names->data, hold->names->length));

@@ -223,7 +223,7 @@ static int64_t *outcome_of(hf_stats *stats, hf_status status) {
         return &stats->interrupted;
     case HF_EREPLICAS:
         return &stats->unreplicated;
-    case HF_EINVAL: /* the arguments are good by now: it is an upgrade */
+    case HF_EDEADLOCK:
         return &stats->deadlocks;
     case HF_EUNKNOWN:
         return &stats->unknown;

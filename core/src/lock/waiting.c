@@ -427,7 +427,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_REFUSED:
         hf_hold_refuse(hold);
         keep_reason(client);
-        hf_op_finish_locked(op, HF_EINVAL);
+        hf_op_finish_locked(op, HF_EDEADLOCK);
         return;
     case HF_STANDS_BUSY:
         if (op->tries) {

@@ -33,6 +33,8 @@ final class Status {
                 return new LockTimeoutException(text);
             case Core.HF_ENOTHELD:
                 return new LockNotHeldException(text);
+            case Core.HF_EDEADLOCK:
+                return new LockDeadlockException(text);
             case Core.HF_ELOST:
                 return new LockLostException(text);
             case Core.HF_EUNKNOWN:

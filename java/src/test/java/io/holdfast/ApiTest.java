@@ -46,6 +46,7 @@ final class ApiTest {
                                 "HoldfastClient",
                                 "HoldfastException",
                                 "HoldfastLock",
+                                "LockDeadlockException",
                                 "LockHolder",
                                 "LockInfo",
                                 "LossCause",
