@@ -383,6 +383,46 @@ static void test_from_shared_to_exclusive_is_refused(void **state) {
     hf_lock_close(reader);
 }
 
+/* Of the holds that it left with the client, as a language's read-write lock does. */
+static void test_each_mode_releases_its_own_hold(void **state) {
+    (void)state;
+    hf_lock *writer = writer_of(ann, NULL),
+            *reader = open_lock(ann, "k", NULL, SHARED(.permits = 0)),
+            *other = reader_of(ben, "other", 0);
+    assert_status(hf_lock_acquire(writer, 0, NULL), HF_OK);
+    assert_status(hf_lock_release(reader), HF_ENOTHELD);
+    assert_status(hf_lock_acquire(reader, 0, NULL), HF_OK);
+    assert_int_equal(hf_lock_count_as(writer, NULL, 0), 1);
+    assert_int_equal(hf_lock_count_as(reader, NULL, 0), 1);
+    assert_busy(other);
+    assert_status(hf_lock_release(writer), HF_OK); /* the older of the two */
+    assert_int_equal(hf_lock_count_as(writer, NULL, 0), 0);
+    assert_int_equal(hf_lock_count_as(reader, NULL, 0), 1);
+    hf_hold *beside = held(other);
+    assert_status(hf_lock_release(writer), HF_ENOTHELD);
+    assert_status(hf_lock_release(reader), HF_OK);
+    give_back(beside, HF_OK);
+    assert_free();
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+    hf_lock_close(other);
+}
+
+/* An owner that holds it both ways may acquire it either way again. */
+static void test_who_holds_it_both_ways_nests_both_ways(void **state) {
+    (void)state;
+    hf_lock *writer = writer_of(ann, "me"), *reader = reader_of(ann, "me", 0);
+    hf_hold *outer = held(writer), *shared = held(reader), *inner = held(writer);
+    assert_true(hf_hold_fence(inner) == hf_hold_fence(outer));
+    give_back(outer, HF_OK);
+    give_back(inner, HF_OK);
+    assert_true(look(reader).shared);
+    give_back(shared, HF_OK);
+    assert_free();
+    hf_lock_close(writer);
+    hf_lock_close(reader);
+}
+
 /* --------------------------------------------------------------- The rest */
 
 static void test_a_shared_hold_is_handed_over(void **state) {
@@ -453,6 +493,8 @@ int main(void) {
         TEST(test_the_earlier_of_two_owners_of_a_client_nests),
         TEST(test_from_exclusive_to_shared_there_is_no_gap),
         TEST(test_from_shared_to_exclusive_is_refused),
+        TEST(test_each_mode_releases_its_own_hold),
+        TEST(test_who_holds_it_both_ways_nests_both_ways),
         TEST(test_a_shared_hold_is_handed_over),
         TEST(test_what_a_shared_wait_leaves_behind_is_nothing),
         TEST(test_modes_and_permits_out_of_bounds_are_refused),

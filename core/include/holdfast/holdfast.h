@@ -486,8 +486,8 @@ enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
  * this client may acquire another one at once, past the queue and the permits.
  *
  * Downgrade: acquire it shared through a second handle while the owner holds it exclusively,
- * then release the exclusive hold by its own handle. The shared hold stays, and nobody
- * comes in between.
+ * then release the exclusive hold, or hf_lock_release() the first handle. The shared hold
+ * stays, and nobody comes in between.
  *
  * Upgrade: an owner with a shared hold of this client that asks for the lock exclusively is
  * answered HF_EDEADLOCK at once, because two that did so would wait for each other. Release
@@ -658,9 +658,9 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
 /**
  * Release the newest hold that the caller left with the client. The same owner
  * acquired it with hold_out NULL or with HF_ACQUIRE_KEEP, through any handle of this
- * client with the same name, whatever its mode. If the lock is not reentrant and
- * has no owner: release the newest hold that any thread acquired through this very
- * handle.
+ * client with the same name and mode: an owner that holds the lock both ways says by
+ * the handle which hold ends. If the lock is not reentrant and has no owner: release
+ * the newest hold that any thread acquired through this very handle.
  *
  * @retval HF_OK        Released.
  * @retval HF_ENOTHELD  The caller has no such hold. Nothing was changed.
@@ -1480,8 +1480,8 @@ typedef int (*hf_interrupt)(void *context);
 HF_API hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context);
 
 /**
- * Count the valid holds that the owner left with this client, that is, how
- * often hf_lock_release_as() would succeed.
+ * Count the valid holds of the handle's mode that the owner left with this client,
+ * that is, how often hf_lock_release_as() would succeed.
  *
  * @param owner  NULL for the lock's owner.
  * @return  0 or more; 0 on any error.

@@ -210,7 +210,8 @@ static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
 }
 
 static uint64_t stack_of(const hf_hold *hold) {
-    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial};
+    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial,
+                        hold->mode == HF_MODE_SHARED};
     return stack_hash(hold->names, &holder);
 }
 
@@ -286,7 +287,7 @@ const hf_list *hf_table_holds_locked(const hf_client *client) { return &client->
 static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *holder,
                   uint64_t stack) {
     if (!hold->kept || hold->stack != stack || hold->lock_serial != holder->lock_serial ||
-        !hf_names_equal(hold->names, names))
+        (hold->mode == HF_MODE_SHARED) != holder->shared || !hf_names_equal(hold->names, names))
         return false;
     return holder->lock_serial != 0 || (hold->owner_length == holder->length &&
                                         memcmp(hold->owner, holder->bytes, holder->length) == 0);

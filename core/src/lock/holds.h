@@ -143,6 +143,7 @@ typedef struct hf_holder {
     const char *bytes;
     size_t length;
     int64_t lock_serial; /* not 0: its holds are found by the lock alone */
+    bool shared;         /* only shared holds, or only the others */
 } hf_holder;
 
 /* The next hold on the owner's stack of that name: the newest, or the one below `hold`. */

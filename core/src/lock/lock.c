@@ -181,10 +181,12 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
     hf_status status = check_owner(owner, length);
     if (status != HF_OK)
         return status;
-    chosen->holder = (hf_holder){.bytes = owner, .length = length};
+    bool shared = lock->mode == HF_MODE_SHARED;
+    chosen->holder = (hf_holder){.bytes = owner, .length = length, .shared = shared};
     if (length > 0)
         return HF_OK;
-    chosen->holder = (hf_holder){.bytes = lock->owner, .length = lock->owner_length};
+    chosen->holder.bytes = lock->owner;
+    chosen->holder.length = lock->owner_length;
     return lock->owner_length > 0 ? HF_OK : default_owner(lock, thread, chosen);
 }
 
