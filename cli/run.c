@@ -43,6 +43,8 @@ static const char help[] =
     "                           a third of it, 10s at most\n"
     "      --once-per DURATION  after a COMMAND that exits with 0, nobody gets the lock until so\n"
     "                           long after we got it; if others have it, exit 0\n"
+    "  -s, --shared             hold it beside others who do so, but not beside those without it\n"
+    "      --permits NUMBER     shared, while fewer than so many hold it\n"
     "      --owner OWNER        hold it as OWNER, who may hold it already; default: ourselves\n"
     "  -q, --quiet              do not say that others hold the lock\n"
     "  -v, --verbose            say when the lock is held, and always if it is not\n"
@@ -57,7 +59,7 @@ static const char help[] =
     "  75  others kept the lock (-w)        126, 127  COMMAND cannot run, or does not exist\n";
 
 /* Options without a letter. */
-enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER };
+enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS };
 
 /* The acquire's number. */
 enum { OP = 1 };
@@ -70,9 +72,10 @@ typedef struct run_wish {
     char **command;
     const char *shell, *string; /* or the command is this, for that */
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
-    int conflict; /* -1: as it is */
+    int64_t permits; /* 0: no limit */
+    int conflict;    /* -1: as it is */
     run_on_lost on_lost;
-    bool waits, quiet, verbose;
+    bool waits, shared, quiet, verbose;
 } run_wish;
 
 typedef struct run_state {
@@ -122,6 +125,9 @@ static void read_option(run_wish *wish, int option) {
     case 'k':
         wish->kill_after_ms = cli_duration("--kill-after", optarg);
         break;
+    case 's':
+        wish->shared = true;
+        break;
     case 'q':
         wish->quiet = true;
         break;
@@ -144,6 +150,10 @@ static void read_option(run_wish *wish, int option) {
     case ON_LOST:
         wish->on_lost = read_on_lost(optarg);
         break;
+    case PERMITS:
+        wish->permits = cli_number("--permits", optarg, 1, HF_PERMITS_MAX);
+        wish->shared = true;
+        break;
     case OWNER:
         wish->owner = optarg;
         break;
@@ -163,6 +173,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"conflict-exit-code", required_argument, NULL, 'E'},
         {"command", required_argument, NULL, 'c'},
         {"kill-after", required_argument, NULL, 'k'},
+        {"shared", no_argument, NULL, 's'},
         {"quiet", no_argument, NULL, 'q'},
         {"verbose", no_argument, NULL, 'v'},
         {"shell", optional_argument, NULL, SHELL},
@@ -171,9 +182,10 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"on-lost", required_argument, NULL, ON_LOST},
         {"owner", required_argument, NULL, OWNER},
         {"once-per", required_argument, NULL, ONCE_PER},
+        {"permits", required_argument, NULL, PERMITS},
         CLI_COMMON_OPTIONS,
     };
-    for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:qv", options)) >= 0;)
+    for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:sqv", options)) >= 0;)
         read_option(wish, option);
 }
 
@@ -557,6 +569,10 @@ static int with_lock(run_state *run) {
     const run_wish *wish = run->wish;
     hf_client_options client = {.size = sizeof client, .lazy = HF_ON};
     hf_lock_options lock = {.size = sizeof lock, .lease_ms = wish->lease_ms, .renew = HF_ON};
+    if (wish->shared) {
+        lock.mode = HF_SHARED;
+        lock.permits = wish->permits;
+    }
     if (wish->once_ms > 0)
         lock.reentrant = HF_OFF; /* not even the owner gets what is kept */
     int result = cli_open(&client, &run->client);

@@ -32,6 +32,8 @@ complete -c holdfast -n $run -l on-lost -x -a 'kill term ignore' -d 'If the lock
 complete -c holdfast -n $run -l max-hold -x -d 'End the command after'
 complete -c holdfast -n $run -s k -l kill-after -x -d 'The time from TERM to KILL'
 complete -c holdfast -n $run -l once-per -x -d 'Run it once in a period on all hosts'
+complete -c holdfast -n $run -s s -l shared -d 'Hold it beside others'
+complete -c holdfast -n $run -l permits -x -d 'Shared, while fewer than so many hold it'
 complete -c holdfast -n $run -l owner -x -d 'Who holds it'
 complete -c holdfast -n $run -s q -l quiet -d 'Do not say that others hold it'
 complete -c holdfast -n $run -s v -l verbose -d 'Say when it is held'

@@ -139,6 +139,38 @@ def test_a_wait_ends_when_the_lock_is_free(
         assert ended(wait) == (0, "in\n", "")
 
 
+@pytest.mark.parametrize("shared", ["-s", "--shared"])
+def test_shared_commands_run_beside_each_other(
+    cli: Program, name: str, client: holdfast.Client, shared: str
+) -> None:
+    first = cli.start("run", shared, name, "-c", "echo in; read line", stdin=subprocess.PIPE)
+    assert line_of(first) == "in"
+    assert client.lock(name).inspect().shared
+    done = cli("run", "-n", shared, name, "-c", "echo $HOLDFAST_FENCE")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > client.lock(name).inspect().fence
+    assert cli("run", "-n", name, "true").returncode == 1
+    writer = cli.start("run", name, "-c", "echo alone")
+    until(lambda: client.lock(name).waiters())
+    assert cli("run", "-n", shared, name, "true").returncode == 1  # it does not pass the writer
+    first.communicate("\n", timeout=50)
+    assert ended(writer) == (0, "alone\n", "")
+
+
+def test_so_many_commands_run_at_once_as_there_are_permits(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    command = ("run", "--permits", 2, name, "-c", "echo in; read line")
+    running = [cli.start(*command, stdin=subprocess.PIPE) for _ in range(2)]
+    assert [line_of(each) for each in running] == ["in", "in"]
+    assert cli("run", "-n", "--permits", 2, name, "true").returncode == 1
+    assert cli("run", "-n", "--permits", 3, name, "true").returncode == 0
+    running[0].communicate("\n", timeout=50)
+    assert cli("run", "-n", "--permits", 2, name, "true").returncode == 0
+    running[1].communicate("\n", timeout=50)
+    assert not client.lock(name).locked()
+
+
 def test_a_string_is_for_the_shell(cli: Program, name: str) -> None:
     assert cli("run", "-c", "echo $0; exit 3", name).stdout == "/bin/sh\n"
     assert cli("run", name, "-c", "exit 3").returncode == 3  # as flock takes it
@@ -184,6 +216,7 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
         (["--kill-after", "6s", "x", "true"], "half of the lease at most: 5000 ms"),
         (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
+        (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
         (["--frob", "x", "true"], "unrecognized option '--frob'"),
         (["-w"], "option requires an argument -- 'w'"),
         (["", "true"], "the name is empty"),
