@@ -107,7 +107,7 @@ class AsyncLock(Bound):
     AsyncLock.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_on_lost", "_reentrant", "_tasks")
+    __slots__ = ("__weakref__", "_lock", "_on_lost", "_reentrant", "_tasks", "_views")
 
     def __init__(
         self, lock: Lock, reentrant: bool, on_lost: Callable[[AsyncHold], object] | None
@@ -118,6 +118,7 @@ class AsyncLock(Bound):
         self._on_lost = on_lost
         # The owners of the tasks that acquired through this lock.
         self._tasks: dict[bytes, weakref.ref[asyncio.Task[object]]] = {}
+        self._views: dict[str, AsyncLock] = {}
 
     @property
     def name(self) -> str | bytes:
@@ -128,6 +129,15 @@ class AsyncLock(Bound):
     def owner(self) -> str | bytes | None:
         """The owner, as given; None: the task."""
         return self._lock.owner
+
+    def shared(self) -> AsyncLock:
+        """Give the same lock, held by many tasks at once, as Lock.shared(). Sends nothing."""
+        if self._lock._shares:
+            return self
+        if "shared" not in self._views:
+            made = AsyncLock(self._lock.shared(), self._reentrant, self._on_lost)
+            self._views.setdefault("shared", made)
+        return self._views["shared"]
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()
@@ -332,7 +342,8 @@ class AsyncLock(Bound):
     def __repr__(self) -> str:
         """Say the name and the owner. Sends nothing."""
         return (
-            f"<holdfast.AsyncLock object name={self.name!r} owner={self.owner!r} at {id(self):#x}>"
+            f"<{self._lock._kind()}holdfast.AsyncLock object name={self.name!r}"
+            f" owner={self.owner!r} at {id(self):#x}>"
         )
 
 

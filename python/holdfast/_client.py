@@ -184,6 +184,8 @@ class Client(Bound):
         name: str,
         timeout: float | timedelta | None = None,
         options: LockOptions | None = None,
+        *,
+        shared: bool | None = None,
         **changes: Unpack[LockChanges],
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
         """Decorate a function, or a coroutine function, so that it runs under a lock.
@@ -195,13 +197,17 @@ class Client(Bound):
                  holdfast.quote().
         timeout  Seconds; 0 tries once; None or -1 waits without limit.
         options  As for lock().
+        shared   Hold it shared(): calls run beside each other. None: if there are permits, so that
+                 @client.locked("vendor", permits=3) lets three calls run at once.
 
         A call raises LockTimeout if others kept the lock, and otherwise as Lock.hold(). The
         decorator raises ValueError if a field of the name is no parameter, and TypeError for a
         generator function.
         """
         check(name, timeout)
-        return functools.partial(locked, self, name, timeout, merged(options, changes))
+        chosen = merged(options, changes)
+        shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+        return functools.partial(locked, self, name, timeout, chosen, shares)
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""

@@ -158,8 +158,8 @@ class BaseHold(Bound):
     def __repr__(self) -> str:
         """Say the state and the fence. Sends nothing."""
         return (
-            f"<{self.state} holdfast.{type(self).__name__} object name={self._lock.name!r}"
-            f" fence={self.fence} at {id(self):#x}>"
+            f"<{self.state} {self._lock._kind()}holdfast.{type(self).__name__} object"
+            f" name={self._lock.name!r} fence={self.fence} at {id(self):#x}>"
         )
 
 

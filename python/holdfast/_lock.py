@@ -52,11 +52,14 @@ class Lock(Bound):
             finally: lock.release()
 
     The client keeps the holds of these two forms for every name and owner, newest last, so any
-    Lock object with the same name may release them. hold() gives the caller the hold instead,
-    and release() does not know of it.
+    Lock object with the same name, shared() or not alike, may release them. hold() gives the
+    caller the hold instead, and release() does not know of it.
 
     Any thread may call every method. The owner is the calling thread, or the `owner` given here
     or in a call. Equal owners are one owner everywhere: "worker" on ten hosts excludes nothing.
+
+    shared() gives the same lock to many at once: for readers beside this lock's writer, or for as
+    many as its permits.
 
     After a fork the child's locks work, through a new client, and hold nothing.
     """
@@ -64,6 +67,7 @@ class Lock(Bound):
     __slots__ = (
         "__weakref__",
         "_by_thread",
+        "_choices",
         "_client",
         "_core",
         "_handle",
@@ -72,17 +76,24 @@ class Lock(Bound):
         "_options",
         "_owner",
         "_quiet",
+        "_shares",
+        "_views",
         "name",
         "owner",
     )
 
-    def __init__(self, client: Client, name: str | bytes, options: LockOptions) -> None:
+    def __init__(
+        self, client: Client, name: str | bytes, options: LockOptions, shares: bool = False
+    ) -> None:
         """Only Client.lock() makes locks."""
         self.name = name
         self.owner = options.owner
         self._name = encoded("name", name)
         self._owner = None if options.owner is None else encoded("owner", options.owner)
-        self._options = native(options)
+        self._options = native(options, shares)
+        self._choices = options
+        self._shares = shares
+        self._views: dict[str, Lock] = {}
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
         self._by_thread = options.owner is None and options.reentrant
@@ -100,6 +111,34 @@ class Lock(Bound):
         except ForkedError:
             self._handle = self._open()
             return function(self._handle, *arguments)
+
+    def shared(self) -> Lock:
+        """Give the same lock, held by many at once. Sends nothing.
+
+            stock = client.lock("stock")
+            with stock.shared(): ...        # readers, beside each other
+            with stock: ...                 # a writer, alone
+
+            seats = client.lock("seats", permits=3)
+            with seats.shared(): ...        # at most three at once
+            with seats: ...                 # nobody else: maintenance
+
+        It is a Lock with the same options, and every call gives the same object. Its holds stand
+        beside each other, and exclude those of the lock itself; each has its own fence, lease and
+        loss. All wait in one queue, first come, first served.
+
+        Who holds it shared, or exclusively, may acquire it shared again at once. To downgrade,
+        acquire it shared while holding it exclusively, and then release() the exclusive hold:
+        nobody comes in between. The other way round is refused, with LockDeadlock: two who did so
+        would wait for each other.
+        """
+        if self._shares:
+            return self
+        if "shared" not in self._views:
+            made = Lock(self._client, self.name, self._choices, True)
+            made._on_lost = self._on_lost  # an AsyncLock's is not the Lock's
+            self._views.setdefault("shared", made)
+        return self._views["shared"]
 
     def _acquire(
         self,
@@ -185,7 +224,8 @@ class Lock(Bound):
                   are one owner everywhere: "worker" on ten hosts excludes nothing.
 
         Answers True if the lock is held, False if others kept it. Raises RLock's exceptions for
-        wrong arguments (ValueError, OverflowError, TypeError), LockUnknown if the answer was lost
+        wrong arguments (ValueError, OverflowError, TypeError), LockDeadlock if the caller holds it
+        shared() and asks for it exclusively, LockUnknown if the answer was lost
         (do not enter), ConnectError or another LockError if the server was not reached or
         refused, and ClosedError. Ctrl-C ends the wait.
         """
@@ -208,7 +248,7 @@ class Lock(Bound):
 
         owner  As given to acquire().
 
-        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock; nothing
+        Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock so; nothing
         was changed then. Otherwise as Hold.release().
         """
         who = None if owner is None else encoded("owner", owner)
@@ -313,8 +353,8 @@ class Lock(Bound):
     def adopt(self, token: bytes) -> Hold:
         """Take over a hold that another process handed over. One round trip.
 
-        token  From Hold.hand_over(), of a lock of the same name. This lock's lease and renew
-               apply from now on.
+        token  From Hold.hand_over(), of a lock of the same name, shared() or not as here. This
+               lock's lease and renew apply from now on.
 
         Raises ValueError if the bytes are not a token, LockLost if the lease ended before or the
         hold was released; after any other LockError you may try again.
@@ -386,10 +426,14 @@ class Lock(Bound):
         flags = _holdfast.HF_BREAK_FOREIGN if flag("foreign", foreign) else 0
         self._call(self._core.hf_lock_break, fence, flags)
 
+    def _kind(self) -> str:
+        limit = f"({self._choices.permits})" if self._choices.permits else ""
+        return f"shared{limit} " if self._shares else ""
+
     def __repr__(self) -> str:
         """Say how often this caller holds it, like threading.RLock. Sends nothing."""
         count = self.count()
         return (
-            f"<{'locked' if count else 'unlocked'} holdfast.Lock object name={self.name!r}"
-            f" owner={self.owner!r} count={count} at {id(self):#x}>"
+            f"<{'locked' if count else 'unlocked'} {self._kind()}holdfast.Lock object"
+            f" name={self.name!r} owner={self.owner!r} count={count} at {id(self):#x}>"
         )

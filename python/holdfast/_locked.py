@@ -44,6 +44,7 @@ def locked(
     name: str,
     timeout: float | timedelta | None,
     options: LockOptions,
+    shared: bool,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Result]:
     """Wrap the function in one that acquires, calls it, and releases."""
@@ -51,7 +52,8 @@ def locked(
     if inspect.iscoroutinefunction(function):
 
         async def locked_task(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-            async with client.aio.lock(named(args, kwargs), options).hold(timeout):
+            lock = client.aio.lock(named(args, kwargs), options)
+            async with (lock.shared() if shared else lock).hold(timeout):
                 return await function(*args, **kwargs)
 
         return cast("Callable[Parameters, Result]", functools.update_wrapper(locked_task, function))
@@ -59,7 +61,8 @@ def locked(
         raise TypeError(f"{function!r} is a generator: its body would run after the release")
 
     def locked_call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with client.lock(named(args, kwargs), options).hold(timeout):
+        lock = client.lock(named(args, kwargs), options)
+        with (lock.shared() if shared else lock).hold(timeout):
             return function(*args, **kwargs)
 
     return functools.update_wrapper(locked_call, function)

@@ -28,7 +28,9 @@ class hf_lock_options:  # noqa: N801
     heal: int
     max_hold_ms: int
     replicas: int
+    mode: int
     replica_timeout_ms: int
+    permits: int
     count_name: int
     alarm_timeouts: int
     alarm_window_ms: int

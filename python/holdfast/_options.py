@@ -32,6 +32,9 @@ class LockOptions:
     reentrant: bool = True
     """May an owner that holds the lock acquire it again? With False and no owner, every acquire
     has a new owner, and any thread may release, as with threading.Lock."""
+    permits: int | None = None
+    """How many may hold the lock at once through Lock.shared(), 1 to 9999999999: a semaphore. None
+    or 0: however many come, as readers do. The lock itself excludes them all."""
     owner: str | bytes | None = None
     """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
@@ -67,6 +70,7 @@ class LockChanges(TypedDict, total=False):
     lease: float | timedelta | EllipsisType | None
     renew: bool | None
     reentrant: bool
+    permits: int | None
     owner: str | bytes | None
     max_hold: float | timedelta | None
     heal: bool
@@ -86,9 +90,12 @@ def _switch(what: str, value: bool | None) -> int:
     return _holdfast.HF_ON if value else _holdfast.HF_OFF
 
 
-def native(options: LockOptions) -> _native.hf_lock_options:
+def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_options:
     """Give the options that the core has, all checked."""
     made = _native.hf_lock_options()
+    permits = whole("permits", options.permits or 0, 0, _holdfast.HF_PERMITS_MAX)
+    if shared:
+        made.mode, made.permits = _holdfast.HF_SHARED, permits
     if options.lease is None:
         made.lease_ms = _holdfast.HF_NEVER
     elif not isinstance(options.lease, EllipsisType):

@@ -61,6 +61,7 @@ def _warn(thread: str, name: bytes, owner: bytes) -> None:
     lock, by = (each.decode("utf-8", "backslashreplace") for each in (name, owner))
     what = (
         f"thread {thread!r} ended while it held lock {lock!r}: if the hold is renewed, that goes"
-        f" on until its max_hold; release(owner={by!r}) releases it"
+        f" on until its max_hold; release(owner={by!r}), of the lock or of its shared(),"
+        " releases it"
     )
     _log.warning("%s", what)

@@ -25,6 +25,7 @@ BEHAVIOURS = {
     "test_logging.py",
     "test_lost.py",
     "test_queue.py",
+    "test_shared.py",
     "test_stats.py",
     "test_threading.py",
 }
@@ -71,7 +72,7 @@ class Raw:
             key = self._space.key(self._bytes(name))
             if not key or not key.grants:
                 return {}
-            return {f"h{each.id}{key.fence}".encode(): key.owner for each in key.grants.values()}
+            return {f"h{each.id}{each.fence}".encode(): each.owner for each in key.grants.values()}
 
     def hget(self, name: str, field: str) -> object:
         return self.hgetall(name).get(field.encode())

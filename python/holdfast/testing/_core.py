@@ -12,7 +12,7 @@ from .. import _holdfast
 from .._errors import ConnectError, LockError, LockLost, error
 from .._lock import kept
 from ._numbers import Tally, tell
-from ._space import Client, Completion, Handle, Hold, Key, Lock, Space, Waiter, quoted
+from ._space import Client, Completion, Grant, Handle, Hold, Key, Lock, Space, Waiter, quoted
 
 RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
 TAGGED = re.compile(rb"[^{]*\{[^}]+\}", re.DOTALL)
@@ -118,7 +118,7 @@ def hf_client_kept(client: Client, owner: bytes) -> bytes | None:
     """Give the name of a lock of which that owner left a hold."""
     client.check()
     with client.space:
-        for (name, who), holds in client.kept.items():
+        for (name, who, _), holds in client.kept.items():
             if who == owner and any(hold.stands() for hold in holds):
                 return name
         return None
@@ -192,6 +192,7 @@ def _configure(lock: Lock, options: Any) -> None:
     )
     lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
+    lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
     lock.max_hold = options.max_hold_ms or math.inf
     lock.replicas = options.replicas
     if options.alarm_timeouts:
@@ -273,19 +274,36 @@ def hf_lock_count_as(lock: Lock, owner: bytes | None) -> int:
         return sum(hold.stands() for hold in lock.client.kept.get(holder, []))
 
 
+def _milliseconds(left: float) -> int:
+    return _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+
+
 def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
-    key = space.key(name) or Key(space, name)
-    info.held = int(bool(key.grants))
+    key, now = space.key(name) or Key(space, name), space.now
+    leader = key.first
+    info.held = int(leader is not None)
+    info.shared = int(leader is not None and leader.shared)
     info.count = len(key.grants)
-    info.fence = key.fence if key.grants else 0
-    left = key.ends - space.now
-    info.remaining_ms = _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+    info.fence = leader.fence if leader else 0
+    info.remaining_ms = _milliseconds(key.ends - now)
     info.waiters = len(key.queue)
-    info.held_ms = math.floor(space.now - key.since) if key.grants else 0
-    count = len(key.grants) - first
-    holder = key.owner, _holdfast.HF_EXCLUSIVE, key.fence, count, info.held_ms, info.remaining_ms
-    waiters = [each.told(space.now) for each in key.queue[first : first + VIEW_MAX]]
-    return name, [holder] if count > 0 else [], waiters
+    info.held_ms = math.floor(now - leader.since) if leader else 0
+    nested: dict[int, list[Grant]] = {}  # what nests has one fence
+    for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
+        nested.setdefault(grant.fence, []).append(grant)
+    mode = _holdfast.HF_SHARED if info.shared else _holdfast.HF_EXCLUSIVE
+    holders = [
+        (
+            grants[0].owner,
+            mode,
+            fence,
+            len(grants),
+            math.floor(now - grants[0].since),
+            _milliseconds(grants[-1].ends - now),
+        )
+        for fence, grants in nested.items()
+    ]
+    return name, holders, [each.told(now) for each in key.queue[first : first + VIEW_MAX]]
 
 
 def hf_lock_inspect(lock: Lock, first: int, info: Any) -> View:
@@ -374,11 +392,13 @@ def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:
         key = space.key(lock.name)
         if key is None:
             return
-        if key.fence != fence:
+        broken = [grant for grant in key.grants.values() if grant.fence == fence]
+        if not broken:
             raise error(
                 _holdfast.HF_ENOTHELD, f"lock {quoted(lock.name)} is not held with that fence"
             )
-        key.clear()
+        for grant in broken:
+            key.remove(grant)
 
 
 def hf_lock_adopt(lock: Lock, token: bytes, hold_out: list[Handle]) -> None:
@@ -398,7 +418,7 @@ def _adopted(lock: Lock, grant_id: str, owner: bytes) -> Handle:
     grant = key.grants.get(grant_id) if key is not None else None
     if key is None or grant is None:
         raise error(_holdfast.HF_ELOST, f"the hold of lock {quoted(lock.name)} is lost: {UNKNOWN}")
-    hold = Hold(lock, key, grant, owner, (lock.name, owner), False)
+    hold = Hold(lock, key, grant, owner, (lock.name, owner, lock.shared), False)
     hold.last(space.now + lock.lease)
     return Handle(hold)
 

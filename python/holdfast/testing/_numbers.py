@@ -14,6 +14,7 @@ _OUTCOMES = {
     _holdfast.HF_ECANCELED: "canceled",
     _holdfast.HF_EINTR: "interrupted",
     _holdfast.HF_EREPLICAS: "unreplicated",
+    _holdfast.HF_EDEADLOCK: "deadlocks",
     _holdfast.HF_ECONNECT: "unreachable",
 }
 _CAUSES = {

@@ -24,7 +24,8 @@ from ._numbers import Numbers
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
 _TRIES = 8  # a renewal that failed is tried again after this part of its interval
 
-Holder = tuple[bytes, "int | bytes"]  # a name, and an owner or the lock whose acquires own it
+# A name, an owner or the lock whose acquires own it, and whether they share it.
+Holder = tuple[bytes, "int | bytes", bool]
 
 
 def quoted(name: bytes) -> str:
@@ -209,9 +210,13 @@ class Space:
 class Grant(Timer):
     """What the server knows of one hold."""
 
-    def __init__(self, key: Key, ends: float) -> None:
+    def __init__(self, key: Key, owner: bytes, shared: bool, fence: int, ends: float) -> None:
         """Let it last until then."""
         self.key = key
+        self.owner = owner
+        self.shared = shared
+        self.fence = fence
+        self.since = key.space.now
         self.id = uuid.uuid4().hex
         self.ends = math.inf
         self.move(ends)
@@ -231,28 +236,54 @@ class Grant(Timer):
 
 
 class Key:
-    """A name, its holder, and who waits for it."""
+    """A name, its holders, and who waits for it."""
 
     def __init__(self, space: Space, name: bytes) -> None:
         """Begin free."""
         self.space = space
         self.name = name
-        self.owner = b""
-        self.fence = 0
-        self.since = 0.0
         self.grants: dict[str, Grant] = {}
         self.queue: list[Waiter] = []
 
-    def admits(self, owner: bytes, nests: bool) -> bool:
-        """Say whether that owner may have it now."""
-        return not self.grants or (nests and self.owner == owner)
+    @property
+    def exclusive(self) -> Grant | None:
+        """The first of the exclusive holds, all of one owner; None: it is free, or held shared."""
+        return next((grant for grant in self.grants.values() if not grant.shared), None)
 
-    def take(self, owner: bytes, lease: float) -> Grant:
-        """Give it to an owner whom it admits."""
-        if not self.grants:
-            self.owner, self.fence = owner, self.space.next_fence()
-            self.since = self.space.now
-        grant = Grant(self, self.space.now + lease)
+    @property
+    def first(self) -> Grant | None:
+        """The hold that a look at the lock tells of: of several shared ones, the first to end."""
+        shared = min(self.grants.values(), key=lambda grant: grant.ends, default=None)
+        return self.exclusive or shared
+
+    def outer(self, lock: Lock, owner: bytes) -> Grant | None:
+        """Give the hold in which that owner's would nest."""
+        holder = self.exclusive
+        if holder is not None:
+            return holder if holder.owner == owner and lock.nests(owner) else None
+        return lock.live(owner) if lock.shared else None
+
+    def admits(self, waiter: Waiter) -> bool:
+        """Say whether that one may have it now, for all who hold it or came before."""
+        lock = waiter.lock
+        if not self.grants or self.outer(lock, waiter.owner) is not None:
+            return True
+        first = not self.queue or self.queue[0] is waiter
+        few = not lock.permits or len(self.grants) < lock.permits
+        return lock.shared and self.exclusive is None and first and few
+
+    def deadlocks(self, lock: Lock, owner: bytes) -> bool:
+        """Say whether that owner would wait for its own shared hold."""
+        return not lock.shared and self.exclusive is None and lock.live(owner) is not None
+
+    def take(self, waiter: Waiter) -> Grant:
+        """Give it to one whom it admits."""
+        lock, owner = waiter.lock, waiter.owner
+        outer = self.outer(lock, owner)
+        fence = outer.fence if outer is not None else self.space.next_fence()
+        grant = Grant(self, owner, lock.shared, fence, self.space.now + lock.lease)
+        if outer is not None:
+            grant.since = outer.since
         self.grants[grant.id] = grant
         return grant
 
@@ -271,10 +302,7 @@ class Key:
 
     def serve(self) -> None:
         """Let those in whom it admits, in their order."""
-        while waiter := next(
-            (each for each in self.queue if self.admits(each.owner, each.lock.nests(each.owner))),
-            None,
-        ):
+        while waiter := next((each for each in self.queue if self.admits(each)), None):
             waiter.win()
         if not self.grants and not self.queue:
             self.space.drop(self.name)
@@ -409,6 +437,8 @@ class Lock:
         self.lease = float(_holdfast.HF_LEASE_DEFAULT)
         self.renew = True
         self.reentrant = True
+        self.shared = False
+        self.permits = 0
         self.max_hold = math.inf
         self.replicas = 0
         self.tally = client.counting.rest
@@ -425,16 +455,31 @@ class Lock:
             )
         )
 
+    def live(self, owner: bytes) -> Grant | None:
+        """Give a hold of this client that the owner still has, if the lock is reentrant."""
+        holds = self.client.holds.values() if self.reentrant else ()
+        return next(
+            (
+                hold.grant
+                for hold in holds
+                if hold.key.name == self.name
+                and hold.owner == owner
+                and hold.stands()
+                and hold.known()
+            ),
+            None,
+        )
+
     def chosen(self, owner: bytes | None, by_thread: bool) -> tuple[bytes, Holder]:
         """Give the owner of a call, and the holder whose stack its hold is on."""
         owner = owner if owner is not None else self.owner
         if owner is not None:
-            return owner, (self.name, owner)
+            return owner, (self.name, owner, self.shared)
         if self.reentrant and by_thread:
             owner = self.client.owner("t", 0)
-            return owner, (self.name, owner)
+            return owner, (self.name, owner, self.shared)
         owner = self.client.owner("o", next(_serials))
-        return owner, (self.name, owner if self.reentrant else self.serial)
+        return owner, (self.name, owner if self.reentrant else self.serial, self.shared)
 
 
 _serials = itertools.count(1)
@@ -467,7 +512,14 @@ class Waiter(Timer):
         self._began = lock.client.space.now
         self._number = 0  # among the client's, once it waits
         key = lock.client.space.key_made(lock.name)
-        if key.admits(owner, lock.nests(owner)):
+        if key.deadlocks(lock, owner):
+            self.end(
+                _holdfast.HF_EDEADLOCK,
+                f"lock {quoted(lock.name)} is held shared by the owner that asks for it"
+                " exclusively: two that did so would wait for each other;"
+                " release the shared hold first",
+            )
+        elif key.admits(self):
             self.win()
         elif timeout == 0:
             self.end(_holdfast.HF_EBUSY, f"lock {quoted(lock.name)} is held by somebody else")
@@ -484,20 +536,22 @@ class Waiter(Timer):
         """Give the owner, the mode, the permits, and for how long it has waited and may wait."""
         timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
         waited = math.floor(now - self._began)
-        return self.owner, _holdfast.HF_EXCLUSIVE, 0, waited, timeout
+        mode = _holdfast.HF_SHARED if self.lock.shared else _holdfast.HF_EXCLUSIVE
+        return self.owner, mode, self.lock.permits, waited, timeout
 
     def fire(self) -> None:
         """End: the timeout is up."""
         name, timeout = quoted(self.lock.name), round(self._timeout)
         key = self.lock.client.space.key(self.lock.name)
-        last = f", at last by {quoted(key.owner)}" if key else ""
+        holder = key.first if key else None
+        last = f", at last by {quoted(holder.owner)}" if holder else ""
         self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms{last}")
 
     def win(self) -> None:
         """Take the lock, which admits it."""
         lock, space = self.lock, self.lock.client.space
         key = space.key_made(lock.name)
-        grant = key.take(self.owner, lock.lease)
+        grant = key.take(self)
         if space.replicas is not None and space.replicas < lock.replicas:
             key.grants.pop(grant.id)
             space.schedule(grant, math.inf)
@@ -575,7 +629,7 @@ class Hold(Timer):
         self.space = lock.client.space
         self.key = key
         self.owner = owner
-        self.fence = key.fence
+        self.fence = grant.fence
         self.number = next(self.client.numbers)
         self.state = _holdfast.HF_STATE_HELD
         self.cause = _holdfast.HF_CAUSE_NONE
@@ -584,7 +638,7 @@ class Hold(Timer):
         self.tally = lock.tally
         self._counts = True  # it has not ended yet
         self._since = self.space.now
-        self._grant = grant
+        self.grant = grant
         self._holder = holder
         self._kept = kept
         self._renew = lock.renew
@@ -631,7 +685,7 @@ class Hold(Timer):
         elif not self.space.reachable:
             self._renew_at = self.space.now + self._interval() / _TRIES
             self.plan()
-        elif not self._grant.stands():
+        elif not self.grant.stands():
             self.lose(_holdfast.HF_CAUSE_GONE)
         else:
             self.tally.counts["renewed"] += 1
@@ -639,8 +693,8 @@ class Hold(Timer):
 
     def last(self, ends: float) -> None:
         """Let it last until then, unless it lasts longer, and renew it a while later."""
-        if ends > self._grant.ends:
-            self._grant.move(ends)
+        if ends > self.grant.ends:
+            self.grant.move(ends)
         self.deadline = max(self.deadline, ends)
         self._renew_at = self.space.now + self._interval()
         self.plan()
@@ -649,13 +703,13 @@ class Hold(Timer):
         """Let it last exactly so long from now, and after each renewal."""
         self.lease = lease
         self.deadline = self.space.now + lease
-        self._grant.move(self.deadline)
+        self.grant.move(self.deadline)
         self._renew_at = self.space.now + self._interval()
         self.plan()
 
     def known(self) -> bool:
         """Say whether the server has it."""
-        return self._grant.stands()
+        return self.grant.stands()
 
     # ------------------------------------------------------------------- End
 
@@ -679,7 +733,7 @@ class Hold(Timer):
         self.space.schedule(self, math.inf)
         self.client.holds.pop(self.number, None)
         self.unkeep()
-        return self._grant
+        return self.grant
 
     def _count(self) -> None:
         if self._counts:
@@ -688,7 +742,7 @@ class Hold(Timer):
 
     def take_away(self) -> None:
         """Let the server forget it."""
-        self._grant.key.remove(self._grant)
+        self.grant.key.remove(self.grant)
 
     def unkeep(self) -> None:
         """Take it off its holder's stack."""

@@ -1,0 +1,369 @@
+"""Shared holds: readers and writers, semaphores, one owner's nesting, and the way down."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, Thread, elsewhere, queue, until
+
+# ------------------------------------------------------- Readers and writers
+
+
+def test_readers_enter_together_and_a_writer_alone(
+    lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    with lock.shared() as hold:
+        with stranger.shared().hold(timeout=0) as other:
+            assert other.fence > hold.fence
+            seen = lock.inspect()
+            assert seen.held
+            assert seen.shared
+            assert seen.count == 2
+            assert seen.fence in (hold.fence, other.fence)
+            assert not elsewhere(lambda: lock.acquire(blocking=False))
+        assert not stranger.acquire(blocking=False)
+    with lock:
+        assert not lock.inspect().shared
+        assert not stranger.shared().acquire(blocking=False)
+    assert not lock.inspect().held
+
+
+def test_the_shared_lock_is_one_object(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    shared = lock.shared()
+    assert lock.shared() is shared
+    assert shared.shared() is shared
+    assert shared.acquire(timeout=1)
+    elsewhere(lock.shared().release)  # which only the lock that acquired it may
+    asynchronous = client.aio.lock(name)
+    assert asynchronous.shared() is asynchronous.shared() is asynchronous.shared().shared()
+
+
+def test_first_come_first_served_over_both_kinds(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    lock = client.lock(name, reentrant=False)
+    served: list[str] = []
+    together = threading.Barrier(2)
+
+    def write(who: str) -> None:
+        with lock:
+            served.append(who)
+
+    def read(who: str) -> None:
+        with lock.shared():
+            together.wait(20)  # the two readers are inside at once
+            served.append(who)
+
+    first = lock.shared().hold()
+    waiters: list[Thread] = []
+    for work in (write, read, read, write):
+        waiters.append(Thread(functools.partial(work, f"{work.__name__} {len(waiters)}")))
+        until(lambda: raw.zcount(queue(name), 0, 2**53) == len(waiters))
+    assert not lock.shared().acquire(blocking=False)  # a reader does not pass a writer
+    assert [each.shared for each in lock.inspect().queue] == [False, True, True, False]
+    first.release()
+    for waiter in waiters:
+        waiter.finish()
+    assert served[0] == "write 0"
+    assert served[3] == "write 3"
+    assert sorted(served[1:3]) == ["read 1", "read 2"]
+
+
+# -------------------------------------------------------------- Semaphores
+
+
+def test_no_more_than_the_permits_are_inside(client: holdfast.Client, name: str) -> None:
+    seats = client.lock(name, permits=3).shared()
+    guard = threading.Lock()
+    inside = most = 0
+    all_in = threading.Event()
+
+    def sit() -> None:
+        nonlocal inside, most
+        for _ in range(20):
+            with seats:
+                with guard:
+                    inside += 1
+                    most = max(most, inside)
+                    if inside == 3:
+                        all_in.set()
+                all_in.wait(10)
+                with guard:
+                    inside -= 1
+
+    for thread in [Thread(sit) for _ in range(8)]:
+        thread.finish()
+    assert most == 3
+    assert not seats.inspect().held
+
+
+def test_the_lock_itself_waits_for_all_permits(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, permits=2, reentrant=False)
+    one, two = lock.shared().hold(), lock.shared().hold()
+    with pytest.raises(holdfast.LockTimeout):
+        lock.shared().hold(timeout=0)
+    waiting = Thread(lambda: lock.hold(timeout=20))
+    until(lambda: lock.inspect().queue)
+    one.release()
+    assert not lock.shared().acquire(blocking=False)  # it does not pass who waits
+    two.release()
+    hold = waiting.finish()
+    assert isinstance(hold, holdfast.Hold)
+    assert not lock.shared().acquire(blocking=False)
+    hold.release()
+    with lock.shared(), lock.shared():
+        pass
+
+
+def test_one_thread_takes_several_permits_if_it_does_not_nest(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name, permits=2, reentrant=False).shared()
+    assert lock.acquire()
+    assert lock.acquire()
+    assert not lock.acquire(blocking=False)
+    lock.release()
+    lock.release()
+
+
+@pytest.mark.parametrize("permits", [-1, 10**10, 1.5, "3"])
+def test_wrong_permits_are_refused(client: holdfast.Client, name: str, permits: int) -> None:
+    with pytest.raises((ValueError, TypeError), match="permits"):
+        client.lock(name, permits=permits)
+
+
+@pytest.mark.redis
+def test_a_process_that_dies_frees_only_its_permit(
+    client: holdfast.Client, name: str, server: Server
+) -> None:
+    script = """
+        import sys, holdfast
+        url, name = sys.argv[1:]
+        holdfast.connect(url).lock(name, permits=2, lease=1, renew=True).shared().acquire()
+        print("held", flush=True)
+        sys.stdin.read()
+    """
+    lock = client.lock(name, permits=2, reentrant=False).shared()
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), server.tcp, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as other,
+        lock.hold() as hold,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert not lock.acquire(blocking=False)
+        other.kill()
+        with lock.hold(timeout=20):
+            hold.check()
+            assert lock.inspect().count == 2
+
+
+def test_each_shared_hold_is_lost_alone(client: holdfast.Client, name: str) -> None:
+    brief = client.lock(name, lease=0.05, renew=False).shared().hold()
+    lasting = client.lock(name, reentrant=False).shared().hold()
+    assert brief.lost.wait(10)
+    assert brief.lost.cause == "expired"
+    lasting.check()
+    with pytest.raises(holdfast.LockLost):
+        brief.release()
+    lasting.release()
+
+
+# ----------------------------------------------------------------- One owner
+
+
+def test_a_nested_shared_acquire_passes_a_writer_who_waits(
+    lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    with lock.shared() as outer:
+        writer = Thread(lambda: stranger.hold(timeout=20))
+        until(lambda: lock.inspect().queue)
+        with lock.shared() as inner:  # or each would wait for the other
+            assert inner.fence == outer.fence
+            assert lock.shared().count() == 2
+            assert lock.count() == 0
+    hold = writer.finish()
+    assert isinstance(hold, holdfast.Hold)
+    hold.release()
+
+
+def test_a_downgrade_leaves_no_gap(lock: holdfast.Lock, stranger: holdfast.Lock, name: str) -> None:
+    lock.acquire()
+    writer = Thread(lambda: stranger.hold(timeout=20))
+    until(lambda: lock.inspect().queue)
+    lock.shared().acquire()
+    assert (lock.count(), lock.shared().count()) == (1, 1)
+    lock.release()
+    assert (lock.count(), lock.shared().count()) == (0, 1)
+    seen = lock.inspect()
+    assert seen.shared
+    assert seen.waiters == 1
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.release()
+    lock.shared().release()
+    hold = writer.finish()
+    assert isinstance(hold, holdfast.Hold)
+    hold.release()
+
+
+@pytest.mark.parametrize("timeout", [0, 20, None])
+def test_an_upgrade_is_refused_at_once(
+    client: holdfast.Client, lock: holdfast.Lock, timeout: float | None
+) -> None:
+    with lock.shared() as hold:
+        with pytest.raises(holdfast.LockDeadlock, match="release the shared hold first"):
+            lock.hold(timeout=timeout)
+        with pytest.raises(holdfast.LockDeadlock) as caught:
+            lock.acquire(blocking=timeout != 0)
+        assert isinstance(caught.value, RuntimeError)
+        hold.check()
+    assert client.stats().refused["deadlock"] == 2
+    with lock:
+        pass
+
+
+def test_who_holds_it_both_ways_may_take_it_either_way(lock: holdfast.Lock) -> None:
+    with lock as outer, lock.shared(), lock as inner, lock.shared() as shared:
+        assert outer.fence == inner.fence == shared.fence
+    assert not lock.inspect().held
+
+
+def test_a_shared_hold_is_handed_over_and_adopted(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, reentrant=False)
+    token = lock.shared().hold().hand_over()
+    with lock.shared():
+        adopted = lock.shared().adopt(token)
+        adopted.renew()
+        assert lock.inspect().count == 2
+        adopted.release()
+        assert lock.inspect().count == 1
+
+
+def test_a_shared_hold_is_kept(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name, permits=2, reentrant=False)
+    lock.shared().hold().keep(0.2)
+    with lock.shared():
+        assert not lock.shared().acquire(blocking=False)
+        assert lock.shared().acquire(timeout=20)
+        lock.shared().release()
+
+
+def test_what_locks_and_holds_show(client: holdfast.Client, name: str) -> None:
+    assert "shared" not in repr(client.lock(name))
+    assert "<unlocked shared holdfast.Lock object" in repr(client.lock(name).shared())
+    assert "<shared(3) holdfast.AsyncLock" in repr(client.aio.lock(name, permits=3).shared())
+    with client.lock(name, permits=3).shared() as hold:
+        assert "<held shared(3) holdfast.Hold object" in repr(hold)
+
+
+# ------------------------------------------------------------------ Functions
+
+
+def test_a_function_runs_so_often_at_once(client: holdfast.Client, name: str) -> None:
+    together = threading.Barrier(3)
+
+    @client.locked(name, permits=3)
+    def work() -> int:
+        together.wait(20)
+        return client.lock(name).inspect().count
+
+    results = [thread.finish() for thread in [Thread(work) for _ in range(3)]]
+    assert 3 in results
+
+    @client.locked(name, permits=3, shared=False)
+    def alone() -> bool:
+        return client.lock(name).inspect().shared
+
+    assert alone() is False
+
+    @client.locked(name, shared=True)
+    async def reads() -> bool:
+        return (await client.aio.lock(name).inspect()).shared
+
+    assert asyncio.run(reads()) is True
+
+
+# --------------------------------------------------------------------- asyncio
+
+
+def test_tasks_share_it(client: holdfast.Client, name: str) -> None:
+    async def main() -> int:
+        lock = client.aio.lock(name, permits=3)
+        inside = most = 0
+        full = asyncio.Event()
+
+        async def sit() -> None:
+            nonlocal inside, most
+            async with lock.shared() as hold:
+                async with lock.shared() as nested:
+                    assert nested.fence == hold.fence
+                inside += 1
+                most = max(most, inside)
+                if inside == 3:
+                    full.set()
+                await asyncio.wait_for(full.wait(), 20)
+                inside -= 1
+
+        await asyncio.gather(*(sit() for _ in range(12)))
+        async with lock:
+            assert (await lock.inspect()).shared is False
+        return most
+
+    assert asyncio.run(main()) == 3
+
+
+def test_a_task_goes_down_and_not_up(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name)
+        await lock.acquire()
+        await lock.shared().acquire()
+        await lock.release()
+        assert (lock.count(), lock.shared().count()) == (0, 1)
+        for timeout in (0, 20):
+            with pytest.raises(holdfast.LockDeadlock):
+                await lock.acquire(timeout=timeout)
+        waiter = asyncio.create_task(client.aio.lock(name).acquire(timeout=20))
+        while not (await lock.inspect()).queue:
+            await asyncio.sleep(0.01)
+        assert not waiter.done()
+        await lock.shared().release()
+        assert await waiter
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_shared_wait_leaves_nothing_behind(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, reentrant=False)
+        async with lock:
+            waiter = asyncio.create_task(lock.shared().acquire())
+            while not (await lock.inspect()).queue:
+                await asyncio.sleep(0.01)
+            waiter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiter
+            assert not (await lock.inspect()).queue
+        assert not await lock.locked()
+
+    asyncio.run(main())
+
+
+def test_the_loss_of_a_shared_hold_is_told(client: holdfast.Client, name: str) -> None:
+    lost: list[holdfast.Hold] = []
+    lock = client.lock(name, lease=0.05, renew=False, raise_on_lost=False, on_lost=lost.append)
+    with lock.shared() as hold:
+        until(lambda: lost)
+        assert lost == [hold]
