@@ -25,6 +25,7 @@ from ._errors import (
     ServerError,
     UnsupportedError,
 )
+from ._gate import AsyncGate, Gate, GateFull
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
 from ._lock import Lock
@@ -39,6 +40,7 @@ __version__ = hf_version()
 __all__ = [
     "Alarm",
     "AsyncClient",
+    "AsyncGate",
     "AsyncHold",
     "AsyncLock",
     "AsyncLocks",
@@ -50,6 +52,8 @@ __all__ = [
     "Counts",
     "Finding",
     "ForkedError",
+    "Gate",
+    "GateFull",
     "Histogram",
     "Hold",
     "Holder",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, function, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
+from ._gate import AsyncGate
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
 from ._look import RATE, LockInfo, Locks, Progress
@@ -42,6 +43,10 @@ class AsyncClient(Bound):
     def __init__(self, client: Client) -> None:
         """Only Client.aio makes this object."""
         self._client = client
+
+    def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> AsyncGate:
+        """Make an AsyncGate: at most `limit` passes in any `per` seconds. As Client.gate()."""
+        return AsyncGate(self, name, limit, per)
 
     def lock(
         self,

@@ -19,6 +19,7 @@ from ._aio import AsyncClient
 from ._alarm import Alarm, Rule, native, teller
 from ._arguments import duration, encoded, flag, function, whole
 from ._errors import ClosedError
+from ._gate import Gate
 from ._hold import Bound
 from ._lock import Lock
 from ._locked import Parameters, Result, check, locked
@@ -173,6 +174,21 @@ class Client(Bound):
         ValueError, TypeError and ClosedError; and while it walks what Lock.inspect() raises.
         """
         return Locks(self, pattern, rate)
+
+    def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> Gate:
+        """Make a Gate, which lets pass so many in any so many seconds. Sends nothing.
+
+            geocoder = client.gate("geocoder", limit=10, per=60)
+            geocoder.enter()  # or GateFull, with .retry_after
+
+        name   As for lock(): a gate is a lock of that name, which each pass holds shared() for so
+               long. Who holds the lock itself keeps the gate shut.
+        limit  How many passes, 1 to 9999999999.
+        per    Seconds, 0.01 to ten years.
+
+        Give all gates of one name the same limit and time.
+        """
+        return Gate(self, name, limit, per)
 
     @property
     def aio(self) -> AsyncClient:

@@ -151,7 +151,7 @@ def test_shared_commands_run_beside_each_other(
     assert int(done.stdout) > client.lock(name).inspect().fence
     assert cli("run", "-n", name, "true").returncode == 1
     writer = cli.start("run", name, "-c", "echo alone")
-    until(lambda: client.lock(name).waiters())
+    until(lambda: client.lock(name).inspect().queue)
     assert cli("run", "-n", shared, name, "true").returncode == 1  # it does not pass the writer
     first.communicate("\n", timeout=50)
     assert ended(writer) == (0, "alone\n", "")

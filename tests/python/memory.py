@@ -22,6 +22,7 @@ BEHAVIOURS = {
     "test_arguments.py",
     "test_lock.py",
     "test_locked.py",
+    "test_gate.py",
     "test_logging.py",
     "test_lost.py",
     "test_queue.py",

@@ -37,6 +37,15 @@ def threads(client: holdfast.Client) -> int:
     assert_type(client.aio.lock("x", slow), holdfast.AsyncLock)
     assert_type(holdfast.quote("a}b"), str)
     assert_type(client.stats().wait.sum, float)
+    seats = client.lock("seats", permits=3)
+    assert_type(seats.shared(), holdfast.Lock)
+    assert_type(seats.inspect().shared, bool)
+    gate = client.gate("vendor", limit=10, per=timedelta(minutes=1))
+    assert_type(gate.try_enter(), bool)
+    try:
+        gate.enter(timeout=None)
+    except holdfast.GateFull as full:
+        assert_type(full.retry_after, float)
     try:
         lock.hold(0)
     except holdfast.LockTimeout as timeout:
@@ -49,6 +58,8 @@ async def tasks(client: holdfast.Client) -> int:
     assert_type(lock, holdfast.AsyncLock)
     assert_type(await lock.acquire(timeout=5), bool)
     await lock.release()
+    assert_type(lock.shared(), holdfast.AsyncLock)
+    assert_type(await client.aio.gate("vendor", 10, per=60).free_in(), float)
     async with lock as hold:
         assert_type(hold, holdfast.AsyncHold)
         assert_type(await hold.lost.wait(), bool)

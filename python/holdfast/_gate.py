@@ -1,0 +1,163 @@
+"""Gates: so many passes in any so many seconds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, final
+
+from . import _holdfast
+from ._arguments import duration, patience, whole
+from ._errors import LockTimeout
+from ._hold import Bound
+from ._lock import loose
+from ._look import LockInfo
+from ._options import LockOptions
+
+if TYPE_CHECKING:
+    from ._aio import AsyncClient
+    from ._client import Client
+
+
+class GateFull(LockTimeout):
+    """All passes of a gate are spent. The caller has not passed, and nothing is left behind."""
+
+    retry_after: float = 0.0
+    """Seconds until the next pass is free, if nobody else takes it."""
+
+
+class BaseGate(Bound):
+    """A pass is a shared hold that nobody gives back: it ends with its lease, which is `per`.
+
+    Each pass is its own owner, so that none nests in another for free.
+    """
+
+    __slots__ = ("_per", "limit", "name", "per")
+
+    def __init__(self, name: str | bytes, limit: int, per: float | timedelta) -> None:
+        """Only clients make gates."""
+        self.name = name
+        self.limit = whole("limit", limit, 1, _holdfast.HF_PERMITS_MAX)
+        self._per = duration("per", per)
+        self.per = self._per / 1000
+
+    def _options(self) -> LockOptions:
+        return LockOptions(lease=self.per, renew=False, reentrant=False, permits=self.limit)
+
+    def _free_in(self, info: LockInfo) -> float:
+        """Say when the first of the holds ends."""
+        if not info.held or (info.shared and info.count < self.limit):
+            return 0.0
+        left = info.holders[0].remaining if info.holders else info.remaining  # or it is foreign
+        # A thousandth more: the server's ends are in whole milliseconds.
+        return self.per if left is None else left + 0.001
+
+    def _full(self, info: LockInfo) -> GateFull:
+        wait = self._free_in(info)
+        full = GateFull(
+            f"gate {self.name!r} has let pass {self.limit} in {self.per:g} s: the next pass may be"
+            f" free in {wait:.3f} s"
+        )
+        full.retry_after = wait
+        return full
+
+    def __repr__(self) -> str:
+        """Say the limit. Sends nothing."""
+        return (
+            f"<holdfast.{type(self).__name__} object name={self.name!r} limit={self.limit}"
+            f" per={self.per:g} at {id(self):#x}>"
+        )
+
+
+@final
+class Gate(BaseGate):
+    """Lets pass at most `limit` in any `per` seconds, on all hosts together.
+
+        geocoder = client.gate("geocoder", limit=10, per=60)
+        try:
+            geocoder.enter()
+        except holdfast.GateFull as full:
+            answer(429, {"Retry-After": math.ceil(full.retry_after)})
+
+    A pass counts from the moment at which the server gave it, and nothing gives it back: not the
+    end of the caller, and not close(). Any thread may call every method.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(
+        self, client: Client, name: str | bytes, limit: int, per: float | timedelta
+    ) -> None:
+        """Only Client.gate() makes this object."""
+        super().__init__(name, limit, per)
+        self._lock = client.lock(name, self._options()).shared()
+
+    def enter(self, timeout: float | timedelta | None = 0) -> None:
+        """Pass, or raise GateFull. One round trip; one more if it is full or after a wait.
+
+        timeout  Seconds to wait for a pass, in one queue with everybody else; None or -1 waits
+                 without limit.
+
+        Raises LockUnknown if the answer was lost, and ConnectError or another LockError if the
+        server was not reached or refused: do not go on as if you had passed. What the server may
+        have counted stays counted until it is known to be undone.
+        """
+        if not self.try_enter(timeout):
+            raise self._full(self._lock.inspect())
+
+    def try_enter(self, timeout: float | timedelta | None = 0) -> bool:
+        """Pass, and say whether. One round trip; raises as enter(), but not GateFull.
+
+        timeout  As for enter().
+        """
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        try:
+            hold = self._lock._acquire(milliseconds, None, loose)
+        except LockTimeout:
+            return False
+        hold._loose = False  # it is to be dropped
+        if milliseconds:
+            hold.keep(self.per)  # what came by waiting has not its whole lease yet
+        else:
+            hold.hand_over()  # to nobody: it ends with its lease, and a close() does not release it
+        return True
+
+    def free_in(self) -> float:
+        """Ask in how many seconds a pass may be free; 0: now. One round trip; takes none."""
+        return self._free_in(self._lock.inspect())
+
+
+@final
+class AsyncGate(BaseGate):
+    """A Gate for tasks; AsyncClient.gate() makes it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(
+        self, client: AsyncClient, name: str | bytes, limit: int, per: float | timedelta
+    ) -> None:
+        """Only AsyncClient.gate() makes this object."""
+        super().__init__(name, limit, per)
+        self._lock = client.lock(name, self._options()).shared()
+
+    async def enter(self, timeout: float | timedelta | None = 0) -> None:
+        """Pass, or raise GateFull, as Gate.enter(). A cancelled wait has not passed."""
+        if not await self.try_enter(timeout):
+            raise self._full(await self._lock.inspect())
+
+    async def try_enter(self, timeout: float | timedelta | None = 0) -> bool:
+        """Pass, and say whether, as Gate.try_enter()."""
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        try:
+            hold = await self._lock._acquire(milliseconds, None, loose)
+        except LockTimeout:
+            return False
+        hold._loose = False
+        if milliseconds:
+            await hold.keep(self.per)
+        else:
+            hold._core.hf_hold_hand_over(hold._handle)
+        return True
+
+    async def free_in(self) -> float:
+        """Ask in how many seconds a pass may be free, as Gate.free_in()."""
+        return self._free_in(await self._lock.inspect())
