@@ -10,10 +10,10 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** The holds that callers have in hand, by lock and owner, the oldest first. */
 final class Held {
-    /** A lock and one of its owners. */
-    record Key(ByteBuffer name, ByteBuffer owner) {
-        static Key of(byte[] name, byte[] owner) {
-            return new Key(ByteBuffer.wrap(name), ByteBuffer.wrap(owner));
+    /** A lock, one of its owners, and how that holds it. */
+    record Key(ByteBuffer name, ByteBuffer owner, boolean shared) {
+        static Key of(byte[] name, byte[] owner, boolean shared) {
+            return new Key(ByteBuffer.wrap(name), ByteBuffer.wrap(owner), shared);
         }
     }
 

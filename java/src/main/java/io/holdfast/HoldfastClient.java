@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.time.Duration;
 import java.util.List;
 
 /**
@@ -91,6 +92,23 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     Locks locks(String pattern, int rate);
+
+    /**
+     * A gate, which lets pass so many in any so long. Sends nothing. Give all gates of one name the
+     * same limit and time.
+     *
+     * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
+     *     {@linkplain HoldfastLock#shared() shared} for so long; who holds the lock itself keeps the
+     *     gate shut
+     * @param limit how many passes, 1 to 9999999999
+     * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds
+     * @return a gate
+     * @throws IllegalArgumentException if the name, the limit or the time is wrong
+     * @throws ClosedException if the client is closed
+     */
+    default Gate gate(String name, long limit, Duration per) {
+        return new Gate(this, name, limit, per);
+    }
 
     /**
      * The client's counts. Sends nothing.

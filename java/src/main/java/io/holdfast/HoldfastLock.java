@@ -5,6 +5,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReadWriteLock;
 
 /**
  * A lock that excludes across threads, processes and hosts. {@link HoldfastClient#lock(String)}
@@ -18,8 +19,8 @@ import java.util.concurrent.locks.Lock;
  *
  * <p>It is a {@link Lock} too, reentrant per thread unless its {@link LockOptions} say otherwise.
  * {@link #unlock()} releases the newest acquire of {@link #lock()} and {@link #tryLock()}, even
- * through another lock object of this client and this name. {@link #acquire()} returns a {@link
- * Hold}, which releases it.
+ * through another lock object of this client and this name, if both are {@link #shared()} or none
+ * is. {@link #acquire()} returns a {@link Hold}, which releases it.
  *
  * <p>A thread that ends without {@link #unlock()} leaves a lock that no other thread can unlock,
  * and that is renewed until its {@link LockOptions#maxHold maxHold}. At the next garbage
@@ -37,6 +38,50 @@ import java.util.concurrent.locks.Lock;
  * parks; a virtual one releases its carrier.
  */
 public interface HoldfastLock extends Lock {
+    /**
+     * The same lock, held by many at once: readers, or as many as the {@link LockOptions#permits
+     * permits} of its options. Every call gives the same object. Sends nothing.
+     *
+     * <p>Its holds stand beside each other, and exclude those of the lock itself; each has its own
+     * fence, lease and loss. All wait in one queue, first come, first served.
+     *
+     * <p>An owner that holds the lock, either way, may acquire it shared again at once. To
+     * downgrade, acquire it shared while holding it exclusively, and then release the exclusive
+     * hold: nobody comes in between. The other way round is refused with a {@link
+     * LockDeadlockException}, by {@code tryLock()} too: two that did so would wait for each other.
+     *
+     * @return a lock with the same options; of a shared one, itself
+     */
+    HoldfastLock shared();
+
+    /**
+     * This lock as the write lock, and {@link #shared()} as the read lock, for code that expects
+     * {@code java.util.concurrent.locks}. As with {@link
+     * java.util.concurrent.locks.ReentrantReadWriteLock}, a thread may go from the write lock to the
+     * read lock; the other way throws a {@link LockDeadlockException}.
+     *
+     * @return both
+     * @throws UnsupportedOperationException if this is a shared lock: ask the lock itself
+     */
+    default ReadWriteLock asReadWriteLock() {
+        HoldfastLock read = shared();
+        if (read == this) {
+            throw new UnsupportedOperationException(this + " has no write lock: it is shared");
+        }
+        HoldfastLock write = this;
+        return new ReadWriteLock() {
+            @Override
+            public Lock readLock() {
+                return read;
+            }
+
+            @Override
+            public Lock writeLock() {
+                return write;
+            }
+        };
+    }
+
     /**
      * Acquires the lock, and waits for it without limit.
      *

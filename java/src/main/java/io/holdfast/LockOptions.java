@@ -26,6 +26,7 @@ public final class LockOptions {
     int replicas;
     private long replicaTimeoutMillis;
     boolean reentrant = true;
+    private long permits;
     private int countName = Core.HF_DEFAULT;
     private int alarmTimeouts;
     private long alarmWindowMillis;
@@ -45,6 +46,7 @@ public final class LockOptions {
         copy.replicas = replicas;
         copy.replicaTimeoutMillis = replicaTimeoutMillis;
         copy.reentrant = reentrant;
+        copy.permits = permits;
         copy.owner = owner;
         copy.countName = countName;
         copy.alarmTimeouts = alarmTimeouts;
@@ -54,11 +56,13 @@ public final class LockOptions {
     }
 
     /** For the core; the owner is given besides. */
-    hf_lock_options toCore() {
+    hf_lock_options toCore(boolean shared) {
         hf_lock_options core = new hf_lock_options();
         core.setLease_ms(leaseMillis);
         core.setRenew(renew);
         core.setMax_hold_ms(maxHoldMillis);
+        core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);
+        core.setPermits(shared ? permits : 0);
         core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
         core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
         core.setReplicas(replicas);
@@ -190,6 +194,22 @@ public final class LockOptions {
     }
 
     /**
+     * How many may hold the lock at once through {@link HoldfastLock#shared()}: a semaphore. The
+     * lock itself excludes them all.
+     *
+     * @param count 1 to 9999999999; 0, which is the default: however many come, as readers do
+     * @return new options
+     * @throws IllegalArgumentException if it is out of these bounds
+     */
+    public LockOptions permits(long count) {
+        if (count < 0 || count > 9_999_999_999L) {
+            throw new IllegalArgumentException(
+                    "the permits must be from 0 to 9999999999: " + count);
+        }
+        return with(o -> o.permits = count);
+    }
+
+    /**
      * The owner that holds the lock, instead of the calling thread.
      *
      * <p>Equal owners are one owner everywhere: {@code "worker"} on ten hosts excludes nothing.
@@ -302,6 +322,15 @@ public final class LockOptions {
      */
     public boolean reentrant() {
         return reentrant;
+    }
+
+    /**
+     * How many may hold the lock at once through {@link HoldfastLock#shared()}.
+     *
+     * @return 0 if there is no limit
+     */
+    public long permits() {
+        return permits;
     }
 
     /**

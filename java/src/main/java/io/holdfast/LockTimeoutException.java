@@ -1,7 +1,7 @@
 package io.holdfast;
 
 /** Others kept the lock for the whole timeout. It is not held, and nothing is left behind. */
-public final class LockTimeoutException extends HoldfastException {
+public class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
     /**

@@ -113,13 +113,16 @@ final class RedisClient implements HoldfastClient {
     @Override
     public HoldfastLock lock(byte[] name, LockOptions options) {
         Objects.requireNonNull(name, "name");
-        try (hf_lock_options core = options.toCore()) {
-            byte[] copy = name.clone();
-            long lock = call(client -> Core.hf_lock_open(client, copy, options.owner, core));
+        return open(name.clone(), options, false);
+    }
+
+    RedisLock open(byte[] name, LockOptions options, boolean shared) {
+        try (hf_lock_options core = options.toCore(shared)) {
+            long lock = call(client -> Core.hf_lock_open(client, name, options.owner, core));
             if (options.alarms()) {
                 listen();
             }
-            return new RedisLock(this, copy, options, lock);
+            return new RedisLock(this, name, options, shared, lock);
         }
     }
 

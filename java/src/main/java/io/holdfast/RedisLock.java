@@ -7,6 +7,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongFunction;
 
 /** The lock on Redis. A platform thread may ask on its own; a virtual one starts and parks. */
@@ -32,19 +33,40 @@ final class RedisLock implements HoldfastLock {
     private final RedisClient client;
     private final byte[] name;
     private final byte[] owner;
+    private final LockOptions options;
+    private final boolean shares;
+    /** Made when it is first asked for; one, because without an owner only it releases its holds. */
+    private final AtomicReference<RedisLock> shared = new AtomicReference<>();
+
     private final boolean perThread;
     private final boolean replicated;
     private final Handle handle;
 
-    RedisLock(RedisClient client, byte[] name, LockOptions options, long pointer) {
+    RedisLock(
+            RedisClient client, byte[] name, LockOptions options, boolean shares, long pointer) {
         this.client = client;
         this.name = name;
+        this.options = options;
+        this.shares = shares;
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
         this.replicated = options.replicas > 0;
         Handle handle = new Handle(pointer, Core::hf_lock_close);
         handle.whenDropped(this, handle::close);
         this.handle = handle;
+    }
+
+    @Override
+    public HoldfastLock shared() {
+        if (shares) {
+            return this;
+        }
+        RedisLock known = shared.get();
+        if (known == null) {
+            shared.compareAndSet(null, client.open(name, options, true));
+            known = shared.get();
+        }
+        return known;
     }
 
     // ---------------------------------------------------------------- Acquire
@@ -331,7 +353,7 @@ final class RedisLock implements HoldfastLock {
         } else if (future.isDone()) {
             client.abandon(outcome.hold());
         } else {
-            Held.Key key = owner == null ? null : Held.Key.of(name, owner);
+            Held.Key key = owner == null ? null : Held.Key.of(name, owner, shares);
             RedisHold hold = new RedisHold(client, this, key, outcome.hold());
             if (!future.complete(hold)) {
                 hold.releaseAsync();
@@ -433,7 +455,7 @@ final class RedisLock implements HoldfastLock {
     /** For people to read; sends nothing. */
     @Override
     public String toString() {
-        return "RedisLock[" + getName() + "]";
+        return "RedisLock[" + getName() + (shares ? ", shared]" : "]");
     }
 
     /** Keeps this object reachable until the call ends, so that no cleaner closes the handle. */
@@ -452,7 +474,7 @@ final class RedisLock implements HoldfastLock {
 
     /** Under which the caller's holds in hand are found. */
     private Held.Key key() {
-        return Held.Key.of(name, owner == null ? client.threadOwner() : owner);
+        return Held.Key.of(name, owner == null ? client.threadOwner() : owner, shares);
     }
 
     /** Rounded up: never early. */

@@ -40,6 +40,8 @@ final class ApiTest {
                                 "FailureCause",
                                 "Finding",
                                 "Finding$Level",
+                                "Gate",
+                                "GateFullException",
                                 "Histogram",
                                 "Hold",
                                 "Holdfast",
@@ -86,6 +88,7 @@ final class ApiTest {
         assertInstanceOf(LockNotHeldException.class, new LockLostException(""));
         assertInstanceOf(IllegalMonitorStateException.class, new LockNotHeldException(""));
         assertInstanceOf(IllegalStateException.class, new ClosedException(""));
+        assertInstanceOf(IllegalStateException.class, new LockDeadlockException(""));
     }
 
     @Test

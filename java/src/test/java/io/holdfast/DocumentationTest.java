@@ -66,7 +66,7 @@ final class DocumentationTest {
     @Test
     void theExamplesOfItsOwnPageRun() throws Exception {
         List<String> examples = examples("docs/java.md");
-        assertEquals(9, examples.size());
+        assertEquals(11, examples.size());
         StringBuilder program =
                 new StringBuilder(
                         "import io.holdfast.*;\nimport io.holdfast.micrometer.*;\n"
@@ -74,6 +74,7 @@ final class DocumentationTest {
                                 + "import io.micrometer.core.instrument.*;\n"
                                 + "import io.micrometer.core.instrument.simple.*;\n"
                                 + "import java.time.Duration;\nimport java.util.concurrent.*;\n"
+                                + "import java.util.concurrent.locks.*;\n"
                                 + "class Examples {\n"
                                 + "public static void main(String[] url) throws Exception {\n"
                                 + "try (HoldfastClient client = Holdfast.connect(url[0])) {\n");

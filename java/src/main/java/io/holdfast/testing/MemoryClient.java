@@ -64,7 +64,7 @@ final class MemoryClient implements HoldfastClient {
                     checkOpen();
                     return null;
                 });
-        return new MemoryLock(this, name.clone(), options);
+        return new MemoryLock(this, name.clone(), options, false);
     }
 
     private static void checkLength(byte[] bytes, String what) {

@@ -2,6 +2,7 @@ package io.holdfast.testing;
 
 import io.holdfast.Hold;
 import io.holdfast.HoldfastLock;
+import io.holdfast.LockDeadlockException;
 import io.holdfast.LockInfo;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
@@ -25,14 +26,23 @@ import java.util.function.Supplier;
 final class MemoryLock implements HoldfastLock {
     final MemoryClient client;
     final LockOptions options;
+    final boolean shares;
+    private final MemoryLock shared;
     private final byte[] name;
     private final Optional<ByteBuffer> owner;
 
-    MemoryLock(MemoryClient client, byte[] name, LockOptions options) {
+    MemoryLock(MemoryClient client, byte[] name, LockOptions options, boolean shares) {
         this.client = client;
         this.name = name;
         this.options = options;
         this.owner = options.owner().map(ByteBuffer::wrap);
+        this.shares = shares;
+        this.shared = shares ? this : new MemoryLock(client, name, options, true);
+    }
+
+    @Override
+    public HoldfastLock shared() {
+        return shared;
     }
 
     MemoryState state() {
@@ -146,7 +156,12 @@ final class MemoryLock implements HoldfastLock {
         return asked(
                 () -> {
                     MemoryWaiter waiter = new MemoryWaiter(request, timeout);
-                    MemoryHold hold = state().grant(request);
+                    if (state().deadlocks(request)) {
+                        client.counts.refused(RefusalCause.DEADLOCK);
+                        throw new LockDeadlockException(
+                                this + " is held shared by the owner that asks for it exclusively");
+                    }
+                    MemoryHold hold = state().grant(request, state().queue.isEmpty());
                     if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
                         client.enqueue(state(), waiter);
                         return waiter;
@@ -262,9 +277,7 @@ final class MemoryLock implements HoldfastLock {
     @Override
     public boolean forceUnlock(long fence) {
         return asked(
-                () ->
-                        state().holds.isEmpty()
-                                || (state().fence() == fence && state().lose(LossCause.GONE)));
+                () -> state().holds.isEmpty() || state().take(fence));
     }
 
     // ------------------------------------------------------------------- Look
@@ -274,6 +287,7 @@ final class MemoryLock implements HoldfastLock {
         boolean anybodys = owner.isEmpty() && !options.reentrant() && hold.request.kept();
         return hold.lock.client == client
                 && hold.state == state()
+                && hold.lock.shares == shares
                 && (anybodys ? hold.lock == this : caller.equals(hold.request.caller()));
     }
 
@@ -338,6 +352,6 @@ final class MemoryLock implements HoldfastLock {
     /** For people to read. */
     @Override
     public String toString() {
-        return "InMemoryLock[" + getName() + "]";
+        return "InMemoryLock[" + getName() + (shares ? ", shared]" : "]");
     }
 }

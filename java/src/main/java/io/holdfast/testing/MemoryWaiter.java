@@ -18,7 +18,10 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
 
     LockWaiter seen() {
         byte[] owner = ((ByteBuffer) request.owner()).array().clone();
-        return new LockWaiter(owner, false, 0, Duration.ofNanos(System.nanoTime() - since), timeout);
+        Duration waited = Duration.ofNanos(System.nanoTime() - since);
+        MemoryLock lock = request.lock();
+        long permits = lock.shares ? lock.options.permits() : 0;
+        return new LockWaiter(owner, lock.shares, permits, waited, timeout);
     }
 
     void granted(MemoryHold hold) {

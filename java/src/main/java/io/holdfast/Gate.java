@@ -1,0 +1,198 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+
+/**
+ * Lets pass so many in any so long, on all hosts together. {@link HoldfastClient#gate} makes it.
+ *
+ * <pre>{@code
+ * Gate geocoder = client.gate("geocoder", 10, Duration.ofMinutes(1));
+ * try {
+ *     geocoder.enter();
+ * } catch (GateFullException full) {
+ *     response.header("Retry-After", full.retryAfter().toSeconds() + 1);
+ * }
+ * }</pre>
+ *
+ * <p>A pass counts from the moment at which the server gave it, and nothing gives it back: not the
+ * end of the caller, and not the close of the client. Each counts by itself, also of one thread.
+ *
+ * <p>If a method throws a {@link LockUnknownException} or another {@link HoldfastException}, the
+ * caller has not passed. The server may then count a pass that nobody took until that is undone,
+ * but never one too few. Any thread may call every method; a virtual one parks.
+ */
+public final class Gate {
+    // A pass is a shared hold of its own owner. It ends with its lease, which is the time.
+    private final HoldfastLock lock;
+    private final long limit;
+    private final Duration per;
+
+    Gate(HoldfastClient client, String name, long limit, Duration per) {
+        if (limit < 1) {
+            throw new IllegalArgumentException("the limit must be at least 1: " + limit);
+        }
+        LockOptions passes =
+                LockOptions.defaults().lease(per).renew(false).reentrant(false).permits(limit);
+        this.lock = client.lock(name, passes).shared();
+        this.limit = limit;
+        this.per = per;
+    }
+
+    /**
+     * Passes, or throws at once.
+     *
+     * @throws GateFullException if all passes are spent
+     * @throws LockUnknownException if the answer was lost: you have not passed
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public void enter() {
+        if (!tryEnter()) {
+            throw full();
+        }
+    }
+
+    /**
+     * Passes, or waits for a pass in one queue with everybody else.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @throws GateFullException if there was none in time
+     * @throws InterruptedException if the thread is interrupted before it has passed
+     * @throws IllegalArgumentException if the timeout is negative
+     * @throws LockUnknownException if the answer was lost: you have not passed
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public void enter(Duration timeout) throws InterruptedException {
+        if (!tryEnter(timeout)) {
+            throw full();
+        }
+    }
+
+    /**
+     * Passes if a pass is free at this moment.
+     *
+     * @return whether the caller has passed
+     * @throws LockUnknownException if the answer was lost: you have not passed
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public boolean tryEnter() {
+        try {
+            spend(lock.acquireAsync(Duration.ZERO).join(), Duration.ZERO);
+            return true;
+        } catch (CompletionException e) {
+            return refused(e.getCause());
+        }
+    }
+
+    /**
+     * Passes, or waits for a pass in one queue with everybody else.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return whether the caller has passed
+     * @throws InterruptedException if the thread is interrupted before it has passed
+     * @throws IllegalArgumentException if the timeout is negative
+     * @throws LockUnknownException if the answer was lost: you have not passed
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public boolean tryEnter(Duration timeout) throws InterruptedException {
+        CompletableFuture<Hold> pass = lock.acquireAsync(timeout);
+        try {
+            spend(pass.get(), timeout);
+            return true;
+        } catch (InterruptedException e) {
+            if (!pass.cancel(true)) {
+                pass.thenAccept(Hold::releaseAsync); // it came at that moment
+            }
+            throw e;
+        } catch (ExecutionException e) {
+            return refused(e.getCause());
+        }
+    }
+
+    /**
+     * Starts to pass, and waits for that without a thread. Cancelling the future gives it up: a
+     * pass that it had got at that moment is given back.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return whether the caller has passed; or the exceptions of {@link #tryEnter()}
+     * @throws IllegalArgumentException if the timeout is negative
+     */
+    public CompletableFuture<Boolean> tryEnterAsync(Duration timeout) {
+        CompletableFuture<Hold> pass = lock.acquireAsync(timeout);
+        CompletableFuture<Boolean> passed = new CompletableFuture<>();
+        passed.whenComplete(
+                (answer, failure) -> {
+                    if (failure instanceof CancellationException) {
+                        pass.cancel(true);
+                    }
+                });
+        pass.whenComplete(
+                (hold, failure) -> {
+                    try {
+                        if (failure == null && passed.isDone()) {
+                            hold.close();
+                        } else if (failure == null) {
+                            spend(hold, timeout);
+                        }
+                        passed.complete(failure == null || refused(failure));
+                    } catch (RuntimeException | Error e) {
+                        passed.completeExceptionally(e);
+                    }
+                });
+        return passed;
+    }
+
+    /**
+     * How long until a pass may be free. Asks the server; takes no pass.
+     *
+     * @return zero if one is free now
+     * @throws HoldfastException if the server could not be asked
+     * @throws ClosedException if the client is closed
+     */
+    public Duration freeIn() {
+        LockInfo seen = lock.inspect();
+        if (!seen.held() || (seen.shared() && seen.count() < limit)) {
+            return Duration.ZERO;
+        }
+        Duration left = // of the first to end; or it is foreign
+                seen.holders().isEmpty() ? seen.remaining() : seen.holders().get(0).remaining();
+        // A thousandth more: the server's ends are in whole milliseconds.
+        return left.equals(Hold.FOREVER) ? per : left.plusMillis(1);
+    }
+
+    /** Leaves the pass to its time. */
+    private void spend(Hold hold, Duration timeout) {
+        if (timeout.isZero()) {
+            hold.handOver(); // to nobody: it ends with its lease, and a close() does not release it
+        } else {
+            hold.keep(per); // what came by waiting has not its whole lease yet
+        }
+    }
+
+    /** False: others have all passes. Everything else is thrown. */
+    private static boolean refused(Throwable failure) {
+        if (failure instanceof LockTimeoutException) {
+            return false;
+        }
+        throw Status.raised(failure);
+    }
+
+    private GateFullException full() {
+        Duration wait = freeIn();
+        return new GateFullException(
+                this + " has no pass left: the next may be free in " + wait, wait);
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "Gate[" + lock.getName() + ", " + limit + " in " + per + "]";
+    }
+}

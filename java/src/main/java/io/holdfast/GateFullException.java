@@ -1,0 +1,31 @@
+package io.holdfast;
+
+import java.time.Duration;
+
+/** All passes of a {@link Gate} are spent. The caller has not passed, and nothing is left behind. */
+public final class GateFullException extends LockTimeoutException {
+    private static final long serialVersionUID = 1;
+
+    /** How long until a pass may be free. */
+    private final Duration retryAfter;
+
+    /**
+     * For those who put something else in a gate's place.
+     *
+     * @param message what went wrong
+     * @param retryAfter how long until a pass may be free
+     */
+    public GateFullException(String message, Duration retryAfter) {
+        super(message);
+        this.retryAfter = retryAfter;
+    }
+
+    /**
+     * How long until the next pass is free, if nobody else takes it.
+     *
+     * @return zero if one became free meanwhile
+     */
+    public Duration retryAfter() {
+        return retryAfter;
+    }
+}

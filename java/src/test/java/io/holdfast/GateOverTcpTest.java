@@ -1,0 +1,8 @@
+package io.holdfast;
+
+final class GateOverTcpTest extends GateContract {
+    @Override
+    HoldfastClient connect() {
+        return Holdfast.connect(RedisServer.shared().tcpUrl);
+    }
+}

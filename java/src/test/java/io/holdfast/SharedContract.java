@@ -1,0 +1,267 @@
+package io.holdfast;
+
+import static io.holdfast.Async.elsewhere;
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertThrowsExactly;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReadWriteLock;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What shared holds must do, on a Redis or in memory. */
+abstract class SharedContract extends ClientTest {
+    private HoldfastLock seats(int permits) {
+        return client.lock(name, LockOptions.defaults().permits(permits).reentrant(false));
+    }
+
+    // ----------------------------------------------------- Readers and writers
+
+    @Test
+    void readersEnterTogetherAndAWriterAlone() throws Exception {
+        try (Hold one = lock.shared().acquire();
+                Hold two = stranger.shared().acquire(Duration.ZERO)) {
+            assertTrue(two.fence() > one.fence());
+            LockInfo seen = lock.inspect();
+            assertTrue(seen.held() && seen.shared());
+            assertEquals(2, seen.count());
+            assertTrue(seen.toString().contains("shared"), seen.toString());
+            assertFalse(elsewhere(() -> lock.tryLock()));
+        }
+        try (Hold alone = lock.acquire()) {
+            assertFalse(lock.inspect().shared());
+            assertFalse(stranger.shared().tryLock());
+        }
+        assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void theSharedLockIsOneObject() throws Exception {
+        HoldfastLock seats = seats(2);
+        assertSame(seats.shared(), seats.shared());
+        assertSame(seats.shared(), seats.shared().shared());
+        seats.shared().lock();
+        elsewhere(() -> seats.shared().unlock());
+        assertTrue(seats.shared().toString().contains("shared"));
+    }
+
+    @Test
+    void whoCameFirstEntersFirstOfEitherKind() throws Exception {
+        HoldfastLock any = seats(0);
+        List<String> served = Collections.synchronizedList(new ArrayList<>());
+        CyclicBarrier together = new CyclicBarrier(2);
+        Hold first = any.shared().acquire();
+        List<Async<Void>> waiting = new ArrayList<>();
+        for (String kind : List.of("write 0", "read 1", "read 2", "write 3")) {
+            boolean reads = kind.startsWith("read");
+            waiting.add(
+                    Async.start(
+                            () -> {
+                                try (Hold hold = (reads ? any.shared() : any).acquire()) {
+                                    if (reads) {
+                                        together.await(20, TimeUnit.SECONDS);
+                                    }
+                                    served.add(kind);
+                                }
+                                return null;
+                            }));
+            until(() -> any.inspect().waiters() == waiting.size());
+        }
+        assertFalse(any.shared().tryLock()); // a reader does not pass a writer
+        first.close();
+        for (Async<Void> each : waiting) {
+            each.get();
+        }
+        assertEquals("write 0", served.get(0));
+        assertEquals("write 3", served.get(3));
+    }
+
+    // -------------------------------------------------------------- Semaphores
+
+    @Test
+    void noMoreThanThePermitsAreInside() throws Exception {
+        HoldfastLock seats = seats(3).shared();
+        AtomicInteger inside = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        CountDownLatch full = new CountDownLatch(3);
+        List<Async<Void>> all = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            all.add(
+                    Async.start(
+                            () -> {
+                                for (int round = 0; round < 10; round++) {
+                                    try (Hold hold = seats.acquire()) {
+                                        most.accumulateAndGet(
+                                                inside.incrementAndGet(), Math::max);
+                                        full.countDown();
+                                        full.await(20, TimeUnit.SECONDS);
+                                        inside.decrementAndGet();
+                                    }
+                                }
+                                return null;
+                            }));
+        }
+        for (Async<Void> each : all) {
+            each.get();
+        }
+        assertEquals(3, most.get());
+        assertFalse(seats.isLocked());
+    }
+
+    @Test
+    void theLockItselfWaitsForAllPermits() throws Exception {
+        HoldfastLock seats = seats(2);
+        Hold one = seats.shared().acquire();
+        Hold two = seats.shared().acquire();
+        assertThrowsExactly(
+                LockTimeoutException.class, () -> seats.shared().acquire(Duration.ZERO));
+        CompletableFuture<Hold> maintenance = seats.acquireAsync(LONG);
+        until(() -> seats.inspect().waiters() == 1);
+        one.close();
+        assertFalse(seats.shared().tryLock());
+        two.close();
+        try (Hold alone = maintenance.get(20, TimeUnit.SECONDS)) {
+            assertFalse(seats.shared().tryLock());
+        }
+        assertTrue(seats.shared().tryLock());
+        seats.shared().unlock();
+    }
+
+    @Test
+    void wrongPermitsAreRefused() {
+        for (long wrong : new long[] {-1, 10_000_000_000L}) {
+            assertThrowsExactly(
+                    IllegalArgumentException.class, () -> LockOptions.defaults().permits(wrong));
+        }
+        assertEquals(3, LockOptions.defaults().permits(3).lease(SECOND).permits());
+    }
+
+    @Test
+    void aHoldThatIsNotReleasedFreesOnlyItsPermit() throws Exception {
+        LockOptions brief = LockOptions.defaults().permits(2).lease(Duration.ofMillis(200));
+        Hold dead = client.lock(name, brief.owner("dead")).shared().acquire();
+        try (Hold alive = seats(2).shared().acquire();
+                Hold next = seats(2).shared().acquire(LONG)) {
+            assertFalse(dead.isValid());
+            assertEquals(LossCause.EXPIRED, dead.lossCause().orElseThrow());
+            alive.check();
+            assertEquals(2, lock.inspect().count());
+        }
+        assertThrowsExactly(LockLostException.class, dead::close);
+    }
+
+    // ---------------------------------------------------------------- One owner
+
+    @Test
+    void aNestedSharedAcquirePassesAWriterThatWaits() throws Exception {
+        Hold outer = lock.shared().acquire();
+        CompletableFuture<Hold> writer = stranger.acquireAsync(LONG);
+        until(() -> lock.inspect().waiters() == 1);
+        lock.shared().lock();
+        assertEquals(outer.fence(), lock.shared().fence());
+        assertEquals(1, lock.shared().getHoldCount());
+        assertEquals(0, lock.getHoldCount());
+        assertTrue(lock.shared().isHeldByCurrentThread());
+        assertFalse(lock.isHeldByCurrentThread());
+        lock.shared().unlock();
+        outer.close();
+        writer.get(20, TimeUnit.SECONDS).close();
+    }
+
+    @Test
+    void aReadWriteLockIsThatOfItsUsers() throws Exception {
+        ReadWriteLock both = lock.asReadWriteLock();
+        Lock read = both.readLock();
+        Lock write = both.writeLock();
+        write.lock();
+        CompletableFuture<Hold> next = stranger.acquireAsync(LONG);
+        until(() -> lock.inspect().waiters() == 1);
+        read.lock();
+        write.lock(); // who holds it both ways may take it either way
+        write.unlock();
+        write.unlock();
+        assertThrowsExactly(LockNotHeldException.class, write::unlock);
+        LockInfo seen = lock.inspect();
+        assertTrue(seen.shared());
+        assertEquals(1, seen.waiters()); // it did not enter
+        read.unlock();
+        assertThrowsExactly(LockNotHeldException.class, read::unlock);
+        next.get(20, TimeUnit.SECONDS).close();
+        assertTrue(read.tryLock(1, TimeUnit.SECONDS));
+        read.unlock();
+        assertThrows(UnsupportedOperationException.class, read::newCondition);
+        assertThrows(UnsupportedOperationException.class, write::newCondition);
+        assertThrows(
+                UnsupportedOperationException.class, () -> lock.shared().asReadWriteLock());
+    }
+
+    @Test
+    void anUpgradeIsRefusedAtOnce() throws Exception {
+        lock.shared().lock();
+        List<Executable> upgrades =
+                List.of(
+                        lock::lock,
+                        lock::tryLock,
+                        lock::acquire,
+                        () -> lock.tryLock(20, TimeUnit.SECONDS),
+                        () -> lock.acquire(LONG));
+        for (Executable upgrade : upgrades) {
+            assertThrowsExactly(LockDeadlockException.class, upgrade);
+        }
+        assertEquals(
+                upgrades.size(),
+                client.stats().all().refused().get(RefusalCause.DEADLOCK).intValue());
+        assertEquals(0, lock.inspect().waiters());
+        lock.shared().unlock();
+        lock.lock();
+        lock.unlock();
+    }
+
+    @Test
+    void aSharedHoldIsHandedOverAndKept() throws Exception {
+        HoldfastLock seats = seats(2).shared();
+        byte[] token = seats.acquire().handOver();
+        try (Hold beside = seats.acquire();
+                Hold adopted = seats.adopt(token)) {
+            adopted.renew();
+            assertEquals(2, seats.inspect().count());
+        }
+        seats.acquire().keep(Duration.ofMillis(200));
+        try (Hold beside = seats.acquire()) {
+            assertFalse(seats.tryLock());
+            seats.acquire(LONG).close();
+        }
+    }
+
+    // ------------------------------------------------------------------- Started
+
+    @Test
+    void startedAcquiresShareItToo() throws Exception {
+        HoldfastLock seats = seats(2);
+        Hold one = seats.shared().acquireAsync().get(20, TimeUnit.SECONDS);
+        Hold two = seats.shared().acquireAsync().get(20, TimeUnit.SECONDS);
+        CompletableFuture<Hold> three = seats.shared().acquireAsync();
+        CompletableFuture<Hold> four = seats.shared().acquireAsync();
+        until(() -> seats.inspect().waiters() == 2);
+        assertTrue(three.cancel(true));
+        until(() -> seats.inspect().waiters() == 1);
+        one.close();
+        four.get(20, TimeUnit.SECONDS).close();
+        two.close();
+        assertFalse(seats.isLocked());
+    }
+}
