@@ -34,11 +34,6 @@
 %ignore hf_brake_close;
 %ignore hf_brake_set;
 %ignore hf_brake_pull;
-%ignore hf_once_begin;
-%ignore hf_once_begin_start;
-%ignore hf_once_finish;
-%ignore hf_once_finish_start;
-%ignore hf_hold_result;
 
 /* ---------------------------------------------------------------- Errors */
 
@@ -63,6 +58,17 @@ static void hf_raise(int status)
 %typemap(out) hf_status {
     if ($1 != HF_OK) {
         /* A signal handler may have raised, and so ended the wait. */
+        if (!PyErr_Occurred())
+            hf_raise($1);
+        SWIG_fail;
+    }
+    $result = Py_None;
+    Py_INCREF($result);
+}
+
+/* What hf_once_begin() gives is the hold, or has the result: hf_hold_result() tells. */
+%typemap(out) hf_status hf_once_begin {
+    if ($1 != HF_OK && $1 != HF_EDONE) {
         if (!PyErr_Occurred())
             hf_raise($1);
         SWIG_fail;
@@ -110,8 +116,22 @@ static int hf_run_handlers(void *context)
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
-    (const void *token, size_t token_len)
+    (const void *token, size_t token_len),
+    (const void *result, size_t length)
 };
+
+/* hf_hold_result() answers the bytes, or None. */
+%typemap(in, numinputs = 0) size_t *length_out (size_t length = 0) "$1 = &length;"
+%typemap(out) const void *hf_hold_result {
+    $result = Py_None;
+    Py_INCREF($result);
+}
+%typemap(argout) size_t *length_out {
+    if (result) {
+        Py_DECREF($result);
+        $result = PyBytes_FromStringAndSize(result, (Py_ssize_t)*$1);
+    }
+}
 
 /*
  * A view is a tuple: the name, and lists of the holders (owner, mode, fence, count, held_ms,
@@ -362,6 +382,8 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %blocking(hf_locks_next)
 %blocking(hf_lock_break)
 %blocking(hf_lock_adopt)
+%blocking(hf_once_begin)
+%blocking(hf_once_finish)
 %blocking(hf_hold_release)
 %blocking(hf_hold_renew)
 %blocking(hf_hold_extend)

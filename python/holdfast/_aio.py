@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, function, patience
@@ -18,6 +18,7 @@ from ._gate import AsyncGate
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
 from ._look import RATE, LockInfo, Locks, Progress
+from ._once import Terms, from_json, once_task, to_json
 from ._options import LockChanges, LockOptions, merged
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from ._client import Client
     from ._notices import Call, Notices
+
+Result = TypeVar("Result")
 
 
 def _task() -> asyncio.Task[object]:
@@ -62,6 +65,25 @@ class AsyncClient(Bound):
         lock = self._client.lock(name, chosen)
         lock._on_lost = None  # the event loop calls it
         return AsyncLock(lock, chosen.reentrant, chosen.on_lost)
+
+    async def once(
+        self,
+        name: str | bytes,
+        call: Callable[[], Awaitable[Result]],
+        *,
+        ttl: float | timedelta,
+        timeout: float | timedelta | None = None,
+        encode: Callable[[Result], bytes] = to_json,
+        decode: Callable[[bytes], Result] = from_json,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Result:
+        """Call a coroutine function once, however many tasks and processes want its result.
+
+        As Client.once(). If the task that calls it is cancelled, the next one calls it.
+        """
+        terms = Terms(name, ttl, timeout, encode, decode)
+        return await once_task(self.lock(name, options, **changes), terms, call)
 
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
         """Walk over all locks with such names, as Client.locks(): `async for` it.
@@ -163,32 +185,58 @@ class AsyncLock(Bound):
         on_lost: Callable[[AsyncHold], object] | None = None,
         quiet: bool | None = None,
     ) -> AsyncHold:
-        lock, who, notices = self._lock, self._who(owner), self._notices()
-        number, call = notices.start(
+        lock, who = self._lock, self._who(owner)
+        handle = await self._won(
             lambda number: lock._call(
                 lock._core.hf_lock_acquire_start, who, milliseconds, options, number
             )
         )
+        if options is kept and who is not None and self._by_task(owner):
+            self._tasks[who] = weakref.ref(_task())
+        return self._take(handle, options, on_lost, quiet)
+
+    async def _won(self, begin: Callable[[int], object]) -> _holdfast.Hold:
+        """Start an acquire, by calling begin() with its number, and wait for its end."""
+        notices = self._notices()
+        number, call = notices.start(begin)
         try:
             status, handle = await call.wait()
         except asyncio.CancelledError:
             notices.cancel(number)
             _, handle = await call.insist()
             if handle is not None:  # it got the lock just before
-                await _release(notices, handle).insist()
+                with contextlib.suppress(LockNotOwnedError):  # or a result, which holds nothing
+                    await _release(notices, handle).insist()
             raise
         except BaseException:  # the task ends with its loop
             notices.abandon(number, call)
             raise
         if handle is None:
             raise error(status, call.message, call.reached)
-        if options is kept and who is not None and self._by_task(owner):
-            self._tasks[who] = weakref.ref(_task())
+        return handle
+
+    def _take(
+        self,
+        handle: _holdfast.Hold,
+        options: _holdfast.AcquireOptions,
+        on_lost: Callable[[AsyncHold], object] | None,
+        quiet: bool | None,
+    ) -> AsyncHold:
+        lock = self._lock
         hold = AsyncHold(lock, handle, options is loose, lock._quiet if quiet is None else quiet)
         on_lost = on_lost or self._on_lost
         if on_lost is not None:
             hold._tell(on_lost)
         return hold
+
+    async def _begin(self, milliseconds: int) -> AsyncHold | bytes:
+        """Get the result that another left, or the hold: then the caller makes one."""
+        lock = self._lock
+        handle = await self._won(
+            lambda number: lock._call(lock._core.hf_once_begin_start, milliseconds, loose, number)
+        )
+        result = lock._core.hf_hold_result(handle)
+        return self._take(handle, loose, None, None) if result is None else result
 
     async def acquire(
         self,
@@ -423,6 +471,15 @@ class AsyncHold(BaseHold):
         """
         self._unwatch()
         await _released(self._lock, _release(self._notices(), self._handle))
+
+    async def _leave(self, result: bytes, ttl: int) -> None:
+        """Release the hold, and leave a result for so many milliseconds."""
+        notices, core = self._notices(), self._core
+        _, call = notices.start(
+            lambda number: core.hf_once_finish_start(self._handle, result, ttl, number)
+        )
+        self._unwatch()
+        await _released(self._lock, call)
 
     async def renew(self) -> None:
         """Make the hold last its whole lease again, as Hold.renew()."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _errors, _holdfast, _native
 from ._aio import AsyncClient
@@ -25,6 +25,7 @@ from ._lock import Lock
 from ._locked import Parameters, Result, check, locked
 from ._look import RATE, Locks
 from ._notices import Notices
+from ._once import Terms, from_json, once, once_result, to_json
 from ._options import LockChanges, LockOptions, merged
 from ._stats import Stats, stats
 from ._survey import Finding, survey
@@ -224,6 +225,72 @@ class Client(Bound):
         chosen = merged(options, changes)
         shares = bool(chosen.permits) if shared is None else flag("shared", shared)
         return functools.partial(locked, self, name, timeout, chosen, shares)
+
+    def once(
+        self,
+        name: str | bytes,
+        call: Callable[[], Result],
+        *,
+        ttl: float | timedelta,
+        timeout: float | timedelta | None = None,
+        encode: Callable[[Result], bytes] = to_json,
+        decode: Callable[[bytes], Result] = from_json,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Result:
+        """Call a function once, however many threads and processes want its result.
+
+            client.once("rate:EUR", lambda: vendor.rate("EUR"), ttl=60)
+
+        The first caller calls it; all others wait and get its result, and later ones get it at
+        once, for as long as it stays. If the function raises, or its process dies, the next
+        caller calls it.
+
+        name     The name of what is done, and of its lock, as for lock().
+        ttl      For how many seconds the result stays; at least 10, so that nobody that waits
+                 misses it.
+        timeout  Seconds to wait; 0 tries once; None or -1 waits without limit.
+        encode   Makes the bytes, at most 1 MiB, of what the function returned. By default JSON.
+        decode   Makes the result of the bytes, for every caller: also for the one that called the
+                 function, so that all have the same.
+        options  As for lock(). If its lease ends while the function runs, another calls it too;
+                 by default the lease is renewed. The owner and reentrant mean nothing here: a
+                 function that asks for its own name waits for itself.
+
+        What the function, encode or decode raises goes to the caller, and no result is left:
+        also TypeError or ValueError for a result that is no JSON, or too long. If the result
+        cannot be left for others, because the server is full or gone or the lease ended, the
+        caller has it all the same, and the log has a warning. Raises LockTimeout if there was no
+        result in time, and otherwise as Lock.hold().
+        """
+        terms = Terms(name, ttl, timeout, encode, decode)
+        return once(self.lock(name, options, **changes), terms, call)
+
+    def once_result(
+        self,
+        name: str,
+        *,
+        ttl: float | timedelta,
+        timeout: float | timedelta | None = None,
+        encode: Callable[[Any], bytes] = to_json,
+        decode: Callable[[bytes], Any] = from_json,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+        """Decorate a function, or a coroutine function, so that once() calls it.
+
+            @client.once_result("rate:{currency}", ttl=60)
+            def rate(currency: str) -> float: ...
+
+        name  The name of what is done; str.format() fills in the arguments of the call, through
+              holdfast.quote(). Calls with the same name have the same result: give it every
+              argument on which the result depends.
+
+        The rest is as for once(), and the decorator raises as locked().
+        """
+        check(name, timeout, "once_result")
+        terms = Terms(name, ttl, timeout, encode, decode)
+        return functools.partial(once_result, self, name, terms, merged(options, changes))
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""

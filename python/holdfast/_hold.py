@@ -297,6 +297,11 @@ class Hold(BaseHold):
         self._unwatch()
         self._lock._client._look()
 
+    def _leave(self, result: bytes, ttl: int) -> None:
+        """Release the hold, and leave a result for so many milliseconds."""
+        self._unwatch()
+        self._core.hf_once_finish(self._handle, result, ttl)
+
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""
         self._core.hf_hold_check(self._handle)

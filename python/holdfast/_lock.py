@@ -189,10 +189,24 @@ class Lock(Bound):
         try:
             self._ask(who, 0, options, got)
         except LockTimeout:
-            raise RuntimeError(
-                f"lock {self.name!r} is held by somebody else, and to wait for it in gevent's main"
-                " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
-            ) from None
+            raise self._no_wait_in_hub() from None
+
+    def _no_wait_in_hub(self) -> RuntimeError:
+        return RuntimeError(
+            f"lock {self.name!r} is held by somebody else, and to wait for it in gevent's main"
+            " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
+        )
+
+    def _begin(self, milliseconds: int, got: list[_holdfast.Hold]) -> bytes | None:
+        """Get the result that another left; None: the hold is got, and the caller makes one."""
+        hub = milliseconds != 0 and in_hub()
+        try:
+            self._call(self._core.hf_once_begin, 0 if hub else milliseconds, loose, got)
+        except LockTimeout:
+            if hub:
+                raise self._no_wait_in_hub() from None
+            raise
+        return self._core.hf_hold_result(got[0])
 
     def _take(
         self,

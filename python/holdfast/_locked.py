@@ -48,7 +48,7 @@ def locked(
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Result]:
     """Wrap the function in one that acquires, calls it, and releases."""
-    named = _namer(name, function)
+    named = namer(name, function)
     if inspect.iscoroutinefunction(function):
 
         async def locked_task(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
@@ -57,8 +57,7 @@ def locked(
                 return await function(*args, **kwargs)
 
         return cast("Callable[Parameters, Result]", functools.update_wrapper(locked_task, function))
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{function!r} is a generator: its body would run after the release")
+    refuse_generators(function)
 
     def locked_call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         lock = client.lock(named(args, kwargs), options)
@@ -68,17 +67,24 @@ def locked(
     return functools.update_wrapper(locked_call, function)
 
 
-def check(name: object, timeout: float | timedelta | None) -> None:
+def refuse_generators(function: Callable[..., object]) -> None:
+    """Refuse a function whose body would run later."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function!r} is a generator: its body would run after the release")
+
+
+def check(name: object, timeout: float | timedelta | None, decorator: str = "locked") -> None:
     """Check the decorator's arguments before any call."""
     if not isinstance(name, str):
         raise TypeError(
-            f'@client.locked takes the lock\'s name, as in @client.locked("report"), not {name!r}'
+            f"@client.{decorator} takes the lock's name, as in"
+            f' @client.{decorator}("report"), not {name!r}'
         )
     if timeout is not None:
         patience(True, timeout)
 
 
-def _namer(
+def namer(
     name: str, function: Callable[..., object]
 ) -> Callable[[tuple[object, ...], dict[str, Any]], str]:
     """Make a function that gives the lock's name for the arguments of a call."""

@@ -52,6 +52,7 @@ class hf_stats:  # noqa: N801
     waiting: int
     acquired: int
     queued: int
+    done: int
     busy: int
     timed_out: int
     canceled: int

@@ -39,7 +39,7 @@ class Histogram:
 class Counts:
     """Counts of a client, or of one name: since the client was opened unless they say "now".
 
-    Each acquire is counted once, when it ends: as acquired, refused or failed.
+    Each acquire is counted once, when it ends: as acquired, done, refused or failed.
     """
 
     held: int
@@ -50,6 +50,8 @@ class Counts:
     """Acquires that got the lock."""
     queued: int
     """Acquires that got the lock after they had a place in its queue."""
+    done: int
+    """Acquires of once() that got the result of another."""
     refused: Mapping[Refusal, int]
     """Acquires that did not get the lock, by cause: "busy" when they tried once, "timeout",
     "cancelled", also by the close of the client, "interrupted" by a signal handler, "deadlock"
@@ -96,6 +98,7 @@ def _fields(told: _native.hf_stats) -> dict[str, Any]:
         "waiting": told.waiting,
         "acquired": told.acquired,
         "queued": told.queued,
+        "done": told.done,
         "refused": {
             "busy": told.busy,
             "timeout": told.timed_out,

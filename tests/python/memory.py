@@ -26,6 +26,7 @@ BEHAVIOURS = {
     "test_logging.py",
     "test_lost.py",
     "test_queue.py",
+    "test_results.py",
     "test_shared.py",
     "test_stats.py",
     "test_threading.py",

@@ -25,7 +25,7 @@ def counted(counts: holdfast.Counts) -> dict[str, int]:
     """What is not 0, flat; and each histogram has as many as it must have."""
     flat = {
         field: getattr(counts, field)
-        for field in ("held", "waiting", "acquired", "queued", "released", "alarms")
+        for field in ("held", "waiting", "acquired", "queued", "done", "released", "alarms")
     }
     for group in (counts.refused, counts.failed, counts.lost):
         for cause, count in group.items():

@@ -213,8 +213,18 @@ def _waiter(
 ) -> Waiter:
     lock.client.space.check_reachable()
     chosen, holder = lock.chosen(owner, by_thread)
-    timeout = math.inf if timeout_ms == _holdfast.HF_FOREVER else timeout_ms
-    return Waiter(lock, chosen, holder, timeout, options is kept, op)
+    return Waiter(lock, chosen, holder, _patience(timeout_ms), options is kept, op)
+
+
+def _asker(lock: Lock, timeout_ms: int, op: int) -> Waiter:
+    """Wait for a result; each such call is its own owner."""
+    lock.client.space.check_reachable()
+    owner = lock.client.own()
+    return Waiter(lock, owner, (lock.name, owner), _patience(timeout_ms), False, op, once=True)
+
+
+def _patience(timeout_ms: int) -> float:
+    return math.inf if timeout_ms == _holdfast.HF_FOREVER else timeout_ms
 
 
 def hf_lock_acquire_as(
@@ -238,6 +248,23 @@ def hf_lock_acquire_start(
         lock.client.check()
         lock.client.descriptor()
         _waiter(lock, owner, timeout_ms, options, False, op)
+
+
+def hf_once_begin(lock: Lock, timeout_ms: int, options: object, hold_out: list[Handle]) -> None:
+    """Get a result, or the lock."""
+    lock.client.check()
+    with lock.client.space:
+        lock.client.check()
+        hold_out.append(_asker(lock, timeout_ms, 0).wait())
+
+
+def hf_once_begin_start(lock: Lock, timeout_ms: int, options: object, op: int) -> None:
+    """Start to get a result, or the lock: a completion follows."""
+    lock.client.check()
+    with lock.client.space:
+        lock.client.check()
+        lock.client.descriptor()
+        _asker(lock, timeout_ms, op)
 
 
 def _current(lock: Lock, owner: bytes | None) -> Handle:
@@ -288,6 +315,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     info.remaining_ms = _milliseconds(key.ends - now)
     info.waiters = len(key.queue)
     info.held_ms = math.floor(now - leader.since) if leader else 0
+    info.result_ms = math.ceil(space.result_stays(name))
     nested: dict[int, list[Grant]] = {}  # what nests has one fence
     for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
         nested.setdefault(grant.fence, []).append(grant)
@@ -497,11 +525,23 @@ def _keep(handle: Handle, duration_ms: int) -> None:
     handle.hold.end()
 
 
+def _finish(handle: Handle, result: bytes, ttl_ms: int) -> None:
+    hold = handle.hold
+    if hold.stands() and hold.known() and hold.space.reachable:
+        hold.space.leave(hold.key.name, result, ttl_ms)
+    _release(handle)
+
+
+def _check_result(result: bytes) -> None:
+    if len(result) > _holdfast.HF_RESULT_MAX:
+        raise _invalid(f"the result has {len(result)} bytes: at most {_holdfast.HF_RESULT_MAX}")
+
+
 def _check(handle: Handle) -> None:
     _check_held(handle.hold)
 
 
-def _ask(work: Callable[..., None], hold: Handle, *arguments: int) -> None:
+def _ask(work: Callable[..., None], hold: Handle, *arguments: object) -> None:
     hold.hold.client.check()
     with hold.hold.space:
         work(hold, *arguments)
@@ -525,6 +565,17 @@ def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
     """Leave it held for so long."""
     _ask(_keep, hold, duration_ms)
+
+
+def hf_once_finish(hold: Handle, result: bytes, ttl_ms: int) -> None:
+    """Release it, and leave a result."""
+    _check_result(result)
+    _ask(_finish, hold, result, ttl_ms)
+
+
+def hf_hold_result(hold: Handle) -> bytes | None:
+    """Give the result of another."""
+    return hold.hold.result
 
 
 def hf_hold_check(hold: Handle) -> None:
@@ -618,6 +669,12 @@ def hf_hold_extend_start(hold: Handle, duration_ms: int, flags: int, op: int) ->
 def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
     """Leave it held for so long; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _keep(hold, duration_ms))
+
+
+def hf_once_finish_start(hold: Handle, result: bytes, ttl_ms: int, op: int) -> None:
+    """Release it, and leave a result; a completion follows."""
+    _check_result(result)
+    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _finish(hold, result, ttl_ms))
 
 
 def hf_hold_check_start(hold: Handle, op: int) -> None:

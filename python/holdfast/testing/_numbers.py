@@ -9,6 +9,7 @@ from typing import Any
 from .. import _holdfast
 
 _OUTCOMES = {
+    _holdfast.HF_EDONE: "done",
     _holdfast.HF_EBUSY: "busy",
     _holdfast.HF_ETIMEOUT: "timed_out",
     _holdfast.HF_ECANCELED: "canceled",

@@ -61,6 +61,7 @@ class Space:
         self._fence = 0
         self._depth = 0
         self._keys: dict[bytes, Key] = {}
+        self._results: dict[bytes, tuple[bytes, float]] = {}  # and until when they stay
         self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
         self._timers: list[list[Any]] = []
         self._crowded = 64
@@ -181,6 +182,26 @@ class Space:
     def drop(self, name: bytes) -> None:
         """Forget a name that is free."""
         self._keys.pop(name, None)
+
+    def result(self, name: bytes) -> bytes | None:
+        """Give the result that was left under a name, while it stays."""
+        if self.result_stays(name):
+            return self._results[name][0]
+        self._results.pop(name, None)
+        return None
+
+    def result_stays(self, name: bytes) -> float:
+        """Say for how long it stays; 0 if there is none."""
+        _, until = self._results.get(name, (b"", 0))
+        return max(0, until - self.now)
+
+    def leave(self, name: bytes, result: bytes, ttl: float) -> None:
+        """Leave a result, and end the acquires that it is for."""
+        self._results[name] = result, self.now + ttl
+        key = self.key(name)
+        for waiter in list(key.queue) if key is not None else ():
+            if waiter.once:
+                waiter.get(result)
 
     def next_fence(self) -> int:
         """Give a fence above all others: as with Redis, the time in microseconds."""
@@ -365,6 +386,10 @@ class Client:
         """Give the owner that stands for a thread, a task or one acquire."""
         return f"{self.id}:{kind}{serial or _thread_serial()}".encode()
 
+    def own(self) -> bytes:
+        """Give an owner for one acquire."""
+        return self.owner("o", next(_serials))
+
     def descriptor(self) -> int:
         """Give the descriptor that tells of completions, and let time go on."""
         if self.fd < 0:
@@ -478,7 +503,7 @@ class Lock:
         if self.reentrant and by_thread:
             owner = self.client.owner("t", 0)
             return owner, (self.name, owner, self.shared)
-        owner = self.client.owner("o", next(_serials))
+        owner = self.client.own()
         return owner, (self.name, owner if self.reentrant else self.serial, self.shared)
 
 
@@ -497,9 +522,17 @@ class Waiter(Timer):
     """One acquire, until it ends."""
 
     def __init__(
-        self, lock: Lock, owner: bytes, holder: Holder, timeout: float, keep: bool, op: int
+        self,
+        lock: Lock,
+        owner: bytes,
+        holder: Holder,
+        timeout: float,
+        keep: bool,
+        op: int,
+        once: bool = False,
     ) -> None:
-        """Begin; `op` is 0 for a thread that blocks."""
+        """Begin; `op` is 0 for a thread that blocks. With `once`, a result will do."""
+        self.once = once
         self.lock = lock
         self.owner = owner
         self.status: int | None = None
@@ -511,6 +544,10 @@ class Waiter(Timer):
         self._timeout = timeout
         self._began = lock.client.space.now
         self._number = 0  # among the client's, once it waits
+        result = lock.client.space.result(lock.name) if once else None
+        if result is not None:
+            self.get(result)
+            return
         key = lock.client.space.key_made(lock.name)
         if key.deadlocks(lock, owner):
             self.end(
@@ -561,6 +598,11 @@ class Waiter(Timer):
             return
         self.handle = Handle(Hold(lock, key, grant, self.owner, self._holder, self._keep))
         self.end(_holdfast.HF_OK, "")
+
+    def get(self, result: bytes) -> None:
+        """End with the result of another."""
+        self.handle = Handle(Done(self.lock, result))
+        self.end(_holdfast.HF_EDONE, "")
 
     def end(self, status: int, message: str) -> None:
         """End so, and tell."""
@@ -613,13 +655,15 @@ class Waiter(Timer):
     def _give_up(self) -> None:
         if self.status is None:
             self.end(_holdfast.HF_EINTR, "the wait was interrupted")
-        elif self.handle is not None:
+        elif self.handle is not None and self.status == _holdfast.HF_OK:
             grant = self.handle.hold.end()
             grant.key.remove(grant)
 
 
 class Hold(Timer):
     """What a client knows of one hold."""
+
+    result: bytes | None = None
 
     def __init__(
         self, lock: Lock, key: Key, grant: Grant, owner: bytes, holder: Holder, kept: bool
@@ -762,6 +806,19 @@ class Hold(Timer):
         """Give the token, and end here."""
         grant = self.end()
         return b"hf1 %s %d %s" % (grant.id.encode(), self.fence, self.owner)
+
+
+class Done(Hold):
+    """The result of another. It holds nothing."""
+
+    def __init__(self, lock: Lock, result: bytes) -> None:
+        """Have it."""
+        self.client = lock.client
+        self.space = lock.client.space
+        self.key = Key(self.space, lock.name)
+        self.number = 0
+        self.state = _holdfast.HF_STATE_RELEASED
+        self.result = result
 
 
 class Handle:

@@ -1,0 +1,430 @@
+"""once(): one caller calls the function, and all others get its result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, Thread, queue, until
+
+TTL = 60
+
+
+def waiting(raw: redis.Redis, name: str) -> int:
+    return raw.zcount(queue(name), 0, 2**53)
+
+
+class Vendor:
+    """What is called, and counts."""
+
+    def __init__(self, result: Any = "ok") -> None:
+        self.result = result
+        self.calls = 0
+        self.entered, self.answers = threading.Event(), threading.Event()
+
+    def __call__(self) -> Any:
+        self.calls += 1
+        self.entered.set()
+        assert self.answers.wait(20)
+        return self.result
+
+    def now(self) -> Any:
+        self.answers.set()
+        return self()
+
+
+def unwanted() -> Any:
+    raise AssertionError("called once more")
+
+
+# ------------------------------------------------------------------ Functions
+
+
+def test_the_first_calls_it_and_all_others_get_its_result(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    vendor = Vendor({"rate": 1.25, "names": ["ä", None]})
+    threads = [Thread(lambda: client.once(name, vendor, ttl=TTL)) for _ in range(50)]
+    assert vendor.entered.wait(20)
+    until(lambda: waiting(raw, name) == 49)
+    vendor.answers.set()
+    assert [thread.finish() for thread in threads] == [vendor.result] * 50
+    assert vendor.calls == 1
+    assert client.once(name, unwanted, ttl=TTL, timeout=0) == vendor.result
+    stats = client.stats()
+    assert (stats.acquired, stats.done, stats.released) == (1, 50, 1)
+    assert not client.lock(name).locked()
+    assert 30 < client.lock(name).inspect().result <= TTL
+
+
+PROCESS = """
+    import concurrent.futures, sys, time
+    import holdfast, redis
+
+    url, name = sys.argv[1:]
+    raw = redis.Redis.from_url(url)
+
+    def vendor():
+        time.sleep(0.2)
+        return {"charge": raw.incr(name + ":charges")}
+
+    with holdfast.connect(url) as client, concurrent.futures.ThreadPoolExecutor(50) as pool:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        asked = [pool.submit(client.once, name, vendor, ttl=60) for _ in range(50)]
+        assert [each.result() for each in asked] == [{"charge": 1}] * 50
+"""
+
+
+def process(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.redis
+def test_a_hundred_callers_in_two_processes_are_one_call(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(process(PROCESS, server.tcp, name)) for _ in range(2)]
+        for each in both:
+            assert each.stdout is not None
+            assert each.stdout.readline() == "ready\n"
+        for each in both:
+            assert each.stdin is not None
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        for each in both:
+            each.communicate(timeout=60)
+            assert each.returncode == 0
+    assert raw.get(name + ":charges") == b"1"
+
+
+def test_who_fails_passes_the_turn_on(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    go = threading.Event()
+
+    def fail() -> str:
+        assert go.wait(20)
+        raise KeyError("vendor")
+
+    first = Thread(lambda: client.once(name, fail, ttl=TTL))
+    until(lambda: raw.exists(name))
+    second = Thread(lambda: client.once(name, Vendor("second").now, ttl=TTL))
+    until(lambda: waiting(raw, name) == 1)
+    third = Thread(lambda: client.once(name, unwanted, ttl=TTL))
+    until(lambda: waiting(raw, name) == 2)
+    go.set()
+    with pytest.raises(KeyError, match="vendor"):
+        first.finish()
+    assert (second.finish(), third.finish()) == ("second", "second")
+
+
+KILLED = """
+    import sys, time, holdfast
+
+    def vendor():
+        print("called", flush=True)
+        time.sleep(60)
+
+    holdfast.connect(sys.argv[1]).once(sys.argv[2], vendor, ttl=60, lease=1, renew=True)
+"""
+
+
+@pytest.mark.redis
+def test_who_is_killed_passes_the_turn_on(
+    client: holdfast.Client, server: Server, name: str
+) -> None:
+    with process(KILLED, server.tcp, name) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "called\n"
+        with pytest.raises(holdfast.LockTimeout):
+            client.once(name, unwanted, ttl=TTL, timeout=0)
+        first.kill()
+    assert client.once(name, Vendor("second").now, ttl=TTL, timeout=20) == "second"
+
+
+@pytest.mark.redis
+def test_a_result_stays_for_its_ttl(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    key = f"{{{name}}}{name}:hf1:r"
+    assert client.once(name, lambda: 1, ttl=TTL) == 1
+    assert 50_000 < raw.pttl(key) <= 60_000
+    raw.delete(key)  # as when its time is over
+    assert client.once(name, lambda: 2, ttl=TTL) == 2
+
+
+def test_a_wait_ends_with_its_timeout(
+    client: holdfast.Client, name: str, stranger: holdfast.Lock
+) -> None:
+    with stranger:
+        for timeout in (0, 0.01):
+            with pytest.raises(holdfast.LockTimeout):
+                client.once(name, unwanted, ttl=TTL, timeout=timeout)
+    assert client.once(name, lambda: 1, ttl=TTL, timeout=0) == 1
+
+
+# -------------------------------------------------------------------- Results
+
+
+def test_all_callers_have_the_same_also_the_first(client: holdfast.Client, name: str) -> None:
+    first: Any = client.once(name, lambda: {"a": (1, 2)}, ttl=TTL)
+    assert first == client.once(name, unwanted, ttl=TTL) == {"a": [1, 2]}
+
+
+def test_other_results_have_functions_of_their_own(client: holdfast.Client, name: str) -> None:
+    for _ in range(2):
+        assert (
+            client.once(name, lambda: b"\0\xff", ttl=TTL, encode=bytes, decode=bytes) == b"\0\xff"
+        )
+    assert client.once(name + "2", lambda: b"", ttl=TTL, encode=bytes, decode=bytes) == b""
+    assert client.once(name + "2", unwanted, ttl=TTL, encode=bytes, decode=bytes) == b""
+    for _ in range(2):
+        made = client.once(
+            name + "3", lambda: {3}, ttl=TTL, encode=lambda a: bytes(a), decode=lambda raw: set(raw)
+        )
+        assert made == {3}
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "said"),
+    [
+        (object(), TypeError, "not JSON serializable: once.. keeps results as JSON"),
+        (float("nan"), ValueError, "encode= and decode="),
+        ("x" * 1048575, ValueError, "the result has 1048577 bytes: at most 1048576"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_an_error_and_passes_the_turn_on(
+    client: holdfast.Client, name: str, result: object, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        client.once(name, lambda: result, ttl=TTL)
+
+    async def task() -> object:
+        return result
+
+    with pytest.raises(error, match=said):
+        asyncio.run(client.aio.once(name, task, ttl=TTL, timeout=0))
+    assert not client.lock(name).locked()
+    longest = "x" * (1048576 - 2)
+    assert client.once(name, lambda: longest, ttl=TTL, timeout=0) == longest
+    assert client.once(name, unwanted, ttl=TTL) == longest
+
+
+def test_a_result_of_others_that_is_no_json_says_so(client: holdfast.Client, name: str) -> None:
+    client.once(name, lambda: b"{", ttl=TTL, encode=bytes, decode=bytes)
+    with pytest.raises(ValueError, match="the result that was left is no JSON"):
+        client.once(name, unwanted, ttl=TTL)
+
+
+@pytest.mark.redis
+def test_a_result_that_the_server_cannot_keep_is_the_caller_s_and_in_the_log(
+    client: holdfast.Client, name: str, raw: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    def may_keep(may: bool) -> None:
+        server: Any = raw
+        server.execute_command("ACL", "SETUSER", "default", "+set" if may else "-set")
+
+    def full() -> str:
+        may_keep(False)
+        return "first"
+
+    async def task() -> str:
+        return full()
+
+    both: list[Callable[[], str]] = [
+        lambda: client.once(name, full, ttl=TTL),
+        lambda: asyncio.run(client.aio.once(name, task, ttl=TTL)),
+    ]
+    for once in both:
+        caplog.clear()
+        try:
+            assert once() == "first"
+        finally:
+            may_keep(True)
+        (warning,) = (each for each in caplog.records if each.levelno == logging.WARNING)
+        assert f"the result of once({name!r}) was not left for others" in warning.getMessage()
+        until(lambda: not raw.exists(name))
+    assert client.once(name, lambda: "second", ttl=TTL, timeout=0) == "second"
+
+
+def test_a_result_that_comes_too_late_is_the_caller_s_only(
+    client: holdfast.Client, name: str, raw: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = threading.Event()
+
+    def slow() -> str:
+        assert lost.wait(20)
+        until(lambda: not raw.exists(name))  # the server lets it go a little later
+        return "late"
+
+    late = client.once(name, slow, ttl=TTL, lease=0.1, renew=False, on_lost=lambda _: lost.set())
+    assert late == "late"
+    assert "was not left for others" in caplog.text
+    assert client.once(name, lambda: "mine", ttl=TTL) == "mine"
+
+
+def test_wrong_arguments_are_refused(client: holdfast.Client, name: str) -> None:
+    once: Callable[..., object] = client.once
+    cases: list[tuple[dict[str, Any], type[Exception]]] = [
+        ({"ttl": 9.9}, ValueError),
+        ({"ttl": None}, TypeError),
+        ({"ttl": TTL, "timeout": -2}, ValueError),
+        ({"ttl": TTL, "encode": None}, TypeError),
+        ({"ttl": TTL, "decode": 1}, TypeError),
+        ({"ttl": TTL, "lease": 0}, ValueError),
+        ({}, TypeError),
+    ]
+    for wrong, error in cases:
+        with pytest.raises(error):
+            once(name, unwanted, **wrong)
+    with pytest.raises(TypeError, match="call must be a function"):
+        once(name, None, ttl=TTL)
+
+    async def task() -> None: ...
+
+    with pytest.raises(TypeError, match="aio"):
+        once(name, task, ttl=TTL)
+    with pytest.raises(TypeError, match="encode must give bytes"):
+        once(name, lambda: 1, ttl=TTL, encode=str)
+    assert not client.lock(name).locked()
+
+
+# ---------------------------------------------------------------------- Tasks
+
+
+def test_tasks_get_the_result_too(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    calls = 0
+
+    async def vendor() -> list[int]:
+        nonlocal calls
+        calls += 1
+        while waiting(raw, name) < 99:
+            await asyncio.sleep(0.01)
+        return [1, 2]
+
+    async def main() -> list[list[int]]:
+        once = client.aio.once
+        return await asyncio.gather(*(once(name, vendor, ttl=TTL) for _ in range(100)))
+
+    assert asyncio.run(main()) == [[1, 2]] * 100
+    assert calls == 1
+    assert client.once(name, unwanted, ttl=TTL) == [1, 2]
+    assert client.stats().done == 100
+
+
+def test_a_cancelled_task_passes_the_turn_on(
+    client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    async def main() -> None:
+        entered = asyncio.Event()
+
+        async def endless() -> str:
+            entered.set()
+            await asyncio.sleep(60)
+            return "never"
+
+        async def vendor() -> str:
+            return "second"
+
+        once = client.aio.once
+        first = asyncio.create_task(once(name, endless, ttl=TTL))
+        await entered.wait()
+        gone = asyncio.create_task(once(name, endless, ttl=TTL))
+        while waiting(raw, name) < 1:
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(once(name, vendor, ttl=TTL))
+        while waiting(raw, name) < 2:
+            await asyncio.sleep(0.01)
+        for each in (gone, first):
+            each.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await each
+        assert await second == "second"
+        assert await once(name, endless, ttl=TTL, timeout=0) == "second"
+
+    asyncio.run(main())
+    assert not client.lock(name).locked()
+    assert waiting(raw, name) == 0
+
+
+def test_a_task_that_is_cancelled_as_the_result_comes_holds_nothing(
+    client: holdfast.Client, name: str
+) -> None:
+    async def main() -> None:
+        client.once(name, lambda: 1, ttl=TTL)
+        for turns in range(4):
+            task = asyncio.create_task(client.aio.once(name, unwanted, ttl=TTL))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                assert await task == 1
+
+    asyncio.run(main())
+    assert not client.lock(name).locked()
+
+
+def test_a_task_whose_function_fails_passes_the_turn_on(client: holdfast.Client, name: str) -> None:
+    async def fail() -> str:
+        raise KeyError("vendor")
+
+    with pytest.raises(KeyError, match="vendor"):
+        asyncio.run(client.aio.once(name, fail, ttl=TTL))
+    assert client.once(name, lambda: 2, ttl=TTL, timeout=0) == 2
+
+
+# ------------------------------------------------------------------ Decorator
+
+
+def test_a_decorated_function_is_called_once_for_equal_arguments(
+    client: holdfast.Client, name: str
+) -> None:
+    calls: list[object] = []
+
+    @client.once_result(name + ":{currency}:{day!r}", ttl=TTL)
+    def rate(currency: str, day: str = "now") -> dict[str, str]:
+        """Rate."""
+        calls.append(currency)
+        return {currency: day}
+
+    assert rate("EUR") == rate(currency="EUR") == {"EUR": "now"}
+    assert rate("}:hf1:q") == {"}:hf1:q": "now"}
+    assert calls == ["EUR", "}:hf1:q"]
+    assert (rate.__name__, rate.__doc__) == ("rate", "Rate.")
+
+    @client.once_result(name + ":{currency}:'now'", ttl=TTL)
+    async def task(currency: str) -> dict[str, str]:
+        raise AssertionError("called once more")
+
+    assert asyncio.run(task("EUR")) == {"EUR": "now"}
+
+
+def test_a_wrong_decoration_is_refused_at_once(client: holdfast.Client, name: str) -> None:
+    def function(user: int) -> None: ...
+
+    def generator() -> Any:
+        yield 1
+
+    decorate: Callable[..., Any] = client.once_result
+    with pytest.raises(ValueError, match="no parameter"):
+        decorate("{other}", ttl=TTL)(function)
+    with pytest.raises(TypeError, match="generator"):
+        decorate(name, ttl=TTL)(generator)
+    with pytest.raises(TypeError, match=r"@client\.once_result takes the lock's name"):
+        decorate(function, ttl=TTL)
+    with pytest.raises(ValueError, match="ttl must be from 10"):
+        decorate(name, ttl=1)
