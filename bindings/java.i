@@ -36,10 +36,7 @@
 %ignore hf_client_set_interrupt;
 %ignore hf_brake_set;
 %ignore hf_once_begin;
-%ignore hf_once_begin_start;
 %ignore hf_once_finish;
-%ignore hf_once_finish_start;
-%ignore hf_hold_result;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;
 %ignore hf_completion::size;
@@ -150,8 +147,21 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *name, size_t name_len),
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
-    (const void *token, size_t token_len)
+    (const void *token, size_t token_len),
+    (const void *result, size_t length)
 };
+
+/* hf_hold_result() answers the bytes, or null. */
+%typemap(jni) const void *hf_hold_result "jbyteArray"
+%typemap(jtype) const void *hf_hold_result "byte[]"
+%typemap(jstype) const void *hf_hold_result "byte[]"
+%typemap(javaout) const void *hf_hold_result { return $jnicall; }
+%typemap(out) const void *hf_hold_result "$result = NULL;"
+%typemap(in, numinputs = 0) size_t *length_out (size_t length = 0) "$1 = &length;"
+%typemap(argout) size_t *length_out {
+    if (result)
+        $result = hf_bytes(jenv, result, *$1);
+}
 
 /* hf_client_open()'s URL as byte[]: the JVM's "UTF-8" is not UTF-8. */
 %typemap(jni) const char *url "jbyteArray"

@@ -38,6 +38,15 @@ final class Bytes {
         }
     }
 
+    /** Refuses what is no UTF-8. */
+    static String checkedText(byte[] bytes) {
+        try {
+            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+        } catch (CharacterCodingException e) {
+            throw new IllegalArgumentException("the bytes are no text in UTF-8", e);
+        }
+    }
+
     /** For people to read. */
     static String text(byte[] bytes) {
         return new String(bytes, StandardCharsets.UTF_8);

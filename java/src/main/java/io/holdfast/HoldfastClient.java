@@ -2,6 +2,10 @@ package io.holdfast;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.function.Supplier;
 
 /**
  * A pool of connections to one Redis, and the holds acquired through it. {@link
@@ -108,6 +112,46 @@ public interface HoldfastClient extends AutoCloseable {
      */
     default Gate gate(String name, long limit, Duration per) {
         return new Gate(this, name, limit, per);
+    }
+
+    /**
+     * Does something once, however many want its result, and waits without limit: {@link
+     * HoldfastLock#once} of the lock with this name and the default options.
+     *
+     * <pre>{@code
+     * String rate = client.once("rate:EUR", Duration.ofMinutes(1), Codec.UTF_8, () -> vendor.rate("EUR"));
+     * }</pre>
+     *
+     * @param <T> what the result is
+     * @param name what is done; see {@link #lock(String)}
+     * @param ttl for how long the result stays; at least 10 seconds
+     * @param codec makes the bytes of the result, at most 1 MiB, and the result of the bytes
+     * @param call what is done
+     * @return the result
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws Exception what the call or the codec throws, and the exceptions of that method
+     */
+    default <T> T once(String name, Duration ttl, Codec<T> codec, Callable<? extends T> call)
+            throws Exception {
+        return lock(name).once(ttl, Hold.FOREVER, codec, call);
+    }
+
+    /**
+     * {@link #once once()} without a thread that waits; see {@link HoldfastLock#onceAsync}.
+     *
+     * @param <T> what the result is
+     * @param name what is done; see {@link #lock(String)}
+     * @param ttl for how long the result stays; at least 10 seconds
+     * @param codec makes the bytes of the result, and the result of the bytes
+     * @param call starts what is done
+     * @return the result
+     */
+    default <T> CompletableFuture<T> onceAsync(
+            String name,
+            Duration ttl,
+            Codec<T> codec,
+            Supplier<? extends CompletionStage<? extends T>> call) {
+        return lock(name).onceAsync(ttl, Hold.FOREVER, codec, call);
     }
 
     /**

@@ -1,11 +1,14 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
+import java.util.function.Supplier;
 
 /**
  * A lock that excludes across threads, processes and hosts. {@link HoldfastClient#lock(String)}
@@ -312,6 +315,82 @@ public interface HoldfastLock extends Lock {
      * @throws LockUnknownException if the answer was lost
      */
     boolean forceUnlock(long fence);
+
+    /**
+     * Does something once, however many threads and processes want its result at the same time. The
+     * first caller calls it; all others wait and get its result, and later ones get it at once, for
+     * as long as it stays. If the call throws, or its process dies, the next caller calls it.
+     *
+     * <p>If the lease of this lock ends during the call, another calls it too; by default it is
+     * renewed. This lock's owner and reentrance mean nothing here: a call that asks for its own name
+     * waits for itself.
+     *
+     * <p>If the result cannot be left for others, because the server is full or gone or the lease
+     * ended, its caller gets it all the same, and the log has a warning.
+     *
+     * @param <T> what the result is
+     * @param ttl for how long the result stays; at least 10 seconds, so that nobody that waits
+     *     misses it
+     * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
+     * @param codec makes the bytes of the result, at most 1 MiB, and the result of the bytes; all
+     *     callers get what it decodes, also the one that made the call
+     * @param call what is done
+     * @return the result
+     * @throws LockTimeoutException if there was no result in time
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds, or the
+     *     result is too long; no result is left then
+     * @throws HoldfastException if the server could not be asked
+     * @throws Exception what the call or the codec throws; no result is left then
+     */
+    default <T> T once(
+            Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
+            throws Exception {
+        return Once.call(this, ttl, timeout, codec, call);
+    }
+
+    /**
+     * {@link #once(Duration, Duration, Codec, Callable)} without a thread that waits. The call
+     * starts on the thread that completes the future. To cancel the future ends the wait; it
+     * cancels the call's own future, and the next caller has its turn when that has ended.
+     *
+     * @param <T> what the result is
+     * @param ttl for how long the result stays; at least 10 seconds
+     * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
+     * @param codec makes the bytes of the result, and the result of the bytes
+     * @param call starts what is done
+     * @return the result; it fails as that method throws
+     * @throws IllegalArgumentException if {@code ttl} or {@code timeout} is out of bounds
+     */
+    default <T> CompletableFuture<T> onceAsync(
+            Duration ttl,
+            Duration timeout,
+            Codec<T> codec,
+            Supplier<? extends CompletionStage<? extends T>> call) {
+        return Once.start(this, ttl, timeout, codec, call);
+    }
+
+    /**
+     * Waits for the result of what is done once, or for the turn to do it: for those whom {@link
+     * #once once()} does not fit.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return the result, or the turn
+     * @throws LockTimeoutException if there was neither in time
+     * @throws InterruptedException if the thread is interrupted before
+     * @throws IllegalArgumentException if the timeout is negative
+     * @throws HoldfastException if the server could not be asked
+     */
+    Turn begin(Duration timeout) throws InterruptedException;
+
+    /**
+     * {@link #begin(Duration)} without a thread that waits.
+     *
+     * @param timeout how long to wait; zero tries once
+     * @return the result, or the turn; to cancel it leaves nothing behind
+     * @throws IllegalArgumentException if the timeout is negative
+     */
+    CompletableFuture<Turn> beginAsync(Duration timeout);
 
     /**
      * The lock's name.

@@ -4,12 +4,13 @@ import java.util.Map;
 
 /**
  * Counts of a client's locks, since it was opened unless they say "now"; see {@link ClientStats}.
- * Each acquire is counted once, when it ends: as acquired, refused or failed.
+ * Each acquire is counted once, when it ends: as acquired, done, refused or failed.
  *
  * @param held holds that may still be on the server, now
  * @param waiting acquires in a queue, now
  * @param acquired acquires that got the lock
  * @param queued acquires that got the lock after they had a place in its queue
+ * @param done acquires of {@code once()} that got the result of another
  * @param refused acquires that did not get the lock, by every cause
  * @param failed acquires that say nothing of the lock, by every cause
  * @param released holds that a call released
@@ -24,6 +25,7 @@ public record LockStats(
         long waiting,
         long acquired,
         long queued,
+        long done,
         Map<RefusalCause, Long> refused,
         Map<FailureCause, Long> failed,
         long released,

@@ -10,6 +10,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import java.util.function.LongBinaryOperator;
+import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.LongToIntFunction;
 
@@ -214,9 +215,25 @@ final class RedisHold implements Hold {
 
     @Override
     public CompletableFuture<Void> releaseAsync() {
+        return ending(this::startRelease);
+    }
+
+    /** Releases it, and leaves a result. */
+    void finish(byte[] result, long ttlMillis) {
+        Completions.Outcome outcome =
+                client.start(number -> startFinish(result, ttlMillis, number)).join();
+        seeLoss(outcome);
+        outcome.check();
+    }
+
+    CompletableFuture<Void> finishAsync(byte[] result, long ttlMillis) {
+        return ending(number -> startFinish(result, ttlMillis, number));
+    }
+
+    private CompletableFuture<Void> ending(LongConsumer start) {
         Completions.Operation operation;
         try {
-            operation = client.start(this::startRelease);
+            operation = client.start(start);
         } catch (LockNotHeldException | ClosedException e) {
             return CompletableFuture.failedFuture(e);
         }
@@ -235,11 +252,19 @@ final class RedisHold implements Hold {
     }
 
     private void startRelease(long operation) {
+        startEnd(hold -> Core.hf_hold_release_start(hold, operation));
+    }
+
+    private void startFinish(byte[] result, long ttlMillis, long operation) {
+        startEnd(hold -> Core.hf_once_finish_start(hold, result, ttlMillis, operation));
+    }
+
+    private void startEnd(LongToIntFunction start) {
         Integer begun =
                 handle.close(
                         hold -> {
                             beforeEnd(hold);
-                            return Core.hf_hold_release_start(hold, operation);
+                            return start.applyAsInt(hold);
                         });
         if (begun == null) {
             throw released();

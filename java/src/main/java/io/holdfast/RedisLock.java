@@ -8,7 +8,9 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import java.util.function.LongFunction;
+import java.util.function.Supplier;
 
 /** The lock on Redis. A platform thread may ask on its own; a virtual one starts and parks. */
 final class RedisLock implements HoldfastLock {
@@ -88,12 +90,12 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public CompletableFuture<Hold> acquireAsync() {
-        return begin(Hold.FOREVER);
+        return acquireWithin(Hold.FOREVER);
     }
 
     @Override
     public CompletableFuture<Hold> acquireAsync(Duration timeout) {
-        return begin(notNegative(timeout));
+        return acquireWithin(notNegative(timeout));
     }
 
     @Override
@@ -279,15 +281,7 @@ final class RedisLock implements HoldfastLock {
     private boolean await(
             Completions.Operation operation, long[] hold, boolean interruptible, String[] why)
             throws InterruptedException {
-        Completions.Outcome outcome;
-        try {
-            outcome = interruptible ? operation.get() : operation.join();
-        } catch (ExecutionException e) {
-            throw new AssertionError(e);
-        } catch (InterruptedException e) {
-            leave(operation);
-            throw e;
-        }
+        Completions.Outcome outcome = await(operation, interruptible);
         if (isBusy(outcome)) {
             why[0] = outcome.text();
             return false;
@@ -301,6 +295,18 @@ final class RedisLock implements HoldfastLock {
         return true;
     }
 
+    private Completions.Outcome await(Completions.Operation operation, boolean interruptible)
+            throws InterruptedException {
+        try {
+            return interruptible ? operation.get() : operation.join();
+        } catch (ExecutionException e) {
+            throw new AssertionError(e);
+        } catch (InterruptedException e) {
+            leave(operation);
+            throw e;
+        }
+    }
+
     private static boolean isBusy(Completions.Outcome outcome) {
         return outcome.status() == Core.HF_EBUSY || outcome.status() == Core.HF_ETIMEOUT;
     }
@@ -311,7 +317,7 @@ final class RedisLock implements HoldfastLock {
         CompletableFuture<?> left =
                 operation.thenComposeAsync(
                         outcome ->
-                                outcome.status() == Core.HF_OK
+                                outcome.hold() != 0
                                         ? client.abandon(outcome.hold())
                                         : operation,
                         client.actions::executeHere);
@@ -326,11 +332,29 @@ final class RedisLock implements HoldfastLock {
         }
     }
 
-    private CompletableFuture<Hold> begin(Duration timeout) {
-        CompletableFuture<Hold> future = new CompletableFuture<>();
+    private CompletableFuture<Hold> acquireWithin(Duration timeout) {
+        return begin(
+                timeout,
+                () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false),
+                this::taken,
+                Hold::releaseAsync);
+    }
+
+    private Hold taken(long hold) {
+        Held.Key key = owner == null ? null : Held.Key.of(name, owner, shares);
+        return new RedisHold(client, this, key, hold);
+    }
+
+    /** Starts an acquire, and makes of its hold what the future gives, unless it is unwanted. */
+    private <T> CompletableFuture<T> begin(
+            Duration timeout,
+            Supplier<Completions.Operation> start,
+            LongFunction<T> made,
+            Consumer<T> unwanted) {
+        CompletableFuture<T> future = new CompletableFuture<>();
         Completions.Operation operation;
         try {
-            operation = start(owner, Millis.timeout(timeout), OWN_LEASE, false);
+            operation = start.get();
         } catch (ClosedException e) {
             return CompletableFuture.failedFuture(e);
         }
@@ -340,24 +364,73 @@ final class RedisLock implements HoldfastLock {
                         client.cancel(operation);
                     }
                 });
-        operation.thenAcceptAsync(outcome -> tell(future, outcome, timeout), client.actions);
+        operation.thenAcceptAsync(
+                outcome -> tell(future, outcome, timeout, made, unwanted), client.actions);
         return future;
     }
 
-    private void tell(
-            CompletableFuture<Hold> future, Completions.Outcome outcome, Duration timeout) {
+    private <T> void tell(
+            CompletableFuture<T> future,
+            Completions.Outcome outcome,
+            Duration timeout,
+            LongFunction<T> made,
+            Consumer<T> unwanted) {
         if (isBusy(outcome)) {
             future.completeExceptionally(timedOut(timeout, outcome.text()));
-        } else if (outcome.status() != Core.HF_OK) {
+        } else if (outcome.hold() == 0) {
             future.completeExceptionally(outcome.failure());
         } else if (future.isDone()) {
             client.abandon(outcome.hold());
         } else {
-            Held.Key key = owner == null ? null : Held.Key.of(name, owner, shares);
-            RedisHold hold = new RedisHold(client, this, key, outcome.hold());
-            if (!future.complete(hold)) {
-                hold.releaseAsync();
+            T taken = made.apply(outcome.hold());
+            if (!future.complete(taken)) {
+                unwanted.accept(taken);
             }
+        }
+    }
+
+    // ------------------------------------------------------------------- Once
+
+    @Override
+    public Turn begin(Duration timeout) throws InterruptedException {
+        notNegative(timeout);
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        Completions.Outcome outcome = await(startTurn(timeout), true);
+        if (isBusy(outcome)) {
+            throw timedOut(timeout, outcome.text());
+        }
+        if (outcome.hold() == 0) {
+            throw Status.raised(outcome.failure());
+        }
+        return turn(outcome.hold());
+    }
+
+    @Override
+    public CompletableFuture<Turn> beginAsync(Duration timeout) {
+        notNegative(timeout);
+        return begin(timeout, () -> startTurn(timeout), this::turn, RedisLock::passOn);
+    }
+
+    private Completions.Operation startTurn(Duration timeout) {
+        long millis = Millis.timeout(timeout);
+        return client.start(
+                number -> call(lock -> Core.hf_once_begin_start(lock, millis, null, number)));
+    }
+
+    private Turn turn(long hold) {
+        byte[] result = Core.hf_hold_result(hold);
+        if (result == null) {
+            return new RedisTurn(new RedisHold(client, this, null, hold), null);
+        }
+        Core.hf_hold_close(hold);
+        return new RedisTurn(null, result);
+    }
+
+    private static void passOn(Turn turn) {
+        if (turn.result().isEmpty()) {
+            turn.hold().releaseAsync();
         }
     }
 

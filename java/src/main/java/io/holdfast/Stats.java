@@ -33,6 +33,7 @@ final class Stats {
                 stats.getWaiting(),
                 stats.getAcquired(),
                 stats.getQueued(),
+                stats.getDone(),
                 Map.of(
                         RefusalCause.BUSY, stats.getBusy(),
                         RefusalCause.TIMEOUT, stats.getTimed_out(),

@@ -36,6 +36,7 @@ final class ApiTest {
                                 "ClientOptions",
                                 "ClientStats",
                                 "ClosedException",
+                                "Codec",
                                 "ConnectionFailedException",
                                 "FailureCause",
                                 "Finding",
@@ -67,6 +68,7 @@ final class ApiTest {
                                 "ProtocolException",
                                 "RefusalCause",
                                 "ServerException",
+                                "Turn",
                                 "UnsupportedException")),
                 seen);
     }

@@ -32,6 +32,7 @@ final class StatsTest extends RedisTest {
         all.put("waiting", stats.waiting());
         all.put("acquired", stats.acquired());
         all.put("queued", stats.queued());
+        all.put("done", stats.done());
         all.put("released", stats.released());
         all.put("alarms", stats.alarms());
         stats.refused().forEach((cause, count) -> all.put(cause.name(), count));

@@ -93,6 +93,7 @@ public final class HoldfastMetrics implements MeterBinder {
         gauge(registry, "waiting", with, of(lock, LockStats::waiting), "Acquires in a queue");
         count(registry, "acquired", with, of(lock, LockStats::acquired), "Acquires that got it");
         count(registry, "queued", with, of(lock, LockStats::queued), "Those of them that queued");
+        count(registry, "done", with, of(lock, LockStats::done), "Acquires with another's result");
         causes(registry, "refused", with, all -> lock.apply(all).refused(), "Acquires in vain");
         causes(registry, "failed", with, all -> lock.apply(all).failed(), "Acquires that failed");
         count(registry, "released", with, of(lock, LockStats::released), "Holds released");

@@ -19,6 +19,7 @@ final class MemoryCounts {
     private final Times holds = new Times();
     private long acquired;
     private long queued;
+    private long done;
     private long released;
 
     private static <C extends Enum<C>> Map<C, Long> zeros(Class<C> causes) {
@@ -39,6 +40,10 @@ final class MemoryCounts {
         refused.merge(cause, 1L, Long::sum);
     }
 
+    void done() {
+        done++;
+    }
+
     void released() {
         released++;
     }
@@ -57,6 +62,7 @@ final class MemoryCounts {
                 waiting,
                 acquired,
                 queued,
+                done,
                 Map.copyOf(refused),
                 Map.copyOf(failed),
                 released,

@@ -269,6 +269,19 @@ final class MemoryHold implements Hold {
                 });
     }
 
+    /** Releases it, and leaves a result. */
+    void finish(byte[] result, Duration ttl) {
+        locked(
+                () -> {
+                    if (isValid()) {
+                        lock.client.checkOpen();
+                        state.leave(result, ttl);
+                    }
+                    release();
+                    return null;
+                });
+    }
+
     @Override
     public CompletableFuture<Void> releaseAsync() {
         try {

@@ -10,6 +10,7 @@ import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LossCause;
 import io.holdfast.RefusalCause;
+import io.holdfast.Turn;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -20,6 +21,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /** A lock in memory. */
@@ -131,7 +133,12 @@ final class MemoryLock implements HoldfastLock {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
-        MemoryWaiter waiter = start(request, nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos));
+        Duration timeout = nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos);
+        return await(start(new MemoryWaiter(request, timeout, false), timeout), nanos, interruptible);
+    }
+
+    private MemoryHold await(MemoryWaiter waiter, long nanos, boolean interruptible)
+            throws InterruptedException {
         try {
             if (!interruptible) {
                 return waiter.join(); // it has no time limit, or has ended
@@ -143,7 +150,7 @@ final class MemoryLock implements HoldfastLock {
             return leave(waiter, RefusalCause.TIMEOUT) ? null : waiter.join();
         } catch (InterruptedException e) {
             if (!leave(waiter, RefusalCause.CANCELLED)) {
-                waiter.thenAccept(MemoryHold::giveUp);
+                waiter.thenAccept(MemoryLock::giveUp);
             }
             throw e;
         } catch (ExecutionException | CompletionException e) {
@@ -152,16 +159,20 @@ final class MemoryLock implements HoldfastLock {
     }
 
     /** Acquires, or queues, or, without time for that, has null already. */
-    private MemoryWaiter start(MemoryRequest request, Duration timeout) {
+    private MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
         return asked(
                 () -> {
-                    MemoryWaiter waiter = new MemoryWaiter(request, timeout);
-                    if (state().deadlocks(request)) {
+                    byte[] result = waiter.once ? state().result() : null;
+                    if (result != null) {
+                        waiter.done(result.clone());
+                        return waiter;
+                    }
+                    if (state().deadlocks(waiter.request)) {
                         client.counts.refused(RefusalCause.DEADLOCK);
                         throw new LockDeadlockException(
                                 this + " is held shared by the owner that asks for it exclusively");
                     }
-                    MemoryHold hold = state().grant(request, state().queue.isEmpty());
+                    MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
                     if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
                         client.enqueue(state(), waiter);
                         return waiter;
@@ -182,15 +193,21 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public CompletableFuture<Hold> acquireAsync() {
-        return begin(Hold.FOREVER);
+        return acquireWithin(Hold.FOREVER);
     }
 
     @Override
     public CompletableFuture<Hold> acquireAsync(Duration timeout) {
-        return begin(notNegative(timeout));
+        return acquireWithin(notNegative(timeout));
     }
 
-    private CompletableFuture<Hold> begin(Duration timeout) {
+    private static void giveUp(MemoryHold hold) {
+        if (hold != null) {
+            hold.giveUp();
+        }
+    }
+
+    private CompletableFuture<Hold> acquireWithin(Duration timeout) {
         ByteBuffer holder = owner.orElseGet(() -> client.newOwner('o'));
         MemoryRequest request =
                 new MemoryRequest(
@@ -201,13 +218,17 @@ final class MemoryLock implements HoldfastLock {
                         false,
                         options.lease(),
                         options.renew());
-        MemoryWaiter waiter;
+        return begin(new MemoryWaiter(request, timeout, false), timeout, ended -> ended.join());
+    }
+
+    private <T> CompletableFuture<T> begin(
+            MemoryWaiter waiter, Duration timeout, Function<MemoryWaiter, T> made) {
         try {
-            waiter = start(request, timeout);
+            start(waiter, timeout);
         } catch (RuntimeException e) {
             return CompletableFuture.failedFuture(e);
         }
-        CompletableFuture<Hold> future = new CompletableFuture<>();
+        CompletableFuture<T> future = new CompletableFuture<>();
         Runnable timer = timeout.equals(Hold.FOREVER) ? () -> {} : limit(waiter, timeout);
         future.whenComplete(
                 (hold, failure) -> {
@@ -220,10 +241,10 @@ final class MemoryLock implements HoldfastLock {
                     timer.run();
                     if (failure != null) {
                         future.completeExceptionally(failure);
-                    } else if (hold == null) {
+                    } else if (hold == null && waiter.result == null) {
                         future.completeExceptionally(timedOut(timeout));
-                    } else if (!future.complete(hold)) {
-                        hold.giveUp();
+                    } else if (!future.complete(made.apply(waiter))) {
+                        giveUp(hold);
                     }
                 },
                 client.server.actions);
@@ -256,6 +277,38 @@ final class MemoryLock implements HoldfastLock {
     public Hold adopt(byte[] token) {
         Objects.requireNonNull(token, "token");
         return asked(() -> MemoryHold.adopt(this, new String(token, StandardCharsets.UTF_8)));
+    }
+
+    // ------------------------------------------------------------------- Once
+
+    @Override
+    public Turn begin(Duration timeout) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(notNegative(timeout));
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        MemoryWaiter waiter = start(asker(timeout), timeout);
+        if (await(waiter, nanos, true) == null && waiter.result == null) {
+            throw timedOut(timeout);
+        }
+        return new MemoryTurn(waiter.join(), waiter.result);
+    }
+
+    @Override
+    public CompletableFuture<Turn> beginAsync(Duration timeout) {
+        return begin(
+                asker(notNegative(timeout)),
+                timeout,
+                ended -> new MemoryTurn(ended.join(), ended.result));
+    }
+
+    /** Each is its own owner. */
+    private MemoryWaiter asker(Duration timeout) {
+        ByteBuffer self = client.newOwner('o');
+        MemoryRequest request =
+                new MemoryRequest(
+                        client, this, self, null, false, options.lease(), options.renew());
+        return new MemoryWaiter(request, timeout, true);
     }
 
     // ---------------------------------------------------------------- Release

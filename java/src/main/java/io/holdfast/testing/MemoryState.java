@@ -12,6 +12,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 
 /** What a server knows of one lock. The mutex guards it. */
 final class MemoryState {
@@ -22,6 +23,8 @@ final class MemoryState {
     final List<MemoryHold> holds = new ArrayList<>();
 
     final List<MemoryWaiter> queue = new ArrayList<>();
+    private byte[] result;
+    private long resultEnds;
 
     MemoryState(InMemoryHoldfast server) {
         this.server = server;
@@ -115,7 +118,7 @@ final class MemoryState {
                 holds.size(),
                 queue.size(),
                 remaining,
-                Duration.ZERO,
+                resultStays(),
                 false,
                 nested.values().stream().map(holds -> holder(holds, shared)).toList(),
                 waiters);
@@ -136,6 +139,28 @@ final class MemoryState {
         List<MemoryHold> taken = holds.stream().filter(hold -> hold.fence() == fence).toList();
         taken.forEach(hold -> hold.lose(LossCause.GONE));
         return !taken.isEmpty();
+    }
+
+    /** What another left, while it stays, or null. */
+    byte[] result() {
+        return resultStays().isZero() ? null : result;
+    }
+
+    private Duration resultStays() {
+        long nanos = result == null ? 0 : resultEnds - System.nanoTime();
+        return nanos > 0 ? Duration.ofNanos(nanos) : Duration.ZERO;
+    }
+
+    /** Leaves a result, also for those who wait for one. */
+    void leave(byte[] left, Duration ttl) {
+        result = left.clone();
+        resultEnds = System.nanoTime() + TimeUnit.NANOSECONDS.convert(ttl);
+        for (MemoryWaiter waiter : List.copyOf(queue)) {
+            if (waiter.once) {
+                queue.remove(waiter);
+                waiter.done(left.clone());
+            }
+        }
     }
 
     boolean lose(LossCause cause) {

@@ -5,13 +5,18 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 
-/** An acquire in the queue. It ends with a hold, with null when its time is up, or by a failure. */
+/** An acquire in the queue. It ends with a hold, with null when its time is up or it has a result, or by a failure. */
 final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
     private final Duration timeout;
+    /** Whether a result will do. */
+    final boolean once;
+    /** What another left, once this has ended with null because of it. */
+    volatile byte[] result;
 
-    MemoryWaiter(MemoryRequest request, Duration timeout) {
+    MemoryWaiter(MemoryRequest request, Duration timeout, boolean once) {
+        this.once = once;
         this.request = request;
         this.timeout = timeout;
     }
@@ -22,6 +27,13 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
         MemoryLock lock = request.lock();
         long permits = lock.shares ? lock.options.permits() : 0;
         return new LockWaiter(owner, lock.shares, permits, waited, timeout);
+    }
+
+    void done(byte[] left) {
+        request.client().left(this);
+        request.client().counts.done();
+        result = left;
+        complete(null);
     }
 
     void granted(MemoryHold hold) {

@@ -1,0 +1,68 @@
+package io.holdfast;
+
+import java.util.Objects;
+import java.util.function.Function;
+
+/**
+ * Makes bytes of results, and results of bytes, for {@link HoldfastLock#once once()}. All processes
+ * that share a result need the same codec, in whatever language: Python's default is JSON in UTF-8.
+ *
+ * <p>Do not decode with Java's serialization: whoever may write to the server could then run code
+ * here.
+ *
+ * @param <T> what the results are
+ */
+public interface Codec<T> {
+    /** Bytes as they are. */
+    Codec<byte[]> BYTES = of(bytes -> bytes, bytes -> bytes);
+
+    /**
+     * Text in UTF-8. It refuses text that UTF-8 cannot carry, and bytes that are no UTF-8, with an
+     * {@link IllegalArgumentException}.
+     */
+    Codec<String> UTF_8 = of(Bytes::of, Bytes::checkedText);
+
+    /**
+     * The bytes of a result.
+     *
+     * @param result what the call returned
+     * @return at most 1 MiB
+     * @throws Exception if it has none; the caller of {@code once()} gets the exception
+     */
+    byte[] encode(T result) throws Exception;
+
+    /**
+     * The result of its bytes.
+     *
+     * @param bytes what {@link #encode} made, here or elsewhere
+     * @return the result
+     * @throws Exception if it is none; the caller of {@code once()} gets the exception
+     */
+    T decode(byte[] bytes) throws Exception;
+
+    /**
+     * A codec of two functions, such as {@code Codec.of(json::writeValueAsBytes, ...)} around a JSON
+     * library.
+     *
+     * @param <T> what the results are
+     * @param encode makes the bytes of a result
+     * @param decode makes the result of its bytes
+     * @return the codec
+     */
+    static <T> Codec<T> of(
+            Function<? super T, byte[]> encode, Function<byte[], ? extends T> decode) {
+        Objects.requireNonNull(encode, "encode");
+        Objects.requireNonNull(decode, "decode");
+        return new Codec<>() {
+            @Override
+            public byte[] encode(T result) {
+                return encode.apply(result);
+            }
+
+            @Override
+            public T decode(byte[] bytes) {
+                return decode.apply(bytes);
+            }
+        };
+    }
+}

@@ -1,0 +1,102 @@
+package io.holdfast;
+
+import static io.holdfast.Async.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.Protocol;
+
+/** once() on a Redis. */
+final class OnceTest extends OnceContract {
+    private Jedis redis;
+
+    @Override
+    HoldfastClient connect() {
+        return Holdfast.connect(RedisTest.SERVER.tcpUrl);
+    }
+
+    @BeforeEach
+    void look() {
+        redis = RedisTest.SERVER.look();
+    }
+
+    @AfterEach
+    void lookNoMore() {
+        redis.close();
+    }
+
+    private Jvm.Run program(String what) throws Exception {
+        return Jvm.run(
+                List.of("-Xcheck:jni"),
+                Jvm.program(OnceProgram.class),
+                RedisTest.SERVER.tcpUrl,
+                name,
+                what);
+    }
+
+    @Test
+    void aHundredCallersInTwoProcessesAreOneCall() throws Exception {
+        Async<Jvm.Run> other = Async.start(() -> program("there"));
+        Jvm.Run one = program("here");
+        Jvm.Run two = other.get();
+        assertEquals(one, two);
+        assertTrue(List.of("[here]", "[there]").contains(one.output()), one.output());
+    }
+
+    @Test
+    void whoIsKilledPassesTheTurnOn() throws Exception {
+        assertEquals(9, program("die").status());
+        assertEquals("second", lock.once(TTL, LONG, Codec.UTF_8, () -> "second"));
+    }
+
+    @Test
+    void aResultStaysForItsTtl() throws Exception {
+        String key = "{" + name + "}" + name + ":hf1:r";
+        assertEquals("1", client.once(name, TTL, Codec.UTF_8, () -> "1"));
+        long left = redis.pttl(key);
+        assertTrue(left > 50_000 && left <= 60_000, "stays for " + left);
+        redis.del(key); // as when its time is over
+        assertEquals("2", client.once(name, TTL, Codec.UTF_8, () -> "2"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aResultThatTheServerCannotKeepIsTheCallers(boolean async) throws Exception {
+        try {
+            String result =
+                    async
+                            ? client.onceAsync(
+                                            name,
+                                            TTL,
+                                            Codec.UTF_8,
+                                            () -> CompletableFuture.completedFuture(full()))
+                                    .get(20, TimeUnit.SECONDS)
+                            : client.once(name, TTL, Codec.UTF_8, this::full);
+            assertEquals("first", result);
+        } finally {
+            mayKeep("+set");
+        }
+        until(() -> !redis.exists(name));
+        assertEquals("second", client.once(name, TTL, Codec.UTF_8, () -> "second"));
+    }
+
+    private String full() {
+        mayKeep("-set");
+        return "first";
+    }
+
+    private void mayKeep(String right) {
+        try (Jedis admin = RedisTest.SERVER.look()) {
+            admin.sendCommand(Protocol.Command.ACL, "SETUSER", "default", right);
+        }
+    }
+}
