@@ -1,0 +1,69 @@
+import io.holdfast.Codec;
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.Scanner;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+
+/**
+ * The askers in Java; run.py says what they ask and starts them.
+ *
+ * <p>A line on standard input, "once 33" or "each 33", is how they ask and how many at once; each
+ * prints its answer as a line of JSON.
+ */
+public final class Asker {
+    private static final Duration MINUTE = Duration.ofMinutes(1);
+    private static final HttpClient HTTP =
+            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+
+    public static void main(String[] args) throws Exception {
+        try (HoldfastClient client = Holdfast.connect(System.getenv("REDIS"))) {
+            HoldfastLock check = client.lock(System.getenv("NAME"));
+            System.out.println("{\"ready\":true}");
+            Scanner input = new Scanner(System.in);
+            while (input.hasNext()) {
+                askAll(check, input.next().equals("once"), input.nextInt());
+            }
+        }
+    }
+
+    private static void askAll(HoldfastLock check, boolean once, int askers) throws Exception {
+        Callable<Void> asker =
+                () -> {
+                    String answer =
+                            once
+                                    ? check.once(MINUTE, MINUTE, Codec.UTF_8, Asker::askVendor)
+                                    : askVendor();
+                    System.out.println("{\"language\":\"java\",\"answer\":" + answer + "}");
+                    return null;
+                };
+        var pool = Executors.newFixedThreadPool(askers);
+        for (Future<Void> each : pool.invokeAll(Collections.nCopies(askers, asker))) {
+            each.get();
+        }
+        pool.shutdown();
+    }
+
+    private static String askVendor() throws Exception {
+        String identity =
+                String.format(
+                        "{\"name\":\"%s\",\"number\":\"%s\",\"born\":\"%s\"}",
+                        System.getenv("IDENTITY_NAME"),
+                        System.getenv("IDENTITY_NUMBER"),
+                        System.getenv("IDENTITY_BORN"));
+        HttpRequest request =
+                HttpRequest.newBuilder(URI.create(System.getenv("VENDOR")))
+                        .timeout(MINUTE)
+                        .POST(HttpRequest.BodyPublishers.ofString(identity))
+                        .build();
+        return HTTP.send(request, HttpResponse.BodyHandlers.ofString()).body();
+    }
+}

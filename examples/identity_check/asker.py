@@ -1,0 +1,49 @@
+"""The askers in Python; run.py says what they ask and starts them.
+
+A line on standard input, "once 33" or "each 33", is how they ask and how many at once; each tells
+its answer in a line of JSON.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import sys
+import urllib.request
+
+import holdfast
+
+IDENTITY = {field: os.environ[f"IDENTITY_{field.upper()}"] for field in ("name", "number", "born")}
+
+
+def tell(**what: object) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
+
+
+def ask_vendor() -> dict[str, object]:
+    request = urllib.request.Request(os.environ["VENDOR"], json.dumps(IDENTITY).encode())
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def main() -> None:
+    with holdfast.connect(os.environ["REDIS"]) as client:
+
+        def check(once: bool) -> None:
+            if once:
+                answer = client.once(os.environ["NAME"], ask_vendor, ttl=60, timeout=60)
+            else:
+                answer = ask_vendor()
+            tell(language="python", answer=answer)
+
+        tell(ready=True)
+        for line in sys.stdin:
+            how, askers = line.split()
+            with concurrent.futures.ThreadPoolExecutor(int(askers)) as pool:
+                for each in [pool.submit(check, how == "once") for _ in range(int(askers))]:
+                    each.result()
+
+
+if __name__ == "__main__":
+    main()
