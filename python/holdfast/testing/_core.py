@@ -220,7 +220,8 @@ def _asker(lock: Lock, timeout_ms: int, op: int) -> Waiter:
     """Wait for a result; each such call is its own owner."""
     lock.client.space.check_reachable()
     owner = lock.client.own()
-    return Waiter(lock, owner, (lock.name, owner), _patience(timeout_ms), False, op, once=True)
+    holder = lock.name, owner, lock.shared
+    return Waiter(lock, owner, holder, _patience(timeout_ms), False, op, once=True)
 
 
 def _patience(timeout_ms: int) -> float:
