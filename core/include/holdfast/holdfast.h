@@ -1415,7 +1415,8 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  * held.
  * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full. The
  *                      next one that waits does it again.
- * @retval HF_ELOST     The hold was lost before: nothing was left, and another may do it, or did.
+ * @retval HF_ELOST     The hold was lost before: another may do it, or did. The result is kept only
+ *                      if the server still knew the hold.
  * @retval others       As hf_hold_release().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
