@@ -94,16 +94,17 @@ _CONNECTIONS = {
 _Read = Callable[[holdfast.Stats], Iterator[Observation]]
 
 
-def observe(**clients: holdfast.Client) -> None:
-    """Make instruments of the clients' stats(), each client by a name; once in a process.
+def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfast.Client) -> None:
+    """Make instruments of the clients' stats(), each client by a name; once for a provider.
 
-    They are those of holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the
-    attributes client, lock and cause. OpenTelemetry cannot take a histogram that was measured
-    elsewhere: holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
+    Without a provider they are instruments of the global one. They are those of
+    holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the attributes client,
+    lock and cause. OpenTelemetry cannot take a histogram that was measured elsewhere:
+    holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
     holdfast.wait.bucket and holdfast.hold.bucket count those up to the attribute `le`, cumulative.
     Closed clients are left out.
     """
-    meter = metrics.get_meter("holdfast", holdfast.__version__)
+    meter = metrics.get_meter("holdfast", holdfast.__version__, provider)
 
     def callback(read: _Read) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observed(_: CallbackOptions) -> Iterator[Observation]:

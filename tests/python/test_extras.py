@@ -11,7 +11,7 @@ from typing import Any
 import prometheus_client
 import pytest
 import redis
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -115,10 +115,9 @@ def test_opentelemetry_reads_what_clients_count(
     client: holdfast.Client, lock: holdfast.Lock, stranger: holdfast.Lock, name: str
 ) -> None:
     reader = InMemoryMetricReader()
-    metrics.set_meter_provider(MeterProvider([reader]))
     closed = holdfast.testing.MemoryClient()
     closed.close()
-    holdfast.otel.observe(main=client, closed=closed)
+    holdfast.otel.observe(MeterProvider([reader]), main=client, closed=closed)
     client.lock(f"{name} 2", count_name=True).hold().release()
     with lock:
         assert stranger.acquire(blocking=False) is False

@@ -303,7 +303,7 @@ def hf_lock_count_as(lock: Lock, owner: bytes | None) -> int:
 
 
 def _milliseconds(left: float) -> int:
-    return _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+    return _holdfast.HF_NEVER if left == math.inf else math.floor(max(left, 0))
 
 
 def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
@@ -608,7 +608,7 @@ def hf_hold_remaining_ms(hold: Handle) -> int:
     if hf_hold_state(hold) != _holdfast.HF_STATE_HELD:
         return 0
     left = hold.hold.deadline - hold.hold.space.now
-    return _holdfast.HF_NEVER if left == math.inf else math.floor(left)
+    return _holdfast.HF_NEVER if left == math.inf else math.floor(max(left, 0))
 
 
 def hf_hold_state(hold: Handle) -> int:

@@ -139,17 +139,18 @@ final class MemoryHold implements Hold {
         return locked(() -> isValid() ? left() : Duration.ZERO);
     }
 
+    /** Until it ends; zero if its timer is late. */
     Duration left() {
         if (request.lease().equals(FOREVER)) {
             return FOREVER;
         }
         Duration left = end.equals(FOREVER) ? FOREVER : end.minus(age());
-        if (!renewed) {
-            return left;
+        if (renewed) {
+            Duration sure = request.lease().minusMillis(1);
+            Duration asked = prolonged.minus(age());
+            left = min(left, asked.compareTo(sure) > 0 ? asked : sure);
         }
-        Duration sure = request.lease().minusMillis(1);
-        Duration asked = prolonged.minus(age());
-        return min(left, asked.compareTo(sure) > 0 ? asked : sure);
+        return left.isNegative() ? Duration.ZERO : left;
     }
 
     private static Duration min(Duration one, Duration other) {
