@@ -1005,7 +1005,7 @@ NO = "-" * 32
 # Script or include, text and what it becomes.
 MUTANTS = [
     ("take", "#old == 16 and old < fence", "old < fence"),
-    ("take", "or fence <= ARGV[4]", ""),
+    ("take", "if fence <= ARGV[4] then return 0 end", ""),
     ("take", "return -1", "return 0"),
     ("wait", "or sub(v, 63) == ARGV[2]", ""),
     ("wait", "'NX', ", ""),

@@ -556,8 +556,9 @@ static void test_a_take_below_the_floor_writes_nothing(void **state) { /* C10 */
 
 /* PEXPIRE with what has passed deletes the key: a hold that is none. */
 static void test_a_take_out_of_bounds_writes_nothing(void **state) {
-    static const char *const leases[] = {"0",     "9",   "-1",  "0.5", "10000.5", "1e300",
-                                         "1e400", "nan", "inf", "",    "x",       "315360000001"};
+    static const char *const leases[] = {
+        "0",   "9", "-1", "0.5",          "10000.5", "1e300", "1e400",       "nan",
+        "inf", "",  "x",  "315360000001", "0x100",   "1e4",   "1e3000000000"};
     static char long_owner[4098];
     (void)state;
     memset(long_owner, 'o', 4097);
@@ -571,10 +572,6 @@ static void test_a_take_out_of_bounds_writes_nothing(void **state) {
     assert_int_equal(take(id(1), ""), 0);
     assert_int_equal(take(id(1), long_owner), 0);
     assert_int_equal(take("123", "ann"), 0);
-    assert_int_equal(NUMBER("DBSIZE"), 0);
-    /* Lua reads more than the server does. */
-    assert_int_equal(take_reply(id(1), "ann", "0x100", 0)->type, REDIS_REPLY_ERROR);
-    assert_int_equal(take_reply(id(1), "ann", "1e4", 0)->type, REDIS_REPLY_ERROR);
     assert_int_equal(NUMBER("DBSIZE"), 0);
     long_owner[4096] = '\0';
     assert_true(take(id(1), long_owner) > 0);

@@ -7,22 +7,25 @@
 -- Answers  the fence, which is the server's time in µs too; or an integer, and nothing is
 --       done: -1 K is there; 0 ask `acquire`
 local call, pcall, K = redis.call, redis.pcall, KEYS[1]
-local owner, lease = ARGV[2], tonumber(ARGV[3])
 if call('EXISTS', K) == 1 then return -1 end
-if not lease or lease < 10 or lease > 315360000000 or #ARGV[1] ~= 33 or #owner < 1 or #owner > 4096 then
+-- By their lengths: to read a number costs as much as a command. PEXPIRE refuses what is none.
+local h, owner, lease = ARGV[1], ARGV[2], ARGV[3]
+local digits = #lease
+if #h ~= 33 or #owner < 1 or #owner > 4096 or digits < 2 or lease < '1'
+  or digits > 11 and (digits > 12 or lease > '315360000000') then
   return 0
 end
 local time = call('TIME')
-local us = time[2]
-local fence = time[1] .. (#us == 6 and us or string.sub('00000' .. us, -6))
-if #fence ~= 16 or fence <= ARGV[4] then return 0 end
-call('HSET', K, ARGV[1] .. fence, owner)
-local done = pcall('PEXPIRE', K, ARGV[3])
+local fence = time[1] .. time[2]
+if #fence ~= 16 then fence = time[1] .. string.sub('00000' .. time[2], -6) end
+if fence <= ARGV[4] then return 0 end
+call('HSET', K, h .. fence, owner)
+local done = pcall('PEXPIRE', K, lease)
 local old = done == 1 and pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[5] or '86400000')
 if done == 1 and (not old or (#old == 16 and old < fence)) then return fence end
 
 -- F is not plain, or ahead of the clock, or the user lacks a permission: all as before.
-if pcall('DEL', K) ~= 1 then pcall('HDEL', K, ARGV[1] .. fence) end
+if pcall('DEL', K) ~= 1 then pcall('HDEL', K, h .. fence) end
 if done ~= 1 then return done end
 if old.err then return old end
 local ends = tonumber(string.sub(old, 1, 16)) or 0
