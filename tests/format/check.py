@@ -102,10 +102,14 @@ class Twin:
 
     @staticmethod
     def fences(r: redis.Redis) -> tuple[dict[str, str], list[str]]:
-        """What has a fence, with blanks for it; and the fences."""
+        """What has a fence and has not ended, with blanks for it; and the fences."""
         parts: dict[str, tuple[str, int]] = {"F": (r.get(KEYS.F) or "", 0)}
+        # A way that is written out may leave the ended holds to the next call.
+        ended = set(r.zrangebyscore(KEYS.S, 0, time.time() * 1000))
         if r.type(KEYS.K) == "hash":
             for name, value in sorted(r.hgetall(KEYS.K).items()):
+                if name[1:] in ended:
+                    continue
                 if name == "hf1":
                     parts[name] = (value, 33 if value[32] in "12" else 0)
                 elif len(name) == 49:
@@ -122,7 +126,8 @@ class Twin:
         now = time.time() * 1000
         # The dead leave the queue here and there, by the clock.
         queue = [m for m in r.zrange(KEYS.Q, 0, -1) if m[32:64] in self.subscribers]
-        ends = sorted(r.zrange(KEYS.S, 0, -1, withscores=True))
+        ends = [(who, end) for who, end in r.zrange(KEYS.S, 0, -1, withscores=True) if end > now]
+        ends.sort()
         dead_until, texts["F"] = float(texts["F"][48:] or 0), texts["F"][16:48]
         times = [
             now + ttl if (ttl := r.pttl(key)) > 0 else ttl
