@@ -32,6 +32,7 @@
 %ignore hf_status_name;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
+%ignore hf_lock_acquire_all;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
 %ignore hf_brake_set;
@@ -373,6 +374,22 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
         (*jenv)->SetLongArrayRegion(jenv, $input, 0, 1, &hold);
     }
 }
+
+/* hf_hold_join() takes the holds as long[]. */
+%typemap(jni) (hf_hold *const *holds, size_t count) "jlongArray"
+%typemap(jtype) (hf_hold *const *holds, size_t count) "long[]"
+%typemap(jstype) (hf_hold *const *holds, size_t count) "long[]"
+%typemap(javain) (hf_hold *const *holds, size_t count) "$javainput"
+%typemap(in) (hf_hold *const *holds, size_t count) (hf_hold *holds[HF_JOIN_MAX]) {
+    jlong pointers[HF_JOIN_MAX];
+    $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input);
+    jsize fits = $2 <= HF_JOIN_MAX ? (jsize)$2 : 0;
+    (*jenv)->GetLongArrayRegion(jenv, $input, 0, fits, pointers);
+    for (jsize i = 0; i < fits; i++)
+        holds[i] = (hf_hold *)(intptr_t)pointers[i];
+    $1 = holds;
+}
+%typemap(argout) (hf_hold *const *holds, size_t count) "" /* they are not an answer */
 
 %inline %{
 /* One try of hf_lock_acquire_as() with the brake on; its status, which raises nothing. */

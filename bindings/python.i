@@ -12,6 +12,7 @@
 /* Not for Python: other functions do the same, or Python does not need them. */
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
+%ignore hf_lock_acquire_all;
 %ignore hf_lock_release;
 %ignore hf_lock_close;
 %ignore hf_hold_close;
@@ -289,6 +290,25 @@ static PyObject *hf_view_tuple(const hf_view *view)
     if (failed)
         SWIG_fail;
 }
+
+/* hf_hold_join() takes a list of holds. */
+%typemap(in) (hf_hold *const *holds, size_t count) {
+    $2 = PyList_Check($input) ? (size_t)PyList_Size($input) : 0;
+    $1 = calloc($2 + 1, sizeof(hf_hold *));
+    for (size_t i = 0; $1 && i < $2; i++) {
+        void *hold;
+        PyObject *each = PyList_GetItem($input, (Py_ssize_t)i);
+        if (!SWIG_IsOK(SWIG_ConvertPtr(each, &hold, $descriptor(struct hf_hold *), 0)))
+            SWIG_exception_fail(SWIG_TypeError, "this takes a list of holds");
+        ((hf_hold **)$1)[i] = hold;
+    }
+    if (!$1) {
+        PyErr_NoMemory();
+        SWIG_fail;
+    }
+}
+%typemap(freearg) (hf_hold *const *holds, size_t count) "free((void *)$1);"
+%typemap(argout) (hf_hold *const *holds, size_t count) "" /* they are not an answer */
 
 %extend hf_lock {
     ~hf_lock() { hf_lock_close($self); }

@@ -32,6 +32,7 @@ from ._lock import Lock
 from ._locked import quote
 from ._look import Holder, LockInfo, Locks, Origin, Progress, Waiter
 from ._options import LockOptions
+from ._several import AsyncHolds, AsyncLocksAll, Holds, LocksAll
 from ._stats import Counts, Histogram, Stats
 from ._survey import Finding
 
@@ -42,8 +43,10 @@ __all__ = [
     "AsyncClient",
     "AsyncGate",
     "AsyncHold",
+    "AsyncHolds",
     "AsyncLock",
     "AsyncLocks",
+    "AsyncLocksAll",
     "AsyncLost",
     "AuthenticationError",
     "Client",
@@ -57,6 +60,7 @@ __all__ = [
     "Histogram",
     "Hold",
     "Holder",
+    "Holds",
     "Lock",
     "LockDeadlock",
     "LockError",
@@ -68,6 +72,7 @@ __all__ = [
     "LockTimeout",
     "LockUnknown",
     "Locks",
+    "LocksAll",
     "Lost",
     "Origin",
     "Progress",

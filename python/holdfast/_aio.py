@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, function, patience
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ._client import Client
     from ._notices import Call, Notices
+    from ._several import AsyncLocksAll
 
 Result = TypeVar("Result")
 
@@ -84,6 +85,17 @@ class AsyncClient(Bound):
         """
         terms = Terms(name, ttl, timeout, encode, decode)
         return await once_task(self.lock(name, options, **changes), terms, call)
+
+    def locks_all(
+        self,
+        *names: str | bytes,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> AsyncLocksAll:
+        """Make AsyncLocksAll for several names. Sends nothing. As Client.locks_all()."""
+        from ._several import AsyncLocksAll
+
+        return AsyncLocksAll(names, merged(options, changes), self.lock)
 
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
         """Walk over all locks with such names, as Client.locks(): `async for` it.
@@ -274,12 +286,15 @@ class AsyncLock(Bound):
         Raises LockNotOwnedError, a RuntimeError, if the task does not hold the lock; nothing was
         changed then. Otherwise as AsyncHold.release().
         """
+        await released(self._lock, self._start_release(owner))
+
+    def _start_release(self, owner: str | bytes | None) -> Call:
         who, handle = self._current(self._who(owner), self._by_task(owner))
         call = _release(self._notices(), handle)
         self._lock._client._forget(self._lock._core.hf_hold_number(handle))
         if who in self._tasks and not self.count(owner=who):
             del self._tasks[who]
-        await _released(self._lock, call)
+        return call
 
     def _current(self, who: bytes | None, by_task: bool) -> tuple[bytes | None, _holdfast.Hold]:
         got: list[_holdfast.Hold] = []
@@ -322,7 +337,7 @@ class AsyncLock(Bound):
         on_lost: Callable[[AsyncHold], object] | None = None,
         raise_on_lost: bool | None = None,
         cancel_on_lost: bool = False,
-    ) -> Holding:
+    ) -> Holding[AsyncHold]:
         """Acquire the lock, and give the caller the hold; any task may release it.
 
         Await this, or better enter it with `async with`, which releases.
@@ -405,7 +420,7 @@ def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
     return call
 
 
-async def _released(lock: Lock, call: Call) -> None:
+async def released(lock: Lock, call: Call) -> None:
     status, _ = await call.wait()
     lock._client._look()
     if status != _holdfast.HF_OK:
@@ -469,8 +484,11 @@ class AsyncHold(BaseHold):
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
         was not reached or refused. In each case the hold ends with its lease at the latest.
         """
+        await released(self._lock, self._start_release())
+
+    def _start_release(self) -> Call:
         self._unwatch()
-        await _released(self._lock, _release(self._notices(), self._handle))
+        return _release(self._notices(), self._handle)
 
     async def _leave(self, result: bytes, ttl: int) -> None:
         """Release the hold, and leave a result for so many milliseconds."""
@@ -479,7 +497,7 @@ class AsyncHold(BaseHold):
             lambda number: core.hf_once_finish_start(self._handle, result, ttl, number)
         )
         self._unwatch()
-        await _released(self._lock, call)
+        await released(self._lock, call)
 
     async def renew(self) -> None:
         """Make the hold last its whole lease again, as Hold.renew()."""
@@ -523,16 +541,48 @@ class AsyncHold(BaseHold):
                 excuse(failed, raised, self._quiet)
 
 
+class _Entered(Protocol):
+    """An AsyncHold, or several."""
+
+    _entered: bool
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+Held = TypeVar("Held", bound=_Entered)
+
+
+Gained = TypeVar("Gained", bound=_Entered, covariant=True)
+
+
+class _Acquires(Protocol[Gained]):
+    """An AsyncLock, or several."""
+
+    async def _acquire(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _holdfast.AcquireOptions,
+        on_lost: Callable[[Gained], object] | None = None,
+        quiet: bool | None = None,
+    ) -> Gained: ...
+
+
 @final
-class Holding(Awaitable["AsyncHold"]):
+class Holding(Awaitable[Held]):
     """The result of AsyncLock.hold(): await it, or enter it with `async with`."""
 
     def __init__(
         self,
-        lock: AsyncLock,
+        lock: _Acquires[Held],
         milliseconds: int,
         owner: str | bytes | None,
-        on_lost: Callable[[AsyncHold], object] | None,
+        on_lost: Callable[[Held], object] | None,
         quiet: bool,
         cancel: bool,
     ) -> None:
@@ -547,14 +597,14 @@ class Holding(Awaitable["AsyncHold"]):
         self._canceled = False
         self._cancelling = 0
 
-    async def _acquire(self, on_lost: Callable[[AsyncHold], object] | None) -> AsyncHold:
+    async def _acquire(self, on_lost: Callable[[Held], object] | None) -> Held:
         return await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
 
-    def __await__(self) -> Generator[object, None, AsyncHold]:
+    def __await__(self) -> Generator[object, None, Held]:
         """Acquire."""
         return self._acquire(self._on_lost).__await__()
 
-    async def __aenter__(self) -> AsyncHold:
+    async def __aenter__(self) -> Held:
         """Acquire."""
         if self._inside:
             raise RuntimeError("this hold() is entered already: call hold() again for another")
@@ -572,7 +622,7 @@ class Holding(Awaitable["AsyncHold"]):
             self._task.cancel()
         return self._hold
 
-    def _lost(self, hold: AsyncHold) -> None:
+    def _lost(self, hold: Held) -> None:
         try:
             if self._on_lost is not None:
                 self._on_lost(hold)

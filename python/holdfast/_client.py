@@ -27,6 +27,7 @@ from ._look import RATE, Locks
 from ._notices import Notices
 from ._once import Terms, from_json, once, once_result, to_json
 from ._options import LockChanges, LockOptions, merged
+from ._several import LocksAll
 from ._stats import Stats, stats
 from ._survey import Finding, survey
 from ._threads import Threads
@@ -190,6 +191,23 @@ class Client(Bound):
         Give all gates of one name the same limit and time.
         """
         return Gate(self, name, limit, per)
+
+    def locks_all(
+        self,
+        *names: str | bytes,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> LocksAll:
+        """Make LocksAll for several names, which are acquired all or none. Sends nothing.
+
+            with client.locks_all("account:1", "account:2") as holds: ...
+
+        names    1 to 100 different names, in any order.
+        options  As for lock(), for each; on_lost is called once, with the Holds.
+
+        Raises as lock(), and ValueError if a name is there twice.
+        """
+        return LocksAll(names, merged(options, changes), self.lock)
 
     @property
     def aio(self) -> AsyncClient:

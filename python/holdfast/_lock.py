@@ -33,7 +33,7 @@ loose = _flags(0)
 kept = _flags(_holdfast.HF_ACQUIRE_KEEP)
 
 
-def _give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
+def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
     """Release a hold just acquired: a signal handler may raise right after the acquire."""
     for handle in got:
         with contextlib.suppress(LockError):
@@ -153,7 +153,7 @@ class Lock(Bound):
             self._win(milliseconds, owner, options, got)
             return self._take(got[0], options, on_lost, quiet)
         except BaseException:
-            _give_back(self._core, got)
+            give_back(self._core, got)
             raise
 
     def _win(
@@ -253,7 +253,7 @@ class Lock(Bound):
         except LockTimeout:
             return False
         except BaseException:
-            _give_back(self._core, got)
+            give_back(self._core, got)
             raise
         return True
 

@@ -706,6 +706,58 @@ static void test_a_close_releases_on_all_shards(void **state) {
     }
 }
 
+/* Several locks, each on another master; of which one does not answer for a while. */
+static void test_several_locks_of_all_masters_are_all_or_none(void **state) {
+    static const hf_client_options brief = {
+        .size = sizeof brief, .connect_timeout_ms = 500, .command_timeout_ms = 300};
+    hf_lock *locks[MASTERS], *theirs[MASTERS];
+    hf_hold *holds[MASTERS];
+    hf_client *other;
+    int owners[MASTERS];
+    (void)state;
+    assert_status(hf_client_open(url, &brief, &client), HF_OK);
+    assert_status(hf_client_open(url, NULL, &other), HF_OK);
+    for (int found = 0, i = 0; found < MASTERS; i++) { /* in the order of their names */
+        const char *name = text("several-%c", 'a' + i);
+        int owner = owner_of(slot_of(name));
+        bool had = false;
+        for (int at = 0; at < found; at++)
+            had = had || owners[at] == owner;
+        if (had)
+            continue;
+        assert_in_range(i, 0, 25);
+        locks[found] = open_lock(client, name, NULL, NULL);
+        theirs[found] = open_lock(other, name, NULL, NULL);
+        owners[found++] = owner;
+    }
+    for (int round = 0; round < 2; round++) {
+        assert_status(hf_lock_acquire_all(locks, MASTERS, 5000, NULL, holds), HF_OK);
+        for (int i = 0; i < MASTERS; i++) {
+            assert_status(hf_lock_acquire(theirs[i], 0, NULL), HF_EBUSY);
+            assert_status(hf_hold_release(holds[i]), HF_OK);
+            hf_hold_close(holds[i]);
+        }
+        if (round == 1)
+            break;
+        kill(node_pids[owners[1]], SIGSTOP);
+        hf_status status = hf_lock_acquire_all(locks, MASTERS, 0, NULL, holds);
+        kill(node_pids[owners[1]], SIGCONT);
+        assert_true(status == HF_ECONNECT || status == HF_EUNKNOWN); /* nobody has it */
+        assert_null(holds[0]);
+        for (int i = 0; i < MASTERS; i++) { /* long before a lease ends */
+            assert_status(hf_lock_acquire(theirs[i], 5000, &holds[i]), HF_OK);
+            assert_status(hf_hold_release(holds[i]), HF_OK);
+            hf_hold_close(holds[i]);
+        }
+    }
+    for (int i = 0; i < MASTERS; i++) {
+        hf_lock_close(locks[i]);
+        hf_lock_close(theirs[i]);
+    }
+    hf_client_close(client);
+    hf_client_close(other);
+}
+
 /* -------------------------------------------------------------- Mistakes */
 
 static void test_unreachable_seeds_are_said(void **state) {
@@ -763,6 +815,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_grants_come_in_on_all_shards, begin),
         cmocka_unit_test_setup(test_a_thousand_waits_at_once_on_all_shards, begin),
         cmocka_unit_test_setup(test_a_close_releases_on_all_shards, begin),
+        cmocka_unit_test_setup(test_several_locks_of_all_masters_are_all_or_none, begin),
         cmocka_unit_test_setup(test_max_connections_count_for_all_nodes, begin),
         cmocka_unit_test_setup(test_without_sharded_channels_they_poll, begin),
         cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),

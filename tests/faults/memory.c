@@ -395,6 +395,37 @@ static void test_what_is_done_once_without_memory(void **state) {
     run_all("once", run_once, true);
 }
 
+static void run_several(void) {
+    hf_client *client = open_client();
+    hf_lock *locks[] = {open_lock(client, "stock", NULL, &long_lease),
+                        open_lock(client, "till", NULL, &long_lease)};
+    hf_hold *holds[2] = {NULL, NULL};
+    arm();
+    hf_status status = hf_lock_acquire_all(locks, 2, 0, NULL, holds);
+    told(status);
+    for (int i = 0; i < 2; i++) {
+        assert_true((status == HF_OK) == (holds[i] != NULL));
+        if (status == HF_OK)
+            told(hf_hold_release(holds[i]));
+        hf_hold_close(holds[i]);
+    }
+    disarm();
+    for (int i = 0; i < 2; i++) {
+        if (status == HF_EUNKNOWN) /* it may be held, by nobody who knows */
+            break_it(locks[i]);
+        hf_lock_close(locks[i]);
+    }
+    assert_soon(number_of("EXISTS %s", "stock") == 0 && number_of("EXISTS %s", "till") == 0);
+    use(client);
+    hf_client_close(client);
+}
+
+static void test_several_at_once_without_memory(void **state) {
+    (void)state;
+    run_all("several", run_several, false);
+    run_all("several", run_several, true);
+}
+
 typedef struct waiter {
     pthread_t thread;
     hf_client *client;
@@ -807,6 +838,7 @@ int main(void) {
         TEST(test_opening_a_client_by_tls_without_memory),
         TEST(test_a_try_without_memory),
         TEST(test_what_is_done_once_without_memory),
+        TEST(test_several_at_once_without_memory),
         TEST(test_a_wait_and_its_grant_without_memory),
         TEST(test_a_wait_that_ends_without_memory),
         TEST(test_what_is_started_without_memory),

@@ -27,6 +27,7 @@ BEHAVIOURS = {
     "test_lost.py",
     "test_queue.py",
     "test_results.py",
+    "test_several.py",
     "test_shared.py",
     "test_stats.py",
     "test_threading.py",

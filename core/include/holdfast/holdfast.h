@@ -655,6 +655,40 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
                                     int64_t timeout_ms, const hf_acquire_options *options,
                                     hf_hold **hold_out);
 
+/** So many locks, or holds, at once. */
+#define HF_JOIN_MAX 100
+
+/**
+ * Acquire several locks: all of them, or none.
+ *
+ * They are taken one after the other, in the order of the bytes of their names. So callers that
+ * give them in different orders do not wait for each other for ever; a caller that holds another
+ * of them already may. One deadline is for all. What was taken is released if the rest cannot be
+ * had, in the background if the server does not answer. If the lease of one ends while the next
+ * are waited for, all is begun again, within the deadline.
+ *
+ * The holds are joined, as by hf_hold_join(): losing one is losing all. Each has its own fence.
+ * Release each with hf_hold_release(), in any order.
+ *
+ * @param locks    Locks of one client, no two of the same name.
+ * @param count    1 to HF_JOIN_MAX.
+ * @param timeout_ms  Milliseconds; 0 tries each once, HF_FOREVER waits without limit.
+ * @param options  For each; NULL for the defaults.
+ * @param[out] holds_out  Receives `count` holds, in the order of `locks`; or, if this does not
+ *                 answer HF_OK, as many NULLs.
+ * @retval HF_OK      All are held.
+ * @retval HF_EINVAL  A name is there twice, the locks are of several clients, or as
+ *                    hf_lock_acquire_as(). Nothing is held.
+ * @retval others     As hf_lock_acquire_as(), for the first lock that could not be had, which the
+ *                    message names. Nothing is held, but for HF_EUNKNOWN as there. HF_ECONNECT
+ *                    also if the lease of one ended in an outage, and the time is up.
+ *
+ * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms for the wait, and as long
+ *           for each release of what was taken.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeout_ms,
+                                     const hf_acquire_options *options, hf_hold **holds_out);
+
 /**
  * Release the newest hold that the caller left with the client. The same owner
  * acquired it with hold_out NULL or with HF_ACQUIRE_KEEP, through any handle of this
@@ -1548,6 +1582,26 @@ HF_API int hf_lock_contended(const hf_lock *lock);
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms);
+
+/**
+ * Make holds belong together: from now on losing one is losing all. As soon as one is lost, or
+ * found to be lost, the others are too, for the same cause: a completion tells of each, and they
+ * are released on the server in the background. hf_hold_remaining_ms() answers the least of all.
+ * A hold that is released, kept, handed over or closed leaves the others to go on without it.
+ *
+ * For bindings whose waits are their own; otherwise hf_lock_acquire_all() does it.
+ *
+ * @param holds  Holds of one client, each once, in no other such group.
+ * @param count  1 to HF_JOIN_MAX.
+ * @retval HF_OK        They are joined, and all are held.
+ * @retval HF_EINVAL    They are not such holds. Nothing was changed, here as below.
+ * @retval HF_ELOST     One is lost.
+ * @retval HF_ENOTHELD  One was released.
+ * @retval HF_ECLOSED, HF_EFORKED, HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_join(hf_hold *const *holds, size_t count);
 
 /**
  * What another thread pulls to end a request. While a thread has a brake, each request of its

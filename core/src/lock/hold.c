@@ -28,7 +28,8 @@ typedef struct started_task {
     hf_task task;
     hf_hold *hold; /* with a reference */
     hf_news *news;
-    int state; /* of a release: the state that the hold had */
+    int state;      /* of a release: the state that the hold had */
+    hf_hold *other; /* and one that it was joined with, with a reference; or NULL */
     /* Of a renewal: */
     int64_t lease_ms;
     hf_renew_mode mode;
@@ -40,6 +41,8 @@ static void drop_started(hf_task *task) {
     started_task *mine = HF_OF(started_task, task, task);
     if (mine->hold != NULL)
         hf_hold_drop(mine->hold);
+    if (mine->other != NULL)
+        hf_hold_drop(mine->other);
     hf_news_free_locked(mine->news);
 }
 
@@ -104,6 +107,7 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before the renewal saw it */
         hold->cause = hf_loss_cause(hold);
         hf_hold_count_loss_locked(hold, now);
+        hf_hold_lose_others_locked(hold, hold->cause);
     }
     hf_hold_count_end_locked(hold, now);
     if (state == HF_STATE_LOST && hold->pushed)
@@ -112,6 +116,11 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     if (*listed)
         hf_table_remove_locked(hold->client, hold);
     return state;
+}
+
+/* One that it is joined with, with a reference; or NULL. */
+static hf_hold *grab_other_locked(const hf_hold *hold) {
+    return hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
 }
 
 /* What a release came to. */
@@ -151,12 +160,16 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
                    hf_quote(hold->names->data, hold->names->length));
 }
 
-/* One that was lost before is counted; one that the server forgot is lost by this. */
-static void count_release(const hf_hold *hold, int state, hf_status status) {
+/* One that was lost before is counted; one that the server forgot is lost by this, and the others
+ * with it. */
+static void count_release_locked(const hf_hold *hold, hf_hold *other, int state, hf_status status) {
     if (status == HF_OK)
         hold->counting.tally->stats.released++;
-    else if (status == HF_ELOST && state == HF_STATE_HELD)
+    else if (status == HF_ELOST && state == HF_STATE_HELD) {
         hf_count_loss_locked(hold->counting.tally, HF_CAUSE_GONE);
+        if (other != NULL)
+            hf_hold_lose_left_locked(other, HF_CAUSE_GONE);
+    }
 }
 
 static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
@@ -211,10 +224,11 @@ static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts) {
 
     /* It ends here first, and on the server afterwards. */
     hf_client_lock(client);
+    hf_hold *other = grab_other_locked(hold);
     int state = hf_hold_end_locked(hold, now, &listed);
     bool drops = !hf_waiting_expected_locked(client, hold->names);
     hf_client_unlock(client);
-    if (state == HF_STATE_RELEASED)
+    if (state == HF_STATE_RELEASED) /* it is joined with none */
         return hf_hold_explain_not_held(hold);
     hf_status status = send_release(hold, left, drops, now, deadline, &outcome, &doubtful);
     if (outcome == HF_RELEASE_MORE)
@@ -224,11 +238,13 @@ static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts) {
         hf_undo(hold); /* it is not given up until its lease would end */
     hf_client_lock(client);
     if (counts)
-        count_release(hold, state, came_to);
+        count_release_locked(hold, other, state, came_to);
     released_locked(hold, outcome);
     hf_client_unlock(client);
     if (listed)
         hf_hold_drop(hold);
+    if (other != NULL)
+        hf_hold_drop(other);
     return came_to;
 }
 
@@ -253,7 +269,7 @@ static void release_done(hf_task *task, hf_status status, const redisReply *repl
         hf_kick_locked(hold->client, hold->names);
     released_locked(hold, outcome);
     status = release_status(hold, mine->state, status, outcome, task->course.doubtful);
-    count_release(hold, mine->state, status);
+    count_release_locked(hold, mine->other, mine->state, status);
     end_started(mine, status);
 }
 
@@ -267,6 +283,7 @@ hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op)
         status = begin_started(hold, HF_KIND_RELEASE, op, release_done, &mine);
     if (status != HF_OK)
         return status;
+    mine->other = grab_other_locked(hold);
     mine->state = hf_hold_end_locked(hold, hf_now(), &listed);
     if (mine->state == HF_STATE_RELEASED)
         return withdraw_started(hold, mine);
@@ -481,6 +498,8 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_quote(hold->names->data, hold->names->length), how);
     int state = hf_hold_end_locked(hold, hf_now(), &listed);
+    if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
+        hf_undo_locked(hold->client, hold, NULL);
     if (listed)
         hf_hold_drop(hold); /* the handle's or the task's is left */
     if (state == HF_STATE_HELD)

@@ -71,9 +71,30 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->state = HF_STATE_HELD;
 }
 
+const hf_hold *hf_hold_first_to_end(const hf_hold *hold) {
+    const hf_hold *first = hold;
+    for (const hf_hold *at = hold->joined; at != NULL && at != hold; at = at->joined)
+        if (at->validity.deadline < first->validity.deadline)
+            first = at;
+    return first;
+}
+
+/* Until then it is certain to stand. */
+static inline int64_t deadline_of(const hf_hold *hold) {
+    return hold->joined != NULL ? hf_hold_first_to_end(hold)->validity.deadline
+                                : hold->validity.deadline;
+}
+
+void hf_hold_part_locked(hf_hold *hold) {
+    hf_hold *before = hold->joined;
+    while (before->joined != hold)
+        before = before->joined;
+    before->joined = hold->joined != before ? hold->joined : NULL; /* one alone is in no ring */
+    hold->joined = NULL;
+}
+
 int hf_hold_state_now(const hf_hold *hold, int64_t now) {
-    return hold->state == HF_STATE_HELD && now >= hold->validity.deadline ? HF_STATE_LOST
-                                                                          : hold->state;
+    return hold->state == HF_STATE_HELD && now >= deadline_of(hold) ? HF_STATE_LOST : hold->state;
 }
 
 void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
@@ -174,10 +195,9 @@ int64_t hf_hold_remaining_ms(const hf_hold *hold) {
         return 0;
     int64_t now = hf_now(), remaining = 0;
     hf_client_lock(hold->client);
+    int64_t deadline = deadline_of(hold);
     if (hf_hold_state_now(hold, now) == HF_STATE_HELD)
-        remaining = hold->validity.deadline == HF_NO_DEADLINE
-                        ? HF_NEVER
-                        : (hold->validity.deadline - now) / HF_MS;
+        remaining = deadline == HF_NO_DEADLINE ? HF_NEVER : (deadline - now) / HF_MS;
     hf_client_unlock(hold->client);
     return remaining;
 }
@@ -276,6 +296,8 @@ void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
     while (*at != hold)
         at = &(*at)->older;
     *at = hold->older;
+    if (hold->joined != NULL)
+        hf_hold_part_locked(hold);
     hold->kept = false;
     hold->counting.tally->stats.held--;
     hf_timer_clear(&client->timers, &hold->timer);

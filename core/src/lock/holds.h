@@ -59,9 +59,10 @@ struct hf_hold {
 
     /* The table's. */
     hf_item item;
-    bool kept;             /* on its owner's stack, for hf_lock_release() */
-    struct hf_hold *older; /* in its bucket of the stacks */
-    uint64_t stack;        /* the hash that chose the bucket */
+    bool kept;              /* on its owner's stack, for hf_lock_release() */
+    struct hf_hold *joined; /* the next in a ring: losing one is losing all; NULL: it is in none */
+    struct hf_hold *older;  /* in its bucket of the stacks */
+    uint64_t stack;         /* the hash that chose the bucket */
 
     size_t owner_length;
     char owner[];
@@ -77,6 +78,10 @@ void hf_hold_drop(hf_hold *hold);
 
 /* It is held from now on, by an answer to what was sent then or a grant that began then. */
 void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline);
+/* Of those that it is joined with, and itself: losing that one is losing all. */
+const hf_hold *hf_hold_first_to_end(const hf_hold *hold);
+/* It is joined with others, which go on without it. */
+void hf_hold_part_locked(hf_hold *hold);
 /* The state as of now: a hold past its deadline is lost. */
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.list != NULL; }

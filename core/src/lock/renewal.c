@@ -53,7 +53,7 @@ void hf_renewal_plan_locked(hf_hold *hold) {
     hold->timer.slack = 0;
     if (hold->state == HF_STATE_HELD && hf_hold_is_listed(hold)) {
         bool renewing = renews(hold);
-        if (renewing || hold->renew || hf_completions_wanted_locked(client))
+        if (renewing || hold->renew || hold->joined != NULL || hf_completions_wanted_locked(client))
             due = hold->validity.deadline;
         if (renewing && !hold->asked && hold->renew_at < due) {
             due = hold->renew_at;
@@ -105,8 +105,9 @@ void hf_renewal_all_locked(hf_client *client) {
 /* ------------------------------------------------------------------ Losses */
 
 int hf_loss_cause(const hf_hold *hold) {
-    bool capped = hold->max_hold_ms > 0 && !renews(hold);
-    bool tried = !capped && (hold->renew || hold->pushed);
+    const hf_hold *first = hf_hold_first_to_end(hold);
+    bool capped = first->max_hold_ms > 0 && !renews(first);
+    bool tried = !capped && (first->renew || first->pushed);
     return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
 }
 
@@ -121,7 +122,7 @@ static const char *loss_text(int cause) {
     }
 }
 
-void hf_hold_lose_locked(hf_hold *hold, int cause) {
+static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     hf_client *client = hold->client;
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
@@ -129,13 +130,36 @@ void hf_hold_lose_locked(hf_hold *hold, int cause) {
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
-    hf_hold_explain_lost(hold, loss_text(cause));
+    hf_hold_explain_lost(hold, how);
     hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
-    if (cause != HF_CAUSE_GONE)
+    if (!gone)
         hf_undo_locked(client, hold, NULL);
     if (hold->pushed)
         hf_queue_recheck_locked(client, hold->names);
+}
+
+static void lose_with_another(hf_hold *hold, int cause) {
+    lose(hold, cause, "another hold that it is joined with is lost", false);
+}
+
+void hf_hold_lose_others_locked(hf_hold *hold, int cause) {
+    for (hf_hold *other; (other = hold->joined) != NULL;) {
+        hf_hold_part_locked(other);
+        lose_with_another(other, cause);
+    }
+}
+
+void hf_hold_lose_left_locked(hf_hold *hold, int cause) {
+    if (hold->state != HF_STATE_HELD || !hf_hold_is_listed(hold))
+        return;
+    hf_hold_lose_others_locked(hold, cause);
+    lose_with_another(hold, cause);
+}
+
+void hf_hold_lose_locked(hf_hold *hold, int cause) {
+    lose(hold, cause, loss_text(cause), cause == HF_CAUSE_GONE);
+    hf_hold_lose_others_locked(hold, cause);
 }
 
 hf_status hf_losses_tell_locked(hf_client *client) {

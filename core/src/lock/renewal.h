@@ -44,5 +44,9 @@ hf_status hf_losses_tell_locked(hf_client *client);
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);
+/* The same of those that it is joined with, for that cause: it is lost, or ends as lost. */
+void hf_hold_lose_others_locked(hf_hold *hold, int cause);
+/* Another that it was joined with, and that has left the ring, turns out to have been lost. */
+void hf_hold_lose_left_locked(hf_hold *hold, int cause);
 
 #endif

@@ -563,6 +563,17 @@ def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
     _ask(_extend, hold, duration_ms, flags)
 
 
+def hf_hold_join(holds: list[Handle]) -> None:
+    """Make them belong together."""
+    holds[0].hold.client.check()
+    with holds[0].hold.space:
+        for handle in holds:
+            if not handle.hold.stands():
+                raise _explained(handle.hold)
+        for handle in holds:
+            handle.hold.joined = {each.hold for each in holds} - {handle.hold}
+
+
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
     """Leave it held for so long."""
     _ask(_keep, hold, duration_ms)
@@ -607,7 +618,7 @@ def hf_hold_remaining_ms(hold: Handle) -> int:
     """Say how long it lasts."""
     if hf_hold_state(hold) != _holdfast.HF_STATE_HELD:
         return 0
-    left = hold.hold.deadline - hold.hold.space.now
+    left = min(each.deadline for each in (hold.hold, *hold.hold.joined)) - hold.hold.space.now
     return _holdfast.HF_NEVER if left == math.inf else math.floor(max(left, 0))
 
 

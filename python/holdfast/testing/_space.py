@@ -680,6 +680,7 @@ class Hold(Timer):
         self.deadline = grant.ends
         self.lease = lock.lease
         self.tally = lock.tally
+        self.joined: set[Hold] = set()  # losing one is losing all
         self._counts = True  # it has not ended yet
         self._since = self.space.now
         self.grant = grant
@@ -769,6 +770,17 @@ class Hold(Timer):
         self.client.tell(
             Completion(_holdfast.HF_KIND_LOSS, _holdfast.HF_ELOST, 0, self.number, None, 0, message)
         )
+        for other in self.part():
+            other.lose(cause)
+            if self.space.reachable:
+                other.take_away()
+
+    def part(self) -> set[Hold]:
+        """Leave those that it is joined with, and give them."""
+        others, self.joined = self.joined, set()
+        for other in others:
+            other.joined.discard(self)
+        return others
 
     def end(self) -> Grant:
         """Be released here; the server still has what this answers."""
@@ -776,6 +788,7 @@ class Hold(Timer):
         self.state = _holdfast.HF_STATE_RELEASED
         self.space.schedule(self, math.inf)
         self.client.holds.pop(self.number, None)
+        self.part()
         self.unkeep()
         return self.grant
 
@@ -800,6 +813,7 @@ class Hold(Timer):
     def forget(self) -> None:
         """Renew it no more: nobody can release it."""
         if not self._kept and self.client.holds.pop(self.number, None) is not None:
+            self.part()
             self.space.schedule(self, math.inf)
 
     def hand_over(self) -> bytes:

@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -152,6 +153,31 @@ public interface HoldfastClient extends AutoCloseable {
             Codec<T> codec,
             Supplier<? extends CompletionStage<? extends T>> call) {
         return lock(name).onceAsync(ttl, Hold.FOREVER, codec, call);
+    }
+
+    /**
+     * Several locks that are acquired all or none, with the default options. Sends nothing.
+     *
+     * @param names 1 to 100 different names, in any order; see {@link #lock(String)}
+     * @return the locks
+     * @throws IllegalArgumentException if a name is wrong, or is there twice
+     * @throws ClosedException if the client is closed
+     */
+    default HoldfastLocks locksAll(String... names) {
+        return locksAll(List.of(names), LockOptions.defaults());
+    }
+
+    /**
+     * Several locks that are acquired all or none. Sends nothing.
+     *
+     * @param names 1 to 100 different names, in any order; see {@link #lock(String)}
+     * @param options the lease and other settings of each
+     * @return the locks
+     * @throws IllegalArgumentException if a name or an option is wrong, or a name is there twice
+     * @throws ClosedException if the client is closed
+     */
+    default HoldfastLocks locksAll(Collection<String> names, LockOptions options) {
+        return new HoldfastLocks(this, names, options);
     }
 
     /**

@@ -49,6 +49,8 @@ final class ApiTest {
                                 "HoldfastClient",
                                 "HoldfastException",
                                 "HoldfastLock",
+                                "HoldfastLocks",
+                                "Holds",
                                 "LockDeadlockException",
                                 "LockHolder",
                                 "LockInfo",

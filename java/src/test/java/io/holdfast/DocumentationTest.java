@@ -66,7 +66,7 @@ final class DocumentationTest {
     @Test
     void theExamplesOfItsOwnPageRun() throws Exception {
         List<String> examples = examples("docs/java.md");
-        assertEquals(12, examples.size());
+        assertEquals(13, examples.size());
         StringBuilder program =
                 new StringBuilder(
                         "import io.holdfast.*;\nimport io.holdfast.micrometer.*;\n"

@@ -7,9 +7,12 @@ import io.holdfast.LossCause;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -39,6 +42,9 @@ final class MemoryHold implements Hold {
     private boolean released;
 
     private boolean ended;
+
+    /** Losing one is losing all. */
+    private final Set<MemoryHold> joined = new LinkedHashSet<>();
 
     MemoryHold(MemoryState state, MemoryRequest request, long fence) {
         this.state = state;
@@ -95,6 +101,43 @@ final class MemoryHold implements Hold {
         state.remove(this);
         listeners.forEach(this::tell);
         listeners.clear();
+        part().forEach(other -> other.lose(why));
+    }
+
+    /** Leaves those that it is joined with. */
+    private Set<MemoryHold> part() {
+        Set<MemoryHold> others = Set.copyOf(joined);
+        others.forEach(other -> other.joined.remove(this));
+        joined.clear();
+        return others;
+    }
+
+    @Override
+    public void join(Collection<? extends Hold> others) {
+        locked(
+                () -> {
+                    Set<MemoryHold> all = new LinkedHashSet<>(Set.of(this));
+                    for (Hold each : others) {
+                        if (!(each instanceof MemoryHold hold)
+                                || hold.lock.client != lock.client
+                                || !all.add(hold)) {
+                            throw new IllegalArgumentException(
+                                    each + " is there twice, or not of the same client");
+                        }
+                    }
+                    for (MemoryHold each : all) {
+                        each.checkHeld();
+                        if (!each.joined.isEmpty()) {
+                            throw new IllegalArgumentException(
+                                    each + " is joined with others already");
+                        }
+                    }
+                    for (MemoryHold each : all) {
+                        each.joined.addAll(all);
+                        each.joined.remove(each);
+                    }
+                    return null;
+                });
     }
 
     private void tell(Consumer<? super Hold> listener) {
@@ -103,6 +146,7 @@ final class MemoryHold implements Hold {
 
     /** It is over, and not lost. */
     void end() {
+        part();
         ended = true;
         state.remove(this);
     }
@@ -136,7 +180,14 @@ final class MemoryHold implements Hold {
 
     @Override
     public Duration remaining() {
-        return locked(() -> isValid() ? left() : Duration.ZERO);
+        return locked(
+                () -> {
+                    Duration left = isValid() ? left() : Duration.ZERO;
+                    for (MemoryHold other : joined) {
+                        left = min(left, other.left());
+                    }
+                    return left;
+                });
     }
 
     /** Until it ends; zero if its timer is late. */
@@ -230,6 +281,7 @@ final class MemoryHold implements Hold {
         locked(
                 () -> {
                     checkHeld();
+                    part();
                     released = true;
                     lock.client.holds.remove(this);
                     end = age().plus(kept);
@@ -309,6 +361,7 @@ final class MemoryHold implements Hold {
         return locked(
                 () -> {
                     checkHeld();
+                    part();
                     released = true;
                     lock.client.holds.remove(this);
                     lock.client.counts.held(age());

@@ -1,0 +1,9 @@
+package io.holdfast;
+
+/** Several locks at once, on a Redis. */
+final class LocksTest extends LocksContract {
+    @Override
+    HoldfastClient connect() {
+        return Holdfast.connect(RedisServer.shared().tcpUrl);
+    }
+}

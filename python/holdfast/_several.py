@@ -1,0 +1,587 @@
+"""Several locks at once: all of them, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import math
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar, final
+
+from . import _holdfast
+from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
+from ._arguments import encoded, extension, flag, function, patience
+from ._errors import ConnectError, LockError, LockLost, LockTimeout
+from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
+from ._lock import Lock, give_back, kept, loose
+from ._options import LockOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._notices import Call
+
+Names = tuple["str | bytes", ...]
+AnyLock = TypeVar("AnyLock", Lock, AsyncLock)
+
+
+class _Time:
+    """The one deadline of several acquires."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self._timeout = milliseconds
+        self._until = time.monotonic() + milliseconds / 1000
+
+    def left(self) -> int:
+        """Give the milliseconds for the next one."""
+        if self._timeout <= 0:
+            return self._timeout
+        # 0 would say that a lock is busy, not that the time is up.
+        return max(1, math.ceil((self._until - time.monotonic()) * 1000))
+
+    def check(self, lost: LockLost, core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
+        """Refuse to begin again if the time is up."""
+        if self._timeout < 0 or time.monotonic() < self._until:
+            return
+        causes = [core.hf_hold_cause(handle) for handle in got]
+        if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # nobody else need hold one
+            raise ConnectError(
+                "a lease ended before the server could be told to renew it, while the other locks"
+                f" were waited for: {lost}"
+            ) from None
+        raise LockTimeout(
+            f"a lease ended while the other locks were waited for, and the time is up: {lost}"
+        ) from None
+
+
+def in_order(names: Names) -> Names:
+    """Check the names, and give them in the order in which every caller takes them."""
+    coded = {encoded("name", name): name for name in names}
+    if not 1 <= len(names) <= _holdfast.HF_JOIN_MAX:
+        raise ValueError(f"{len(names)} locks: it takes 1 to {_holdfast.HF_JOIN_MAX} at once")
+    if len(coded) < len(names):
+        raise ValueError(f"a lock is given twice among {names!r}")
+    return tuple(coded[name] for name in sorted(coded))
+
+
+class BaseHolds(Bound, Generic[AnyHold]):
+    """The properties of holds that were acquired together. They send nothing."""
+
+    __slots__ = ("__weakref__", "_entered", "_holds", "_names", "_quiet")
+
+    def __init__(self, names: Names, holds: list[AnyHold], quiet: bool) -> None:
+        """Only locks_all() makes this object."""
+        self._names = names
+        self._holds = {hold._lock.name: hold for hold in holds}
+        self._quiet = quiet
+        self._entered = False
+
+    @property
+    def holds(self) -> dict[str | bytes, AnyHold]:
+        """Each hold by its name, in the order in which the names were given."""
+        return {name: self._holds[name] for name in self._names}
+
+    @property
+    def fences(self) -> dict[str | bytes, int]:
+        """Each fence by its name: every lock has its own."""
+        return {name: self._holds[name].fence for name in self._names}
+
+    @property
+    def remaining(self) -> float | None:
+        """How many seconds all are certain to last; None: for ever; 0: it is over."""
+        each = [hold.remaining for hold in self._holds.values()]
+        return min((left for left in each if left is not None), default=None)
+
+    @property
+    def state(self) -> State:
+        """One of "held", "lost" and "released", as far as this process knows."""
+        states: set[State] = {hold.state for hold in self._holds.values()}
+        return "lost" if "lost" in states else "held" if "held" in states else "released"
+
+    @property
+    def valid(self) -> bool:
+        """Whether all are still held, as far as this process knows."""
+        return all(hold.valid for hold in self._holds.values())
+
+    def _enter(self) -> None:
+        """Refuse a `with` block whose body would run without the locks."""
+        if self._entered and self.state != "released":
+            raise RuntimeError(f"{self!r} is entered already: the inner block would release it")
+        for hold in self._standing() or self._holds.values():
+            hold._enter()
+        self._entered = True
+
+    def _standing(self) -> list[AnyHold]:
+        """Give those that were not released, the last taken first."""
+        return [each for each in reversed(self._holds.values()) if each.state != "released"]
+
+    def _one(self) -> AnyHold:
+        """Give one that tells of a loss: if one is lost, all are."""
+        return next(iter(self._standing()), next(iter(self._holds.values())))
+
+    def _tell(
+        self,
+        on_lost: Callable[[Self], object],
+        watch: Callable[[AnyHold, Callable[[AnyHold], object]], None],
+    ) -> None:
+        """Call on_lost() once if they are lost."""
+        # The caller may drop loose ones, which ends them.
+        refer = weakref.ref(self)
+        keep = None if any(hold._loose for hold in self._holds.values()) else self
+        told: list[bool] = []
+
+        def tell(_: AnyHold) -> None:
+            holds = keep or refer()
+            if holds is not None and not told:
+                told.append(True)
+                on_lost(holds)
+
+        for hold in self._holds.values():
+            watch(hold, tell)
+
+    def __repr__(self) -> str:
+        """Say the state and the fences."""
+        return (
+            f"<{self.state} holdfast.{type(self).__name__} object {self.fences} at {id(self):#x}>"
+        )
+
+
+@final
+class Holds(BaseHolds[Hold]):
+    """Holds of several locks, which belong together: losing one is losing all.
+
+        with client.locks_all("a", "b").hold(timeout=5) as holds:
+            write(holds.fences["a"])
+
+    As soon as one is lost, or found to be lost, the others are too, and are released.
+    """
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """Were they lost? Like a threading.Event, with a `cause`."""
+        return Lost(self._one())
+
+    def _each(self, work: Callable[[Hold], None]) -> None:
+        failed: LockError | None = None
+        for hold in self._standing() or self._holds.values():
+            try:
+                work(hold)
+            except LockError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def release(self) -> None:
+        """Release all that were not released yet. One round trip for each.
+
+        All are tried; then the first exception of Hold.release() is raised, if there is one.
+        """
+        self._each(Hold.release)
+
+    def renew(self) -> None:
+        """Make each last its whole lease again, as Hold.renew()."""
+        self._each(Hold.renew)
+
+    def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
+        """Make each last longer, as Hold.extend()."""
+        how = extension(seconds), flag("replace", replace)
+        self._each(lambda hold: hold._core.hf_hold_extend(hold._handle, *how))
+
+    def keep(self, seconds: float | timedelta) -> None:
+        """Leave all locks held for so many seconds from now on, as Hold.keep().
+
+        All are tried; then the first exception is raised, and those that are not kept are held on.
+        """
+        self._each(lambda hold: hold.keep(seconds))
+
+    def check(self) -> None:
+        """Ask the server whether all still stand, as Hold.check()."""
+        self._each(Hold.check)
+
+    def __enter__(self) -> Holds:
+        """Return the holds. Raises as Hold's."""
+        self._enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release all that the body did not. Raises LockLost if they were lost."""
+        if self.state != "released":
+            try:
+                self.release()
+            except LockError as failed:
+                excuse(failed, raised, self._quiet)
+
+
+class BaseLocks(Bound, Generic[AnyLock]):
+    """Several names to lock."""
+
+    __slots__ = ("__weakref__", "_locks", "_on_lost", "_quiet", "names")
+
+    def __init__(
+        self,
+        names: Names,
+        options: LockOptions,
+        lock: Callable[[str | bytes, LockOptions], AnyLock],
+    ) -> None:
+        """Only locks_all() makes this object."""
+        alone = dataclasses.replace(options, on_lost=None)  # it is told once, of all
+        function("on_lost", options.on_lost)
+        self.names = names
+        self._on_lost = options.on_lost
+        self._quiet = not options.raise_on_lost
+        self._locks: list[AnyLock] = [lock(name, alone) for name in in_order(names)]
+
+    def count(self, *, owner: str | bytes | None = None) -> int:
+        """Say how often release() would succeed for this caller. Sends nothing."""
+        return min(lock.count(owner=owner) for lock in self._locks)
+
+    def owned(self, *, owner: str | bytes | None = None) -> bool:
+        """Say whether release() would succeed for this caller. Sends nothing."""
+        return self.count(owner=owner) > 0
+
+    def __repr__(self) -> str:
+        """Say the names. Sends nothing."""
+        return f"<holdfast.{type(self).__name__} object names={self.names!r} at {id(self):#x}>"
+
+
+@final
+class LocksAll(BaseLocks[Lock]):
+    """Several names to lock at once; Client.locks_all() makes it.
+
+        with client.locks_all("a", "b") as holds: ...  # waits for ever
+
+        both = client.locks_all("a", "b", lease=60)
+        if both.acquire(timeout=5):
+            try: ...
+            finally: both.release()
+
+    All or none, within one deadline. They are taken in the order of the bytes of their names,
+    so callers that give them in other orders do not wait for each other for ever; a caller that
+    holds one of them already may. If the lease of one ends while the next are waited for, all is
+    begun again. Owners and exceptions are those of Lock.
+    """
+
+    __slots__ = ()
+
+    def _acquire(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _holdfast.AcquireOptions,
+        on_lost: Callable[[Holds], object] | None = None,
+        quiet: bool | None = None,
+    ) -> Holds:
+        limit = _Time(milliseconds)
+        while True:
+            try:
+                return self._once(limit, owner, options, on_lost, quiet)
+            except LockLost:
+                continue  # a lease ended while the next were waited for: all again
+
+    def _once(
+        self,
+        limit: _Time,
+        owner: str | bytes | None,
+        options: _holdfast.AcquireOptions,
+        on_lost: Callable[[Holds], object] | None,
+        quiet: bool | None,
+    ) -> Holds:
+        got: list[_holdfast.Hold] = []
+        core = self._locks[0]._core
+        try:
+            for lock in self._locks:
+                lock._win(limit.left(), owner, options, got)
+            try:
+                core.hf_hold_join(got)
+            except LockLost as lost:
+                limit.check(lost, core, got)
+                raise
+            quiet = self._quiet if quiet is None else quiet
+            pairs = zip(self._locks, got, strict=True)
+            each = [Hold(lock, handle, options is loose, quiet) for lock, handle in pairs]
+            holds = Holds(self.names, each, quiet)
+            if on_lost := on_lost or self._on_lost:
+                notices = self._locks[0]._client._notices_here()
+                notices.listen()
+                holds._tell(notices.elsewhere(on_lost), Hold._watch)
+        except BaseException:
+            give_back(core, got)
+            raise
+        return holds
+
+    def acquire(
+        self,
+        blocking: bool = True,
+        timeout: float | timedelta = -1,
+        *,
+        owner: str | bytes | None = None,
+    ) -> bool:
+        """Acquire all; call release() as often. Arguments and exceptions are those of Lock.
+
+        Answers True if all are held, False if others kept one of them: then none is.
+        """
+        try:
+            self._acquire(patience(blocking, timeout), owner, kept)
+        except LockTimeout:
+            return False
+        return True
+
+    def release(self, *, owner: str | bytes | None = None) -> None:
+        """Release the caller's newest hold of each. One round trip for each.
+
+        Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed then.
+        Otherwise all are tried, and then the first exception of Lock.release() is raised.
+        """
+        for lock in self._locks:
+            lock._current(owner)
+        failed: LockError | None = None
+        for lock in reversed(self._locks):
+            try:
+                lock.release(owner=owner)
+            except LockError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def __enter__(self) -> Holds:
+        """Acquire all, waiting without limit."""
+        holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
+        holds._entered = True
+        return holds
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
+        try:
+            self.release()
+        except LockError as failed:
+            excuse(failed, raised, self._quiet)
+
+    def hold(
+        self,
+        timeout: float | timedelta | None = None,
+        *,
+        owner: str | bytes | None = None,
+        on_lost: Callable[[Holds], object] | None = None,
+        raise_on_lost: bool | None = None,
+    ) -> Holds:
+        """Acquire all, and give the caller the holds. Arguments and exceptions as Lock.hold()'s.
+
+        on_lost is called once, with the Holds.
+        """
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
+        function("on_lost", on_lost)
+        return self._acquire(milliseconds, owner, loose, on_lost, quiet)
+
+
+# --------------------------------------------------------------------- For tasks
+
+
+async def _released(releases: Iterable[tuple[Lock, Callable[[], Call]]]) -> None:
+    """Start all, even if it is cancelled meanwhile, and wait; then raise the first failure."""
+    failed: LockError | None = None
+    calls = []
+    for lock, start in releases:
+        try:
+            calls.append((lock, start()))
+        except LockError as error:
+            failed = failed or error
+    for lock, call in calls:
+        try:
+            await released(lock, call)
+        except LockError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+async def _give_back(holds: list[AsyncHold]) -> None:
+    """Release them all, even if the task is cancelled again."""
+    calls = []
+    for hold in holds:
+        with contextlib.suppress(LockError):
+            calls.append(hold._start_release())
+    for call in calls:
+        await call.insist()
+
+
+@final
+class AsyncHolds(BaseHolds[AsyncHold]):
+    """Holds of several locks, which belong together: losing one is losing all."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> AsyncLost:
+        """Were they lost? Like an asyncio.Event, with a `cause`."""
+        return AsyncLost(self._one())
+
+    async def release(self) -> None:
+        """Release all that were not released yet, as Holds.release(). Goes on if cancelled."""
+        standing = self._standing() or self._holds.values()
+        await _released((hold._lock, hold._start_release) for hold in standing)
+
+    async def _each(self, work: Callable[[AsyncHold], Awaitable[None]]) -> None:
+        standing = self._standing() or self._holds.values()
+        ends = await asyncio.gather(*map(work, standing), return_exceptions=True)
+        for end in ends:
+            if end is not None:
+                raise end
+
+    async def renew(self) -> None:
+        """Make each last its whole lease again, as Holds.renew()."""
+        await self._each(AsyncHold.renew)
+
+    async def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
+        """Make each last longer, as Holds.extend()."""
+        await self._each(lambda hold: hold.extend(seconds, replace))
+
+    async def keep(self, seconds: float | timedelta) -> None:
+        """Leave all locks held for so many seconds from now on, as Holds.keep()."""
+        await self._each(lambda hold: hold.keep(seconds))
+
+    async def check(self) -> None:
+        """Ask the server whether all still stand, as Holds.check()."""
+        await self._each(AsyncHold.check)
+
+    async def __aenter__(self) -> AsyncHolds:
+        """Return the holds. Raises as AsyncHold's."""
+        self._enter()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release all that the body did not. Raises LockLost if they were lost."""
+        if self.state != "released":
+            try:
+                await self.release()
+            except LockError as failed:
+                excuse(failed, raised, self._quiet)
+
+
+@final
+class AsyncLocksAll(BaseLocks[AsyncLock]):
+    """Several names to lock at once, for tasks; AsyncClient.locks_all() makes it.
+
+        async with client.aio.locks_all("a", "b") as holds: ...
+
+    As LocksAll, with the methods of AsyncLock. A cancelled wait leaves nothing behind.
+    """
+
+    __slots__ = ()
+
+    async def _acquire(
+        self,
+        milliseconds: int,
+        owner: str | bytes | None,
+        options: _holdfast.AcquireOptions,
+        on_lost: Callable[[AsyncHolds], object] | None = None,
+        quiet: bool | None = None,
+    ) -> AsyncHolds:
+        limit = _Time(milliseconds)
+        quiet = self._quiet if quiet is None else quiet
+        on_lost = on_lost or self._on_lost
+        while True:
+            each: list[AsyncHold] = []
+            try:
+                for lock in self._locks:
+                    left = limit.left()
+                    each.append(await lock._acquire(left, owner, options, None, quiet))
+                handles = [hold._handle for hold in each]
+                try:
+                    each[0]._core.hf_hold_join(handles)
+                except LockLost as lost:
+                    limit.check(lost, each[0]._core, handles)
+                    raise
+                holds = AsyncHolds(self.names, each, quiet)
+                if on_lost is not None:
+                    holds._tell(on_lost, AsyncHold._tell)
+                return holds
+            except BaseException as failed:
+                await _give_back(each)
+                if not isinstance(failed, LockLost):
+                    raise
+
+    async def acquire(
+        self,
+        blocking: bool = True,
+        timeout: float | timedelta = -1,
+        *,
+        owner: str | bytes | None = None,
+    ) -> bool:
+        """Acquire all; call release() as often. As LocksAll.acquire()."""
+        try:
+            await self._acquire(patience(blocking, timeout), owner, kept)
+        except LockTimeout:
+            return False
+        return True
+
+    async def release(self, *, owner: str | bytes | None = None) -> None:
+        """Release the task's newest hold of each, as LocksAll.release()."""
+        for lock in self._locks:
+            lock._current(lock._who(owner), lock._by_task(owner))
+        await _released(
+            (lock._lock, functools.partial(lock._start_release, owner))
+            for lock in reversed(self._locks)
+        )
+
+    async def __aenter__(self) -> AsyncHolds:
+        """Acquire all, waiting without limit."""
+        holds = await self._acquire(_holdfast.HF_FOREVER, None, kept)
+        holds._entered = True
+        return holds
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
+        try:
+            await self.release()
+        except LockError as failed:
+            excuse(failed, raised, self._quiet)
+
+    def hold(
+        self,
+        timeout: float | timedelta | None = None,
+        *,
+        owner: str | bytes | None = None,
+        on_lost: Callable[[AsyncHolds], object] | None = None,
+        raise_on_lost: bool | None = None,
+        cancel_on_lost: bool = False,
+    ) -> Holding[AsyncHolds]:
+        """Acquire all, and give the caller the holds. Arguments as AsyncLock.hold()'s.
+
+        Await this, or better enter it with `async with`, which releases.
+        """
+        milliseconds = patience(True, -1 if timeout is None else timeout)
+        quiet = self._quiet
+        if raise_on_lost is not None:
+            quiet = not flag("raise_on_lost", raise_on_lost)
+        function("on_lost", on_lost)
+        flag("cancel_on_lost", cancel_on_lost)
+        return Holding(self, milliseconds, owner, on_lost or self._on_lost, quiet, cancel_on_lost)

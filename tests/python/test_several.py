@@ -1,0 +1,339 @@
+"""Several locks at once: all or none, in one order; losing one is losing all."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from conftest import Server, Thread, until
+from holdfast.testing import MemoryServer
+
+ORDERS = [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1), (2, 0, 1), (1, 0, 2)]
+
+
+@pytest.fixture
+def names(name: str) -> list[str]:
+    return [f"{name}:{letter}" for letter in "abc"]
+
+
+@pytest.fixture
+def other(server: Server) -> Iterator[holdfast.Client]:
+    """Another process, as far as the locks know."""
+    with holdfast.connect(server.tcp) as client:
+        yield client
+
+
+def free(client: holdfast.Client, names: list[str]) -> bool:
+    return not any(client.lock(each).locked() for each in names)
+
+
+def test_all_are_held_and_each_has_its_fence(client: holdfast.Client, names: list[str]) -> None:
+    a, b, c = names
+    with client.locks_all(c, a, b) as holds:
+        assert list(holds.fences) == list(holds.holds) == [c, a, b]
+        assert holds.fences[a] < holds.fences[b] < holds.fences[c]  # the order of the names
+        assert holds.fences == {each: client.lock(each).inspect().fence for each in names}
+        assert holds.valid
+        assert not holds.lost.is_set()
+        assert holds.remaining is not None
+        assert 0 < holds.remaining <= 10
+        holds.renew()
+        holds.check()
+        holds.extend(50)
+        assert holds.remaining > 50
+    assert holds.state == "released"
+    assert not holds.valid
+    assert free(client, names)
+
+
+def test_acquire_and_release_are_those_of_a_lock(client: holdfast.Client, names: list[str]) -> None:
+    locks = client.locks_all(*names)
+    assert locks.acquire()
+    assert locks.acquire(blocking=False)
+    assert locks.count() == 2
+    assert locks.owned()
+    assert Thread(lambda: locks.acquire(blocking=False)).finish() is False
+    assert Thread(lambda: locks.acquire(timeout=0.01)).finish() is False
+    locks.release()
+    client.lock(names[1]).release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        locks.release()
+    assert client.lock(names[0]).owned()  # nothing was changed
+    client.lock(names[0]).release()
+    client.lock(names[2]).release()
+    assert free(client, names)
+
+
+def test_one_that_is_busy_leaves_nothing(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    with other.lock(names[1]):
+        locks = client.locks_all(*names)
+        assert not locks.acquire(blocking=False)
+        assert not locks.acquire(timeout=0.02)
+        with pytest.raises(holdfast.LockTimeout, match="held by others"):
+            locks.hold(timeout=0.02)
+        assert not client.lock(names[0]).locked()
+        assert not client.lock(names[2]).locked()
+        assert locks.count() == 0
+    locks.hold(timeout=0).release()
+
+
+def test_wrong_names_and_arguments_are_refused(client: holdfast.Client, names: list[str]) -> None:
+    for wrong in ([], [*names, names[0]], [names[0], names[0].encode()], names * 40):
+        with pytest.raises(ValueError, match="given twice|0 locks|120 locks"):
+            client.locks_all(*wrong)
+    with pytest.raises(TypeError, match="name must be"):
+        client.locks_all(names)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="on_lost must be a function"):
+        client.locks_all(*names, on_lost=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="lease must be"):
+        client.locks_all(*names, lease=-1)
+    with pytest.raises(ValueError, match="timeout"):
+        client.locks_all(*names).acquire(timeout=-2)
+
+
+def test_losing_one_is_losing_all(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    told: list[holdfast.Holds] = []
+    holds = client.locks_all(*names, on_lost=told.append).hold()
+    other.lock(names[1]).force_release(holds.fences[names[1]])
+    with pytest.raises(holdfast.LockLost):
+        holds.check()
+    assert holds.state == "lost"
+    assert holds.lost.cause == "gone"
+    assert holds.remaining == 0
+    assert holds.lost.wait(10)
+    until(lambda: told)
+    until(lambda: free(other, names))
+    assert told == [holds]
+    with pytest.raises(holdfast.LockLost):
+        holds.release()
+
+
+def test_a_lease_that_ends_ends_the_block_with_all(
+    client: holdfast.Client, names: list[str]
+) -> None:
+    with pytest.raises(holdfast.LockLost), client.locks_all(*names, lease=0.1) as holds:
+        assert holds.lost.wait(10)
+        assert all(hold.lost.is_set() for hold in holds.holds.values())
+    with client.locks_all(*names, lease=0.1, raise_on_lost=False).hold() as holds:
+        assert holds.lost.wait(10)
+
+
+def test_one_released_by_hand_leaves_the_others(client: holdfast.Client, names: list[str]) -> None:
+    with client.locks_all(*names).hold() as holds:
+        holds.holds[names[0]].release()
+        assert not holds.valid
+        assert holds.state == "held"
+        assert client.lock(names[1]).locked()
+        assert not client.lock(names[0]).locked()
+    assert free(client, names)
+    with pytest.raises(holdfast.LockNotOwnedError):
+        holds.release()
+    with pytest.raises(holdfast.LockNotOwnedError), holds:
+        raise AssertionError("without the locks")
+
+
+def test_leases_that_end_while_the_last_is_awaited_are_taken_again(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    busy = other.lock(names[2]).hold()
+    locks = client.locks_all(*names, lease=0.3, raise_on_lost=False)
+
+    def work() -> dict[str | bytes, int]:
+        with locks.hold(timeout=30) as holds:
+            return holds.fences
+
+    waits = Thread(work)
+    until(lambda: client.lock(names[0]).locked())
+    until(lambda: free(other, names[:2]))
+    seen = busy.fence
+    busy.release()
+    fences = waits.finish()
+    assert isinstance(fences, dict)
+    assert fences[names[0]] > seen
+    assert locks.acquire(timeout=10)  # what was dropped there ends with its lease
+
+
+def test_all_are_kept(client: holdfast.Client, other: holdfast.Client, names: list[str]) -> None:
+    holds = client.locks_all(*names).hold()
+    with pytest.raises(ValueError, match="seconds must be"):
+        holds.keep(-1)
+    holds.keep(0.2)
+    assert holds.state == "released"
+    with pytest.raises(holdfast.LockNotOwnedError):
+        holds.keep(1)
+    assert not other.locks_all(*names[1:]).acquire(blocking=False)
+    until(lambda: free(other, names))
+
+
+def test_an_outage_is_not_told_as_a_busy_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = MemoryServer()
+    win = holdfast.Lock._win
+
+    def win_late(lock: holdfast.Lock, *arguments: Any) -> None:
+        if lock.name == "b":  # and meanwhile the lease of "a" cannot be renewed
+            server.stop()
+            until(lambda: client.stats().lost["unreachable"])
+            server.start()
+        win(lock, *arguments)
+
+    monkeypatch.setattr(holdfast.Lock, "_win", win_late)
+    with server.connect() as client:
+        with pytest.raises(holdfast.ConnectError, match="told to renew it"):
+            client.locks_all("a", "b", lease=0.2, renew=True).hold(timeout=0)
+        assert not client.lock("b").locked()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_dropped_holds_end_with_their_leases(client: holdfast.Client, names: list[str]) -> None:
+    holds = client.locks_all(*names, lease=0.3, renew=True, on_lost=print).hold()
+    holds._tell(lambda _: None, holdfast.Hold._watch)
+    del holds
+    gc.collect()
+    until(lambda: free(client, names))
+
+
+def test_many_threads_in_all_orders_do_not_deadlock(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    inside: dict[str | bytes, int] = dict.fromkeys(names, 0)
+    last: dict[str | bytes, int] = dict.fromkeys(names, 0)
+
+    def work(number: int) -> None:
+        mine = [names[at] for at in ORDERS[number % 6]][: 2 + number % 2]
+        for _ in range(15):
+            with (client, other)[number % 2].locks_all(*mine).hold(timeout=30) as holds:
+                for each, fence in holds.fences.items():
+                    inside[each] += 1
+                    assert inside[each] == 1
+                    assert last[each] < fence
+                    last[each] = fence
+                time.sleep(random.random() / 1000)
+                for each in mine:
+                    inside[each] -= 1
+
+    for thread in [Thread(lambda number=number: work(number)) for number in range(12)]:  # type: ignore[misc]
+        thread.finish()
+    assert free(client, names)
+
+
+@pytest.mark.redis
+def test_ctrl_c_ends_the_wait_and_leaves_nothing(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    with other.lock(names[2]):
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            client.locks_all(*names).hold()
+        assert free(other, names[:2])
+
+
+# ------------------------------------------------------------------------ Tasks
+
+
+def test_tasks_have_all_or_none_too(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    async def main() -> None:
+        locks = client.aio.locks_all(*names)
+        async with locks as holds:
+            assert list(holds.fences) == names
+            assert holds.valid
+            await holds.renew()
+            await holds.check()
+            await holds.extend(60)
+            assert locks.owned()
+        assert free(other, names)
+        async with locks.hold(timeout=5) as holds:
+            assert holds.state == "held"
+            assert not await client.aio.locks_all(*names[:2], owner="x").acquire(blocking=False)
+        assert await locks.acquire(timeout=1)
+        assert await locks.acquire()
+        await locks.release()
+        await locks.release()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await locks.release()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await holds.renew()
+        assert free(other, names)
+        async with locks.hold() as holds:
+            await holds.keep(0.05)
+            assert holds.state == "released"
+        while not free(other, names):
+            await asyncio.sleep(0.005)
+        with other.lock(names[1]):
+            assert not await locks.acquire(blocking=False)
+            assert not await locks.acquire(timeout=0.02)
+            with pytest.raises(holdfast.LockTimeout):
+                await locks.hold(timeout=0.02)
+            assert free(other, [names[0], names[2]])
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_leaves_nothing(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    async def main() -> None:
+        with other.lock(names[2]):
+            task = asyncio.create_task(client.aio.locks_all(*names).acquire())
+            while free(other, names[:2]):
+                await asyncio.sleep(0.005)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert free(other, names[:2])
+
+    asyncio.run(main())
+
+
+def test_a_loss_cancels_the_block_of_a_task(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    async def main() -> None:
+        told: list[object] = []
+        locks = client.aio.locks_all(*names, lease=0.2, renew=True)
+        with pytest.raises(holdfast.LockLost):
+            async with locks.hold(cancel_on_lost=True, on_lost=told.append) as holds:
+                other.lock(names[1]).force_release(holds.fences[names[1]])
+                await asyncio.sleep(60)
+        assert told == [holds]
+        assert holds.lost.is_set()
+        assert await holds.lost.wait()
+        while not free(other, names):
+            await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
+def test_tasks_in_all_orders_do_not_deadlock(client: holdfast.Client, names: list[str]) -> None:
+    inside = dict.fromkeys(names, 0)
+
+    async def work(number: int) -> None:
+        mine = [names[at] for at in ORDERS[number % 6]]
+        for _ in range(5):
+            async with client.aio.locks_all(*mine).hold(timeout=60):
+                for each in mine:
+                    inside[each] += 1
+                    assert inside[each] == 1
+                await asyncio.sleep(0)
+                for each in mine:
+                    inside[each] -= 1
+
+    async def main() -> None:
+        await asyncio.gather(*(work(number) for number in range(20)))
+
+    asyncio.run(main())
+    assert free(client, names)
