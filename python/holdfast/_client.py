@@ -26,6 +26,7 @@ from ._locked import Parameters, Result, check, locked
 from ._look import RATE, Locks
 from ._notices import Notices
 from ._once import Terms, from_json, once, once_result, to_json
+from ._once_per import check_period, once_per
 from ._options import LockChanges, LockOptions, merged
 from ._several import LocksAll
 from ._stats import Stats, stats
@@ -309,6 +310,31 @@ class Client(Bound):
         check(name, timeout, "once_result")
         terms = Terms(name, ttl, timeout, encode, decode)
         return functools.partial(once_result, self, name, terms, merged(options, changes))
+
+    def once_per(
+        self,
+        name: str,
+        period: float | timedelta,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Any]]:
+        """Decorate a function, or a coroutine function, so that one of all callers runs it.
+
+            @client.once_per("report:{day}", 3600)
+            def report(day: str) -> None: ...
+
+        name     The lock's name, as for locked().
+        period   Seconds, counted from the start of the run, for which no other call runs it; as
+                 hold.keep(), so whatever becomes of this process.
+        options  As for lock(), but never reentrant.
+
+        A call that is not its turn answers None at once. A run that raises passes the turn on: the
+        next call runs. So does a process that dies, when its lease ends. A run that takes longer
+        than the period keeps the lock until it ends. Raises as Lock.hold() and Hold.keep(); and
+        LockLost if the lock was lost during the run, unless raise_on_lost is False.
+        """
+        seconds = check_period(name, period)
+        return functools.partial(once_per, self, name, seconds, merged(options, changes))
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""

@@ -35,8 +35,11 @@ client = holdfast.connect("redis://localhost")
 """
 
 
+GUIDES = [f"docs/guides/{guide.name}" for guide in sorted(ROOT.glob("docs/guides/*.md"))]
+
+
 def blocks() -> Iterator[Any]:
-    for name in ("README.md", "docs/python.md", "docs/migrating.md"):
+    for name in ("README.md", "docs/python.md", "docs/migrating.md", *GUIDES):
         text = ROOT.joinpath(name).read_text()
         for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, found.start()) + 2

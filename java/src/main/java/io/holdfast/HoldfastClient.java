@@ -3,9 +3,12 @@ package io.holdfast;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executors;
 import java.util.function.Supplier;
 
 /**
@@ -178,6 +181,55 @@ public interface HoldfastClient extends AutoCloseable {
      */
     default HoldfastLocks locksAll(Collection<String> names, LockOptions options) {
         return new HoldfastLocks(this, names, options);
+    }
+
+    /**
+     * Work that one of all callers does in a period, for a scheduler that runs on every host. The
+     * one whose turn it is does it, and then the lock refuses for the rest of the period, as {@link
+     * Hold#keep(Duration)}. A run that throws passes the turn on: the next call does the work. So
+     * does a process that dies, when its lease ends. Two calls of one thread exclude each other
+     * too.
+     *
+     * @param <T> the result
+     * @param name the lock's name; see {@link #lock(String)}
+     * @param period counted from the start of the work; up to 10 years
+     * @param work what to do
+     * @return answers the result; empty, at once, if it is not its turn. Throws what the work
+     *     throws, and the exceptions of {@link HoldfastLock#acquire(Duration)} and {@link
+     *     Hold#keep(Duration)}
+     * @throws IllegalArgumentException if the name is wrong, or the period is not positive
+     * @throws ClosedException if the client is closed
+     */
+    default <T> Callable<Optional<T>> oncePer(String name, Duration period, Callable<T> work) {
+        Objects.requireNonNull(work, "work");
+        return new OncePer<>(lock(name, LockOptions.defaults().reentrant(false)), period, work);
+    }
+
+    /**
+     * Work that one of all callers does in a period, as {@link #oncePer(String, Duration,
+     * Callable)}; the others do nothing.
+     *
+     * @param name the lock's name; see {@link #lock(String)}
+     * @param period counted from the start of the work; up to 10 years
+     * @param work what to do
+     * @return the work; if its thread is interrupted, it stays so, and the work is not done
+     * @throws IllegalArgumentException if the name is wrong, or the period is not positive
+     * @throws ClosedException if the client is closed
+     */
+    default Runnable oncePer(String name, Duration period, Runnable work) {
+        Objects.requireNonNull(work, "work");
+        Callable<Optional<Object>> once = oncePer(name, period, Executors.callable(work));
+        return () -> {
+            try {
+                once.call();
+            } catch (RuntimeException e) {
+                throw e;
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            } catch (Exception e) {
+                throw new AssertionError(e); // a Runnable throws no other
+            }
+        };
     }
 
     /**
