@@ -28,6 +28,7 @@ from ._errors import (
 from ._gate import AsyncGate, Gate, GateFull
 from ._hold import Hold, Lost
 from ._holdfast import hf_version
+from ._leader import AsyncLeader, Leader
 from ._lock import Lock
 from ._locked import quote
 from ._look import Holder, LockInfo, Locks, Origin, Progress, Waiter
@@ -44,6 +45,7 @@ __all__ = [
     "AsyncGate",
     "AsyncHold",
     "AsyncHolds",
+    "AsyncLeader",
     "AsyncLock",
     "AsyncLocks",
     "AsyncLocksAll",
@@ -61,6 +63,7 @@ __all__ = [
     "Hold",
     "Holder",
     "Holds",
+    "Leader",
     "Lock",
     "LockDeadlock",
     "LockError",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._client import Client
+    from ._leader import AsyncLeader, Elected, Ended
     from ._notices import Call, Notices
     from ._several import AsyncLocksAll
 
@@ -85,6 +86,35 @@ class AsyncClient(Bound):
         """
         terms = Terms(name, ttl, timeout, encode, decode)
         return await once_task(self.lock(name, options, **changes), terms, call)
+
+    def leader(
+        self,
+        name: str | bytes,
+        elected: Elected,
+        lost: Ended | None = None,
+        resigned: Ended | None = None,
+        margin: float | timedelta | None = None,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> AsyncLeader:
+        """Make a candidate for leadership. Its callbacks may be coroutines.
+
+        name      The lock's name: one of all its candidates leads.
+        elected   Called with the fence when this candidate leads.
+        lost      Called when the leadership was lost; before another can be elected, unless this
+                  process stood still.
+        resigned  Called when it ends by resign() or stop(); then the lock is released.
+        margin    Seconds before the end of the lease at which the leader steps down if it cannot
+                  be renewed: time for lost() and for the work to end. By default a quarter of
+                  the lease, at most half.
+        options   As for lock(); the lease is always renewed, and never None.
+
+        A leader whose elected() raises resigns.
+        """
+        from ._leader import AsyncLeader
+
+        chosen = merged(options, changes)
+        return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)
 
     def locks_all(
         self,

@@ -21,6 +21,7 @@ from ._arguments import duration, encoded, flag, function, whole
 from ._errors import ClosedError
 from ._gate import Gate
 from ._hold import Bound
+from ._leader import Elected, Ended, Leader
 from ._lock import Lock
 from ._locked import Parameters, Result, check, locked
 from ._look import RATE, Locks
@@ -335,6 +336,32 @@ class Client(Bound):
         """
         seconds = check_period(name, period)
         return functools.partial(once_per, self, name, seconds, merged(options, changes))
+
+    def leader(
+        self,
+        name: str | bytes,
+        elected: Elected,
+        lost: Ended | None = None,
+        resigned: Ended | None = None,
+        margin: float | timedelta | None = None,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Leader:
+        """Make a candidate for leadership. Sends nothing until it starts.
+
+        name      The lock's name: one of all its candidates leads.
+        elected   Called with the fence when this candidate leads.
+        lost      Called when the leadership was lost; before another can be elected, unless this
+                  process stood still.
+        resigned  Called when it ends by resign() or stop(); then the lock is released.
+        margin    Seconds before the end of the lease at which the leader steps down if it cannot
+                  be renewed: time for lost() and for the work to end. By default a quarter of
+                  the lease, at most half.
+        options   As for lock(); the lease is always renewed, and never None.
+
+        A leader whose elected() raises resigns.
+        """
+        return Leader(self, name, elected, lost, resigned, margin, merged(options, changes))
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""

@@ -9,6 +9,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executors;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 
 /**
@@ -230,6 +231,49 @@ public interface HoldfastClient extends AutoCloseable {
                 throw new AssertionError(e); // a Runnable throws no other
             }
         };
+    }
+
+    /**
+     * A candidate for leadership, with the default lease. Sends nothing until it starts.
+     *
+     * @param name the lock's name: one of all its candidates leads
+     * @param elected takes the fence, in a thread of its own. It may take as long as it likes, and
+     *     must return soon after it is interrupted: only then does this candidate stand again. If
+     *     it throws, the leader resigns
+     * @param lost runs when the leadership is lost, before {@code elected} is interrupted
+     * @param resigned the same when it ends by {@link Leader#resign()} or {@link Leader#close()};
+     *     then the lock is released
+     * @return the candidate
+     * @throws IllegalArgumentException if the name is wrong
+     * @throws ClosedException if the client is closed
+     */
+    default Leader leader(String name, LongConsumer elected, Runnable lost, Runnable resigned) {
+        return leader(name, Duration.ofSeconds(10), elected, lost, resigned);
+    }
+
+    /**
+     * A candidate for leadership. Sends nothing until it starts.
+     *
+     * @param name the lock's name: one of all its candidates leads
+     * @param lease how long after a leader's end another leads at the latest; it is renewed
+     * @param elected as in {@link #leader(String, LongConsumer, Runnable, Runnable)}
+     * @param lost see there
+     * @param resigned see there
+     * @return the candidate
+     * @throws IllegalArgumentException if the name or the lease is wrong, or the lease never ends
+     * @throws ClosedException if the client is closed
+     */
+    default Leader leader(
+            String name,
+            Duration lease,
+            LongConsumer elected,
+            Runnable lost,
+            Runnable resigned) {
+        if (lease.equals(Hold.FOREVER)) {
+            throw new IllegalArgumentException("a leader needs a lease that ends");
+        }
+        LockOptions options = LockOptions.defaults().lease(lease).renew(true).reentrant(false);
+        return new Leader(lock(name, options), lease, elected, lost, resigned);
     }
 
     /**

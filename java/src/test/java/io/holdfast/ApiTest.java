@@ -51,6 +51,7 @@ final class ApiTest {
                                 "HoldfastLock",
                                 "HoldfastLocks",
                                 "Holds",
+                                "Leader",
                                 "LockDeadlockException",
                                 "LockHolder",
                                 "LockInfo",

@@ -1,0 +1,237 @@
+package io.holdfast;
+
+import java.lang.System.Logger.Level;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
+
+/**
+ * A candidate for leadership: of all candidates for a name, one leads. {@link
+ * HoldfastClient#leader(String, LongConsumer, Runnable, Runnable)} makes it, and {@link #start()}
+ * lets it stand.
+ *
+ * <p>A leader that cannot renew its lease is told a quarter of the lease before it ends, while no
+ * other can be elected yet. Only a process that stood still for longer than its lease is told
+ * later; then {@link #isLeader()} is false at once, and the {@linkplain #fence() fence} protects
+ * what the leader writes to.
+ *
+ * <p>Any thread may use it.
+ */
+public final class Leader implements AutoCloseable {
+    private static final long AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
+    /** A leader looks so often whether it still leads: nobody tells it of a closed client. */
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private final HoldfastLock lock;
+    private final long marginNanos;
+    private final LongConsumer elected;
+    private final Runnable lost;
+    private final Runnable resigned;
+    private final Semaphore changed = new Semaphore(0);
+    private volatile Hold hold;
+    private volatile CompletableFuture<Hold> acquiring;
+    private volatile boolean resigns;
+    private volatile boolean failed;
+    private volatile boolean stops;
+    private volatile Thread work;
+    private Thread thread;
+
+    Leader(
+            HoldfastLock lock,
+            Duration lease,
+            LongConsumer elected,
+            Runnable lost,
+            Runnable resigned) {
+        this.lock = lock;
+        this.marginNanos = lease.toNanos() / 4;
+        this.elected = Objects.requireNonNull(elected, "elected");
+        this.lost = Objects.requireNonNull(lost, "lost");
+        this.resigned = Objects.requireNonNull(resigned, "resigned");
+    }
+
+    /**
+     * Stands as a candidate, in a daemon thread, until {@link #close()} or the client's close.
+     *
+     * @throws IllegalStateException if it was started before
+     */
+    public synchronized void start() {
+        if (thread != null) {
+            throw new IllegalStateException(this + " was started before");
+        }
+        thread = new Thread(this::run, "holdfast-leader");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /**
+     * Whether this candidate leads, by the clock of this moment. Sends nothing.
+     *
+     * @return false as soon as it should stop
+     */
+    public boolean isLeader() {
+        Hold held = hold;
+        return held != null && nanosLeft(held) > 0;
+    }
+
+    /**
+     * The fencing token of this leadership, greater than that of every earlier one.
+     *
+     * @return empty if it does not lead
+     */
+    public OptionalLong fence() {
+        Hold held = hold;
+        return held != null && nanosLeft(held) > 0
+                ? OptionalLong.of(held.fence())
+                : OptionalLong.empty();
+    }
+
+    /** Ends the leadership, if there is one, and stands again, behind the other candidates. */
+    public void resign() {
+        if (hold != null) {
+            resigns = true;
+            changed.release();
+        }
+    }
+
+    /**
+     * Resigns, ends the candidacy, and waits until {@code elected} and {@code resigned} have
+     * returned, even if the thread is interrupted. A call from within one of them does not wait.
+     */
+    @Override
+    public void close() {
+        Thread started;
+        synchronized (this) {
+            stops = true;
+            started = thread;
+        }
+        changed.release();
+        CompletableFuture<Hold> candidacy = acquiring;
+        if (candidacy != null) {
+            candidacy.cancel(true);
+        }
+        Thread caller = Thread.currentThread();
+        if (caller == started || caller == work) {
+            return;
+        }
+        boolean interrupted = false;
+        while (started != null && started.isAlive()) {
+            try {
+                started.join();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            caller.interrupt();
+        }
+    }
+
+    private long nanosLeft(Hold held) {
+        return TimeUnit.NANOSECONDS.convert(held.remaining()) - marginNanos;
+    }
+
+    private void run() {
+        while (!stops) {
+            try {
+                acquiring = lock.acquireAsync();
+                if (stops) {
+                    acquiring.cancel(true);
+                }
+                lead(uninterrupted(acquiring::get));
+            } catch (CancellationException e) {
+                return;
+            } catch (ExecutionException e) {
+                if (e.getCause() instanceof ClosedException) {
+                    return;
+                }
+                Holdfast.LOG.log(Level.WARNING, this + " goes on as a candidate", e.getCause());
+                await(AGAIN_NANOS);
+            } catch (ClosedException e) {
+                return;
+            }
+        }
+    }
+
+    private interface Wait<T> {
+        T end() throws InterruptedException, ExecutionException;
+    }
+
+    /** Only a callback could have interrupted this thread, and the lock must not stay behind. */
+    private static <T> T uninterrupted(Wait<T> wait) throws ExecutionException {
+        for (; ; ) {
+            try {
+                return wait.end();
+            } catch (InterruptedException e) {
+                continue;
+            }
+        }
+    }
+
+    private void await(long nanos) {
+        try {
+            changed.tryAcquire(nanos, TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            // The caller looks again.
+        }
+    }
+
+    private void lead(Hold won) throws ExecutionException {
+        resigns = failed = false;
+        changed.drainPermits();
+        won.onLost(gone -> changed.release()); // first: it throws if the client was just closed
+        hold = won;
+        Thread worker = new Thread(() -> work(won.fence()), "holdfast-elected");
+        worker.setDaemon(true);
+        work = worker;
+        worker.start();
+        boolean standing = nanosLeft(won) > 0;
+        while (standing && !resigns && !failed && !stops) {
+            await(Math.min(nanosLeft(won), LOOK_NANOS));
+            standing = nanosLeft(won) > 0;
+        }
+        hold = null;
+        call(standing ? resigned : lost);
+        worker.interrupt();
+        uninterrupted(
+                () -> {
+                    worker.join();
+                    return null;
+                });
+        try {
+            won.close();
+        } catch (HoldfastException | LockNotHeldException | ClosedException e) {
+            Holdfast.LOG.log(Level.DEBUG, "the end of a leadership", e); // it was told already
+        }
+    }
+
+    private void work(long fence) {
+        try {
+            elected.accept(fence);
+        } catch (Throwable e) {
+            Holdfast.LOG.log(Level.WARNING, "elected() of " + this + " failed: it resigns", e);
+            failed = true;
+            changed.release();
+        }
+    }
+
+    private void call(Runnable callback) {
+        try {
+            callback.run();
+        } catch (Throwable e) {
+            Holdfast.LOG.log(Level.WARNING, "a callback of " + this + " failed", e);
+        }
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "Leader[" + lock.getName() + "]";
+    }
+}
