@@ -1,3 +1,4 @@
+import io.holdfast.Codec;
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
@@ -23,6 +24,11 @@ public final class Worker {
                     + "redis.call('SET', KEYS[1], ARGV[1]) "
                     + "redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
     private static final AtomicInteger NUMBERS = new AtomicInteger();
+    private static final int PERMITS = 2;
+
+    /** Nanoseconds in which the same is wanted. */
+    private static final long ROUND = 2_000_000_000L;
+
     private static volatile boolean stop;
     private static OutputStream history;
     private static int resourcePort;
@@ -71,6 +77,10 @@ public final class Worker {
             resource.setTcpNoDelay(true);
             InputStream answers = new BufferedInputStream(resource.getInputStream());
             while (!stop) {
+                if (ThreadLocalRandom.current().nextInt(10) == 0) {
+                    askOnce(client);
+                    continue;
+                }
                 String key = "job:" + ThreadLocalRandom.current().nextInt(locks);
                 int op = NUMBERS.incrementAndGet();
                 int wait = any(new Integer[] {0, 200, 5000, 5000});
@@ -78,8 +88,19 @@ public final class Worker {
                         ThreadLocalRandom.current().nextBoolean()
                                 ? LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true)
                                 : LockOptions.defaults().lease(Duration.ofMillis(400));
+                String mode = "";
+                int kind = ThreadLocalRandom.current().nextInt(8); // a quarter is shared
+                if (kind < 2) {
+                    mode = ", \"shared\": true";
+                }
+                if (kind == 1) {
+                    key = "pool";
+                    mode += ", \"permits\": " + PERMITS;
+                    options = options.permits(PERMITS);
+                }
                 HoldfastLock lock = client.lock(key, options);
-                tell("try", op, ", \"k\": \"" + key + "\", \"wait\": " + wait / 1000.0);
+                lock = kind < 2 ? lock.shared() : lock;
+                tell("try", op, ", \"k\": \"" + key + "\", \"wait\": " + wait / 1000.0 + mode);
                 Hold hold;
                 try {
                     hold = lock.acquire(Duration.ofMillis(wait));
@@ -100,8 +121,10 @@ public final class Worker {
                     } else if (ThreadLocalRandom.current().nextBoolean()) {
                         break; // the others are careless, and the resource has to notice
                     }
-                    long taken = write(resource, answers, key, hold.fence());
-                    tell("write", op, ", \"taken\": " + taken);
+                    if (mode.isEmpty()) { // readers write nothing
+                        long taken = write(resource, answers, key, hold.fence());
+                        tell("write", op, ", \"taken\": " + taken);
+                    }
                     Thread.sleep(ThreadLocalRandom.current().nextInt(20));
                 } while (System.nanoTime() < until);
                 tell("end", op, "");
@@ -116,6 +139,34 @@ public final class Worker {
         } catch (Throwable problem) {
             problem.printStackTrace();
             Runtime.getRuntime().halt(1);
+        }
+    }
+
+    /** Something that many want done at about the same time. */
+    private static void askOnce(HoldfastClient client) throws Exception {
+        int op = NUMBERS.incrementAndGet();
+        String key = "once:" + System.nanoTime() / ROUND;
+        String made = "\"java-" + ProcessHandle.current().pid() + "-" + op + "\""; // JSON
+        tell("try", op, ", \"k\": \"" + key + "\", \"wait\": 5");
+        try {
+            String result =
+                    client.lock(key)
+                            .once(
+                                    Duration.ofSeconds(60),
+                                    Duration.ofSeconds(5),
+                                    Codec.UTF_8,
+                                    () -> {
+                                        tell("call", op, "");
+                                        Thread.sleep(ThreadLocalRandom.current().nextInt(200));
+                                        if (ThreadLocalRandom.current().nextInt(5) == 0) {
+                                            throw new IllegalMonitorStateException("the next one");
+                                        }
+                                        tell("made", op, ", \"result\": " + made);
+                                        return made;
+                                    });
+            tell("result", op, ", \"result\": " + result);
+        } catch (HoldfastException | IllegalMonitorStateException why) {
+            tell("not", op, ", \"why\": \"" + why.getClass().getSimpleName() + "\"");
         }
     }
 

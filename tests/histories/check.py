@@ -28,6 +28,10 @@ class Turn:
     released: int | None = None
     how: str = ""
     why: str = ""
+    shared: bool = False
+    permits: int = 0  # of a shared one; 0: no limit
+    called: bool = False  # by once(): it has to make the result
+    result: str | None = None  # which once() gave
 
     @property
     def over(self) -> int:
@@ -58,6 +62,8 @@ def turns(histories: dict[str, list[dict]]) -> list[Turn]:
             match event["e"]:
                 case "try":
                     open_ones[op] = Turn(who, event["k"], event["at"], event["wait"])
+                    open_ones[op].shared = event.get("shared", False)
+                    open_ones[op].permits = event.get("permits", 0)
                     found.append(open_ones[op])
                 case "got":
                     open_ones[op].ended, open_ones[op].fence = event["at"], event["fence"]
@@ -67,6 +73,12 @@ def turns(histories: dict[str, list[dict]]) -> list[Turn]:
                     open_ones[op].until = max(open_ones[op].until, event["until"])
                 case "end":
                     open_ones[op].released = event["at"]
+                case "call":
+                    open_ones[op].ended, open_ones[op].called = event["at"], True
+                case "result":
+                    open_ones[op].result = event["result"]
+                    if not open_ones[op].called:
+                        open_ones[op].ended = event["at"]
                 case "gone":
                     open_ones[op].how = event["how"]
     return found
@@ -112,29 +124,25 @@ def check(
 
     for key, held in by_key.items():
         held.sort(key=lambda turn: turn.ended)
-        last = None  # of those before, the one that is certain for longest
-        for turn in held:
-            if last and turn.over > turn.ended and last.over > turn.ended:
-                if any(since <= turn.ended <= to for since, to in losses):
-                    verdict.counts["overlaps excused"] += 1
-                else:
-                    verdict.say("overlaps", f"{last} and {turn}")
-            if last is None or turn.over > last.over:
-                last = turn
-        # Whoever began when another had it already has a greater fence.
-        highest = 0
+        check_overlaps(held, losses, verdict)
+        # Whoever began when another had it already has a greater fence; a shared one may have a
+        # smaller one than others that it stands beside.
+        highest, exclusive = 0, 0
         by_end = iter(held)
         before = next(by_end, None)
         for turn in sorted(held, key=lambda turn: turn.began):
             while before and before.ended < turn.began:
                 highest = max(highest, before.fence)
+                if not before.shared:
+                    exclusive = max(exclusive, before.fence)
                 before = next(by_end, None)
-            if turn.fence <= highest:
+            if turn.fence <= (exclusive if turn.shared else highest):
                 verdict.say("fences repeated", f"after {highest} came {turn}")
         fences = taken.get(key, [])
         for earlier, later in pairwise(fences):
             if later < earlier:
                 verdict.say("stale writes accepted", f"{key}: {later} after {earlier}")
+    check_results(histories, all_turns, losses, verdict)
     for what in left_behind:
         verdict.say("orphans", what)
     verdict.counts["stale writes refused"] = sum(
@@ -143,6 +151,53 @@ def check(
         for event in events
     )
     return verdict
+
+
+def check_overlaps(held: list[Turn], losses: list[tuple[int, int]], verdict: Verdict) -> None:
+    """See who held at one time, of those that acquired one lock, in that order."""
+    standing: list[Turn] = []  # those before that are certain to hold still
+    for turn in held:
+        if turn.over <= turn.ended:
+            continue
+        standing = [other for other in standing if other.over > turn.ended]
+        verdict.counts["shared overlaps"] += turn.shared and any(each.shared for each in standing)
+        wrong = [other for other in standing if not (turn.shared and other.shared)]
+        too_many = bool(turn.permits) and len(standing) >= turn.permits
+        if (wrong or too_many) and any(since <= turn.ended <= to for since, to in losses):
+            verdict.counts["overlaps excused"] += 1
+        elif wrong:
+            verdict.say("overlaps", f"{wrong[0]} and {turn}")
+        elif too_many:
+            verdict.say("permits exceeded", f"{standing} and {turn}")
+        standing.append(turn)
+
+
+def check_results(
+    histories: dict[str, list[dict]],
+    all_turns: list[Turn],
+    losses: list[tuple[int, int]],
+    verdict: Verdict,
+) -> None:
+    """See that all who did not make a result got one and the same, which somebody has made."""
+    made = {
+        event["result"] for events in histories.values() for event in events if event["e"] == "made"
+    }
+    by_key: dict[str, list[Turn]] = defaultdict(list)
+    for turn in all_turns:
+        if turn.result is not None and not turn.called:
+            by_key[turn.key].append(turn)
+            verdict.counts["results"] += 1
+    for key, given in by_key.items():
+        if not all(turn.result in made for turn in given):
+            verdict.say("wrong results", f"{key}: nobody made one of {given}")
+        if len({turn.result for turn in given}) == 1:
+            continue
+        first = min(turn.began for turn in given)
+        last = max(turn.ended for turn in given)
+        if any(since <= last and to >= first for since, to in losses):
+            verdict.counts["results excused"] += 1
+        else:
+            verdict.say("wrong results", f"{key}: several of {given}")
 
 
 def self_test() -> None:
@@ -177,6 +232,38 @@ def self_test() -> None:
     late = {"a": [*waiting["a"], {"e": "not", "op": 1, "at": 9 * SECOND, "why": "LockTimeout"}]}
     assert found(late) == {"hangs"}
     assert found(late, pauses=[("a", SECOND, 4 * SECOND)]) == set()
+
+    def shared(events: list, permits: int = 0) -> list:
+        return [
+            {**event, "shared": True, "permits": permits} if event["e"] == "try" else event
+            for event in events
+        ]
+
+    beside = {who: one(1, at, fence, 200, None) for who, at, fence in (("a", 0, 6), ("b", 50, 5))}
+    assert found({who: shared(each) for who, each in beside.items()}) == set()
+    assert found({"a": shared(beside["a"]), "b": one(1, 60, 7, 160, None)}) == {"overlaps"}
+    assert found({"a": one(1, 0, 5, 100, None), "b": shared(one(1, 50, 6, 90, 80))}) == {"overlaps"}
+    assert found({"a": one(1, 0, 5, 20, 10), "b": shared(one(1, 50, 5, 90, 80))}) == {
+        "fences repeated"
+    }
+    many = {who: shared(one(1, at, 5 + at, 200, 150), 2) for who, at in (("a", 0), ("b", 5))}
+    assert found(many) == set()
+    many["c"] = shared(one(1, 60, 70, 200, 150), 2)
+    assert found(many) == {"permits exceeded"}
+    assert found(many, losses=[(50, 90)]) == set()
+
+    def asks(at: int, result: str | None, makes: str | None = None) -> list:
+        events = [{"e": "try", "op": 1, "k": "o", "at": at, "wait": 1}]
+        if makes:
+            events += [{"e": "call", "op": 1, "at": at + 1}]
+            events += [{"e": "made", "op": 1, "at": at + 2, "result": makes}]
+        return [*events, {"e": "result", "op": 1, "at": at + 3, "result": result or makes}]
+
+    assert found({"a": asks(0, None, "x"), "b": asks(1, "x"), "c": asks(9, "x")}) == set()
+    assert found({"a": asks(0, None, "x"), "b": asks(1, "y")}) == {"wrong results"}
+    twice = {"a": asks(0, None, "x"), "b": asks(1, "x"), "c": asks(5, None, "y"), "d": asks(9, "y")}
+    assert found(twice) == {"wrong results"}
+    assert found(twice, losses=[(4, 5)]) == set()
     print("the checker notices what it must")
 
 

@@ -97,8 +97,7 @@ def left_behind(deployment: Deployment) -> list[str]:
     """What of locks and queues nobody owns: all leases are over."""
     found = []
     with holdfast.connect(deployment.urls[0]) as client:
-        for number in range(LOCKS):
-            key = f"job:{number}"
+        for key in (*(f"job:{number}" for number in range(LOCKS)), "pool"):
             server = deployment.serves(key)
             if server.exists(key):
                 found.append(f"the lock {key}: {server.hgetall(key)}")
@@ -229,12 +228,15 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
     faults = Counter(what for _, what in nemesis.faults)
     print(f"{on}: {time.monotonic() - began:.0f} s, seed {arguments.seed}; {picture} shows it all")
     print("  faults:", ", ".join(f"{what} {count}" for what, count in sorted(faults.items())))
-    for what in ("acquisitions", "losses", "unknown", "stale writes refused", "overlaps excused"):
+    told = ("acquisitions", "shared overlaps", "results", "losses", "unknown")
+    for what in (*told, "stale writes refused", "overlaps excused", "results excused"):
         print(f"  {what}: {verdict.counts[what]}")
-    for what in ("overlaps", "fences repeated", "stale writes accepted", "hangs", "orphans"):
+    never = ("overlaps", "permits exceeded", "fences repeated", "stale writes accepted")
+    for what in (*never, "wrong results", "hangs", "orphans"):
         print(f"  {what}: {verdict.counts[what]} (0)")
     print(*wrong[:20], sep="\n", end="\n" if wrong else "")
-    return not wrong and verdict.counts["acquisitions"] >= 100
+    enough = verdict.counts["acquisitions"] >= 100 and verdict.counts["results"] > 0
+    return not wrong and enough
 
 
 def main() -> None:

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define THREADS 4
+#define PERMITS 2
+#define ROUND INT64_C(2000000000) /* ns: so long the same is wanted once */
 
 static const char take[] =
     "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return 0 end "
@@ -61,6 +63,53 @@ static long write_to(redisContext *resource, const char *key, int64_t fence) {
     return taken;
 }
 
+/* Something that many want done at about the same time. */
+static void ask_once(unsigned *seed) {
+    char key[32], result[64];
+    int op = ++numbers;
+    hf_lock *lock;
+    hf_hold *hold;
+
+    snprintf(key, sizeof key, "once:%" PRId64, now_ns() / ROUND);
+    snprintf(result, sizeof result, "\"c-%d-%d\"", (int)getpid(), op); /* JSON */
+    if (hf_lock_open(client, key, strlen(key), NULL, 0, NULL, &lock) != HF_OK)
+        errx(1, "%s", hf_error_message());
+    tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": 5", key, now_ns());
+    hf_status status = hf_once_begin(lock, 5000, NULL, &hold);
+    hf_lock_close(lock);
+    if (status == HF_OK) {
+        tell("call", op, ", \"at\": %" PRId64, now_ns());
+        nap(rand_r(seed) % 200000000);
+        if (rand_r(seed) % 5 == 0) { /* the next one does it */
+            hf_hold_release(hold);
+        } else {
+            tell("made", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
+            hf_once_finish(hold, result, strlen(result), 60000);
+        }
+    } else if (status == HF_EDONE) {
+        tell("result", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(),
+             (const char *)hf_hold_result(hold, NULL));
+    } else {
+        tell("not", op, ", \"at\": %" PRId64 ", \"why\": \"%s\"", now_ns(), hf_status_name(status));
+    }
+    hf_hold_close(hold);
+}
+
+/* A quarter is shared: beside each other, or only so many. */
+static const char *choose(unsigned *seed, char *key, size_t size, hf_lock_options *options) {
+    int kind = (int)(rand_r(seed) % 8);
+
+    snprintf(key, size, "job:%d", (int)(rand_r(seed) % (unsigned)locks));
+    if (kind > 1)
+        return "";
+    options->mode = HF_SHARED;
+    if (kind == 0)
+        return ", \"shared\": true";
+    snprintf(key, size, "pool");
+    options->permits = PERMITS;
+    return ", \"shared\": true, \"permits\": 2";
+}
+
 static void *work(void *argument) {
     static const int waits[] = {0, 200, 5000, 5000}, longs[] = {0, 5, 20, 50, 300, 700};
     unsigned seed = (unsigned)now_ns() ^ (unsigned)(uintptr_t)&argument;
@@ -70,6 +119,10 @@ static void *work(void *argument) {
         errx(1, "the resource cannot be reached");
     while (!stop) {
         char key[32];
+        if (rand_r(&seed) % 10 == 0) {
+            ask_once(&seed);
+            continue;
+        }
         int op = ++numbers, wait = waits[rand_r(&seed) % 4];
         hf_lock_options options = {.size = sizeof options, .lease_ms = 400};
         hf_lock *lock;
@@ -79,11 +132,11 @@ static void *work(void *argument) {
             options.lease_ms = 1000;
             options.renew = HF_ON;
         }
-        snprintf(key, sizeof key, "job:%d", (int)(rand_r(&seed) % (unsigned)locks));
+        const char *mode = choose(&seed, key, sizeof key, &options);
         if (hf_lock_open(client, key, strlen(key), NULL, 0, &options, &lock) != HF_OK)
             errx(1, "%s", hf_error_message());
-        tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": %g", key, now_ns(),
-             wait / 1000.0);
+        tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": %g%s", key, now_ns(),
+             wait / 1000.0, mode);
         hf_status status = hf_lock_acquire(lock, wait, &hold);
         hf_lock_close(lock);
         if (status != HF_OK) {
@@ -102,8 +155,9 @@ static void *work(void *argument) {
                      before + left * 1000000);
             else if (rand_r(&seed) % 2)
                 break; /* others are careless, and the resource has to notice */
-            tell("write", op, ", \"taken\": %ld, \"at\": %" PRId64, write_to(resource, key, fence),
-                 now_ns());
+            if (options.mode == HF_EXCLUSIVE) /* readers write nothing */
+                tell("write", op, ", \"taken\": %ld, \"at\": %" PRId64,
+                     write_to(resource, key, fence), now_ns());
             nap(rand_r(&seed) % 20000000);
         } while (now_ns() < until);
         tell("end", op, ", \"at\": %" PRId64, now_ns());

@@ -31,6 +31,8 @@ return 1
 stop = threading.Event()
 history = os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 numbers = itertools.count(1)
+PERMITS = 2
+ROUND = 2_000_000_000  # ns: so long the same is wanted
 
 
 def now() -> int:
@@ -41,13 +43,61 @@ def tell(**event) -> None:
     os.write(history, (json.dumps(event) + "\n").encode())
 
 
-def plan() -> tuple[str, float, dict, float]:
-    """The key, how long to wait for it, the lease, and how long to hold it."""
-    key = f"job:{random.randrange(LOCKS)}"
-    wait = random.choice((0, 0.2, 5, 5))
+def plan() -> tuple[str, dict, float, dict, float]:
+    """The key, whether it is shared, how long to wait, the lease, and how long to hold it."""
+    key, mode = f"job:{random.randrange(LOCKS)}", {}
     lease = random.choice(({"lease": 1.0, "renew": True}, {"lease": 0.4}))
+    match random.randrange(8):
+        case 0:
+            mode = {"shared": True}
+        case 1:
+            key, mode = "pool", {"shared": True, "permits": PERMITS}
+            lease["permits"] = PERMITS
+    wait = random.choice((0, 0.2, 5, 5))
     hold = random.choice((0, 0.005, 0.02, 0.05, 0.3, 0.7)) * random.random()
-    return key, wait, lease, hold
+    return key, mode, wait, lease, hold
+
+
+def asked() -> tuple[str, str, int]:
+    """Something that many want done once, at about the same time; its result; and the number."""
+    op = next(numbers)
+    key = f"once:{now() // ROUND}"
+    tell(e="try", op=op, k=key, at=now(), wait=5)
+    return key, f"python-{os.getpid()}-{op}", op
+
+
+def ask_once(client: holdfast.Client) -> None:
+    key, result, op = asked()
+
+    def make() -> str:
+        tell(e="call", op=op, at=now())
+        time.sleep(0.2 * random.random())
+        if random.random() < 0.2:
+            raise RuntimeError("the next one makes it")
+        tell(e="made", op=op, at=now(), result=result)
+        return result
+
+    try:
+        tell(e="result", op=op, result=client.once(key, make, ttl=60, timeout=5), at=now())
+    except (holdfast.LockError, RuntimeError) as why:
+        tell(e="not", op=op, at=now(), why=type(why).__name__)
+
+
+async def ask_once_aio(client: holdfast.Client) -> None:
+    key, result, op = asked()
+
+    async def make() -> str:
+        tell(e="call", op=op, at=now())
+        await asyncio.sleep(0.2 * random.random())
+        tell(e="made", op=op, at=now(), result=result)
+        return result
+
+    wanted = client.aio.once(key, make, ttl=60, timeout=5)
+    try:
+        got = await asyncio.wait_for(wanted, 0.1 if random.random() < 0.2 else None)
+        tell(e="result", op=op, result=got, at=now())
+    except (holdfast.LockError, TimeoutError, asyncio.TimeoutError) as why:
+        tell(e="not", op=op, at=now(), why=type(why).__name__)
 
 
 def sure(hold, op: int) -> bool:
@@ -62,11 +112,15 @@ def sure(hold, op: int) -> bool:
 def work(client: holdfast.Client) -> None:
     resource = redis.Redis("127.0.0.1", RESOURCE)
     while not stop.is_set():
-        key, wait, lease, long = plan()
+        if random.random() < 0.1:
+            ask_once(client)
+            continue
+        key, mode, wait, lease, long = plan()
         op = next(numbers)
-        tell(e="try", op=op, k=key, at=now(), wait=wait)
+        tell(e="try", op=op, k=key, at=now(), wait=wait, **mode)
         try:
-            hold = client.lock(key, **lease).hold(timeout=wait)
+            lock = client.lock(key, **lease)
+            hold = (lock.shared() if mode else lock).hold(timeout=wait)
         except holdfast.LockError as why:
             tell(e="not", op=op, at=now(), why=type(why).__name__)
             continue
@@ -75,8 +129,9 @@ def work(client: holdfast.Client) -> None:
         while True:
             if not sure(hold, op) and random.random() < 0.5:
                 break  # the others are careless, and the resource has to notice
-            taken = resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
-            tell(e="write", op=op, at=now(), taken=taken)
+            if not mode:  # readers write nothing
+                taken = resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
+                tell(e="write", op=op, at=now(), taken=taken)
             if time.monotonic() >= until:
                 break
             time.sleep(0.02 * random.random())
@@ -92,12 +147,16 @@ def work(client: holdfast.Client) -> None:
 async def work_aio(client: holdfast.Client) -> None:
     resource = redis.asyncio.Redis(host="127.0.0.1", port=RESOURCE)
     while not stop.is_set():
-        key, wait, lease, long = plan()
+        if random.random() < 0.1:
+            await ask_once_aio(client)
+            continue
+        key, mode, wait, lease, long = plan()
         op = next(numbers)
-        tell(e="try", op=op, k=key, at=now(), wait=wait)
+        tell(e="try", op=op, k=key, at=now(), wait=wait, **mode)
         cancel = random.random() < 0.1
         try:
-            wanted = client.aio.lock(key, **lease).hold(timeout=wait)
+            lock = client.aio.lock(key, **lease)
+            wanted = (lock.shared() if mode else lock).hold(timeout=wait)
             hold = await asyncio.wait_for(wanted, 0.1 * random.random() if cancel else None)
         except (holdfast.LockError, TimeoutError, asyncio.TimeoutError) as why:
             tell(e="not", op=op, at=now(), why=type(why).__name__)
@@ -105,8 +164,9 @@ async def work_aio(client: holdfast.Client) -> None:
         tell(e="got", op=op, at=now(), fence=hold.fence)
         until = time.monotonic() + long
         while sure(hold, op):
-            taken = await resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
-            tell(e="write", op=op, at=now(), taken=taken)
+            if not mode:
+                taken = await resource.eval(TAKE, 2, key, "log:" + key, hold.fence)
+                tell(e="write", op=op, at=now(), taken=taken)
             if time.monotonic() >= until:
                 break
             await asyncio.sleep(0.02 * random.random())
