@@ -1,4 +1,4 @@
-"""A pair that nobody contends, C against raw hiredis, Python and Java against C; handoffs; crowds.
+"""A pair that nobody contends, C against raw hiredis, Python and Java against C; handoffs; more.
 
 Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
 neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be
@@ -103,6 +103,8 @@ def main() -> None:
         subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
         lasting = ("1", "20") if arguments.quick else ("10", "300")
         subprocess.run([handoff, *where, *lasting], check=True)
+        family = handoff.with_name("family")
+        subprocess.run([family, *where, "50" if arguments.quick else "2000"], check=True)
 
         # From here on one CPU for all, or where the scheduler happens to place a program would
         # count for more than its language.
