@@ -481,8 +481,8 @@ class Run:
                 self.expect(answer, 1)
                 if answer[3] != within:
                     self.wrong(f"nested in {within}")
-                self.general()
                 self.granted(who, w, answer[3], answer[4], True)
+                self.general()
             else:
                 self.general()
                 if self.fits(w) and not self.ordered():
