@@ -189,6 +189,12 @@ class Progress:
     """About how many keys there are, of any kind; None: the servers do not say."""
     refused: int
     """How many keys it left out because this user may not use them."""
+    commands: int
+    """How many commands it has sent."""
+    round_trips: int
+    """In how many round trips."""
+    answer_time: float
+    """How long all answers took together, seconds: the network's time and the servers'."""
 
 
 class Locks(Bound, Iterator[LockInfo]):
@@ -232,4 +238,12 @@ class Locks(Bound, Iterator[LockInfo]):
         progress = _native.hf_progress()
         self._core.hf_locks_progress(self._handle, progress)
         keys = None if progress.keys < 0 else progress.keys
-        return Progress(progress.locks, progress.keys_seen, keys, progress.refused)
+        return Progress(
+            progress.locks,
+            progress.keys_seen,
+            keys,
+            progress.refused,
+            progress.commands,
+            progress.round_trips,
+            progress.answer_us / 1e6,
+        )

@@ -97,6 +97,9 @@ class hf_progress:  # noqa: N801
     keys_seen: int
     keys: int
     refused: int
+    commands: int
+    round_trips: int
+    answer_us: int
 
 class hf_owner_parts:  # noqa: N801
     this: object

@@ -565,7 +565,7 @@ def test_all_locks_of_a_pattern_are_told_once(client: holdfast.Client, name: str
         waits.finish()
         with client.lock(f"{name}-other"):
             locks = client.locks(f"{name}:[0-9]*", rate=None)
-            assert locks.progress == holdfast.Progress(0, 0, locks.progress.keys, 0)
+            assert locks.progress == holdfast.Progress(0, 0, locks.progress.keys, 0, 0, 0, 0)
             found = list(locks)
         assert sorted(info.name for info in found) == sorted(names)
         assert next(locks, None) is None
@@ -585,6 +585,16 @@ def test_all_locks_of_a_pattern_are_told_once(client: holdfast.Client, name: str
         assert [info.name for info in client.locks(f"{name}:1[2-3]:?")] != []
     client.lock(f"{name}:7:\udcff").release(owner="waits")
     assert list(client.locks(f"{name}*")) == []
+
+
+@pytest.mark.redis
+def test_a_walk_tells_what_it_costs(client: holdfast.Client, name: str) -> None:
+    with client.lock(f"{name}:a"), client.lock(f"{name}:b"):
+        locks = client.locks(f"{name}:*", rate=None)
+        assert len(list(locks)) == 2
+        progress = locks.progress
+        assert progress.commands > progress.round_trips >= 3
+        assert 0 < progress.answer_time < 60
 
 
 def test_what_is_no_pattern_is_refused(client: holdfast.Client) -> None:

@@ -109,6 +109,10 @@ static void test_every_lock_is_told_once_with_its_holders_and_waiters(void **sta
     }
     assert_status(hf_locks_progress(locks, &progress), HF_OK);
     assert_true(progress.keys_seen == progress.keys && progress.refused == 0);
+    /* A look at each, 25 in one write, and some searches. */
+    assert_in_range(progress.commands, MANY + 2, 2 * MANY);
+    assert_in_range(progress.round_trips, MANY / 25, progress.commands - 1);
+    assert_true(progress.answer_us > 0);
     hf_locks_close(locks);
     assert_status(hf_op_cancel(ben, 1), HF_OK);
     assert_status(next_of(ben).status, HF_ECANCELED);

@@ -974,6 +974,10 @@ typedef struct hf_progress {
     int64_t keys_seen, keys;
     /** How many keys it left out because the user may not use them. */
     int64_t refused;
+    /** What it costs: how many commands it has sent to the nodes, in how many round trips; and
+     * the time from each of these to its last answer, microseconds together: the network's and
+     * the servers'. */
+    int64_t commands, round_trips, answer_us;
 } hf_progress;
 
 /**

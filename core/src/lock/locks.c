@@ -55,6 +55,7 @@ struct hf_locks {
     hf_set *told;
     int64_t seen, total, told_count, refused; /* for hf_locks_progress() */
     int64_t node_seen, surveyed; /* of this node; how many nodes told how many keys they have */
+    int64_t commands, trips, answer_us;
     bool unknown_total, over;
     hf_status trouble; /* with which node, to be told next */
     char why[HF_MESSAGE_MAX];
@@ -80,13 +81,23 @@ static hf_status pace(hf_locks *locks, size_t looks) {
     return HF_OK;
 }
 
+/* So many commands are answered. */
+static void count_trip(hf_locks *locks, size_t commands, int64_t sent_at) {
+    locks->commands += (int64_t)commands;
+    locks->trips++;
+    locks->answer_us += (hf_now() - sent_at) / 1000;
+}
+
 /* One write to the node that is being walked. Frees the requests. */
 static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t count, size_t cost,
                      redisReply **replies) {
     hf_status status = pace(locks, cost);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        int64_t now = hf_now();
         status = hf_transport_ask_node(locks->client->transport, node, requests, count,
                                        hf_client_patience(locks->client), replies);
+        count_trip(locks, count, now);
+    }
     for (size_t i = 0; i < count; i++)
         hf_request_free(&requests[i]);
     return status;
@@ -332,8 +343,10 @@ static hf_status look_alone(hf_locks *locks, const suspect *one, redisReply **re
     hf_request request;
     hf_answer answer;
     hf_request_inspect(&request, one->names, 0, HF_VIEW_MAX);
+    int64_t now = hf_now();
     hf_status status = hf_transport_call(locks->client->transport, &request,
                                          hf_client_patience(locks->client), &answer);
+    count_trip(locks, 1, now);
     hf_request_free(&request);
     *reply_out = status == HF_OK ? answer.reply : NULL;
     return status == HF_EUNKNOWN ? HF_ECONNECT : status;
@@ -539,6 +552,9 @@ hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
         .keys_seen = locks->seen + (locks->node_seen < keys ? locks->node_seen : keys),
         .keys = locks->unknown_total || locks->surveyed == 0 ? -1 : expected_keys(locks),
         .refused = locks->refused,
+        .commands = locks->commands,
+        .round_trips = locks->trips,
+        .answer_us = locks->answer_us,
     };
     pthread_mutex_unlock(&locks->mutex);
     hf_struct_tell(progress, &told, sizeof told);

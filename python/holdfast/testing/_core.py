@@ -407,7 +407,7 @@ def hf_locks_progress(locks: Locks, progress: Any) -> None:
     progress.locks = locks.told
     progress.keys = locks.keys
     progress.keys_seen = locks.keys - len(locks.names)
-    progress.refused = 0
+    progress.refused = progress.commands = progress.round_trips = progress.answer_us = 0
 
 
 def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.time.Duration;
 import java.util.Iterator;
 import java.util.Spliterator;
 import java.util.Spliterators;
@@ -58,6 +59,16 @@ public interface Locks extends Iterator<LockInfo>, AutoCloseable {
      * @param keysSeen about how many of the servers' keys it has seen
      * @param keys about how many keys there are, of any kind; -1 if the servers do not say
      * @param refused how many keys it left out because the user may not use them
+     * @param commands how many commands it has sent
+     * @param roundTrips in how many round trips
+     * @param answerTime how long all answers took together: the network's time and the servers'
      */
-    record Progress(long locks, long keysSeen, long keys, long refused) {}
+    record Progress(
+            long locks,
+            long keysSeen,
+            long keys,
+            long refused,
+            long commands,
+            long roundTrips,
+            Duration answerTime) {}
 }

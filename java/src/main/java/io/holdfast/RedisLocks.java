@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.NoSuchElementException;
 import java.util.function.LongFunction;
 
@@ -50,7 +52,10 @@ final class RedisLocks implements Locks {
                     progress.getLocks() - (next == null ? 0 : 1),
                     progress.getKeys_seen(),
                     progress.getKeys(),
-                    progress.getRefused());
+                    progress.getRefused(),
+                    progress.getCommands(),
+                    progress.getRound_trips(),
+                    Duration.of(progress.getAnswer_us(), ChronoUnit.MICROS));
         }
     }
 

@@ -632,6 +632,11 @@ abstract class LockContract extends ClientTest {
             assertTrue(progress.keys() >= 20, progress.toString());
             assertEquals(progress.keys(), progress.keysSeen());
             assertEquals(0, progress.refused());
+            assertTrue(progress.commands() >= progress.roundTrips(), progress.toString());
+            assertEquals(
+                    progress.roundTrips() > 0,
+                    progress.answerTime().toNanos() > 0,
+                    progress.toString());
         }
         try (Locks locks = client.locks(name + ":[a-c]")) {
             while (locks.hasNext()) {

@@ -4,6 +4,7 @@ import io.holdfast.LockInfo;
 import io.holdfast.Locks;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.regex.Pattern;
@@ -83,7 +84,7 @@ final class MemoryLocks implements Locks {
     @Override
     public Progress progress() {
         checkOpen();
-        return new Progress(told, at, names.size(), 0);
+        return new Progress(told, at, names.size(), 0, 0, 0, Duration.ZERO);
     }
 
     private void checkOpen() {
