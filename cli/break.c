@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "breaking.h"
 #include "cli.h"
 #include "look.h"
 #include "show.h"
@@ -27,41 +28,14 @@ enum { FENCE = LOOK_OWN, FOREIGN };
 
 typedef struct breaking {
     hf_lock *lock;
-    const void *name;
-    size_t length;
     int64_t fence; /* -1: of the only holder */
     bool foreign, yes, json;
 } breaking;
 
-static void add_name(show_text *text, const breaking *it) {
-    show_add(text, "the lock ");
-    show_bytes(text, it->name, it->length);
-}
-
-static void add_holder(show_text *text, const hf_lock_holder *holder) {
-    show_owner(text, holder->owner, holder->owner_len);
-    show_add(text, holder->mode == HF_SHARED ? ", who shares it" : ", who holds it");
-    show_add(text, " with the fence ");
-    show_number(text, holder->fence);
-    show_add(text, " for ");
-    show_duration(text, holder->held_ms);
-    if (holder->count > 1) {
-        show_add(text, ", ");
-        show_number(text, holder->count);
-        show_add(text, " times");
-    }
-}
-
 /* Tell why not, in what the text says after the name. */
-static int refuse(const breaking *it, const char *why, const hf_view *view) {
-    hf_lock_holder holder = {.size = sizeof holder};
+static int refuse(const char *why, const hf_view *view) {
     show_text text = {0};
-    add_name(&text, it);
-    show_add(&text, why);
-    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
-        show_add(&text, "\n  ");
-        add_holder(&text, &holder);
-    }
+    breaking_refuse(&text, view, why);
     cli_error("%s", text.bytes);
     show_free(&text);
     return CLI_NO;
@@ -89,8 +63,7 @@ static int choose(const breaking *it, hf_view **view_out, hf_lock_holder *holder
         for (size_t i = 0; hf_view_holder(*view_out, i, holder) == HF_OK; i++)
             if (it->fence < 0 || holder->fence == it->fence)
                 return it->fence < 0 && hf_view_holders(*view_out) > 1
-                           ? refuse(it,
-                                    " has several holders: say by --fence from which:", *view_out)
+                           ? refuse(" has several holders: say by --fence from which:", *view_out)
                            : CLI_OK;
         if (first + HF_VIEW_MAX < count) {
             hf_view_close(*view_out);
@@ -99,19 +72,21 @@ static int choose(const breaking *it, hf_view **view_out, hf_lock_holder *holder
     }
     holder->owner = NULL;
     if (!info->held)
-        return refuse(it, " is free", *view_out);
+        return refuse(" is free", *view_out);
     if (!info->foreign)
-        return refuse(it, " is held by somebody else by now:", *view_out);
+        return refuse(" is held by somebody else by now:", *view_out);
     if (it->fence >= 0)
-        return refuse(it, " is held by another library's lock, which has no fence", *view_out);
+        return refuse(" is held by another library's lock, which has no fence", *view_out);
     if (!it->foreign)
-        return refuse(it, " is held by another library's lock: --foreign deletes it", *view_out);
+        return refuse(" is held by another library's lock: --foreign deletes it", *view_out);
     return CLI_OK;
 }
 
-static void print_broken(const breaking *it, const hf_lock_holder *holder) {
+static void print_broken(const hf_view *view, const hf_lock_holder *holder) {
     json_t *object = show_json_object();
-    show_json_bytes(object, "name", it->name, it->length);
+    size_t length;
+    const void *name = hf_view_name(view, &length);
+    show_json_bytes(object, "name", name, length);
     show_json_bool(object, "foreign", holder->owner == NULL);
     if (holder->owner != NULL) {
         show_json_owner(object, holder->owner, holder->owner_len);
@@ -120,45 +95,27 @@ static void print_broken(const breaking *it, const hf_lock_holder *holder) {
     show_json_line(object);
 }
 
-static int break_lock(const breaking *it, const hf_lock_info *info, const hf_lock_holder *holder) {
-    show_text text = {0};
-    add_name(&text, it);
-    show_add(&text, " away from ");
-    if (holder->owner != NULL)
-        add_holder(&text, holder);
-    else
-        show_add(&text, "another library");
-    if (info->waiters > 0) {
-        show_add(&text, "; ");
-        show_number(&text, info->waiters);
-        show_add(&text, info->waiters == 1 ? " waits for it" : " wait for it");
-    }
-    show_text question = {0};
+static int break_lock(const breaking *it, const hf_view *view, const hf_lock_info *info,
+                      const hf_lock_holder *holder) {
+    show_text text = {0}, question = {0}, why = {0};
+    breaking_add(&text, view, info, holder);
     show_add(&question, "Take ");
     show_add(&question, text.bytes);
-    bool sure = it->yes || confirm(question.bytes);
-    show_free(&question);
-    hf_status status = sure ? hf_lock_break(it->lock, holder->owner != NULL ? holder->fence : 0,
-                                            holder->owner != NULL ? 0 : HF_BREAK_FOREIGN)
-                            : HF_ECANCELED;
-    if (status == HF_OK && it->json)
-        print_broken(it, holder);
-    else if (status == HF_OK)
+    int result = CLI_NO;
+    if (it->yes || confirm(question.bytes))
+        result = breaking_take(it->lock, holder->owner != NULL ? holder->fence : 0, &why);
+    else
+        show_add(&why, "nothing was done");
+    if (result != CLI_OK)
+        cli_error("%s", why.bytes);
+    else if (it->json)
+        print_broken(view, holder);
+    else
         printf("Took %s\n", text.bytes);
     show_free(&text);
-    if (!sure) {
-        cli_error("nothing was done");
-        return CLI_NO;
-    }
-    if (status == HF_ENOTHELD) {
-        hf_view *view;
-        if (hf_lock_inspect(it->lock, 0, NULL, &view) != HF_OK)
-            return cli_failed(status);
-        refuse(it, " is held by somebody else by now:", view);
-        hf_view_close(view);
-        return CLI_NO;
-    }
-    return status == HF_OK ? CLI_OK : cli_failed(status);
+    show_free(&question);
+    show_free(&why);
+    return result;
 }
 
 static int run(int argc, char **argv) {
@@ -182,7 +139,8 @@ static int run(int argc, char **argv) {
     if (!it.yes && isatty(STDIN_FILENO) != 1)
         cli_usage("break asks before it takes a lock away, and nobody is at a terminal to answer: "
                   "--yes does not ask");
-    it.name = look_name(argv[optind], hex, &it.length);
+    size_t length;
+    const void *name = look_name(argv[optind], hex, &length);
     hf_client *client;
     hf_view *view = NULL;
     hf_lock_info info = {.size = sizeof info};
@@ -191,10 +149,10 @@ static int run(int argc, char **argv) {
     if (result != CLI_OK)
         return result;
     show_begin();
-    hf_status status = hf_lock_open(client, it.name, it.length, NULL, 0, NULL, &it.lock);
+    hf_status status = hf_lock_open(client, name, length, NULL, 0, NULL, &it.lock);
     result = status == HF_OK ? choose(&it, &view, &holder, &info) : cli_failed(status);
     if (result == CLI_OK)
-        result = break_lock(&it, &info, &holder);
+        result = break_lock(&it, view, &info, &holder);
     hf_view_close(view);
     hf_lock_close(it.lock);
     hf_client_close(client);

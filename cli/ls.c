@@ -1,9 +1,9 @@
 /* holdfast ls: which locks there are. */
-#include <string.h>
-#include <unistd.h>
+#include <stdio.h>
 
 #include "cli.h"
 #include "look.h"
+#include "row.h"
 #include "show.h"
 
 static const char help[] =
@@ -23,105 +23,33 @@ static const char help[] =
 typedef struct listing {
     look_filter filter;
     bool json, headed;
-    int name_columns, holder_columns; /* wide enough for most, or as the terminal allows */
-    bool cut;
-    show_text text;
+    row_layout layout;
 } listing;
 
-enum { STATE = 9, TIME = 6, WAITING = 5, FIXED = STATE + 3 * TIME + WAITING + 6 };
-
-static void fit(listing *list) {
-    int columns = show_columns();
-    list->cut = columns > 0;
-    if (columns == 0)
-        columns = 100;
-    int rest = columns > FIXED + 20 ? columns - FIXED : 20;
-    list->name_columns = rest / 2;
-    list->holder_columns = rest - rest / 2;
-}
-
-static void column(listing *list, int columns) {
-    show_column(stdout, &list->text, columns, list->cut);
-    putchar(' ');
-    show_clear(&list->text);
-}
-
-static void head(listing *list) {
-    static const char *const heads[] = {"STATE", "HELD", "ENDS", "WAIT", "FIRST"};
-    static const int widths[] = {STATE, TIME, TIME, WAITING, TIME};
-    list->headed = true;
-    show_add(&list->text, "NAME");
-    column(list, list->name_columns);
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        show_add(&list->text, heads[i]);
-        column(list, widths[i]);
-    }
-    puts("HOLDER");
-}
-
-static void add_holder(show_text *text, const hf_lock_info *info, const hf_view *view) {
-    hf_lock_holder holder = {.size = sizeof holder};
-    size_t others = hf_view_holders(view) - 1;
-    if (hf_view_holder(view, 0, &holder) != HF_OK) {
-        show_add(text, info->held ? "?" : "-");
-        return;
-    }
-    if (others > 0) {
-        show_add(text, "+");
-        show_number(text, (int64_t)others);
-        show_add(text, info->count > HF_VIEW_MAX ? " or more: " : ": ");
-    }
-    show_owner(text, holder.owner, holder.owner_len);
-}
-
-static void print(listing *list, const hf_lock_info *info, const hf_view *view) {
-    hf_lock_waiter waiter = {.size = sizeof waiter};
-    show_text *text = &list->text;
-    size_t length;
-    const void *name = hf_view_name(view, &length);
-    if (!list->headed)
-        head(list);
-    show_bytes(text, name, length);
-    column(list, list->name_columns);
-    show_add(text, !info->held     ? "free"
-                   : info->foreign ? "foreign"
-                   : info->shared  ? "shared"
-                                   : "exclusive");
-    column(list, STATE);
-    if (info->held && !info->foreign)
-        show_duration(text, info->held_ms);
-    else
-        show_add(text, "-");
-    column(list, TIME);
-    if (info->held)
-        show_duration(text, info->remaining_ms);
-    else
-        show_add(text, "-");
-    column(list, TIME);
-    if (info->moving)
-        show_add(text, "?");
-    else
-        show_number(text, info->waiters);
-    column(list, WAITING);
-    if (hf_view_waiter(view, 0, &waiter) == HF_OK)
-        show_duration(text, waiter.waited_ms);
-    else
-        show_add(text, "-");
-    column(list, TIME);
-    add_holder(text, info, view);
-    show_column(stdout, text, list->cut ? list->holder_columns : 0, list->cut);
-    show_clear(text);
-    putchar('\n');
+static void print(show_text *line) {
+    puts(line->bytes);
+    show_clear(line);
 }
 
 static void tell(void *context, const hf_lock_info *info, const hf_view *view) {
     listing *list = context;
     if (!look_passes(&list->filter, info, view))
         return;
-    if (list->json)
+    if (list->json) {
         show_json_line(show_json_lock(info, view));
-    else
-        print(list, info, view);
+        return;
+    }
+    show_text line = {0};
+    row *one = row_new(info, view);
+    if (!list->headed) {
+        row_add_head(&line, &list->layout);
+        print(&line);
+    }
+    list->headed = true;
+    row_add(&line, &list->layout, one, one->seen_at);
+    print(&line);
+    row_free(one);
+    show_free(&line);
 }
 
 static int run(int argc, char **argv) {
@@ -150,9 +78,8 @@ static int run(int argc, char **argv) {
     if (result != CLI_OK)
         return result;
     show_begin();
-    fit(&list);
+    list.layout = row_fit(show_columns(), false);
     result = look_walk(client, pattern, rate, tell, &list);
-    show_free(&list.text);
     hf_client_close(client);
     return result;
 }

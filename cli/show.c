@@ -30,6 +30,13 @@ static void no_memory(void) {
     exit(CLI_SYSTEM);
 }
 
+void *show_memory(size_t size) {
+    void *memory = calloc(1, size);
+    if (memory == NULL)
+        no_memory();
+    return memory;
+}
+
 /* ------------------------------------------------------------------ Text */
 
 void show_free(show_text *text) {
@@ -199,11 +206,11 @@ bool show_word(show_text *text, const void *bytes, size_t length) {
     return true;
 }
 
-/* How many of its bytes have so many columns at most. */
-static size_t fitting(const show_text *text, int columns, int *used) {
-    size_t at = 0;
+/* How many of its bytes from `at` on have so many columns at most, before a line end. */
+static size_t fitting(const show_text *text, size_t at, int columns, int *used) {
+    size_t from = at;
     *used = 0;
-    while (at < text->length) {
+    while (at < text->length && text->bytes[at] != '\n') {
         uint32_t character = 0;
         size_t size =
             decode((const unsigned char *)text->bytes + at, text->length - at, &character);
@@ -213,21 +220,32 @@ static size_t fitting(const show_text *text, int columns, int *used) {
         *used += width;
         at += size > 0 ? size : 1;
     }
-    return at;
+    return at - from;
 }
 
-void show_column(FILE *to, const show_text *text, int columns, bool cut) {
-    int used = text->columns;
+void show_add_column(show_text *line, const show_text *field, int columns, bool cut) {
+    int used = field->columns;
     if (cut && used > columns) {
-        size_t length = fitting(text, columns - 1, &used);
-        fwrite(text->bytes, 1, length, to);
-        fputs(utf8 ? "…" : ">", to);
+        size_t length = fitting(field, 0, columns - 1, &used);
+        add(line, field->bytes, length, used);
+        add(line, utf8 ? "…" : ">", utf8 ? strlen("…") : 1, 1);
         used++;
     } else {
-        fwrite(text->bytes, 1, text->length, to);
+        add(line, field->bytes, field->length, used);
     }
     for (; used < columns; used++)
-        fputc(' ', to);
+        add(line, " ", 1, 1);
+}
+
+size_t show_line(const show_text *text, size_t at, int columns) {
+    int used;
+    size_t length = fitting(text, at, columns, &used), end = at + length;
+    if (end == text->length || text->bytes[end] == '\n')
+        return length;
+    for (size_t i = end; i > at; i--)
+        if (text->bytes[i] == ' ')
+            return i - at;
+    return length > 0 ? length : 1;
 }
 
 /* ------------------------------------------------------------------ JSON */

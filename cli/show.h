@@ -46,8 +46,13 @@ void show_number(show_text *text, int64_t number);
  * there is a NUL in them. */
 bool show_word(show_text *text, const void *bytes, size_t length);
 
-/* Print it in so many columns: filled up, and what does not fit cut off, with a mark. */
-void show_column(FILE *to, const show_text *text, int columns, bool cut);
+/* The field in so many columns: filled up, and what does not fit cut off, with a mark. */
+void show_add_column(show_text *line, const show_text *field, int columns, bool cut);
+/* How many of its bytes from `at` on fill so many columns at most, up to a line end or the last
+ * space among them if it goes on behind that; at least one, if there is one. */
+size_t show_line(const show_text *text, size_t at, int columns);
+/* Memory, zeroed, or the end of the program. */
+void *show_memory(size_t size);
 
 /* ------------------------------------------------------------------- JSON */
 

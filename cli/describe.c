@@ -1,0 +1,80 @@
+#include "describe.h"
+
+static const char *mode_of(int32_t mode) { return mode == HF_SHARED ? "shared" : "exclusive"; }
+
+static void add_holder(show_text *text, const hf_lock_holder *holder) {
+    show_add(text, "  ");
+    show_owner(text, holder->owner, holder->owner_len);
+    show_add(text, "\n    ");
+    show_add(text, mode_of(holder->mode));
+    show_add(text, ", fence ");
+    show_number(text, holder->fence);
+    show_add(text, ", held for ");
+    show_duration(text, holder->held_ms);
+    show_add(text, holder->remaining_ms == HF_NEVER ? ", ends " : ", ends in ");
+    show_duration(text, holder->remaining_ms);
+    if (holder->count > 1) {
+        show_add(text, ", ");
+        show_number(text, holder->count);
+        show_add(text, " holds");
+    }
+    show_add(text, "\n");
+}
+
+static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t number) {
+    show_add(text, "  ");
+    show_number(text, number);
+    show_add(text, ". ");
+    show_owner(text, waiter->owner, waiter->owner_len);
+    show_add(text, "\n    ");
+    show_add(text, mode_of(waiter->mode));
+    if (waiter->permits > 0) {
+        show_add(text, ", if fewer than ");
+        show_number(text, waiter->permits);
+        show_add(text, " hold it");
+    }
+    show_add(text, ", has waited ");
+    show_duration(text, waiter->waited_ms);
+    if (waiter->timeout_ms != HF_FOREVER) {
+        show_add(text, " of ");
+        show_duration(text, waiter->timeout_ms);
+    }
+    show_add(text, "\n");
+}
+
+static void add_state(show_text *text, const hf_lock_info *info, const hf_view *view) {
+    size_t length;
+    const void *name = hf_view_name(view, &length);
+    show_bytes(text, name, length);
+    show_add(text, !info->held     ? ": free"
+                   : info->foreign ? ": held by another library's lock"
+                   : info->shared  ? ": held shared"
+                                   : ": held exclusively");
+    if (info->foreign) {
+        show_add(text, info->remaining_ms == HF_NEVER ? ", ends " : ", ends in ");
+        show_duration(text, info->remaining_ms);
+    }
+    if (info->result_ms > 0) {
+        show_add(text, "; its last result stays for ");
+        show_duration(text, info->result_ms);
+    }
+    show_add(text, info->moving ? "; its slot is being moved, so that more is not known\n" : "\n");
+}
+
+void describe(show_text *text, const hf_lock_info *info, const hf_view *view, int64_t first) {
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    if (first == 0)
+        add_state(text, info, view);
+    if (first == 0 && hf_view_holders(view) > 0)
+        show_add(text, "Holders:\n");
+    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++)
+        add_holder(text, &holder);
+    if (first == 0 && info->waiters > 0) {
+        show_add(text, info->count > HF_VIEW_MAX ? "Waiters, and more holders: " : "Waiters: ");
+        show_number(text, info->waiters);
+        show_add(text, "\n");
+    }
+    for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++)
+        add_waiter(text, &waiter, first + (int64_t)i + 1);
+}

@@ -1,0 +1,205 @@
+#include "row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* ------------------------------------------------------------------- Row */
+
+static char *copy(const void *bytes, size_t length) {
+    return memcpy(show_memory(length + 1), bytes, length);
+}
+
+row *row_new(const hf_lock_info *info, const hf_view *view) {
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    row *one = show_memory(sizeof *one);
+    *one = (row){.held = info->held,
+                 .foreign = info->foreign,
+                 .shared = info->shared,
+                 .moving = info->moving,
+                 .holders = (int64_t)hf_view_holders(view),
+                 .count = info->count,
+                 .fence = info->fence,
+                 .waiters = info->waiters,
+                 .held_ms = info->held_ms,
+                 .remaining_ms = info->remaining_ms,
+                 .seen_at = cli_now()};
+    const void *name = hf_view_name(view, &one->name_length);
+    one->name = copy(name, one->name_length);
+    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
+        if (i == 0) {
+            one->owner = copy(holder.owner, holder.owner_len);
+            one->owner_length = holder.owner_len;
+        }
+        one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
+    }
+    for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
+        if (i == 0) /* it has waited for the longest time */
+            one->waited_ms = waiter.waited_ms;
+        one->permits = one->permits > 0 ? one->permits : waiter.permits;
+    }
+    return one;
+}
+
+void row_free(row *one) {
+    if (one == NULL)
+        return;
+    free(one->name);
+    free(one->owner);
+    free(one);
+}
+
+/* --------------------------------------------------------------- Columns */
+
+enum { STATE = 10, TIME = 6, WAITING = 5, FENCE = 17, FIXED = STATE + 3 * TIME + WAITING + 6 };
+
+row_layout row_fit(int columns, bool fence) {
+    row_layout layout = {.fence = fence, .cut = columns > 0};
+    int least = FIXED + (fence ? FENCE + 1 : 0);
+    int rest = columns > 0 ? columns - least : 100 - least;
+    rest = rest > 20 ? rest : 20;
+    layout.name = rest / 2;
+    layout.holder = layout.cut ? rest - rest / 2 : 0;
+    return layout;
+}
+
+/* The field as a column, after which comes the next one. */
+static void column(show_text *line, show_text *field, const row_layout *layout, int columns) {
+    show_add_column(line, field, columns, layout->cut);
+    show_add(line, " ");
+    show_clear(field);
+}
+
+void row_add_head(show_text *line, const row_layout *layout) {
+    const struct {
+        const char *title;
+        int columns;
+    } heads[] = {{"NAME", layout->name}, {"STATE", STATE},  {"HELD", TIME},
+                 {"ENDS", TIME},         {"WAIT", WAITING}, {"FIRST", TIME}};
+    show_text field = {0};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        show_add(&field, heads[i].title);
+        column(line, &field, layout, heads[i].columns);
+    }
+    if (layout->fence) {
+        show_add(&field, "FENCE");
+        column(line, &field, layout, FENCE);
+    }
+    show_add(line, "HOLDER");
+    show_free(&field);
+}
+
+/* How it is held, and how often: "excl. x2" nests, "shared 3/5" has three of five places taken. */
+static void add_state(show_text *text, const row *one) {
+    if (!one->held || one->foreign) {
+        show_add(text, one->held ? "foreign" : "free");
+    } else if (one->shared) {
+        show_add(text, "shared ");
+        show_number(text, one->count > HF_VIEW_MAX ? one->count : one->holders);
+        if (one->permits > 0) {
+            show_add(text, "/");
+            show_number(text, one->permits);
+        }
+    } else {
+        show_add(text, one->count > 1 ? "excl. x" : "exclusive");
+        if (one->count > 1)
+            show_number(text, one->count);
+    }
+}
+
+void row_add_holder(show_text *text, const row *one) {
+    if (one->owner == NULL) {
+        show_add(text, one->held ? "?" : "-");
+        return;
+    }
+    if (one->holders > 1) {
+        show_add(text, "+");
+        show_number(text, one->holders - 1);
+        show_add(text, one->count > HF_VIEW_MAX ? " or more: " : ": ");
+    }
+    show_owner(text, one->owner, one->owner_length);
+}
+
+static void add_time(show_text *text, bool known, int64_t ms) {
+    if (known)
+        show_duration(text, ms);
+    else
+        show_add(text, "-");
+}
+
+static int64_t left(const row *one, int64_t gone) {
+    if (one->remaining_ms == HF_NEVER)
+        return HF_NEVER;
+    return one->remaining_ms > gone ? one->remaining_ms - gone : 0;
+}
+
+void row_add(show_text *line, const row_layout *layout, const row *one, int64_t now) {
+    show_text field = {0};
+    int64_t gone = now > one->seen_at ? now - one->seen_at : 0;
+    show_bytes(&field, one->name, one->name_length);
+    column(line, &field, layout, layout->name);
+    add_state(&field, one);
+    column(line, &field, layout, STATE);
+    add_time(&field, one->held && !one->foreign, one->held_ms + gone);
+    column(line, &field, layout, TIME);
+    add_time(&field, one->held, left(one, gone));
+    column(line, &field, layout, TIME);
+    if (one->moving)
+        show_add(&field, "?");
+    else
+        show_number(&field, one->waiters);
+    column(line, &field, layout, WAITING);
+    add_time(&field, one->waiters > 0, one->waited_ms + gone);
+    column(line, &field, layout, TIME);
+    if (layout->fence) {
+        if (one->fence > 0)
+            show_number(&field, one->fence);
+        else
+            show_add(&field, "-");
+        column(line, &field, layout, FENCE);
+    }
+    row_add_holder(&field, one);
+    show_add_column(line, &field, layout->holder, layout->cut);
+    show_free(&field);
+}
+
+/* ----------------------------------------------------------------- Order */
+
+const char *const row_key_names[ROW_KEYS] = {"waiters",   "held", "waited",
+                                             "remaining", "name", "fence"};
+
+int row_compare_names(const row *one, const row *other) {
+    size_t length = one->name_length < other->name_length ? one->name_length : other->name_length;
+    int order = memcmp(one->name, other->name, length);
+    return order != 0
+               ? order
+               : (one->name_length > other->name_length) - (one->name_length < other->name_length);
+}
+
+/* The smallest comes first; INT64_MAX: it has no such thing. */
+static int64_t rank(const row *one, row_key key) {
+    bool ours = one->held && !one->foreign;
+    switch (key) {
+    case ROW_WAITERS:
+        return -one->waiters;
+    case ROW_HELD:
+        return ours ? one->seen_at - one->held_ms : INT64_MAX;
+    case ROW_WAITED:
+        return one->waiters > 0 ? one->seen_at - one->waited_ms : INT64_MAX;
+    case ROW_REMAINING:
+        return !one->held                      ? INT64_MAX
+               : one->remaining_ms == HF_NEVER ? INT64_MAX - 1
+                                               : one->seen_at + one->remaining_ms;
+    case ROW_FENCE:
+        return ours ? one->fence : INT64_MAX;
+    default:
+        return 0;
+    }
+}
+
+int row_compare(const row *one, const row *other, row_key key) {
+    int64_t a = rank(one, key), b = rank(other, key);
+    return a != b ? (a > b) - (a < b) : row_compare_names(one, other);
+}
