@@ -1,5 +1,7 @@
 #include "breaking.h"
 
+#include <string.h>
+
 #include "cli.h"
 
 static void add_name(show_text *text, const hf_view *view) {
@@ -60,6 +62,6 @@ int breaking_take(hf_lock *lock, int64_t fence, show_text *why) {
         return CLI_NO;
     }
     if (status != HF_OK)
-        show_add(why, hf_error_message());
+        show_bytes(why, hf_error_message(), strlen(hf_error_message()));
     return cli_status_of(status);
 }

@@ -50,7 +50,7 @@ typedef struct cli_command {
 } cli_command;
 
 /* One for each file; main.c has the table. */
-extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_run;
+extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_run, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
 

@@ -57,6 +57,11 @@ static void tell_refused(hf_locks *locks) {
                   progress.refused);
 }
 
+bool look_goes_on(hf_status status) {
+    return status == HF_ECONNECT || status == HF_ESERVER || status == HF_EAUTH ||
+           status == HF_EPROTOCOL || status == HF_EUNSUPPORTED;
+}
+
 int look_walk(hf_client *client, const char *pattern, int64_t rate,
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context) {
@@ -82,8 +87,7 @@ int look_walk(hf_client *client, const char *pattern, int64_t rate,
             continue;
         }
         result = cli_failed(status); /* and the other nodes are listed */
-        if (status != HF_ECONNECT && status != HF_ESERVER && status != HF_EAUTH &&
-            status != HF_EPROTOCOL && status != HF_EUNSUPPORTED)
+        if (!look_goes_on(status))
             break;
     }
     tell_refused(locks);

@@ -26,6 +26,9 @@ enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX,
 
 bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_view *view);
 
+/* Does a walk go on to other nodes after this status of hf_locks_next()? */
+bool look_goes_on(hf_status status);
+
 /* Calls `tell` for each lock of the pattern, with a progress line if stderr is a terminal.
  * rate: as in --rate. Returns the exit status; what is not listed it has told. */
 int look_walk(hf_client *client, const char *pattern, int64_t rate,

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_run,   &cli_ls,        &cli_inspect,
+static const cli_command *const commands[] = {&cli_run,   &cli_ls,        &cli_inspect, &cli_top,
                                               &cli_break, &cli_deadlocks, &cli_bench};
 
 static const cli_command *current; /* for messages */

@@ -22,6 +22,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
                  .holders = (int64_t)hf_view_holders(view),
                  .count = info->count,
                  .fence = info->fence,
+                 .oldest = info->fence,
                  .waiters = info->waiters,
                  .held_ms = info->held_ms,
                  .remaining_ms = info->remaining_ms,
@@ -33,6 +34,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
             one->owner = copy(holder.owner, holder.owner_len);
             one->owner_length = holder.owner_len;
         }
+        one->oldest = holder.fence < one->oldest ? holder.fence : one->oldest;
         one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
     }
     for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
@@ -185,7 +187,7 @@ static int64_t rank(const row *one, row_key key) {
     case ROW_WAITERS:
         return -one->waiters;
     case ROW_HELD:
-        return ours ? one->seen_at - one->held_ms : INT64_MAX;
+        return ours ? one->oldest : INT64_MAX;
     case ROW_WAITED:
         return one->waiters > 0 ? one->seen_at - one->waited_ms : INT64_MAX;
     case ROW_REMAINING:

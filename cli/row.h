@@ -10,6 +10,7 @@ typedef struct row {
     bool held, foreign, shared, moving;
     int64_t holders, count; /* how many; and their holds, nested ones too */
     int64_t fence, waiters;
+    int64_t oldest;  /* the least fence of a holder, which tells the order in time without jitter */
     int64_t permits; /* how many may share it, as one that waits says; 0: unknown, or any number */
     /* Milliseconds when it was looked at: the longest hold, the last end, the first that waits. */
     int64_t held_ms, remaining_ms, waited_ms;

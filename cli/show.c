@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +31,15 @@ static void no_memory(void) {
     exit(CLI_SYSTEM);
 }
 
-void *show_memory(size_t size) {
-    void *memory = calloc(1, size);
+void *show_got(void *memory) {
     if (memory == NULL)
         no_memory();
     return memory;
 }
+
+void *show_memory(size_t size) { return show_got(calloc(1, size)); }
+
+void *show_more(void *memory, size_t size) { return show_got(realloc(memory, size)); }
 
 /* ------------------------------------------------------------------ Text */
 
@@ -54,11 +58,10 @@ void show_clear(show_text *text) {
 static void add(show_text *text, const char *bytes, size_t length, int columns) {
     if (text->length + length + 1 > text->capacity) {
         text->capacity = 2 * (text->length + length) + 64;
-        text->bytes = realloc(text->bytes, text->capacity);
-        if (text->bytes == NULL)
-            no_memory();
+        text->bytes = show_more(text->bytes, text->capacity);
     }
-    memcpy(text->bytes + text->length, bytes, length);
+    if (length > 0) /* an empty text has no bytes */
+        memcpy(text->bytes + text->length, bytes, length);
     text->length += length;
     text->columns += columns;
     text->bytes[text->length] = '\0';
@@ -206,14 +209,13 @@ bool show_word(show_text *text, const void *bytes, size_t length) {
     return true;
 }
 
-/* How many of its bytes from `at` on have so many columns at most, before a line end. */
-static size_t fitting(const show_text *text, size_t at, int columns, int *used) {
+/* How many of its bytes from `at` to `end` have so many columns at most. */
+static size_t fitting(const show_text *text, size_t at, size_t end, int columns, int *used) {
     size_t from = at;
     *used = 0;
-    while (at < text->length && text->bytes[at] != '\n') {
+    while (at < end) {
         uint32_t character = 0;
-        size_t size =
-            decode((const unsigned char *)text->bytes + at, text->length - at, &character);
+        size_t size = decode((const unsigned char *)text->bytes + at, end - at, &character);
         int width = size > 1 ? width_of(character) : 1;
         if (*used + width > columns)
             break;
@@ -226,7 +228,7 @@ static size_t fitting(const show_text *text, size_t at, int columns, int *used) 
 void show_add_column(show_text *line, const show_text *field, int columns, bool cut) {
     int used = field->columns;
     if (cut && used > columns) {
-        size_t length = fitting(field, 0, columns - 1, &used);
+        size_t length = fitting(field, 0, field->length, columns - 1, &used);
         add(line, field->bytes, length, used);
         add(line, utf8 ? "…" : ">", utf8 ? strlen("…") : 1, 1);
         used++;
@@ -237,14 +239,27 @@ void show_add_column(show_text *line, const show_text *field, int columns, bool 
         add(line, " ", 1, 1);
 }
 
+void show_part(show_text *text, const show_text *from, size_t at, size_t length) {
+    int columns;
+    fitting(from, at, at + length, INT_MAX, &columns);
+    add(text, from->bytes + at, length, columns);
+}
+
+void show_add_text(show_text *text, const show_text *from) {
+    if (from->length > 0)
+        add(text, from->bytes, from->length, from->columns);
+}
+
 size_t show_line(const show_text *text, size_t at, int columns) {
     int used;
-    size_t length = fitting(text, at, columns, &used), end = at + length;
-    if (end == text->length || text->bytes[end] == '\n')
+    const char *line_end = memchr(text->bytes + at, '\n', text->length - at);
+    size_t end = line_end != NULL ? (size_t)(line_end - text->bytes) : text->length;
+    size_t length = fitting(text, at, end, columns, &used);
+    if (at + length == end)
         return length;
-    for (size_t i = end; i > at; i--)
-        if (text->bytes[i] == ' ')
-            return i - at;
+    for (size_t i = length; i > 0; i--)
+        if (text->bytes[at + i] == ' ')
+            return i;
     return length > 0 ? length : 1;
 }
 

@@ -48,11 +48,16 @@ bool show_word(show_text *text, const void *bytes, size_t length);
 
 /* The field in so many columns: filled up, and what does not fit cut off, with a mark. */
 void show_add_column(show_text *line, const show_text *field, int columns, bool cut);
+/* Some of another one's bytes, or all of them. */
+void show_part(show_text *text, const show_text *from, size_t at, size_t length);
+void show_add_text(show_text *text, const show_text *from);
 /* How many of its bytes from `at` on fill so many columns at most, up to a line end or the last
  * space among them if it goes on behind that; at least one, if there is one. */
 size_t show_line(const show_text *text, size_t at, int columns);
-/* Memory, zeroed, or the end of the program. */
+/* Memory, zeroed; more of it; or the pointer, if it is not NULL; else the end of the program. */
 void *show_memory(size_t size);
+void *show_more(void *memory, size_t size);
+void *show_got(void *memory);
 
 /* ------------------------------------------------------------------- JSON */
 

@@ -60,6 +60,7 @@ missing_packages() {
     has_library openssl/ssl.h || echo libssl-dev
     has_library cmocka.h || echo libcmocka-dev
     has_library jansson.h || echo libjansson-dev
+    has_library ncurses.h || echo libncurses-dev
     has redis-server || echo redis-server
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
     has_python || echo python3
@@ -82,11 +83,12 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
-# The tests of the command line load its completions and its manual.
+# The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {
     has zsh || echo zsh
     has fish || echo fish
     has mandoc || echo mandoc
+    has tmux || echo tmux
 }
 model_packages() { has spin || echo spin; }
 rule_packages() { has promtool || echo prometheus; } # promtool, which checks alert rules

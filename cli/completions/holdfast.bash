@@ -4,6 +4,8 @@ declare -gA _holdfast_options=(
         --max-hold -k --kill-after --once-per -s --shared --permits --owner -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name -c --check --json"
     [ls]="--held-longer --waiting-longer --json --rate"
+    [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer
+        --waiting-longer --json --rate"
     [inspect]="--held-longer --waiting-longer --json --hex"
     [break]="--fence --foreign -y --yes --json --hex"
     [deadlocks]="--held-longer --waiting-longer --json --rate --watch"
@@ -53,6 +55,9 @@ _holdfast() {
     fi
     case $previous in
     --on-lost) COMPREPLY=($(compgen -W "kill term ignore" -- "$current")) ;;
+    -o | --sort)
+        COMPREPLY=($(compgen -W "waiters held waited remaining name fence" -- "$current"))
+        ;;
     --shell) COMPREPLY=($(compgen -f -- "$current")) ;;
     *)
         [[ $current != -* ]] || COMPREPLY=(

@@ -17,6 +17,7 @@ complete -c holdfast -n __holdfast_no_command -a run -d 'Run a command under a l
 complete -c holdfast -n __holdfast_no_command -a bench -d 'Check the server and measure locks on it'
 complete -c holdfast -n __holdfast_no_command -a ls -d 'List all locks'
 complete -c holdfast -n __holdfast_no_command -a inspect -d 'Show everything about one lock'
+complete -c holdfast -n __holdfast_no_command -a top -d 'Show all locks, live'
 complete -c holdfast -n __holdfast_no_command -a break -d 'Take a lock away from one holder'
 complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that wait for each other'
 
@@ -47,17 +48,25 @@ complete -c holdfast -n $bench -l name -x -d 'What its locks begin with'
 complete -c holdfast -n $bench -s c -l check -d 'Look at the settings only'
 complete -c holdfast -n $bench -l json -d 'An object on each line'
 
-# ls, inspect, deadlocks
-for name in ls inspect deadlocks
+# ls, inspect, top, deadlocks
+for name in ls inspect top deadlocks
     set -l look "__holdfast_command_is $name"
     complete -c holdfast -n $look -l held-longer -x -d 'Only if somebody has held it for longer'
     complete -c holdfast -n $look -l waiting-longer -x -d 'Only if somebody has waited for longer'
     complete -c holdfast -n $look -l json -d 'One object a line'
 end
-for name in ls deadlocks
+for name in ls top deadlocks
     complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most requests a second'
 end
 complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Go on, and look again'
+
+# top
+set -l top '__holdfast_command_is top'
+complete -c holdfast -n $top -s d -l delay -x -d 'Look again after'
+complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining name fence' -d 'The order'
+complete -c holdfast -n $top -s r -l reverse -d 'The other way round'
+complete -c holdfast -n $top -s b -l batch -d 'Print each picture'
+complete -c holdfast -n $top -s n -l iterations -x -d 'End after so many'
 
 # break
 set -l break '__holdfast_command_is break'

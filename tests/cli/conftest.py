@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 import pytest
@@ -139,3 +142,82 @@ def cli(server: Server, tmp_path: Path) -> Iterator[Program]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(redis.ConnectionError), redis.Redis(port=port) as raw:
+        return bool(raw.ping())
+    return False
+
+
+def start_redis(
+    folder: Path, *options: str, port: int | None = None
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A server on a free port, or again on that one."""
+    while True:
+        at = port or random.randrange(10_000, 22_000)
+        node = subprocess.Popen(
+            ["redis-server", "--port", str(at), "--bind", "127.0.0.1", "--save", "", *options],
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        until(lambda node=node, at=at: node.poll() is not None or answers(at))  # type: ignore[misc]
+        if node.poll() is None:
+            return node, at
+
+
+def is_whole(port: int) -> bool:
+    with redis.Redis(port=port) as raw:
+        info, slots = raw.execute_command("CLUSTER INFO"), raw.execute_command("CLUSTER SLOTS")
+        return bool(info["cluster_state"] == "ok" and len(slots) == 3)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[int]]:
+    """The ports of three masters, which serve a third of the slots each."""
+    options = ["--cluster-enabled", "yes", "--cluster-config-file"]
+    # The bus needs the port 10,000 above, too.
+    started = [start_redis(tmp_path, *options, f"{i}.conf") for i in range(3)]
+    ports = [port for _, port in started]
+    try:
+        for i, port in enumerate(ports):
+            with redis.Redis(port=port) as raw:
+                slots = range(16384 * i // 3, 16384 * (i + 1) // 3)
+                raw.execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+                raw.execute_command("CLUSTER", "ADDSLOTS", *slots)
+                raw.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
+        until(lambda: all(map(is_whole, ports)))
+        yield ports
+    finally:
+        for node, _ in started:
+            node.kill()
+            node.wait()
+
+
+@pytest.fixture
+def waiting(client: holdfast.Client) -> Iterator[Callable[..., None]]:
+    """Let an owner wait for a lock, until the end of the test."""
+    threads: list[tuple[Thread, holdfast.Lock]] = []
+    waiters = 0
+
+    def begin(name: str | bytes, owner: str | bytes, timeout: float = -1) -> None:
+        nonlocal waiters
+        lock = client.lock(name, owner=owner)
+
+        def wait() -> None:
+            try:
+                if lock.acquire(timeout=timeout):
+                    lock.release()
+            except holdfast.LockError:
+                pass
+
+        before = lock.inspect().waiters
+        thread = Thread(target=wait)
+        thread.start()
+        threads.append((thread, lock))
+        until(lambda: lock.inspect().waiters > before)
+
+    yield begin
+    client.close()
+    for thread, _ in threads:
+        thread.join(20)

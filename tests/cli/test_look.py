@@ -6,14 +6,12 @@ import contextlib
 import json
 import os
 import pty
-import random
 import re
 import select
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from threading import Thread
 
 import pytest
@@ -46,35 +44,6 @@ def raw_name(row: dict[str, object], key: str = "name") -> bytes:
     if f"{key}_hex" in row:
         return bytes.fromhex(str(row[f"{key}_hex"]))
     return str(row[key]).encode()
-
-
-@pytest.fixture
-def waiting(client: holdfast.Client) -> Iterator[Callable[..., None]]:
-    """Let an owner wait for a lock, until the end of the test."""
-    threads: list[tuple[Thread, holdfast.Lock]] = []
-    waiters = 0
-
-    def begin(name: str | bytes, owner: str | bytes, timeout: float = -1) -> None:
-        nonlocal waiters
-        lock = client.lock(name, owner=owner)
-
-        def wait() -> None:
-            try:
-                if lock.acquire(timeout=timeout):
-                    lock.release()
-            except holdfast.LockError:
-                pass
-
-        before = lock.inspect().waiters
-        thread = Thread(target=wait)
-        thread.start()
-        threads.append((thread, lock))
-        until(lambda: lock.inspect().waiters > before)
-
-    yield begin
-    client.close()
-    for thread, _ in threads:
-        thread.join(20)
 
 
 # ----------------------------------------------------------------------- ls
@@ -253,55 +222,6 @@ def test_ls_without_the_permission_says_so(cli: Program, raw: redis.Redis) -> No
     assert "not all locks of" in done.stderr
 
 
-def answers(port: int) -> bool:
-    with contextlib.suppress(redis.ConnectionError), redis.Redis(port=port) as raw:
-        return bool(raw.ping())
-    return False
-
-
-def start_node(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """A node of a cluster on a free port; its bus needs the port 10,000 above, too."""
-    while True:
-        port = random.randrange(10_000, 22_000)
-        node = subprocess.Popen(
-            [
-                *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
-                *("--cluster-enabled", "yes", "--cluster-config-file", f"{port}.conf"),
-            ],
-            stdout=subprocess.DEVNULL,
-            cwd=folder,
-        )
-        until(lambda node=node, port=port: node.poll() is not None or answers(port))  # type: ignore[misc]
-        if node.poll() is None:
-            return node, port
-
-
-def is_whole(port: int) -> bool:
-    with redis.Redis(port=port) as raw:
-        info, slots = raw.execute_command("CLUSTER INFO"), raw.execute_command("CLUSTER SLOTS")
-        return bool(info["cluster_state"] == "ok" and len(slots) == 3)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[int]]:
-    """The ports of three masters, which serve a third of the slots each."""
-    started = [start_node(tmp_path) for _ in range(3)]
-    ports = [port for _, port in started]
-    try:
-        for i, port in enumerate(ports):
-            with redis.Redis(port=port) as raw:
-                slots = range(16384 * i // 3, 16384 * (i + 1) // 3)
-                raw.execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
-                raw.execute_command("CLUSTER", "ADDSLOTS", *slots)
-                raw.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
-        until(lambda: all(map(is_whole, ports)))
-        yield ports
-    finally:
-        for node, _ in started:
-            node.kill()
-            node.wait()
-
-
 def test_a_cluster_of_three_masters_is_listed_whole(cli: Program, cluster: list[int]) -> None:
     url = f"redis+cluster://127.0.0.1:{cluster[1]}"
     names = {f"lock:{i}" for i in range(300)}
@@ -471,7 +391,7 @@ def test_mistakes_are_told(cli: Program, arguments: list[str], said: str) -> Non
 
 
 def test_each_command_has_help_that_fits_a_terminal(cli: Program) -> None:
-    for command in ("ls", "inspect", "break", "deadlocks"):
+    for command in ("ls", "inspect", "top", "break", "deadlocks"):
         done = cli(command, "--help")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"Usage: holdfast {command} [options]")

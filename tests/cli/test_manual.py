@@ -67,6 +67,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["holdfast", "run", "--on-l"], "--on-lost"),
         (["holdfast", "run", "--on-lost", "k"], "kill"),
         (["holdfast", "run", "--u"], "--url"),
+        (["holdfast", "top", "--sort", "w"], "waiters"),
         (["holdfast", "run", "-w", "5", "name", "--", "tru"], "true"),
         (["holdfast", "run", "name", "tru"], "true"),
     ],
@@ -84,6 +85,7 @@ def test_bash_completes(words: list[str], offers: str) -> None:
         ("holdfast run --on-l", "--on-lost"),
         ("holdfast run --on-lost ig", "nore "),
         ("holdfast run --once", "--once-per"),
+        ("holdfast top --sort rem", "aining "),
     ],
 )
 def test_zsh_completes(line: str, offers: str, tmp_path: Path) -> None:
@@ -125,6 +127,7 @@ FISH = 'source "$FILE"; complete -C "$LINE"'
         ("holdfast run --on-l", "--on-lost"),
         ("holdfast run --on-lost ", "ignore"),
         ("holdfast run -", "--once-per"),
+        ("holdfast top --sort ", "waiters"),
     ],
 )
 def test_fish_completes(line: str, offers: str, tmp_path: Path) -> None:
