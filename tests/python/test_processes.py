@@ -123,7 +123,7 @@ def test_ctrl_c_ends_a_wait(
         with pytest.raises(KeyboardInterrupt):
             sender.go()
             lock.acquire(timeout=seconds)
-        assert time.monotonic() - sender.sent < 0.1
+        assert time.monotonic() - sender.sent < 1
         assert not lock.owned()
         assert lock.inspect().waiters == 0
     assert lock.acquire(blocking=False) is True
@@ -137,7 +137,7 @@ def test_ctrl_c_is_never_missed(lock: holdfast.Lock, stranger: holdfast.Lock) ->
             with pytest.raises(KeyboardInterrupt):
                 sender.go()
                 lock.acquire(timeout=20)
-            assert time.monotonic() - sender.sent < 0.1
+            assert time.monotonic() - sender.sent < 1
 
 
 def test_who_is_interrupted_does_not_hold(lock: holdfast.Lock) -> None:
