@@ -487,7 +487,7 @@ def test_inspect_tells_who_holds_it(client: holdfast.Client, name: str) -> None:
         (holder,) = info.holders
         assert (holder.owner, holder.fence, holder.count) == (info.owner, hold.fence, 2)
         assert (holder.shared, holder.held_for) == (False, info.held_for)
-        assert abs(holder.remaining - info.remaining) < 0.1
+        assert holder.remaining == pytest.approx(info.remaining, abs=0.1)
         assert holder.origin is None
         assert len(lock.inspect(1).holders) == 1
         assert lock.inspect(2).holders == ()
