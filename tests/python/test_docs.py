@@ -1,4 +1,7 @@
-"""The examples of the documentation, run."""
+"""The examples of the documentation, run.
+
+test_guides.py runs those that are files of a program, and DocumentationTest those in Java.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ import asyncio
 import importlib
 import inspect
 import re
+import sqlite3
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
-from types import CodeType, CoroutineType
+from types import CodeType, CoroutineType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,8 +27,7 @@ import holdfast.compat.redis_asyncio
 import holdfast.otel
 import holdfast.prometheus
 from conftest import Server
-
-ROOT = Path(__file__).parents[2]
+from pages import ROOT, blocks, name_of, pages
 
 # ------------------------------------------------------------------- Documents
 
@@ -35,31 +37,105 @@ client = holdfast.connect("redis://localhost")
 """
 
 
-GUIDES = [f"docs/guides/{guide.name}" for guide in sorted(ROOT.glob("docs/guides/*.md"))]
+# What is done with the examples of each language; without a language it is output, not an example.
+CHECKED = {"python", "java", "c", "sql", "lua", "sh", "yaml", "mermaid", ""}
 
 
-def blocks() -> Iterator[Any]:
-    for name in ("README.md", "docs/python.md", "docs/migrating.md", *GUIDES):
-        text = ROOT.joinpath(name).read_text()
-        for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            line = text.count("\n", 0, found.start()) + 2
-            yield pytest.param(found[1], id=f"{name}:{line}")
+def shown(language: str) -> list[Any]:
+    return [
+        pytest.param(each.text, id=f"{each.page}:{each.line}")
+        for each in blocks(language)
+        if not name_of(each)
+    ]
 
 
 def test_there_are_examples() -> None:
-    assert len(list(blocks())) >= 7
+    assert len(shown("python")) >= 30
+    assert len(pages()) >= 20
 
 
-@pytest.mark.parametrize("block", list(blocks()))
+def test_the_reference_has_every_public_name() -> None:
+    page = ROOT.joinpath("docs/reference/python.md").read_text()
+    assert sorted(re.findall(r"^::: holdfast\.(\w+)$", page, re.MULTILINE)) == sorted(
+        holdfast.__all__
+    )
+
+
+def test_every_example_is_of_a_language_that_is_checked() -> None:
+    assert {each.language for each in blocks()} <= CHECKED
+
+
+@pytest.mark.parametrize("block", shown("python"))
 def test_an_example_of_a_document_runs(block: str, server: Server) -> None:
-    if "import gevent" in block:
-        pytest.importorskip("gevent")  # which a free-threaded Python has not yet
+    for needed in ("celery", "gevent"):  # which a free-threaded Python has not yet
+        if f"import {needed}" in block or f"from {needed} import" in block:
+            pytest.importorskip(needed)
     script = block if "holdfast.connect(" in block else SETUP + block
     script = script.replace("redis://localhost", server.tcp)
     script = script.replace("redis.Redis()", f"redis.Redis.from_url({server.tcp!r})")
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("block", shown("c"))
+def test_an_example_in_c_is_part_of_a_program_that_runs(block: str) -> None:
+    # ctest runs those, with the URL as an argument.
+    def plain(text: str) -> str:
+        text = text.replace("argc > 1 ? argv[1] : ", "")
+        text = text.replace("int argc, char **argv", "void")
+        return re.sub(r"^ +", "", text, flags=re.MULTILINE)
+
+    programs = [plain(each.read_text()) for each in (ROOT / "examples/c").glob("*.c")]
+    assert any(plain(block) in program for program in programs)
+
+
+@pytest.mark.parametrize("block", shown("sql"))
+def test_an_example_in_sql_refuses_a_late_fence(block: str) -> None:
+    change, update = block.split("\n\n")
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE item (id INTEGER, stock INTEGER)")
+    database.execute("INSERT INTO item VALUES (7, 10)")
+    database.execute(change)
+    changed = [
+        database.execute(update, {"id": 7, "stock": stock, "fence": fence}).rowcount
+        for stock, fence in [(9, 41), (8, 42), (8, 42), (1, 41)]
+    ]
+    assert changed == [1, 1, 1, 0]
+    assert database.execute("SELECT stock, fence FROM item").fetchone() == (8, 42)
+    database.close()
+
+
+@pytest.mark.parametrize("block", shown("lua"))
+def test_an_example_in_lua_refuses_who_comes_too_late(block: str, raw: redis.Redis) -> None:
+    raw.delete("stock", "{stock}:fence")
+    if "ARGV[2]" in block:  # a value and its fence
+        said = [
+            raw.eval(block, 2, "stock", "{stock}:fence", value, fence)
+            for value, fence in [("9", "41"), ("8", "42"), ("8", "42"), ("1", "41")]
+        ]
+        assert said == [1, 1, 1, 0]
+        assert raw.get("stock") == b"8"
+    else:  # compare and delete
+        raw.set("stock", "mine")
+        assert raw.eval(block, 1, "stock", "another's") == 0
+        assert raw.eval(block, 1, "stock", "mine") == 1
+    raw.delete("stock", "{stock}:fence")
+
+
+@pytest.mark.parametrize("block", shown("sh"))
+def test_an_example_for_a_shell_is_one(block: str) -> None:
+    # Those of the program `holdfast` also run: tests/cli/test_docs.py.
+    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("block", shown("yaml"))
+def test_a_url_in_a_manifest_is_one(block: str) -> None:
+    urls = re.findall(r"value: (redis\S+)", block)
+    assert urls
+    for url in urls:
+        holdfast.connect(url, lazy=True).close()
 
 
 # ------------------------------------------------------------------- Docstrings
@@ -121,6 +197,7 @@ def test_an_example_of_a_docstring_runs(
             "lock": (client.aio if "[Async" in request.node.name else client).lock("documented"),
             "prometheus_client": importlib.import_module("prometheus_client"),
             "redis": store,
+            "vendor": SimpleNamespace(rate=lambda currency: 1.08),
             "write": lambda fence: None,
         }
 

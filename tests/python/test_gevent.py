@@ -1,4 +1,4 @@
-"""What docs/python.md says of gevent."""
+"""What docs/guides/gevent.md says."""
 
 from __future__ import annotations
 

@@ -1,17 +1,24 @@
 package io.holdfast;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.holdfast.Jvm.Run;
+import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.lang.module.ModuleFinder;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -38,19 +45,64 @@ final class DocumentationTest {
         return blocks.results().map(block -> block.group(1)).toList();
     }
 
+    /** Writes the ```java blocks, whose first lines name files, and gives the files. */
+    private List<Path> files(String document) throws IOException {
+        List<Path> files = new ArrayList<>();
+        for (String example : examples(document)) {
+            Matcher name = Pattern.compile("// (\\S+\\.java)\n").matcher(example);
+            assertTrue(name.lookingAt(), document + ": an example does not name its file");
+            files.add(Files.writeString(folder.resolve(name.group(1)), example));
+        }
+        return files;
+    }
+
+    private static String classPath(String... more) {
+        return String.join(
+                File.pathSeparator,
+                Jvm.CLASSES,
+                System.getProperty("jdk.module.path", ""), // Micrometer
+                System.getProperty("java.class.path", ""),
+                String.join(File.pathSeparator, more));
+    }
+
     private static String run(Path source) throws Exception {
-        String path =
-                String.join(
-                        File.pathSeparator,
-                        Jvm.CLASSES,
-                        System.getProperty("jdk.module.path", ""), // Micrometer
-                        System.getProperty("java.class.path", ""));
         String[] program = {
-            "--enable-native-access=ALL-UNNAMED", "-cp", path, source.toString(), URL
+            "--enable-native-access=ALL-UNNAMED", "-cp", classPath(), source.toString(), URL
         };
         Run run = Jvm.run(List.of("-Xcheck:jni"), program);
         assertEquals(0, run.status(), run.output());
         return run.output();
+    }
+
+    private void compile(List<Path> files) throws Exception {
+        String javac = Path.of(System.getProperty("java.home"), "bin", "javac").toString();
+        List<String> command = new ArrayList<>(List.of(javac, "-cp", classPath(), "-d", "" + folder));
+        files.forEach(file -> command.add(file.toString()));
+        Process compiler = new ProcessBuilder(command).redirectErrorStream(true).start();
+        String said = new String(compiler.getInputStream().readAllBytes());
+        assertEquals(0, compiler.waitFor(), said);
+    }
+
+    @Test
+    void everyPageWithAnExampleIsTriedHere() throws Exception {
+        Set<String> shown = new TreeSet<>();
+        try (Stream<Path> pages = Files.walk(ROOT.resolve("docs"))) {
+            for (Path page : pages.filter(Files::isRegularFile).toList()) {
+                String name = ROOT.relativize(page).toString();
+                if (name.endsWith(".md") && !examples(name).isEmpty()) {
+                    shown.add(name);
+                }
+            }
+        }
+        assertEquals(
+                Set.of(
+                        "docs/guides/kubernetes.md",
+                        "docs/guides/leader.md",
+                        "docs/guides/periodic.md",
+                        "docs/guides/spring.md",
+                        "docs/java.md",
+                        "docs/migrating.md"),
+                shown);
     }
 
     @Test
@@ -67,6 +119,27 @@ final class DocumentationTest {
     void theExamplesOfItsOwnPageRun() throws Exception {
         List<String> examples = examples("docs/java.md");
         assertEquals(13, examples.size());
+        String output = run(program(examples));
+        assertTrue(output.matches("(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\n"), output);
+    }
+
+    @Test
+    void theExamplesOfMovingOverRun() throws Exception {
+        List<String> examples = examples("docs/migrating.md");
+        assertEquals(2, examples.size());
+        assertEquals("", run(program(examples)));
+    }
+
+    @Test
+    void theExamplesOfOnceInAPeriodAndOfALeaderRun() throws Exception {
+        List<String> examples = new ArrayList<>(examples("docs/guides/leader.md"));
+        examples.addAll(examples("docs/guides/periodic.md"));
+        assertEquals(2, examples.size());
+        String output = run(program(examples));
+        assertTrue(output.matches("leading, with the fence \\d+\nthe report\n"), output);
+    }
+
+    private Path program(List<String> examples) throws IOException {
         StringBuilder program =
                 new StringBuilder(
                         "import io.holdfast.*;\nimport io.holdfast.micrometer.*;\n"
@@ -74,17 +147,94 @@ final class DocumentationTest {
                                 + "import io.micrometer.core.instrument.*;\n"
                                 + "import io.micrometer.core.instrument.simple.*;\n"
                                 + "import java.time.Duration;\nimport java.util.concurrent.*;\n"
+                                + "import java.util.function.*;\n"
                                 + "import java.util.concurrent.locks.*;\n"
+                                + "import redis.clients.jedis.Jedis;\n"
                                 + "class Examples {\n"
                                 + "public static void main(String[] url) throws Exception {\n"
-                                + "try (HoldfastClient client = Holdfast.connect(url[0])) {\n");
+                                + "try (HoldfastClient client = Holdfast.connect(url[0]);\n"
+                                + "Jedis jedis = new Jedis(url[0])) {\n");
         for (String example : examples) {
             String here = example.replace("\"redis://localhost\"", "url[0]");
             program.append("{\n").append(here).append("}\n");
         }
         program.append("}\n}\n}\n");
-        Path source = Files.writeString(folder.resolve("Examples.java"), program);
-        String output = run(source);
-        assertTrue(output.matches("(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\n"), output);
+        return Files.writeString(folder.resolve("Examples.java"), program);
+    }
+
+    private static final String SHOP =
+            """
+            import io.holdfast.ClosedException;
+            import io.holdfast.HoldfastClient;
+            import java.util.Map;
+            import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+            import org.springframework.core.env.MapPropertySource;
+            import org.springframework.scheduling.annotation.EnableScheduling;
+
+            @EnableScheduling
+            class Shop {
+                public static void main(String[] url) throws Exception {
+                    HoldfastClient client;
+                    try (var context = new AnnotationConfigApplicationContext()) {
+                        context.getEnvironment()
+                                .getPropertySources()
+                                .addFirst(new MapPropertySource("shop", Map.of("holdfast.url", url[0])));
+                        context.register(Shop.class, LockConfiguration.class, Stock.class);
+                        context.refresh();
+                        Stock stock = context.getBean(Stock.class);
+                        System.out.println("grows: " + (stock.sell(7) < stock.sell(7)));
+                        client = context.getBean(HoldfastClient.class);
+                        stock.nightly();
+                        System.out.println("kept: " + client.lock("nightly").isLocked());
+                        stock.nightly(); // finds that it ran
+                        client.lock("nightly").forceUnlock();
+                    }
+                    try {
+                        client.ping();
+                    } catch (ClosedException closed) {
+                        System.out.println("closed");
+                    }
+                }
+            }
+            """;
+
+    @Test
+    void theGuideToSpringRuns() throws Exception {
+        List<Path> files = files("docs/guides/spring.md");
+        files.add(Files.writeString(folder.resolve("Shop.java"), SHOP));
+        compile(files);
+        String[] program = {
+            "--enable-native-access=ALL-UNNAMED", "-cp", classPath("" + folder), "Shop", URL
+        };
+        Run run = Jvm.run(List.of(), program);
+        assertEquals("grows: true\nthe report\nkept: true\nclosed\n", run.output());
+        assertEquals(0, run.status());
+    }
+
+    @Test
+    void theGuideToKubernetesGivesItsLockBackAtSigterm() throws Exception {
+        compile(files("docs/guides/kubernetes.md"));
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        ProcessBuilder builder =
+                new ProcessBuilder(
+                        java,
+                        "--enable-native-access=ALL-UNNAMED",
+                        "-cp",
+                        classPath("" + folder),
+                        "Worker");
+        builder.redirectErrorStream(true).environment().put("HOLDFAST_URL", URL);
+        Process pod = builder.start();
+        try (HoldfastClient client = Holdfast.connect(URL);
+                BufferedReader said = pod.inputReader()) {
+            String line = said.readLine();
+            assertTrue(line.startsWith("working, with the fence "), line);
+            HoldfastLock lock = client.lock("indexer");
+            assertTrue(lock.isLocked());
+            pod.destroy(); // SIGTERM
+            assertTrue(pod.waitFor(9, TimeUnit.SECONDS), "before the lease would end");
+            assertFalse(lock.isLocked());
+        } finally {
+            pod.destroyForcibly();
+        }
     }
 }

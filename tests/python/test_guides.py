@@ -1,0 +1,313 @@
+"""The programs of docs/guides, run with the frameworks that they are for."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, until
+from pages import blocks, files, name_of
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def needs(framework: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(framework) is None
+    return pytest.mark.skipif(missing, reason=f"{framework} is not installed")
+
+
+def test_the_files_of_each_guide_are_run() -> None:
+    shown = {each.page for each in blocks("python") if name_of(each)}
+    assert shown == set(re.findall(r'files\("(.*)", tmp_path\)', Path(__file__).read_text()))
+
+
+@pytest.fixture
+def start(server: Server, tmp_path: Path) -> Iterator[Start]:
+    """Start a program in tmp_path, which is ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+    variables = {"HOLDFAST_URL": server.tcp, "BROKER_URL": server.tcp, "PYTHONUNBUFFERED": "1"}
+
+    def begin(*command: str, **more: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env={**os.environ, **variables, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=20)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """End the program as an operator does; give what it said."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=40)[0]
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text, f"{file.name} has no {old}"
+    file.write_text(text.replace(old, new))
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Answer:
+    """What a web server answered."""
+
+    def __init__(self, port: int, method: str, path: str) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            self.status = response.status
+            self.retry_after = response.headers["Retry-After"]
+            self.text = response.read().decode()
+        finally:
+            connection.close()
+
+
+def listens(port: int, process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, process.communicate()[0]
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+# --------------------------------------------------------------------- Django
+
+SETTINGS = """
+import os
+
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+HOLDFAST_URL = os.environ["HOLDFAST_URL"]
+INSTALLED_APPS = ["shop"]
+ROOT_URLCONF = "urls"
+SECRET_KEY = "only for this test"
+ALLOWED_HOSTS = ["127.0.0.1"]
+"""
+MODELS = """
+from django.db import models
+
+
+class Item(models.Model):
+    stock = models.IntegerField()
+    fence = models.BigIntegerField(default=0)
+"""
+URLS = """
+from django.urls import path
+from shop import views
+
+urlpatterns = [path("buy/<int:item>", views.buy)]
+"""
+FILL = """
+import django
+django.setup()
+from django.core.management import call_command
+call_command("migrate", run_syncdb=True, verbosity=0)
+from shop.models import Item
+Item.objects.create(pk=7, stock=5)
+"""
+
+
+@needs("django")
+def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
+    files("docs/guides/django.md", tmp_path)
+    for name, text in [("settings", SETTINGS), ("urls", URLS), ("shop/models", MODELS)]:
+        tmp_path.joinpath(f"{name}.py").write_text(text)
+    tmp_path.joinpath("shop/__init__.py").touch()
+    here = {"DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": str(tmp_path)}
+    fill = start("-c", FILL, **here)
+    said = fill.communicate(timeout=50)[0]
+    assert fill.returncode == 0, said
+    port = free_port()
+    site = start("-m", "django", "runserver", "--noreload", f"127.0.0.1:{port}", **here)
+    until(lambda: listens(port, site), 30)
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: Answer(port, "GET", "/buy/7").text, range(12)))
+    assert sorted(answers) == ["sold"] * 5 + ["sold out"] * 7
+
+    with client.lock("item:7"):
+        assert Answer(port, "GET", "/buy/7").status == 503
+
+
+# -------------------------------------------------------------------- FastAPI
+
+
+@needs("fastapi")
+def test_fastapi(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_path: Path) -> None:
+    files("docs/guides/fastapi.md", tmp_path)
+    port = free_port()
+    site = start("-m", "uvicorn", "app:app", "--port", str(port), "--log-level", "warning")
+    until(lambda: listens(port, site), 30)
+
+    first = Answer(port, "POST", "/items/7/reports")
+    assert first.status == 200, first.text
+    with client.lock("report:7"):
+        busy = Answer(port, "POST", "/items/7/reports")
+        assert (busy.status, busy.retry_after) == (503, "2")
+    assert Answer(port, "POST", "/items/7/reports").text > first.text  # the fence is its end
+
+    raw.delete("geocoder")
+    passes = [Answer(port, "GET", "/geocode") for _ in range(11)]
+    assert [each.status for each in passes] == [200] * 10 + [429]
+    assert 0 < int(passes[10].retry_after) <= 60
+    raw.delete("geocoder")
+
+    client.lock("report:7").acquire()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(Answer, port, "POST", "/items/7/reports")
+        until(lambda: client.lock("report:7").inspect().waiters == 1)
+        site.send_signal(signal.SIGTERM)  # it lets the request finish
+        client.lock("report:7").release()
+        assert waiting.result().status == 200
+    assert site.communicate(timeout=30)[0] == ""
+    assert not client.lock("report:7").locked()
+
+
+# --------------------------------------------------------------------- Celery
+
+WRITE = """
+def write(report: int, fence: int) -> None:
+    import time
+    import redis
+
+    with redis.Redis.from_url(os.environ["HOLDFAST_URL"]) as store:
+        store.rpush("written", f"begins {fence}")
+        time.sleep(0.1)
+        store.rpush("written", f"ends {fence}")
+"""
+
+
+@needs("celery")
+def test_celery(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_path: Path) -> None:
+    files("docs/guides/celery.md", tmp_path)
+    change(
+        tmp_path / "tasks.py", "def write(report: int, fence: int) -> None: ...  # the work", WRITE
+    )
+    raw.delete("written")
+    worker = start("-m", "celery", "-A", "tasks", "worker", "--concurrency", "2", "-l", "warning")
+    send = "from tasks import rebuild\nfor _ in range(4): rebuild.delay(7)\n"
+    sent = start("-c", send)
+    said = sent.communicate(timeout=50)[0]
+    assert sent.returncode == 0, said
+
+    def written() -> list[list[str]]:
+        assert worker.poll() is None, worker.communicate()[0]
+        lines: Any = raw.lrange("written", 0, -1)
+        return [line.decode().split() for line in lines]
+
+    until(lambda: len(written()) == 8, 40)
+    lines = written()
+    assert [what for what, _ in lines] == ["begins", "ends"] * 4, lines
+    fences = [int(fence) for _, fence in lines]
+    assert fences[::2] == fences[1::2] == sorted(fences[::2])
+    ended(worker)
+    assert worker.returncode == 0
+    assert not client.lock("report:7").locked()
+    raw.delete("written")
+
+
+# ---------------------------------------------------------------- APScheduler
+
+LISTEN = """
+    import redis
+
+    store = redis.Redis.from_url(os.environ["HOLDFAST_URL"])
+    scheduler.add_listener(lambda event: store.hincrby("tried", str(os.getpid())), 1 << 12)
+    scheduler.start()
+"""
+NIGHTLY = """
+def nightly() -> None:
+    import redis
+
+    with redis.Redis.from_url(os.environ["HOLDFAST_URL"]) as store:
+        store.rpush("worked", 1)
+"""
+
+
+@needs("apscheduler")
+def test_apscheduler(start: Start, raw: redis.Redis, tmp_path: Path) -> None:
+    files("docs/guides/apscheduler.md", tmp_path)
+    jobs = tmp_path / "jobs.py"
+    change(jobs, '"cron", hour=3', '"interval", seconds=0.2')
+    change(jobs, "    scheduler.start()\n", LISTEN)
+    change(jobs, "\ndef nightly() -> None: ...  # the work\n", NIGHTLY)
+    raw.delete("worked", "tried", "nightly")
+    hosts = [start("jobs.py") for _ in range(3)]
+
+    def tries() -> list[int]:
+        for host in hosts:
+            assert host.poll() is None, host.communicate()[0]
+        return [int(count) for count in raw.hvals("tried")]
+
+    until(lambda: len(tries()) == 3 and min(tries()) >= 3, 40)
+    assert raw.llen("worked") == 1
+    assert raw.ttl("nightly") > 22 * 3600
+    raw.delete("worked", "tried", "nightly")
+
+
+# ---------------------------------------------------- Kubernetes and SIGTERM
+
+
+def test_kubernetes(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
+    files("docs/guides/kubernetes.md", tmp_path)
+    pod = start("worker.py")
+    assert pod.stdout is not None
+    assert pod.stdout.readline().startswith("working, with the fence ")
+    lock = client.lock("indexer")
+    assert lock.locked()
+    since = time.monotonic()
+    assert ended(pod) == ""
+    assert pod.returncode == 0
+    assert not lock.locked()
+    assert time.monotonic() - since < 9, "it waited for the lease"
+
+
+def test_a_program_that_does_not_handle_sigterm_leaves_its_lock(
+    start: Start, client: holdfast.Client, tmp_path: Path
+) -> None:
+    files("docs/guides/kubernetes.md", tmp_path)
+    handled = "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit())"
+    change(tmp_path / "worker.py", handled, "")
+    pod = start("worker.py")
+    assert pod.stdout is not None
+    pod.stdout.readline()
+    ended(pod)
+    lock = client.lock("indexer")
+    info: Any = lock.inspect()
+    assert info.held
+    lock.force_release(info.fence)
