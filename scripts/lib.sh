@@ -90,6 +90,7 @@ cli_packages() {
     has mandoc || echo mandoc
     has tmux || echo tmux
 }
+site_packages() { has mandoc || echo mandoc; } # the manual, as a page
 model_packages() { has spin || echo spin; }
 rule_packages() { has promtool || echo prometheus; } # promtool, which checks alert rules
 
