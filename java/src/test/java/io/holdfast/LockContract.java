@@ -467,6 +467,7 @@ abstract class LockContract extends ClientTest {
         hold.close();
         assertFalse(lock.tryLock(), "nor does its owner nest in it");
         assertFalse(stranger.tryLock());
+        assertTrue(stranger.inspect().remaining().toSeconds() > 30);
         assertTrue(stranger.forceUnlock());
 
         acquire(stranger).keep(Duration.ofMillis(50));

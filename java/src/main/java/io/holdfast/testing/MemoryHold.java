@@ -192,11 +192,8 @@ final class MemoryHold implements Hold {
 
     /** Until it ends; zero if its timer is late. */
     Duration left() {
-        if (request.lease().equals(FOREVER)) {
-            return FOREVER;
-        }
         Duration left = end.equals(FOREVER) ? FOREVER : end.minus(age());
-        if (renewed) {
+        if (renewed && !released) { // what is kept or handed over is renewed no more
             Duration sure = request.lease().minusMillis(1);
             Duration asked = prolonged.minus(age());
             left = min(left, asked.compareTo(sure) > 0 ? asked : sure);
