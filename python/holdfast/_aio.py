@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -12,10 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
 from . import _holdfast
-from ._arguments import duration, encoded, extension, flag, function, patience
+from ._arguments import duration, encoded, extension, flag, function, lasting, patience
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._gate import AsyncGate
-from ._hold import BaseHold, BaseLost, Bound, excuse
+from ._hold import KEEP_TRIES, UNTOLD, BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
 from ._look import RATE, LockInfo, Locks, Progress
 from ._once import Terms, from_json, once_task, to_json
@@ -367,6 +368,7 @@ class AsyncLock(Bound):
         on_lost: Callable[[AsyncHold], object] | None = None,
         raise_on_lost: bool | None = None,
         cancel_on_lost: bool = False,
+        at_least: float | timedelta | None = None,
     ) -> Holding[AsyncHold]:
         """Acquire the lock, and give the caller the hold; any task may release it.
 
@@ -381,6 +383,8 @@ class AsyncLock(Bound):
                         lock's setting.
         cancel_on_lost  Cancel the body of the `async with` when the hold is lost. The block then
                         raises LockLost, or, without raise_on_lost, nothing.
+        at_least        Seconds from the acquire, for which the lock refuses everybody even if it
+                        is released before, as in Lock.hold().
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
@@ -391,7 +395,8 @@ class AsyncLock(Bound):
         function("on_lost", on_lost)
         flag("cancel_on_lost", cancel_on_lost)
         on_lost = on_lost or self._on_lost
-        return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost)
+        least = lasting(at_least)
+        return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost, least)
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this task. Sends nothing."""
@@ -445,8 +450,13 @@ class AsyncLock(Bound):
         )
 
 
-def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
-    _, call = notices.start(lambda number: notices.core.hf_hold_release_start(handle, number))
+def _release(notices: Notices, handle: _holdfast.Hold, left: int = 0) -> Call:
+    """Start to release it, or to keep it for so many milliseconds."""
+    core = notices.core
+    if left:
+        _, call = notices.start(lambda number: core.hf_hold_keep_start(handle, left, number))
+    else:
+        _, call = notices.start(lambda number: core.hf_hold_release_start(handle, number))
     return call
 
 
@@ -513,12 +523,23 @@ class AsyncHold(BaseHold):
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
         was not reached or refused. In each case the hold ends with its lease at the latest.
+        If the at_least of AsyncLock.hold() has not passed, it keeps the lock for the rest of it,
+        as Hold.release() does.
         """
-        await released(self._lock, self._start_release())
+        tries = KEEP_TRIES
+        while True:
+            try:
+                await released(self._lock, self._start_release())
+                return
+            except UNTOLD:
+                tries -= 1
+                if not tries or not self._left():
+                    raise
 
     def _start_release(self) -> Call:
+        left = math.ceil(self._left() * 1000)
         self._unwatch()
-        return _release(self._notices(), self._handle)
+        return _release(self._notices(), self._handle, left)
 
     async def _leave(self, result: bytes, ttl: int) -> None:
         """Release the hold, and leave a result for so many milliseconds."""
@@ -576,6 +597,8 @@ class _Entered(Protocol):
 
     _entered: bool
 
+    def _keep_at_least(self, seconds: float) -> None: ...
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -615,6 +638,7 @@ class Holding(Awaitable[Held]):
         on_lost: Callable[[Held], object] | None,
         quiet: bool,
         cancel: bool,
+        least: float,
     ) -> None:
         """Only AsyncLock.hold() makes this object."""
         self._lock = lock
@@ -622,13 +646,16 @@ class Holding(Awaitable[Held]):
         self._on_lost = on_lost
         self._quiet = quiet
         self._cancel = cancel
+        self._least = least
         self._task: asyncio.Task[object] | None = None
         self._inside = False
         self._canceled = False
         self._cancelling = 0
 
     async def _acquire(self, on_lost: Callable[[Held], object] | None) -> Held:
-        return await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
+        held = await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
+        held._keep_at_least(self._least)
+        return held
 
     def __await__(self) -> Generator[object, None, Held]:
         """Acquire."""

@@ -46,6 +46,11 @@ def duration(
     return round(given * 1000)
 
 
+def lasting(at_least: float | timedelta | None) -> float:
+    """Give the seconds of a hold()'s at_least."""
+    return 0.0 if at_least is None else duration("at_least", at_least, least=0) / 1000
+
+
 def extension(seconds: float | timedelta | None) -> int:
     """Give the milliseconds of an extend()."""
     return _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, extension, flag, number
-from ._errors import LockError, LockLost, LockNotOwnedError
+from ._errors import ConnectError, LockError, LockLost, LockNotOwnedError, LockUnknown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 AnyHold = TypeVar("AnyHold", bound="BaseHold")
 
 _log = logging.getLogger("holdfast")
+
+KEEP_TRIES = 3  # of a release that keeps the lock, if an answer is lost
+UNTOLD = (LockUnknown, ConnectError)
 
 State = Literal["held", "lost", "released"]
 Cause = Literal["expired", "unreachable", "gone"]
@@ -71,7 +75,16 @@ class Bound:
 class BaseHold(Bound):
     """The properties that every hold has. They send nothing."""
 
-    __slots__ = ("__weakref__", "_core", "_entered", "_handle", "_lock", "_loose", "_quiet")
+    __slots__ = (
+        "__weakref__",
+        "_core",
+        "_entered",
+        "_handle",
+        "_kept_until",
+        "_lock",
+        "_loose",
+        "_quiet",
+    )
 
     def __init__(self, lock: Lock, handle: _holdfast.Hold, loose: bool, quiet: bool) -> None:
         """Only locks make holds."""
@@ -81,6 +94,15 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
+        self._kept_until = 0.0
+
+    def _keep_at_least(self, seconds: float) -> None:
+        """Make a release keep the lock until so many seconds after the acquire, which is now."""
+        self._kept_until = time.monotonic() + seconds if seconds else 0.0
+
+    def _left(self) -> float:
+        """Say for how many seconds a release keeps the lock."""
+        return max(0.0, self._kept_until - time.monotonic()) if self.valid else 0.0
 
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the lock."""
@@ -241,10 +263,23 @@ class Hold(BaseHold):
     def release(self) -> None:
         """Release the hold. One round trip.
 
+        If the at_least of Lock.hold() has not passed, this keeps the lock for the rest of it, as
+        keep(), with some tries if an answer is lost. It raises as that; the hold is then still
+        held, until you release it again or drop it.
+
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
         was not reached or refused. In each case the hold ends with its lease at the latest.
         """
+        tries = KEEP_TRIES
+        while left := self._left():
+            try:
+                self.keep(left)
+                return
+            except UNTOLD:
+                tries -= 1
+                if not tries:
+                    raise
         self._unwatch()
         try:
             self._core.hf_hold_release(self._handle)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
-from ._arguments import encoded, extension, flag, function, patience, whole
+from ._arguments import encoded, extension, flag, function, lasting, patience, whole
 from ._errors import ForkedError, LockError, LockLost, LockTimeout
 from ._gevent import in_hub
 from ._hold import Bound, Hold, excuse
@@ -299,6 +299,7 @@ class Lock(Bound):
         owner: str | bytes | None = None,
         on_lost: Callable[[Hold], object] | None = None,
         raise_on_lost: bool | None = None,
+        at_least: float | timedelta | None = None,
     ) -> Hold:
         """Acquire the lock, and give the caller the hold; any thread may release it.
 
@@ -308,13 +309,19 @@ class Lock(Bound):
         on_lost        As in LockOptions, in place of the lock's on_lost.
         raise_on_lost  False: leaving a `with` block does not raise LockLost. By default the
                        lock's setting.
+        at_least       Seconds from the acquire, for which the lock refuses everybody even if it
+                       is released before: by release() or the `with` block, also one that
+                       raises. As Hold.keep() does; a holder that dies keeps only its lease.
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
         milliseconds = patience(True, -1 if timeout is None else timeout)
         quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
         function("on_lost", on_lost)
-        return self._acquire(milliseconds, owner, loose, on_lost, quiet)
+        least = lasting(at_least)
+        hold = self._acquire(milliseconds, owner, loose, on_lost, quiet)
+        hold._keep_at_least(least)
+        return hold
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this caller. Sends nothing.

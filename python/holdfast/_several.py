@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
-from ._arguments import encoded, extension, flag, function, patience
+from ._arguments import encoded, extension, flag, function, lasting, patience
 from ._errors import ConnectError, LockError, LockLost, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, loose
@@ -108,6 +108,10 @@ class BaseHolds(Bound, Generic[AnyHold]):
     def valid(self) -> bool:
         """Whether all are still held, as far as this process knows."""
         return all(hold.valid for hold in self._holds.values())
+
+    def _keep_at_least(self, seconds: float) -> None:
+        for hold in self._holds.values():
+            hold._keep_at_least(seconds)
 
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the locks."""
@@ -381,6 +385,7 @@ class LocksAll(BaseLocks[Lock]):
         owner: str | bytes | None = None,
         on_lost: Callable[[Holds], object] | None = None,
         raise_on_lost: bool | None = None,
+        at_least: float | timedelta | None = None,
     ) -> Holds:
         """Acquire all, and give the caller the holds. Arguments and exceptions as Lock.hold()'s.
 
@@ -389,7 +394,10 @@ class LocksAll(BaseLocks[Lock]):
         milliseconds = patience(True, -1 if timeout is None else timeout)
         quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
         function("on_lost", on_lost)
-        return self._acquire(milliseconds, owner, loose, on_lost, quiet)
+        least = lasting(at_least)
+        holds = self._acquire(milliseconds, owner, loose, on_lost, quiet)
+        holds._keep_at_least(least)
+        return holds
 
 
 # --------------------------------------------------------------------- For tasks
@@ -573,6 +581,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
         on_lost: Callable[[AsyncHolds], object] | None = None,
         raise_on_lost: bool | None = None,
         cancel_on_lost: bool = False,
+        at_least: float | timedelta | None = None,
     ) -> Holding[AsyncHolds]:
         """Acquire all, and give the caller the holds. Arguments as AsyncLock.hold()'s.
 
@@ -584,4 +593,6 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
             quiet = not flag("raise_on_lost", raise_on_lost)
         function("on_lost", on_lost)
         flag("cancel_on_lost", cancel_on_lost)
-        return Holding(self, milliseconds, owner, on_lost or self._on_lost, quiet, cancel_on_lost)
+        on_lost = on_lost or self._on_lost
+        least = lasting(at_least)
+        return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost, least)

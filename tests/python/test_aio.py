@@ -117,6 +117,49 @@ def test_a_kept_hold_refuses_everybody(run: Run, lock: holdfast.AsyncLock) -> No
     run(main())
 
 
+def test_a_release_keeps_the_lock_for_at_least(
+    run: Run, client: holdfast.Client, lock: holdfast.AsyncLock, name: str
+) -> None:
+    async def refuses(hold: holdfast.AsyncHold) -> None:
+        assert hold.state == "released"
+        with pytest.raises(holdfast.LockNotOwnedError):
+            await hold.release()
+        remaining = (await lock.inspect()).remaining
+        assert remaining is not None
+        assert 40 < remaining <= 60 - 0.1
+        assert await lock.acquire(blocking=False) is False
+        await lock.force_release(hold.fence)
+
+    async def main() -> None:
+        with pytest.raises(ValueError, match="at_least must be from 0"):
+            lock.hold(at_least=-1)
+        async with lock.hold(at_least=60) as hold:
+            await asyncio.sleep(0.1)
+        await refuses(hold)
+        with pytest.raises(KeyError):
+            async with lock.hold(at_least=60) as hold:
+                await asyncio.sleep(0.1)
+                raise KeyError
+        await refuses(hold)
+        hold = await lock.hold(at_least=60)
+        await asyncio.sleep(0.1)
+        await hold.release()
+        await refuses(hold)
+        async with client.aio.locks_all(name, name + "2").hold(at_least=60) as holds:
+            await asyncio.sleep(0.1)
+        assert await client.aio.lock(name + "2").locked()
+        await refuses(holds.holds[name])
+        async with lock.hold(at_least=0.05):
+            await asyncio.sleep(0.06)
+        assert not await lock.locked()
+        with pytest.raises(holdfast.LockLost):
+            async with lock.hold(at_least=60) as hold:
+                await lock.force_release(hold.fence)
+        assert not await lock.locked()
+
+    run(main())
+
+
 def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
     run: Run, lock: holdfast.AsyncLock, raw: redis.Redis
 ) -> None:

@@ -53,6 +53,9 @@ class Own:
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
 
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
 
 @pytest.fixture
 def own() -> Iterator[Own]:
@@ -121,6 +124,35 @@ def test_a_server_that_does_not_answer_is_not_a_holder(own: Own, call: Call) -> 
         own.pause()
         with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
             call(client, "y")
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) -> None:
+    with holdfast.connect(own.url, connect_timeout=0.5, command_timeout=0.5) as client:
+
+        async def main() -> None:
+            hold = await client.aio.lock("x").hold(at_least=3600)
+            own.pause()
+            with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
+                await hold.release()
+            assert hold.valid
+            own.resume()
+            await hold.release()
+
+        if task:
+            asyncio.run(main())
+        else:
+            hold = client.lock("x").hold(at_least=3600)
+            own.pause()
+            with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
+                hold.release()
+            assert hold.valid
+            own.resume()
+            hold.release()
+    with holdfast.connect(own.url) as client:
+        remaining = client.lock("x").inspect().remaining
+        assert remaining is not None
+        assert 3000 < remaining <= 3600
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -316,6 +316,72 @@ def test_a_hold_is_handed_over_to_another_process(
             other.lock(name).adopt(token)
 
 
+def test_a_release_keeps_the_lock_for_at_least(
+    client: holdfast.Client, lock: holdfast.Lock, stranger: holdfast.Lock, name: str
+) -> None:
+    for wrong in (-1, math.inf, 1e12):
+        with pytest.raises(ValueError, match="at_least must be from 0"):
+            lock.hold(at_least=wrong)
+    assert not lock.locked()
+
+    def refuses(hold: holdfast.Hold) -> None:
+        assert hold.state == "released"
+        with pytest.raises(holdfast.LockNotOwnedError):
+            hold.release()
+        info = stranger.inspect()
+        assert info.remaining is not None
+        assert 40 < info.remaining <= 60 - 0.1  # the rest of it
+        assert stranger.acquire(blocking=False) is False
+        assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
+        stranger.force_release(hold.fence)
+
+    with lock.hold(at_least=timedelta(minutes=1)) as hold:
+        time.sleep(0.1)
+    refuses(hold)
+    with pytest.raises(KeyError), lock.hold(at_least=60) as hold:
+        time.sleep(0.1)
+        raise KeyError
+    refuses(hold)
+    hold = lock.hold(at_least=60)
+    time.sleep(0.1)
+    hold.release()
+    refuses(hold)
+    with client.locks_all(name, name + "2").hold(at_least=60) as holds:
+        time.sleep(0.1)
+    assert client.lock(name + "2").locked()
+    refuses(holds.holds[name])
+
+
+def test_at_least_is_over_when_it_has_passed(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
+    with lock.hold(at_least=0.05):
+        time.sleep(0.06)
+    assert not stranger.locked()
+    with lock.hold(at_least=60) as hold:
+        hold.keep(0)  # which says otherwise
+    assert not stranger.locked()
+    with lock.hold(at_least=0.3):
+        pass
+    assert stranger.locked()
+    with stranger.hold(timeout=10):
+        pass
+
+
+def test_at_least_keeps_nothing_of_a_lost_hold(
+    lock: holdfast.Lock, stranger: holdfast.Lock
+) -> None:
+    with pytest.raises(holdfast.LockLost), lock.hold(at_least=60) as hold:
+        stranger.force_release(hold.fence)
+    assert not stranger.locked()
+
+
+@pytest.mark.redis
+def test_at_least_outlives_its_client(server: Server, name: str) -> None:
+    with holdfast.connect(server.tcp) as other, other.lock(name).hold(at_least=60):
+        pass
+    with holdfast.connect(server.tcp) as client:
+        assert client.lock(name).acquire(blocking=False) is False
+
+
 def test_a_kept_hold_refuses_everybody_and_then_ends_by_itself(
     lock: holdfast.Lock, stranger: holdfast.Lock
 ) -> None:

@@ -127,8 +127,26 @@ public interface Hold extends AutoCloseable {
     void keep(Duration duration);
 
     /**
+     * Makes a release keep the lock for the rest of so long, counted from the acquire: {@link
+     * #release()}, {@link #releaseAsync()} and {@link #close()}, also when a block throws, leave it
+     * held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. Sends
+     * nothing; a later call replaces this one.
+     *
+     * <pre>{@code
+     * try (Hold hold = lock.acquire(Duration.ZERO)) {
+     *     hold.keepAtLeast(Duration.ofMinutes(5));
+     *     ...
+     * }
+     * }</pre>
+     *
+     * @param duration up to 10 years; zero: a release only releases
+     * @throws IllegalArgumentException if the duration is out of these bounds
+     */
+    void keepAtLeast(Duration duration);
+
+    /**
      * Releases the hold. With the owner's last hold, the lock becomes free or goes to the next
-     * waiter.
+     * waiter, unless it is {@linkplain #keepAtLeast kept}.
      *
      * @throws LockNotHeldException if it was released before; nothing was changed
      * @throws LockLostException if it was lost before, and somebody else may have held the lock

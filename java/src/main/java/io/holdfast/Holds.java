@@ -125,6 +125,17 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
+     * Makes a release keep all locks for the rest of so long, as {@link
+     * Hold#keepAtLeast(Duration)}.
+     *
+     * @param duration up to 10 years; zero: a release only releases
+     * @throws IllegalArgumentException if the duration is out of these bounds
+     */
+    public void keepAtLeast(Duration duration) {
+        each(hold -> hold.keepAtLeast(duration));
+    }
+
+    /**
      * Releases all that were not released before. All are tried; then the first exception is
      * thrown, with the others {@linkplain Throwable#getSuppressed() suppressed} in it.
      *

@@ -6,9 +6,6 @@ import java.util.concurrent.Callable;
 
 /** Work that one of all callers does in a period. */
 final class OncePer<T> implements Callable<Optional<T>> {
-    /** To keep the lock, if an answer is lost. */
-    private static final int TRIES = 3;
-
     private final HoldfastLock lock;
     private final Duration period;
     private final Callable<T> work;
@@ -25,38 +22,19 @@ final class OncePer<T> implements Callable<Optional<T>> {
     /** Empty: it is not its turn. */
     @Override
     public Optional<T> call() throws Exception {
-        long start = System.nanoTime();
         Hold hold;
         try {
             hold = lock.acquire(Duration.ZERO);
         } catch (LockTimeoutException e) {
             return Optional.empty();
         }
-        T result;
-        try {
-            result = work.call();
-        } catch (Throwable e) { // the turn is the next one's
+        try (hold) {
+            hold.keepAtLeast(period);
             try {
-                hold.close();
-            } catch (RuntimeException failed) {
-                e.addSuppressed(failed);
-            }
-            throw e;
-        }
-        keep(hold, start);
-        return Optional.ofNullable(result);
-    }
-
-    private void keep(Hold hold, long start) {
-        for (int tries = 1; ; tries++) {
-            Duration left = period.minusNanos(System.nanoTime() - start);
-            try {
-                hold.keep(left.isNegative() ? Duration.ZERO : left);
-                return;
-            } catch (LockUnknownException | ConnectionFailedException e) {
-                if (tries == TRIES) {
-                    throw e;
-                }
+                return Optional.ofNullable(work.call());
+            } catch (Throwable e) {
+                hold.keepAtLeast(Duration.ZERO); // the turn is the next one's
+                throw e;
             }
         }
     }

@@ -134,9 +134,9 @@ final class DocumentationTest {
     void theExamplesOfOnceInAPeriodAndOfALeaderRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(2, examples.size());
+        assertEquals(3, examples.size());
         String output = run(program(examples));
-        assertTrue(output.matches("leading, with the fence \\d+\nthe report\n"), output);
+        assertTrue(output.matches("leading, with the fence \\d+\nthe report\nthe import\n"), output);
     }
 
     private Path program(List<String> examples) throws IOException {

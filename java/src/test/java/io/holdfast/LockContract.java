@@ -478,6 +478,71 @@ abstract class LockContract extends ClientTest {
     }
 
     @Test
+    void aReleaseKeepsTheLockForAtLeast() throws Exception {
+        Duration minute = Duration.ofMinutes(1);
+        Hold released = acquire(lock);
+        assertThrows(
+                IllegalArgumentException.class, () -> released.keepAtLeast(minute.negated()));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> released.keepAtLeast(Duration.ofDays(36500)));
+        released.keepAtLeast(minute);
+        Thread.sleep(100);
+        release(released);
+        assertRefusedForTheRest(released);
+
+        Hold[] failed = new Hold[1];
+        assertThrowsExactly(
+                IllegalStateException.class,
+                () -> {
+                    try (Hold hold = acquire(lock)) {
+                        failed[0] = hold;
+                        hold.keepAtLeast(minute);
+                        Thread.sleep(100);
+                        throw new IllegalStateException();
+                    }
+                });
+        assertRefusedForTheRest(failed[0]);
+
+        Hold async = acquire(lock);
+        async.keepAtLeast(minute);
+        Thread.sleep(100);
+        async.releaseAsync().get(20, TimeUnit.SECONDS);
+        assertRefusedForTheRest(async);
+    }
+
+    private void assertRefusedForTheRest(Hold hold) {
+        assertFalse(hold.isValid());
+        assertTrue(hold.lossCause().isEmpty());
+        hold.close();
+        Duration left = stranger.inspect().remaining();
+        assertTrue(left.toSeconds() > 30 && left.toMillis() <= 59_900, left.toString());
+        assertFalse(stranger.tryLock());
+        assertFalse(lock.tryLock(), "nor does its owner nest in it");
+        assertTrue(stranger.forceUnlock());
+    }
+
+    @Test
+    void atLeastIsOverWhenItHasPassed() throws Exception {
+        try (Hold hold = acquire(lock)) {
+            hold.keepAtLeast(Duration.ofMillis(20));
+            Thread.sleep(30);
+        }
+        assertFalse(lock.isLocked());
+        try (Hold hold = acquire(lock)) {
+            hold.keepAtLeast(Duration.ofMinutes(1));
+            hold.keepAtLeast(Duration.ZERO);
+        }
+        assertFalse(lock.isLocked());
+        Hold lost = acquire(lock);
+        lost.keepAtLeast(Duration.ofMinutes(1));
+        assertTrue(stranger.forceUnlock());
+        assertThrows(LockLostException.class, lost::close);
+        lost.close();
+        assertFalse(lock.isLocked());
+    }
+
+    @Test
     void forceUnlockTakesTheLockAway() throws Exception {
         assertFalse(lock.forceUnlock(), "free");
         Hold hold = acquire(lock);

@@ -22,6 +22,7 @@ import java.util.function.Supplier;
 final class MemoryHold implements Hold {
     private static final String TOKEN = "in-memory hold ";
     private static final Duration SHORTEST = Duration.ofMillis(10);
+    private static final Duration LONGEST = Duration.ofDays(3650);
 
     final MemoryState state;
     final MemoryRequest request;
@@ -38,6 +39,9 @@ final class MemoryHold implements Hold {
 
     private Runnable timer = () -> {};
     private LossCause cause;
+    /** A release keeps it until then, counted from its start. */
+    private Duration atLeast = Duration.ZERO;
+
     /** Its caller released it, or handed it over. */
     private boolean released;
 
@@ -287,6 +291,15 @@ final class MemoryHold implements Hold {
                 });
     }
 
+    @Override
+    public void keepAtLeast(Duration duration) {
+        if (duration.isNegative() || duration.compareTo(LONGEST) > 0) {
+            throw new IllegalArgumentException(
+                    "the duration must be from zero to 10 years: " + duration);
+        }
+        locked(() -> atLeast = duration);
+    }
+
     /** It lasts so long from now at least. */
     private void prolong(Duration least) {
         if (least.equals(FOREVER)) {
@@ -306,6 +319,11 @@ final class MemoryHold implements Hold {
                 () -> {
                     if (released) {
                         checkHeld();
+                    }
+                    Duration left = atLeast.minus(age());
+                    if (isValid() && left.compareTo(Duration.ZERO) > 0) {
+                        keep(left);
+                        return null;
                     }
                     released = true;
                     lock.client.checkOpen();
