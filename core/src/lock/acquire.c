@@ -278,12 +278,12 @@ static hf_status join_queue_locked(acquiring *call, hf_op *op) {
     hold->floor = hf_table_floor_locked(client, hold->names);
     op->epoch = hf_op_epoch(op);
     op->asking++;
-    op->busy = true;
+    op->busy = op->joining = true;
     hf_client_unlock(client);
     hf_status status = ask_server(call, &ask, &asked);
     hf_client_lock(client);
     op->asking--;
-    op->busy = false;
+    op->busy = op->joining = false;
     if (hf_transport_change(client->transport) != client->links.change)
         hf_thread_wake_locked(client); /* slots have moved: so do channels */
     if (asked.in_vain)

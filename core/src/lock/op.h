@@ -17,12 +17,16 @@ typedef struct hf_op {
     int64_t score;        /* its first place in the queue; 0: none yet */
     unsigned epoch;       /* of its channel, when it last asked; 0: it has not, or must again */
     int asking;           /* requests for it under way */
-    bool busy;            /* its own thread, or its cancel, has a request for it under way */
-    bool tries;           /* asks once, and does not queue */
-    bool canceled;        /* its release is under way: a grant is not taken any more */
-    bool answered;        /* the server has said how it stands */
-    bool explained;       /* this thread's message says how it ended */
-    bool done;            /* status says how it ended; if HF_OK, hold is held */
+    bool joining;         /* one of them by its own thread, which waits for the answer */
+    struct {
+        int64_t fence, began_at, deadline;
+    } early;        /* a grant that overtook the answer of a request under way; fence 0: none */
+    bool busy;      /* its own thread, or its cancel, has a request for it under way */
+    bool tries;     /* asks once, and does not queue */
+    bool canceled;  /* its release is under way: a grant is not taken any more */
+    bool answered;  /* the server has said how it stands */
+    bool explained; /* this thread's message says how it ended */
+    bool done;      /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
     struct hf_queue *queue; /* NULL: it is in none */
     hf_link *link;          /* that of the queue's channel */

@@ -288,7 +288,7 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     if (op->queue != NULL)
         put_id(op);
     op->hold->bury = false;
-    op->hold->fence = 0;
+    op->hold->fence = op->early.fence = 0;
     op->epoch = 0;
     op->asking = 0;
     return HF_OK;
@@ -318,7 +318,8 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
     hold->pushed = pushed;
     hold->waited = op->score > 0 || pushed; /* a message may be faster than the answer */
     hf_op_client(op)->waiting->handed_on[hold->names->hash % QUEUES] = hold->waited ? began_at : 0;
-    hold->bury = hold->bury || op->asking > 0;
+    /* A thread that asks itself has its answer before it returns, and knows then. */
+    hold->bury = hold->bury || op->asking > op->joining;
     tell_nesting(op);
     hf_op_finish_locked(op, HF_OK);
     return true;
@@ -342,6 +343,18 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     hf_op_renew_id_locked(op);
     hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
     hf_op_notify_locked(op);
+}
+
+/* A message may overtake the answer to an enqueue. Taken at once, its hold would have a copy under
+ * way, and its release would bury the id, which slows the lock down for ten minutes. */
+static bool comes_early(const hf_op *op) {
+    return op->asking > op->joining && !op->hold->bury && !op->canceled;
+}
+
+static void deliver_early(hf_op *op) {
+    int64_t fence = op->early.fence;
+    op->early.fence = 0;
+    deliver(op, fence, op->early.began_at, op->early.deadline, true);
 }
 
 /* For the thread that waits: why nothing comes of it. */
@@ -564,8 +577,11 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
             continue; /* it is being cancelled */
         if (status == HF_OK)
             hf_op_answer_locked(op, task->link, &look, &standings[i], task->sent_at);
-        else
+        else if (op->early.fence == 0)
             recheck_failed(op, status, refused);
+        op = hf_op_find_locked(client, mine->ids[i]);
+        if (op != NULL && op->early.fence != 0 && (status != HF_OK || !comes_early(op)))
+            deliver_early(op);
     }
     queue = find_queue(client, mine->names);
     if (queue != NULL && queue->ops.first == NULL)
@@ -738,7 +754,11 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         start = link->pair_sent + gap_us * 1000;
     int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of it, in ns */
     int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
-    deliver(op, grant->fence, start, hf_deadline(start, ms) - drift, true);
+    op->early.fence = grant->fence;
+    op->early.began_at = start;
+    op->early.deadline = hf_deadline(start, ms) - drift;
+    if (!comes_early(op))
+        deliver_early(op);
 }
 
 /* All of this client that waited for it have left the queue with that one: they ask for it. */
