@@ -22,6 +22,7 @@ from pathlib import Path
 
 from check import SECOND, check, turns
 from deployments import DEPLOYMENTS, PDEATH, Clock, Deployment, Server, now
+from draw import draw, dump
 
 import holdfast
 
@@ -108,39 +109,28 @@ def left_behind(deployment: Deployment) -> list[str]:
     return found
 
 
-def draw(histories: dict[str, list[dict]], faults: list[tuple[int, str]], to: Path) -> None:
-    """Draw the holds of each key as bars, the faults above them."""
-    colours = {"c": "#3070b0", "python": "#d09020", "java": "#b04040"}
+def timeline(
+    histories: dict[str, list[dict]],
+    faults: list[tuple[int, str]],
+    losses: list[tuple[int, int]],
+) -> dict:
+    """Give when each lock was held and by whom, in milliseconds; draw.py has the picture."""
     held = [turn for turn in turns(histories) if turn.fence is not None]
-    if not held:
-        return
-    start, end = min(turn.began for turn in held), max(turn.over for turn in held)
-    scale = 6000 / (end - start)
-    kinds = sorted({what for _, what in faults})
-    shapes = []
-    for row, what in enumerate(kinds):
-        y = 20 + 14 * row
-        shapes.append(f'<text x="4" y="{y + 10}">{what}</text>')
-        for at, kind in faults:
-            if kind == what:
-                x = 140 + (at - start) * scale
-                shapes.append(f'<circle cx="{x:.1f}" cy="{y + 6}" r="3"/>')
-    for number in range(LOCKS):
-        y = 40 + 14 * len(kinds) + 26 * number
-        shapes.append(f'<text x="4" y="{y + 12}">job:{number}</text>')
-        for turn in held:
-            if turn.key == f"job:{number}":
-                x, width = 140 + (turn.ended - start) * scale, (turn.over - turn.ended) * scale
-                shapes.append(
-                    f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.2):.2f}" height="18"'
-                    f' fill="{colours[turn.who.split("-")[0]]}"><title>{turn.who} {turn.fence}'
-                    "</title></rect>"
-                )
-    height = 60 + 14 * len(kinds) + 26 * LOCKS
-    to.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="6160" height="{height}" font-size="11"'
-        f' font-family="sans-serif">{"".join(shapes)}</svg>\n'
-    )
+    start = min((turn.began for turn in held), default=0)
+    end = max((turn.over for turn in held), default=0)
+
+    def ms(at: int) -> float:
+        return round((min(at, end) - start) / 1e6, 3)
+
+    return {
+        "ms": ms(end),
+        "faults": [(ms(at), what) for at, what in faults],
+        "losses": [(ms(since), ms(to)) for since, to in losses],
+        "holds": [
+            (turn.key, turn.who, ms(turn.ended), ms(max(turn.over, turn.ended)), turn.shared)
+            for turn in sorted(held, key=lambda turn: turn.ended)
+        ],
+    }
 
 
 def read(folder: Path) -> dict[str, list[dict]]:
@@ -224,7 +214,10 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
             deployment.close()
         resource.kill()
     picture = arguments.pictures / f"histories-{on}.svg"
-    draw(histories, nemesis.faults, picture)
+    story = {"on": on, "seed": arguments.seed, "counts": dict(verdict.counts)}
+    story |= timeline(histories, nemesis.faults, deployment.losses)
+    picture.with_suffix(".json").write_text(dump(story))
+    draw(story, picture)
     faults = Counter(what for _, what in nemesis.faults)
     print(f"{on}: {time.monotonic() - began:.0f} s, seed {arguments.seed}; {picture} shows it all")
     print("  faults:", ", ".join(f"{what} {count}" for what, count in sorted(faults.items())))

@@ -30,7 +30,7 @@ import holdfast
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WITH_REDIS = ROOT / "tests" / "with-redis"
-sys.path.insert(0, str(ROOT / "bench" / "peers"))
+sys.path.insert(0, str(ROOT / "bench" / "field"))
 from classpath import class_path  # noqa: E402
 
 EACH = 4  # processes of either
