@@ -224,7 +224,7 @@ build_python() {
     "$python" -m pip install -q -r "$root/requirements-dev.txt"
     rm -rf "$build/wheel"
     "$python" -m pip wheel -q --no-deps -w "$build/wheel" "$root"
-    "$python" -m pip install -q --no-deps --force-reinstall "$build"/wheel/holdfast-*.whl
+    "$python" -m pip install -q --no-deps --force-reinstall "$build"/wheel/holdfast_lock-*.whl
 }
 
 # Java: the jar, with the native library inside.

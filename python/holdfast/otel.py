@@ -1,4 +1,4 @@
-"""Spans and metrics of OpenTelemetry: `pip install holdfast[otel]`.
+"""Spans and metrics of OpenTelemetry: `pip install holdfast-lock[otel]`.
 
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
@@ -18,8 +18,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
-from opentelemetry import metrics, trace
-from opentelemetry.metrics import CallbackOptions, Observation
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry.metrics import CallbackOptions, Observation
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "holdfast.otel needs opentelemetry-api, which comes with holdfast-lock[otel]",
+        name=missing.name,
+    ) from missing
 
 import holdfast
 

@@ -1,4 +1,4 @@
-"""Clients' counts for Prometheus: `pip install holdfast[prometheus]`.
+"""Clients' counts for Prometheus: `pip install holdfast-lock[prometheus]`.
 
 prometheus_client.REGISTRY.register(holdfast.prometheus.Collector(main=client))
 """
@@ -8,13 +8,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector as _Collector
+try:
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        Metric,
+    )
+    from prometheus_client.registry import Collector as _Collector
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "holdfast.prometheus needs prometheus-client, which comes with holdfast-lock[prometheus]",
+        name=missing.name,
+    ) from missing
 
 import holdfast
 

@@ -51,3 +51,20 @@ def test_a_fork_s_client_needs_no_redis_py() -> None:
         except holdfast.LockError as error:
             assert error.lock_name == "x"
     """)
+
+
+@pytest.mark.parametrize(
+    ("module", "needed"), [("otel", "opentelemetry"), ("prometheus", "prometheus_client")]
+)
+def test_an_extra_that_is_not_installed_is_named(module: str, needed: str) -> None:
+    run(f"""
+        import sys
+        sys.modules["{needed}"] = None
+        try:
+            import holdfast.{module}
+        except ModuleNotFoundError as error:
+            assert "holdfast-lock[{module}]" in str(error), error
+            assert error.name.startswith("{needed}"), error.name
+        else:
+            raise AssertionError("imported without {needed}")
+    """)

@@ -18,7 +18,7 @@ HEADER = Path(__file__).parents[2] / "core/include/holdfast/holdfast.h"
 def test_the_version_is_that_of_the_header() -> None:
     version = ".".join(re.findall(r"#define HF_VERSION_\w+ (\d+)", HEADER.read_text()))
     assert holdfast.__version__ == version
-    assert importlib.metadata.version("holdfast") == version
+    assert importlib.metadata.version("holdfast-lock") == version
 
 
 def test_the_package_puts_its_program_on_the_path() -> None:
@@ -63,3 +63,13 @@ def test_the_text_on_an_owner_says_what_equal_owners_are_or_refers_to_it() -> No
 
 def _parameters(function: object) -> list[str]:
     return list(inspect.signature(function).parameters) if callable(function) else []
+
+
+# The package that PyPI calls holdfast is another project's.
+def test_no_page_or_message_installs_a_stranger_s_package() -> None:
+    root = HEADER.parents[3]
+    pages = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("python/**/*.py")]
+    assert len(pages) > 20
+    for page in pages:
+        text = page.read_text().replace("Do not `pip install holdfast`", "")
+        assert not re.search(r"pip install\s+['\"]?holdfast(?!-lock)|holdfast\[", text), page
