@@ -263,7 +263,8 @@ typedef struct hf_client_options {
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
  * @retval HF_EINVAL        The URL or an option is wrong.
- * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a cluster.
+ * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a cluster; or TLS is asked
+ *                          for on a machine without OpenSSL.
  * @retval HF_ECONNECT      The server was not reached within connect_timeout_ms.
  * @retval HF_EAUTH         The user or the password is wrong.
  * @retval HF_ESERVER       The server refuses commands.

@@ -2,15 +2,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "net/openssl.h"
 
 struct hf_tls {
     SSL_CTX *context;
@@ -23,21 +22,23 @@ struct hf_tls_session {
     char error[256];
 };
 
+static const int RETRY = BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY;
+
 static int socket_write(BIO *bio, const char *bytes, int size) {
-    const hf_tls_session *session = BIO_get_data(bio);
+    const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
     ssize_t count = send(session->fd, bytes, (size_t)size, MSG_NOSIGNAL);
-    BIO_clear_retry_flags(bio);
+    hf_ssl.BIO_clear_flags(bio, RETRY);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        BIO_set_retry_write(bio);
+        hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_WRITE);
     return (int)count;
 }
 
 static int socket_read(BIO *bio, char *bytes, int size) {
-    const hf_tls_session *session = BIO_get_data(bio);
+    const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
     ssize_t count = recv(session->fd, bytes, (size_t)size, 0);
-    BIO_clear_retry_flags(bio);
+    hf_ssl.BIO_clear_flags(bio, RETRY);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        BIO_set_retry_read(bio);
+        hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_READ);
     return (int)count;
 }
 
@@ -47,10 +48,13 @@ static long socket_control(BIO *bio, int command, long number, void *pointer) {
 }
 
 static const char *reason(void) {
-    unsigned long code = ERR_peek_last_error();
-    const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+    unsigned long code = hf_ssl.ERR_peek_last_error();
+    const char *text = code != 0 ? hf_ssl.ERR_reason_error_string(code) : NULL;
     return text != NULL ? text : "unknown reason";
 }
+
+/* The low bits, where OpenSSL 1.1 and 3 both have it. */
+static int reason_number(void) { return (int)(hf_ssl.ERR_peek_last_error() & 0xfff); }
 
 /* Why a file is of no use: the system refuses it, or OpenSSL does. */
 static const char *why_not(const char *path) {
@@ -58,47 +62,52 @@ static const char *why_not(const char *path) {
 }
 
 static hf_status load(const hf_address *address, SSL_CTX *context) {
-    ERR_clear_error();
+    hf_ssl.ERR_clear_error();
     if (address->ca != NULL) {
         struct stat found;
         bool folder = stat(address->ca, &found) == 0 && S_ISDIR(found.st_mode);
-        int good = folder ? SSL_CTX_load_verify_dir(context, address->ca)
-                          : SSL_CTX_load_verify_file(context, address->ca);
+        int good = hf_ssl.SSL_CTX_load_verify_locations(context, folder ? NULL : address->ca,
+                                                        folder ? address->ca : NULL);
         if (good != 1)
             return hf_fail(HF_EINVAL, "tls_ca: cannot use %.200s: %s", address->ca,
                            why_not(address->ca));
-    } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
+    } else if (hf_ssl.SSL_CTX_set_default_verify_paths(context) != 1) {
         return hf_fail(HF_EINVAL, "cannot read the system's certificate authorities: %s", reason());
     }
     if (address->certificate != NULL &&
-        SSL_CTX_use_certificate_chain_file(context, address->certificate) != 1)
+        hf_ssl.SSL_CTX_use_certificate_chain_file(context, address->certificate) != 1)
         return hf_fail(HF_EINVAL, "tls_cert: cannot use %.200s: %s", address->certificate,
                        why_not(address->certificate));
     const char *key = address->key != NULL ? address->key : address->certificate;
-    if (key != NULL && SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+    if (key != NULL && hf_ssl.SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
         return hf_fail(HF_EINVAL, "tls_key: cannot use %.200s: %s", key, why_not(key));
     return HF_OK;
 }
 
 hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
     *tls_out = NULL;
+    hf_status status = hf_openssl_load();
+    if (status != HF_OK)
+        return status;
     hf_tls *tls = calloc(1, sizeof *tls);
     if (tls == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    tls->context = SSL_CTX_new(TLS_client_method());
-    tls->socket = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast socket");
+    tls->context = hf_ssl.SSL_CTX_new(hf_ssl.TLS_client_method());
+    tls->socket =
+        hf_ssl.BIO_meth_new(hf_ssl.BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "holdfast socket");
     if (tls->context == NULL || tls->socket == NULL) {
         hf_tls_free(tls);
         return hf_fail(HF_ENOMEM, "no memory for TLS");
     }
-    BIO_meth_set_write(tls->socket, socket_write);
-    BIO_meth_set_read(tls->socket, socket_read);
-    BIO_meth_set_ctrl(tls->socket, socket_control);
-    SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION);
-    SSL_CTX_set_verify(tls->context, address->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    SSL_CTX_set_mode(tls->context,
-                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    hf_status status = load(address, tls->context);
+    hf_ssl.BIO_meth_set_write(tls->socket, socket_write);
+    hf_ssl.BIO_meth_set_read(tls->socket, socket_read);
+    hf_ssl.BIO_meth_set_ctrl(tls->socket, socket_control);
+    hf_ssl.SSL_CTX_ctrl(tls->context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+    hf_ssl.SSL_CTX_set_verify(tls->context, address->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                              NULL);
+    hf_ssl.SSL_CTX_ctrl(tls->context, SSL_CTRL_MODE,
+                        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
+    status = load(address, tls->context);
     if (status != HF_OK) {
         hf_tls_free(tls);
         return status;
@@ -110,38 +119,42 @@ hf_status hf_tls_new(const hf_address *address, hf_tls **tls_out) {
 void hf_tls_free(hf_tls *tls) {
     if (tls == NULL)
         return;
-    SSL_CTX_free(tls->context);
-    BIO_meth_free(tls->socket);
+    hf_ssl.SSL_CTX_free(tls->context);
+    hf_ssl.BIO_meth_free(tls->socket);
     free(tls);
+}
+
+static bool send_name(SSL *ssl, const char *name) {
+    return hf_ssl.SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                           (void *)name) == 1; /* which copies it */
 }
 
 hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
                        hf_tls_session **session_out) {
     hf_tls_session *session = calloc(1, sizeof *session);
-    BIO *bio = session != NULL ? BIO_new(tls->socket) : NULL;
+    BIO *bio = session != NULL ? hf_ssl.BIO_new(tls->socket) : NULL;
     *session_out = NULL;
     if (bio != NULL)
-        session->ssl = SSL_new(tls->context);
+        session->ssl = hf_ssl.SSL_new(tls->context);
     if (session == NULL || session->ssl == NULL) {
-        BIO_free(bio);
+        hf_ssl.BIO_free(bio);
         free(session);
         return hf_fail(HF_ENOMEM, "no memory for TLS");
     }
     session->fd = fd;
-    BIO_set_data(bio, session);
-    BIO_set_init(bio, 1);
-    SSL_set_bio(session->ssl, bio, bio);
-    SSL_set_connect_state(session->ssl);
+    hf_ssl.BIO_set_data(bio, session);
+    hf_ssl.BIO_set_init(bio, 1);
+    hf_ssl.SSL_set_bio(session->ssl, bio, bio);
+    hf_ssl.SSL_set_connect_state(session->ssl);
     /* Ask for this name, and demand a certificate for it. */
     unsigned char numeric[sizeof(struct in6_addr)];
-    X509_VERIFY_PARAM *wanted = SSL_get0_param(session->ssl);
+    X509_VERIFY_PARAM *wanted = hf_ssl.SSL_get0_param(session->ssl);
     bool ok;
     const char *name = address->name != NULL ? address->name : address->host;
     if (inet_pton(AF_INET, name, numeric) == 1 || inet_pton(AF_INET6, name, numeric) == 1)
-        ok = X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1;
+        ok = hf_ssl.X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1;
     else
-        ok = SSL_set_tlsext_host_name(session->ssl, name) == 1 &&
-             SSL_set1_host(session->ssl, name) == 1;
+        ok = send_name(session->ssl, name) && hf_ssl.SSL_set1_host(session->ssl, name) == 1;
     if (!ok) {
         hf_tls_end(session);
         return hf_fail(HF_ENOMEM, "no memory for TLS");
@@ -153,14 +166,14 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
 void hf_tls_end(hf_tls_session *session) {
     if (session == NULL)
         return;
-    SSL_free(session->ssl); /* no close_notify: a forked child must not send its parent's */
+    hf_ssl.SSL_free(session->ssl); /* no close_notify: a forked child must not send its parent's */
     free(session);
 }
 
 /* A failed SSL_read or SSL_write, in the terms of recv(2). */
 static ssize_t outcome(hf_tls_session *session, int count) {
     int error = errno;
-    switch (SSL_get_error(session->ssl, count)) {
+    switch (hf_ssl.SSL_get_error(session->ssl, count)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         errno = error == EINTR ? EINTR : EAGAIN;
@@ -175,14 +188,13 @@ static ssize_t outcome(hf_tls_session *session, int count) {
     default:
         break;
     }
-    long verdict = SSL_get_verify_result(session->ssl);
-    if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER &&
-        !hf_tls_established(session))
+    long verdict = hf_ssl.SSL_get_verify_result(session->ssl);
+    if (reason_number() == SSL_R_WRONG_VERSION_NUMBER && !hf_tls_established(session))
         snprintf(session->error, sizeof session->error,
                  "what answered does not speak TLS: the URL must begin with redis, not rediss");
     else if (verdict != X509_V_OK)
         snprintf(session->error, sizeof session->error, "the server's certificate is refused: %s",
-                 X509_verify_cert_error_string(verdict));
+                 hf_ssl.X509_verify_cert_error_string(verdict));
     else
         snprintf(session->error, sizeof session->error, "TLS failed: %s", reason());
     errno = EPROTO;
@@ -190,25 +202,27 @@ static ssize_t outcome(hf_tls_session *session, int count) {
 }
 
 ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size) {
-    ERR_clear_error();
+    hf_ssl.ERR_clear_error();
     errno = 0;
-    int count = SSL_read(session->ssl, buffer, size > INT32_MAX ? INT32_MAX : (int)size);
+    int count = hf_ssl.SSL_read(session->ssl, buffer, size > INT32_MAX ? INT32_MAX : (int)size);
     return count > 0 ? count : outcome(session, count);
 }
 
 ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size) {
-    ERR_clear_error();
+    hf_ssl.ERR_clear_error();
     errno = 0;
-    int count = SSL_write(session->ssl, bytes, size > INT32_MAX ? INT32_MAX : (int)size);
+    int count = hf_ssl.SSL_write(session->ssl, bytes, size > INT32_MAX ? INT32_MAX : (int)size);
     return count > 0 ? count : outcome(session, count);
 }
 
 const char *hf_tls_error(const hf_tls_session *session) { return session->error; }
 
 bool hf_tls_established(const hf_tls_session *session) {
-    return SSL_is_init_finished(session->ssl);
+    return hf_ssl.SSL_is_init_finished(session->ssl);
 }
 
-bool hf_tls_wants_input(const hf_tls_session *session) { return SSL_want_read(session->ssl); }
+bool hf_tls_wants_input(const hf_tls_session *session) {
+    return hf_ssl.SSL_want(session->ssl) == SSL_READING;
+}
 
-bool hf_tls_pending(const hf_tls_session *session) { return SSL_pending(session->ssl) > 0; }
+bool hf_tls_pending(const hf_tls_session *session) { return hf_ssl.SSL_pending(session->ssl) > 0; }
