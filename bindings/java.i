@@ -449,22 +449,37 @@ static int braked_try(hf_lock *lock, const void *owner, size_t owner_len,
 %{
 #include <poll.h>
 #include <stdbool.h>
-#include <sys/eventfd.h>
+#include <fcntl.h>
 #include <unistd.h>
 %}
 %inline %{
 /*
  * The reader of the completions sleeps on this besides the client's descriptor,
- * and ends when it is rung.
+ * and ends when it is rung: a pipe, both ends in one number. Below 0: no descriptor is left.
  */
-static int bell_make(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
-static void bell_ring(int bell) { eventfd_write(bell, 1); }
-static void bell_close(int bell) { close(bell); }
+static int64_t bell_make(void)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    return (int64_t)ends[1] << 32 | ends[0];
+}
+
+static bool bell_ring(int64_t bell) { return write((int)(bell >> 32), "", 1) == 1; }
+
+static void bell_close(int64_t bell)
+{
+    close((int)(bell >> 32));
+    close((int)(bell & INT32_MAX));
+}
 
 /* False: it was rung. */
-static bool bell_sleep(int bell, int fd)
+static bool bell_sleep(int64_t bell, int fd)
 {
-    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = bell, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+                            {.fd = (int)(bell & INT32_MAX), .events = POLLIN}};
     poll(fds, 2, -1);
     return fds[1].revents == 0;
 }

@@ -12,7 +12,9 @@ add_library(holdfast::hardened ALIAS holdfast_hardened)
 target_compile_options(holdfast_hardened INTERFACE
     -fstack-protector-strong
     $<$<BOOL:${HOLDFAST_CF_PROTECTION}>:-fcf-protection>)
-target_link_options(holdfast_hardened INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+if(NOT APPLE)
+    target_link_options(holdfast_hardened INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
+endif()
 
 add_library(holdfast_strict INTERFACE)
 add_library(holdfast::strict ALIAS holdfast_strict)

@@ -33,8 +33,8 @@
  * returned as a value belongs to the library. The library copies the strings
  * it is given.
  *
- * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME,
- * which goes on while the machine is suspended; the server's clock decides
+ * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME
+ * (macOS: CLOCK_MONOTONIC), which goes on while the machine is suspended; the server's clock decides
  * everything else.
  *
  * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
@@ -263,8 +263,8 @@ typedef struct hf_client_options {
  * @param[out] client_out  The client; give it back with hf_client_close().
  * @retval HF_OK
  * @retval HF_EINVAL        The URL or an option is wrong.
- * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a cluster; or TLS is asked
- *                          for on a machine without OpenSSL.
+ * @retval HF_EUNSUPPORTED  The server is too old, or is, or is not, a node of a cluster; or the
+ *                          URL asks for TLS on a machine without OpenSSL.
  * @retval HF_ECONNECT      The server was not reached within connect_timeout_ms.
  * @retval HF_EAUTH         The user or the password is wrong.
  * @retval HF_ESERVER       The server refuses commands.

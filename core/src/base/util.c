@@ -1,6 +1,5 @@
 #include "base/util.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -92,7 +92,11 @@ void hf_struct_tell(void *to, const void *from, size_t size) {
 
 int64_t hf_now(void) {
     struct timespec now;
+#ifdef CLOCK_BOOTTIME
     clock_gettime(CLOCK_BOOTTIME, &now);
+#else /* macOS's counts the time that the machine sleeps */
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
     return (int64_t)now.tv_sec * 1000 * HF_MS + now.tv_nsec;
 }
 
@@ -126,15 +130,18 @@ bool hf_detach(void *(*run)(void *), void *argument) {
 bool hf_random(void *bytes, size_t count) {
     char *to = bytes;
     while (count > 0) {
-        ssize_t got = getrandom(to, count, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
+        size_t part = count < 256 ? count : 256; /* as much as it gives at once */
+        if (getentropy(to, part) != 0)
             return false;
-        to += got;
-        count -= (size_t)got;
+        to += part;
+        count -= part;
     }
     return true;
+}
+
+void hf_wipe(void *bytes, size_t count) {
+    memset(bytes, 0, count);
+    __asm__ __volatile__("" : : "r"(bytes) : "memory"); /* as if somebody read it */
 }
 
 void hf_hex(char *to, const unsigned char *bytes, size_t count) {

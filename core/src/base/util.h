@@ -52,6 +52,8 @@ bool hf_detach(void *(*run)(void *), void *argument);
 
 /* Fill with random bytes from the system. False: it has none. */
 bool hf_random(void *bytes, size_t count);
+/* Overwrite a secret; no compiler leaves it out. */
+void hf_wipe(void *bytes, size_t count);
 void hf_hex(char *to, const unsigned char *bytes, size_t count);
 
 /* A number in [low, high), for jitter only. */

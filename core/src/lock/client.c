@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 hf_status hf_client_check(const hf_client *client) {
     if (client == NULL)
@@ -38,14 +37,14 @@ void hf_client_unlock(hf_client *client) {
     client->told_count = 0;
     pthread_mutex_unlock(&client->mutex);
     for (size_t i = 0; i < count; i++)
-        eventfd_write(told[i], 1);
+        hf_event_set(told[i]);
 }
 
-void hf_client_tell_locked(hf_client *client, int fd) {
+void hf_client_tell_locked(hf_client *client, int to) {
     if (client->told_count < HF_TOLD_MAX)
-        client->told[client->told_count++] = fd;
+        client->told[client->told_count++] = to;
     else
-        eventfd_write(fd, 1);
+        hf_event_set(to);
 }
 
 hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
@@ -152,7 +151,7 @@ hf_status hf_client_listen(const hf_client *client, bool *listens) {
 }
 
 hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
-    struct pollfd fd = {.fd = client->closed_fd, .events = POLLIN};
+    struct pollfd fd = {.fd = client->closing.fd, .events = POLLIN};
     bool listens = client->interrupt != NULL;
     int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
     if (ready > 0)

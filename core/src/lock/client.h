@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+#include "base/event.h"
 #include "base/timer.h"
 #include "net/links.h"
 #include "net/transport.h"
@@ -41,7 +42,7 @@ struct hf_client {
     hf_transport *transport;
     hf_interrupt interrupt;
     void *interrupt_context;
-    int closed_fd;                          /* readable when the client is closed: ends waits */
+    hf_event closing;                       /* set when the client is closed: ends waits */
     char prefix[HF_DEFAULT_OWNER_MAX - 32]; /* "<client name>@<host>/<pid>:<client id>:" */
     size_t prefix_length;
     const char *id; /* of the client, in the prefix: HF_ID_LENGTH digits */
@@ -59,7 +60,8 @@ struct hf_client {
     pthread_t thread;
     bool started, stop; /* it is joined by the close, and started stays true */
     void *(*run)(void *client);
-    int wake_fd, clock_fd;
+    hf_event wake;
+    int clock_fd;
     int64_t sleeps_until; /* INT64_MIN while it is awake */
     hf_timers timers;
     int told[HF_TOLD_MAX];
@@ -86,7 +88,7 @@ void hf_client_drop(hf_client *client);
 void hf_client_lock(hf_client *client);
 /* Let the mutex go, and only then wake whoever has been told something. */
 void hf_client_unlock(hf_client *client);
-/* Write to this eventfd in hf_client_unlock(): a thread is to wake up then. */
+/* Set the event with this `to` in hf_client_unlock(): a thread is to wake up then. */
 void hf_client_tell_locked(hf_client *client, int fd);
 
 /* A new hold id: random, 32 hex digits and a NUL. */

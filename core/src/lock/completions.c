@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "lock/thread.h"
 
@@ -13,14 +11,14 @@
 struct hf_completions {
     hf_list news;
     hf_news *numbers[NUMBERS]; /* of operations under way */
-    int fd;                    /* -1 until somebody asks for it */
+    hf_event event;            /* -1 until somebody asks for it */
     bool closed;               /* and the last one is in the list */
 };
 
 struct hf_completions *hf_completions_begin(void) {
     struct hf_completions *completions = calloc(1, sizeof *completions);
     if (completions != NULL)
-        completions->fd = -1;
+        completions->event = HF_NO_EVENT;
     return completions;
 }
 
@@ -35,24 +33,25 @@ void hf_completions_end(struct hf_completions *completions) {
         return;
     for (hf_item *at; (at = hf_list_take_first(&completions->news)) != NULL;)
         free_news(HF_OF(hf_news, item, at)); /* its hold was seen to when the client was closed */
-    if (completions->fd >= 0)
-        close(completions->fd);
+    hf_event_free(completions->event);
     free(completions);
 }
 
-bool hf_completions_wanted_locked(const hf_client *client) { return client->completions->fd >= 0; }
+bool hf_completions_wanted_locked(const hf_client *client) {
+    return client->completions->event.fd >= 0;
+}
 
-int hf_completions_fd(const hf_client *client) { return client->completions->fd; }
+int hf_completions_fd(const hf_client *client) { return client->completions->event.fd; }
 
 hf_status hf_completions_want_locked(hf_client *client) {
     struct hf_completions *completions = client->completions;
-    if (completions->fd >= 0)
+    if (completions->event.fd >= 0)
         return HF_OK;
     hf_status status = hf_thread_start_locked(client);
     if (status != HF_OK)
         return status;
-    completions->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return completions->fd >= 0
+    completions->event = hf_event_new();
+    return completions->event.fd >= 0
                ? HF_OK
                : hf_fail(HF_ENOMEM, "no file descriptor for completions: %s", strerror(errno));
 }
@@ -114,7 +113,7 @@ void hf_news_free_locked(hf_news *news) {
 
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion) {
     struct hf_completions *completions = client->completions;
-    if (completions->fd < 0)
+    if (completions->event.fd < 0)
         return;
     /* Only a hold that is older than the descriptor has none. */
     hf_news *news = *kept != NULL ? *kept : hf_news_new(completion);
@@ -126,17 +125,17 @@ void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *comp
     if (completion->status != HF_OK)
         news->completion.error = *hf_error_last();
     hf_list_add_last(&completions->news, &news->item);
-    eventfd_write(completions->fd, 1);
+    hf_event_set(completions->event.to);
 }
 
 void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names) {
     struct hf_completions *completions = client->completions;
-    hf_news *news = completions->fd >= 0 ? hf_news_new(completion) : NULL;
+    hf_news *news = completions->event.fd >= 0 ? hf_news_new(completion) : NULL;
     if (news == NULL)
         return;
     news->names = hf_names_keep(names);
     hf_list_add_last(&completions->news, &news->item);
-    eventfd_write(completions->fd, 1);
+    hf_event_set(completions->event.to);
 }
 
 void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)) {
@@ -154,16 +153,15 @@ void hf_completions_cancel_locked(hf_client *client, void (*drop)(hf_hold *hold)
 void hf_completions_close_locked(hf_client *client) {
     struct hf_completions *completions = client->completions;
     completions->closed = true;
-    if (completions->fd >= 0) /* for good: whoever polls it sees the end */
-        eventfd_write(completions->fd, 1);
+    if (completions->event.fd >= 0) /* for good: whoever polls it sees the end */
+        hf_event_set(completions->event.to);
 }
 
 /* The first, or NULL. The descriptor is readable while there is another. */
 static hf_news *take_news(struct hf_completions *completions) {
-    eventfd_t count;
     hf_item *at = hf_list_take_first(&completions->news);
-    if (completions->news.first == NULL && completions->fd >= 0 && !completions->closed)
-        eventfd_read(completions->fd, &count);
+    if (completions->news.first == NULL && completions->event.fd >= 0 && !completions->closed)
+        hf_event_clear(completions->event.fd);
     return at != NULL ? HF_OF(hf_news, item, at) : NULL;
 }
 

@@ -2,8 +2,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include "lock/client.h"
 #include "lock/renewal.h"
@@ -45,16 +43,6 @@ static size_t make_room(poll_set *set, size_t count) {
     return set->capacity;
 }
 
-static void set_clock(const hf_client *client, int64_t wake) {
-    struct itimerspec when = {0};
-    if (wake != HF_NO_DEADLINE) {
-        wake = wake > 0 ? wake : 1;
-        when.it_value.tv_sec = wake / (1000 * HF_MS);
-        when.it_value.tv_nsec = wake % (1000 * HF_MS);
-    }
-    timerfd_settime(client->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
 static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
     size_t wanted = 2 + 2 * client->links.all.count, room = make_room(set, wanted);
     struct pollfd *fds = room >= wanted ? set->fds : set->some;
@@ -63,7 +51,7 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
         int64_t soon = hf_after(hf_now(), 10);
         wake = wake < soon ? wake : soon;
     }
-    fds[0] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = client->wake.fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->clock_fd, .events = POLLIN};
     size_t count = 2;
     HF_EACH(at, &client->links.all)
@@ -71,15 +59,13 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
         watch_link(LINK_OF(at), fds + count);
         count += 2;
     }
-    set_clock(client, wake);
     client->sleeps_until = wake;
     hf_client_unlock(client);
-    poll(fds, count, -1);
+    hf_poll(fds, count, client->clock_fd, wake);
     hf_client_lock(client);
     client->sleeps_until = INT64_MIN;
-    eventfd_t times;
     if (fds[0].revents != 0)
-        eventfd_read(client->wake_fd, &times);
+        hf_event_clear(client->wake.fd);
 }
 
 void *hf_keeper_run(void *argument) {

@@ -35,10 +35,10 @@ typedef struct hf_op {
     struct hf_op *same_id;  /* the next in its bucket of ids */
 
     /* Of one with a thread. */
-    int event_fd; /* tells it to look again; or -1 */
-    bool told;    /* that has been, or will be, written to */
-    bool polling; /* it is in poll(2), and would notice */
-    hf_item seat; /* in link->threads, or among the spare ones */
+    hf_event event; /* tells it to look again; or HF_NO_EVENT */
+    bool told;      /* that has been, or will be, written to */
+    bool polling;   /* it is in poll(2), and would notice */
+    hf_item seat;   /* in link->threads, or among the spare ones */
 
     /* Of one that was started: */
     void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lock/completions.h"
@@ -44,12 +43,12 @@ static void destroy_client(hf_client *client) {
     hf_completions_end(client->completions);
     hf_transport_free(client->transport);
     free(client->timers.heap);
-    int fds[] = {client->closed_fd, client->wake_fd, client->clock_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    hf_event_free(client->closing);
+    hf_event_free(client->wake);
+    if (client->clock_fd >= 0)
+        close(client->clock_fd);
     pthread_mutex_destroy(&client->mutex);
-    explicit_bzero(client->random, sizeof client->random);
+    hf_wipe(client->random, sizeof client->random);
     free(client);
 }
 
@@ -63,10 +62,11 @@ static hf_client *new_client(void) {
     client->generation = hf_generation();
     client->destroy = destroy_client;
     client->run = hf_keeper_run;
-    client->wake_fd = client->clock_fd = -1;
+    client->wake = client->closing = HF_NO_EVENT;
+    client->clock_fd = -1;
     client->sleeps_until = INT64_MIN;
     pthread_mutex_init(&client->mutex, NULL);
-    client->closed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->closing = hf_event_new();
     return client;
 }
 
@@ -111,7 +111,7 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
         hf_address_free(&address);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
-    if (client->closed_fd < 0)
+    if (client->closing.fd < 0)
         status = hf_fail(HF_ENOMEM, "no file descriptor for the client: %s", strerror(errno));
     if (status == HF_OK)
         status = name_client(client, address.options.client_name);
@@ -178,7 +178,7 @@ static void close_client(hf_client *client, bool release) {
     hf_client_lock(client);
     __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
     hf_client_unlock(client);
-    eventfd_write(client->closed_fd, 1);
+    hf_event_set(client->closing.to);
     hf_transport_hurry(client->transport);
     hf_thread_end(client);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include "lock/thread.h"
 
@@ -12,10 +11,10 @@
 #define UNREAD_MS 500
 
 void hf_op_notify_locked(hf_op *op) {
-    if (op->event_fd < 0 || op == hf_op_client(op)->reading)
+    if (op->event.fd < 0 || op == hf_op_client(op)->reading)
         return;
     op->told = true;
-    hf_client_tell_locked(hf_op_client(op), op->event_fd);
+    hf_client_tell_locked(hf_op_client(op), op->event.to);
 }
 
 /* --------------------------------------------------- Reading subscriptions */
@@ -75,15 +74,14 @@ static void take_reading(hf_op *op) {
 /* Sleep until something happens, without the mutex. Answers what poll(2) does. */
 static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
                     bool *interrupted) {
-    struct pollfd fds[2] = {{.fd = op->event_fd, .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = op->event.fd, .events = POLLIN},
                             {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
-    eventfd_t count;
     op->polling = true;
     hf_client_unlock(hf_op_client(op));
     int ready = poll(fds, 2, (int)ms);
     *interrupted = ready < 0 && errno == EINTR;
     if (ready > 0 && fds[0].revents != 0)
-        eventfd_read(op->event_fd, &count);
+        hf_event_clear(op->event.fd);
     hf_client_lock(hf_op_client(op));
     op->polling = false;
     op->told = op->told && !(ready > 0 && fds[0].revents != 0);

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 /* The client is closed, and so no thread is started any more. */
 static bool is_over(const hf_client *client) {
@@ -16,11 +14,9 @@ hf_status hf_thread_start_locked(hf_client *client) {
         return hf_fail(HF_ECLOSED, "the client is closed");
     if (client->started) /* or just ended: what it left, the closer carries out */
         return HF_OK;
-    if (client->wake_fd < 0)
-        client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (client->clock_fd < 0)
-        client->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (client->wake_fd < 0 || client->clock_fd < 0)
+    if (client->wake.fd < 0)
+        client->wake = hf_event_new();
+    if (client->wake.fd < 0 || (client->clock_fd < 0 && !hf_clock_open(&client->clock_fd)))
         return hf_fail(HF_ENOMEM, "no file descriptor for the background thread: %s",
                        strerror(errno));
     /* The program's signals are for the program's threads. */
@@ -31,9 +27,11 @@ hf_status hf_thread_start_locked(hf_client *client) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return hf_fail(HF_ENOMEM, "the background thread cannot be started: %s", strerror(error));
+#ifndef __APPLE__ /* where a thread can only name itself */
     pthread_setname_np(client->thread, "holdfast");
+#endif
     client->started = true;
-    hf_transport_set_wake(client->transport, client->wake_fd);
+    hf_transport_set_wake(client->transport, client->wake.to);
     return HF_OK;
 }
 
@@ -41,7 +39,7 @@ void hf_thread_wake_locked(hf_client *client) {
     if (client->sleeps_until == INT64_MIN)
         return;
     client->sleeps_until = INT64_MIN; /* once is enough */
-    hf_client_tell_locked(client, client->wake_fd);
+    hf_client_tell_locked(client, client->wake.to);
 }
 
 bool hf_thread_timer_locked(hf_client *client, hf_timer *timer, int64_t due) {

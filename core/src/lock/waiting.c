@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lock/reading.h"
@@ -127,7 +126,7 @@ void hf_waiting_end(hf_client *client) {
         while (waiting->queues[i] != NULL)
             drop_queue(waiting->queues[i]);
     for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
-        close(HF_SEATED(at)->event_fd);
+        hf_event_free(HF_SEATED(at)->event);
         free(HF_SEATED(at));
     }
     free(waiting);
@@ -143,7 +142,7 @@ static hf_op *new_started(hf_client *client) {
         free(op);
         return NULL;
     }
-    op->event_fd = -1;
+    op->event = HF_NO_EVENT;
     op->news = news;
     return op;
 }
@@ -153,13 +152,13 @@ static hf_op *new_waiter(hf_client *client) {
     hf_op *op = spare != NULL ? HF_SEATED(spare) : malloc(sizeof *op);
     if (op == NULL)
         return NULL;
-    int fd = spare != NULL ? op->event_fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
+    hf_event event = spare != NULL ? op->event : hf_event_new();
+    if (event.fd < 0) {
         free(op);
         return NULL;
     }
     memset(op, 0, sizeof *op);
-    op->event_fd = fd;
+    op->event = event;
     return op;
 }
 
@@ -187,9 +186,8 @@ void hf_op_free_locked(hf_op *op) {
         free(op);
         return;
     }
-    eventfd_t count;
     if (op->told)
-        eventfd_read(op->event_fd, &count); /* a wake-up that comes later does no harm */
+        hf_event_clear(op->event.fd); /* a wake-up that comes later does no harm */
     hf_list_add_first(&client->waiting->spare, &op->seat);
 }
 

@@ -483,7 +483,7 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
 
 void hf_secret_free(char *secret) {
     if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
+        hf_wipe(secret, strlen(secret));
     free(secret);
 }
 
@@ -557,6 +557,6 @@ hf_status hf_address_secret(const hf_address *address, char **secret_out) {
     }
     *secret_out = found != NULL ? strdup(found) : NULL;
     bool failed = found != NULL && *secret_out == NULL;
-    explicit_bzero(text, sizeof text);
+    hf_wipe(text, sizeof text);
     return failed ? hf_fail(HF_ENOMEM, "no memory") : HF_OK;
 }

@@ -550,6 +550,20 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return checked != HF_OK ? checked : status;
 }
 
+#ifndef TCP_KEEPIDLE
+#define TCP_KEEPIDLE TCP_KEEPALIVE /* macOS's name */
+#endif
+
+/* Where send(2) has no MSG_NOSIGNAL, the socket has it. */
+static void raise_no_signal(int fd) {
+#ifdef SO_NOSIGPIPE
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#else
+    (void)fd;
+#endif
+}
+
 /* Let the system probe the other end after that much silence, and give up after as much again. */
 static void keep_alive(int fd, int64_t ms) {
     int seconds = ms > INT16_MAX * 1000 ? INT16_MAX : (int)((ms + 999) / 1000);
@@ -618,6 +632,7 @@ static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_
     connection->deadline = HF_NO_DEADLINE;
     snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
     fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
+    raise_no_signal(redis->fd);
     enlist(connection);
     if (address->path == NULL && address->options.keepalive_ms != HF_NEVER)
         keep_alive(redis->fd, address->options.keepalive_ms);

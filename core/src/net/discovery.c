@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include "base/event.h"
 #include "net/map.h"
 #include "net/sentinel.h"
 #include "protocol/errors.h"
@@ -58,13 +58,13 @@ struct hf_discovery {
 static void tell_change(hf_discovery *discovery) {
     __atomic_add_fetch(&discovery->change, 1, __ATOMIC_RELEASE);
     if (discovery->wake_fd >= 0)
-        eventfd_write(discovery->wake_fd, 1);
+        hf_event_set(discovery->wake_fd);
 }
 
 void hf_discovery_wake(hf_discovery *discovery) {
     pthread_mutex_lock(&discovery->mutex);
     if (discovery->wake_fd >= 0)
-        eventfd_write(discovery->wake_fd, 1);
+        hf_event_set(discovery->wake_fd);
     pthread_mutex_unlock(&discovery->mutex);
 }
 

@@ -132,11 +132,18 @@ static void serve_waiting(hf_pool *pool, hf_list *closed) {
 /* Deadlines are on CLOCK_BOOTTIME, on which a condition cannot wait. */
 static void sleep_in_turn(hf_pool *pool, waiter *who, int64_t ms) {
     struct timespec until;
+#ifdef __APPLE__ /* where a condition knows only the wall clock, or a duration */
+    ms = ms < 3600000 ? ms : 3600000;
+    until.tv_sec = ms / 1000;
+    until.tv_nsec = ms % 1000 * HF_MS;
+    pthread_cond_timedwait_relative_np(&who->woken, &pool->mutex, &until);
+#else
     clock_gettime(CLOCK_MONOTONIC, &until);
     ms = until.tv_nsec / HF_MS + (ms < 3600000 ? ms : 3600000);
     until.tv_sec += ms / 1000;
     until.tv_nsec = ms % 1000 * HF_MS;
     pthread_cond_timedwait(&who->woken, &pool->mutex, &until);
+#endif
 }
 
 /* A cancelled thread goes on until it has left the queue. */
@@ -145,7 +152,9 @@ static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadl
     int cancelable;
     int64_t ms;
     pthread_condattr_init(&attributes);
+#ifndef __APPLE__
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+#endif
     pthread_cond_init(&who->woken, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);

@@ -99,8 +99,8 @@ unsigned hf_transport_version(hf_transport *transport, int node);
 /* In a cluster: let a thread ask the nodes which of them serves which slot. */
 void hf_transport_look(hf_transport *transport);
 
-/* Set the eventfd to write to when a version or a slot's node changes, and when a dial is over;
- * -1: no more. */
+/* Set the `to` of the hf_event to set when a version or a slot's node changes, and when a dial is
+ * over; -1: no more. */
 void hf_transport_set_wake(hf_transport *transport, int fd);
 hf_discovery *hf_transport_discovery(hf_transport *transport);
 /* The answer of hf_client_warning(). */

@@ -47,7 +47,7 @@ final class Completions {
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<RedisHold>> holds = new ConcurrentHashMap<>();
     private final ReentrantLock starting = new ReentrantLock();
-    private int bell;
+    private long bell;
     private volatile Thread reader;
     private volatile boolean abandoned;
 

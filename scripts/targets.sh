@@ -1,0 +1,140 @@
+# The machines that a release serves, and how to build for each: for scripts/natives and
+# scripts/release, after lib.sh. macOS is compiled and nothing more.
+natives=$build/natives
+targets=(linux-x86_64 linux-aarch64 linux-x86_64-musl linux-aarch64-musl)
+compiled_only=(macos-x86_64 macos-aarch64)
+arm64_packages=(libc6 libgcc-s1 libssl3 libstdc++6 musl zlib1g
+    python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 libffi8
+    libbz2-1.0 liblzma5 libuuid1
+    openjdk-17-jre-headless)
+zig_version=0.17.1
+
+is_macos() { [[ $1 == macos-* ]]; }
+is_musl() { [[ $1 == *-musl ]]; }
+machine_of() { [[ $1 == *aarch64* ]] && echo aarch64 || echo x86_64; }
+
+# Zig's name of a target. manylinux_2_28 is the oldest that pip's users still have in numbers.
+zig_name() {
+    case $1 in
+        macos-*) echo "${1#macos-}-macos" ;;
+        *-musl) echo "$(machine_of "$1")-linux-musl -dynamic" ;; # or it could not look for OpenSSL
+        *) echo "$(machine_of "$1")-linux-gnu.2.28" ;;
+    esac
+}
+
+# pip's name of it. The oldest macOS is only said where one is built.
+wheel_platform() {
+    is_musl "$1" && echo "musllinux_1_2_$(machine_of "$1")" ||
+        echo "manylinux_2_28_$(machine_of "$1")"
+}
+
+# What runs a target's program here: CMake's list of words. Qemu finds the loader and the
+# libraries in the folder.
+emulator() {
+    case $1 in
+        linux-aarch64*) echo "qemu-aarch64-static;-L;$natives/machines/aarch64" ;;
+        *-musl) echo "$natives/machines/x86_64/lib/ld-musl-x86_64.so.1" ;;
+    esac
+}
+
+# Makes the folders of the other machines: their libc, a Python, a JRE and OpenSSL from Debian.
+prepare_machines() {
+    local package
+    [ ! -d "$natives/machines" ] || return 0
+    debian_download deb:arm64 bookworm "$natives/downloads/arm64" "${arm64_packages[@]}"
+    debian_download deb bookworm "$natives/downloads/amd64" musl
+    mkdir -p "$natives/machines.new/aarch64" "$natives/machines.new/x86_64"
+    for package in "$natives"/downloads/arm64/*.deb; do
+        dpkg -x "$package" "$natives/machines.new/aarch64"
+    done
+    dpkg -x "$natives"/downloads/amd64/musl_*.deb "$natives/machines.new/x86_64"
+    mv "$natives/machines.new" "$natives/machines"
+}
+
+python_path() { python3 -c "import sysconfig; print(sysconfig.$1)"; }
+
+# What all targets share: Zig, the sources, and headers that do not depend on the machine.
+prepare_targets() {
+    local java tool archive
+    "$python" -m pip install -q "ziglang==$zig_version"
+    mkdir -p "$natives/bin"
+    for tool in ar ranlib; do
+        printf '#!/bin/sh\nexec %q -m ziglang %s "$@"\n' "$python" $tool >"$natives/bin/$tool"
+    done
+    chmod +x "$natives"/bin/*
+    if [ ! -d "$natives/sources" ]; then
+        say "Sources"
+        debian_download deb-src trixie "$natives/downloads/trixie" hiredis
+        debian_download deb-src bookworm "$natives/downloads/bookworm" jansson cmocka
+        mkdir "$natives/sources.new"
+        for archive in "$natives"/downloads/*/*.orig.tar.?z; do
+            tar xf "$archive" -C "$natives/sources.new"
+        done
+        mv "$natives/sources.new" "$natives/sources"
+    fi
+    mkdir -p "$natives/include/python" "$natives/include/java"
+    cp -rL /usr/include/openssl "$natives/include/"
+    cp -rL "/usr/include/$(cc -dumpmachine)/openssl" "$natives/include/" 2>/dev/null || :
+    # Debian's pyconfig.h is one of several by machine; the stable ABI knows no difference.
+    cp -rL "$(python_path 'get_path("include")')/." "$natives/include/python"
+    cp -L "$(python_path 'get_config_h_filename()')" "$natives/include/python/"
+    java=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
+    cp -L "$java/include/jni.h" "$java/include/linux/jni_md.h" "$natives/include/java/"
+}
+
+# Makes the compiler and the libraries of a target.
+prepare_target() {
+    local cc=$natives/bin/$1-cc prefix=$natives/deps/$1 flags
+    # No path of this machine, and nothing of what is linked in, may show.
+    flags="-g0 -fvisibility=hidden -ffile-prefix-map=$root=."
+    printf '#!/bin/sh\nexec %q -m ziglang cc -target %s "$@"\n' "$python" "$(zig_name "$1")" >"$cc"
+    chmod +x "$cc"
+    cat >"$natives/$1.cmake" <<END
+set(CMAKE_SYSTEM_NAME $(is_macos "$1" && echo Darwin || echo Linux))
+set(CMAKE_SYSTEM_PROCESSOR $(machine_of "$1"))
+set(CMAKE_C_COMPILER $cc)
+set(CMAKE_AR $natives/bin/ar CACHE FILEPATH "")
+set(CMAKE_RANLIB $natives/bin/ranlib CACHE FILEPATH "")
+set(CMAKE_C_FLAGS_INIT "$flags")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
+set(CMAKE_FIND_ROOT_PATH $prefix)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_C_COMPILER_WORKS TRUE)
+set(CMAKE_CROSSCOMPILING_EMULATOR "$(emulator "$1")")
+set(Python_INCLUDE_DIR $natives/include/python)
+set(JAVA_INCLUDE_PATH $natives/include/java)
+set(JAVA_INCLUDE_PATH2 $natives/include/java)
+set(JAVA_JVM_LIBRARY $natives/include/java/jni.h) # nothing links to it
+END
+    [ ! -e "$prefix/done" ] || return 0
+    rm -rf "$prefix"
+    dependency "$1" hiredis -DDISABLE_TESTS=ON
+    dependency "$1" jansson -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
+    is_macos "$1" ||
+        dependency "$1" cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON
+    cp -r "$natives/include/openssl" "$prefix/include/"
+    touch "$prefix/done"
+}
+
+# dependency TARGET NAME OPTION…: builds and installs a static library for the target.
+dependency() {
+    local folder=$natives/deps/build-$1-$2
+    rm -rf "$folder"
+    quietly cmake -S "$(echo "$natives"/sources/"$2"-*)" -B "$folder" -G Ninja \
+        -DCMAKE_TOOLCHAIN_FILE="$natives/$1.cmake" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DBUILD_SHARED_LIBS=OFF \
+        -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_PREFIX="$natives/deps/$1" \
+        -DCMAKE_INSTALL_LIBDIR=lib "${@:3}"
+    quietly cmake --build "$folder"
+    quietly cmake --install "$folder"
+}
+
+# What CMake must know to build for a target.
+target_options() {
+    echo "-DCMAKE_TOOLCHAIN_FILE=$natives/$1.cmake -DCMAKE_BUILD_TYPE=Release"
+    ! is_macos "$1" || echo -DHOLDFAST_PORTABLE=ON
+}
