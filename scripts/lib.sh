@@ -83,6 +83,7 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
+qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
 # The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {
     has zsh || echo zsh
@@ -152,10 +153,11 @@ apt_install() (
 )
 
 # debian_download KIND SUITE FOLDER PACKAGE...: downloads packages of another suite of
-# Debian (KIND is deb, or deb-src for sources), with separate apt-get settings, so that
-# the system's sources stay as they are.
+# Debian (KIND is deb, deb:arm64 for another machine, or deb-src for sources), with separate
+# apt-get settings, so that the system's sources stay as they are.
 debian_download() (
-    kind=$1 suite=$2 folder=$3
+    kind=${1%:*} machine=$(dpkg --print-architecture) suite=$2 folder=$3
+    [ "$kind" = "$1" ] || machine=${1#*:}
     shift 3
     mirror=$(apt-get indextargets --format '$(REPO_URI)' \
         'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
@@ -167,7 +169,7 @@ debian_download() (
     echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" \
         >sources.list
     apt_get() {
-        apt-get -qq -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- \
+        apt-get -qq -o APT::Architecture="$machine" -o APT::Architectures="$machine" -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=- \
             -o Dir::State::Lists="$folder/lists" -o Dir::Cache="$folder/cache" \
             -o APT::Sandbox::User=root "$@"
     }

@@ -22,7 +22,7 @@ zig_name() {
     esac
 }
 
-# pip's name of it. The oldest macOS is only said where one is built.
+# pip's name of it.
 wheel_platform() {
     is_musl "$1" && echo "musllinux_1_2_$(machine_of "$1")" ||
         echo "manylinux_2_28_$(machine_of "$1")"
@@ -57,9 +57,12 @@ python_path() { python3 -c "import sysconfig; print(sysconfig.$1)"; }
 prepare_targets() {
     local java tool archive
     "$python" -m pip install -q "ziglang==$zig_version"
+    prepare_machines
+    # Not by way of Python, which sees no ziglang in the environment in which pip builds.
+    zig=$("$python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')/zig
     mkdir -p "$natives/bin"
     for tool in ar ranlib; do
-        printf '#!/bin/sh\nexec %q -m ziglang %s "$@"\n' "$python" $tool >"$natives/bin/$tool"
+        printf '#!/bin/sh\nexec %q %s "$@"\n' "$zig" $tool >"$natives/bin/$tool"
     done
     chmod +x "$natives"/bin/*
     if [ ! -d "$natives/sources" ]; then
@@ -87,7 +90,8 @@ prepare_target() {
     local cc=$natives/bin/$1-cc prefix=$natives/deps/$1 flags
     # No path of this machine, and nothing of what is linked in, may show.
     flags="-g0 -fvisibility=hidden -ffile-prefix-map=$root=."
-    printf '#!/bin/sh\nexec %q -m ziglang cc -target %s "$@"\n' "$python" "$(zig_name "$1")" >"$cc"
+    ! is_musl "$1" || flags+=" -D_UINTPTR_T_DEFINED" # or cmocka's header makes one of its own
+    printf '#!/bin/sh\nexec %q cc -target %s "$@"\n' "$zig" "$(zig_name "$1")" >"$cc"
     chmod +x "$cc"
     cat >"$natives/$1.cmake" <<END
 set(CMAKE_SYSTEM_NAME $(is_macos "$1" && echo Darwin || echo Linux))
@@ -137,4 +141,14 @@ dependency() {
 target_options() {
     echo "-DCMAKE_TOOLCHAIN_FILE=$natives/$1.cmake -DCMAKE_BUILD_TYPE=Release"
     ! is_macos "$1" || echo -DHOLDFAST_PORTABLE=ON
+}
+
+# The C tests that need no certificates, and the quick start in C, against this machine's Redis.
+test_target() {
+    local runner
+    IFS=';' read -ra runner <<<"$(emulator "$1")"
+    ctest --test-dir "$natives/$1" -L 'unit|redis' --output-on-failure --timeout 300 \
+        --repeat until-pass:2
+    "$root/tests/with-redis" sh -c '"$@" "$HOLDFAST_TEST_URL"' - \
+        "${runner[@]}" "$natives/$1/examples/quickstart_c"
 }

@@ -34,8 +34,8 @@
  * it is given.
  *
  * Time.  Durations are milliseconds. Deadlines are kept on CLOCK_BOOTTIME
- * (macOS: CLOCK_MONOTONIC), which goes on while the machine is suspended; the server's clock decides
- * everything else.
+ * (macOS: CLOCK_MONOTONIC), which goes on while the machine is suspended; the
+ * server's clock decides everything else.
  *
  * Bytes.  Names and owners are bytes with an explicit length: NUL, spaces and
  * any encoding are allowed, and the library never changes them.

@@ -2,9 +2,12 @@ package io.holdfast;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
+import java.util.function.Supplier;
 
 /** Loads the JNI library from the jar, which has one for each platform. */
 final class NativeLibrary {
@@ -72,10 +75,29 @@ final class NativeLibrary {
         return error;
     }
 
-    /** CMake's name for this platform: linux-x86_64. */
     private static String platform() {
-        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT).replace(" ", "");
-        String machine = System.getProperty("os.arch");
-        return system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
+        return platform(
+                System.getProperty("os.name"),
+                System.getProperty("os.arch"),
+                NativeLibrary::filesOfThisProcess);
+    }
+
+    /** The name that the build gives a platform: linux-x86_64, linux-aarch64-musl. */
+    static String platform(String os, String machine, Supplier<List<String>> files) {
+        String system = os.toLowerCase(Locale.ROOT).replace(" ", "");
+        String platform = system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
+        boolean musl =
+                system.equals("linux")
+                        && files.get().stream().anyMatch(line -> line.contains("/ld-musl-"));
+        return musl ? platform + "-musl" : platform;
+    }
+
+    /** A process has its own loader in its memory: its libc, whatever else is installed. */
+    private static List<String> filesOfThisProcess() {
+        try {
+            return Files.readAllLines(Path.of("/proc/self/maps"), StandardCharsets.ISO_8859_1);
+        } catch (IOException e) {
+            return List.of();
+        }
     }
 }
