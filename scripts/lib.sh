@@ -83,6 +83,7 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
+go_packages() { has go || echo golang-go; } # builds actionlint, from its module
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
 # The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {

@@ -7,7 +7,7 @@ arm64_packages=(libc6 libgcc-s1 libssl3 libstdc++6 musl zlib1g
     python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 libffi8
     libbz2-1.0 liblzma5 libuuid1
     openjdk-17-jre-headless)
-zig_version=0.17.1
+zig_version=0.17.1 scikit_version=1.1.2 wheel_version=0.48.0 actionlint_version=v1.7.7
 
 is_macos() { [[ $1 == macos-* ]]; }
 is_musl() { [[ $1 == *-musl ]]; }
@@ -20,12 +20,6 @@ zig_name() {
         *-musl) echo "$(machine_of "$1")-linux-musl -dynamic" ;; # or it could not look for OpenSSL
         *) echo "$(machine_of "$1")-linux-gnu.2.28" ;;
     esac
-}
-
-# pip's name of it.
-wheel_platform() {
-    is_musl "$1" && echo "musllinux_1_2_$(machine_of "$1")" ||
-        echo "manylinux_2_28_$(machine_of "$1")"
 }
 
 # What runs a target's program here: CMake's list of words. Qemu finds the loader and the
@@ -145,9 +139,14 @@ target_options() {
 
 # The C tests that need no certificates, and the quick start in C, against this machine's Redis.
 test_target() {
-    local runner
+    local runner skipped=none
+    # The first measures the memory of the process, which is mostly qemu's, and the others times
+    # for which qemu is too slow on a busy machine.
+    [[ $1 != linux-aarch64* ]] || skipped='redis/(hostile|bad_input|keys)'
+    # Both open a rediss://, and no registry has an OpenSSL for musl.
+    ! is_musl "$1" || skipped+='|unit/openssl|redis/bad_input'
     IFS=';' read -ra runner <<<"$(emulator "$1")"
-    ctest --test-dir "$natives/$1" -L 'unit|redis' --output-on-failure --timeout 300 \
+    ctest --test-dir "$natives/$1" -L 'unit|redis' -E "$skipped" --output-on-failure --timeout 300 \
         --repeat until-pass:2
     "$root/tests/with-redis" sh -c '"$@" "$HOLDFAST_TEST_URL"' - \
         "${runner[@]}" "$natives/$1/examples/quickstart_c"
