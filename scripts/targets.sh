@@ -62,7 +62,7 @@ prepare_targets() {
     if [ ! -d "$natives/sources" ]; then
         say "Sources"
         debian_download deb-src trixie "$natives/downloads/trixie" hiredis
-        debian_download deb-src bookworm "$natives/downloads/bookworm" jansson cmocka
+        debian_download deb-src bookworm "$natives/downloads/bookworm" jansson cmocka ncurses
         mkdir "$natives/sources.new"
         for archive in "$natives"/downloads/*/*.orig.tar.?z; do
             tar xf "$archive" -C "$natives/sources.new"
@@ -112,8 +112,10 @@ END
     rm -rf "$prefix"
     dependency "$1" hiredis -DDISABLE_TESTS=ON
     dependency "$1" jansson -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
-    is_macos "$1" ||
+    if ! is_macos "$1"; then
         dependency "$1" cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON
+        curses "$1"
+    fi
     cp -r "$natives/include/openssl" "$prefix/include/"
     touch "$prefix/done"
 }
@@ -130,6 +132,23 @@ dependency() {
     quietly cmake --build "$folder"
     quietly cmake --install "$folder"
 }
+
+# curses TARGET: the static ncurses for `holdfast top`, which finds terminals where each system
+# has their descriptions.
+curses() (
+    mkdir -p "$natives/deps/build-$1-ncurses"
+    cd "$natives/deps/build-$1-ncurses"
+    export CC="$natives/bin/$1-cc" AR="$natives/bin/ar" RANLIB="$natives/bin/ranlib" BUILD_CC=cc
+    export CFLAGS="-O2 -g0 -fPIC -fvisibility=hidden -ffile-prefix-map=$root=."
+    quietly "$(echo "$natives"/sources/ncurses-*)/configure" --prefix="$natives/deps/$1" \
+        --host="$(machine_of "$1")-linux" --build="$(cc -dumpmachine)" \
+        --enable-widec --enable-overwrite --disable-db-install --without-ada --without-cxx \
+        --without-cxx-binding --without-debug --without-manpages --without-progs --without-shared \
+        --without-tests --disable-stripping --with-default-terminfo-dir=/usr/share/terminfo \
+        --with-terminfo-dirs=/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo
+    quietly make -j "$(nproc)" libs
+    quietly make install.libs install.includes
+)
 
 # What CMake must know to build for a target.
 target_options() {
