@@ -136,7 +136,7 @@ class Record:
     ARRIVAL = re.compile(rf'"ZADD" "{re.escape(QUEUE)}" (?:"NX" )?"(\d+)" "([0-9a-f]{{32}})')
     REMOVAL = re.compile(rf'"ZREM" "{re.escape(QUEUE)}" "([0-9a-f]{{32}})')
     # A lock that was taken, or one with a queue; or the first of a lock that gets one.
-    GRANT = re.compile(rf'"HSET" "{LOCK}" "h(?:f1" ")?([0-9a-f]{{32}})1?(\d{{16}})["x]')
+    GRANT = re.compile(rf'"HSET" "{LOCK}" "h(?:f1" ")?([0-9a-f]{{32}})[12]?(\d{{16}})["x]')
     UNDONE = re.compile(r' lua\] "SET" .* "PXAT"')  # it was taken in front of others
 
     def __init__(self, host: str, port: int) -> None:
