@@ -119,7 +119,7 @@ class Languages:
 
     def __init__(self, build: Path, java: str, wanted: set[str]) -> None:
         self.missing: dict[str, str] = {}  # contender or language: why
-        self.versions = {"holdfast": importlib.metadata.version("holdfast")}
+        self.versions = {"holdfast": importlib.metadata.version("holdfast-lock")}
         self._commands: dict[str, list[str]] = {}
         for language in sorted(wanted):
             getattr(self, "_find_" + language)(build, java)
