@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
 from . import _holdfast
-from ._arguments import duration, encoded, extension, flag, function, lasting, patience
+from ._arguments import duration, encoded, extension, flag, patience, wishes
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._gate import AsyncGate
 from ._hold import KEEP_TRIES, UNTOLD, BaseHold, BaseLost, Bound, excuse
@@ -388,14 +388,10 @@ class AsyncLock(Bound):
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
-        milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = self._lock._quiet
-        if raise_on_lost is not None:
-            quiet = not flag("raise_on_lost", raise_on_lost)
-        function("on_lost", on_lost)
+        milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         flag("cancel_on_lost", cancel_on_lost)
+        quiet = self._lock._quiet if quiet is None else quiet
         on_lost = on_lost or self._on_lost
-        least = lasting(at_least)
         return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost, least)
 
     def count(self, *, owner: str | bytes | None = None) -> int:

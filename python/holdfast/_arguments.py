@@ -46,11 +46,6 @@ def duration(
     return round(given * 1000)
 
 
-def lasting(at_least: float | timedelta | None) -> float:
-    """Give the seconds of a hold()'s at_least."""
-    return 0.0 if at_least is None else duration("at_least", at_least, least=0) / 1000
-
-
 def extension(seconds: float | timedelta | None) -> int:
     """Give the milliseconds of an extend()."""
     return _holdfast.HF_NEVER if seconds is None else duration("seconds", seconds)
@@ -89,3 +84,18 @@ def function(what: str, value: object) -> None:
     """Refuse what cannot be called, unless it is None."""
     if value is not None and not callable(value):
         raise TypeError(f"{what} must be a function, not {value!r}")
+
+
+def wishes(
+    timeout: float | timedelta | None,
+    on_lost: object,
+    raise_on_lost: bool | None,
+    at_least: float | timedelta | None,
+) -> tuple[int, bool | None, float]:
+    """Check the arguments of a hold(): milliseconds, whether it is quiet, seconds of at_least."""
+    function("on_lost", on_lost)
+    return (
+        patience(True, -1 if timeout is None else timeout),
+        None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost),
+        0.0 if at_least is None else duration("at_least", at_least, least=0) / 1000,
+    )

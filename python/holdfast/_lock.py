@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
-from ._arguments import encoded, extension, flag, function, lasting, patience, whole
+from ._arguments import encoded, extension, flag, patience, whole, wishes
 from ._errors import ForkedError, LockError, LockLost, LockTimeout
 from ._gevent import in_hub
 from ._hold import Bound, Hold, excuse
@@ -315,10 +315,7 @@ class Lock(Bound):
 
         Raises LockTimeout, a TimeoutError, if others kept the lock; otherwise as acquire().
         """
-        milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
-        function("on_lost", on_lost)
-        least = lasting(at_least)
+        milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         hold = self._acquire(milliseconds, owner, loose, on_lost, quiet)
         hold._keep_at_least(least)
         return hold

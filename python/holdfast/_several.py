@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
-from ._arguments import encoded, extension, flag, function, lasting, patience
+from ._arguments import encoded, extension, flag, function, patience, wishes
 from ._errors import ConnectError, LockError, LockLost, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, loose
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._notices import Call
 
 Names = tuple["str | bytes", ...]
+Item = TypeVar("Item")
 AnyLock = TypeVar("AnyLock", Lock, AsyncLock)
 
 
@@ -68,6 +69,18 @@ def in_order(names: Names) -> Names:
     if len(coded) < len(names):
         raise ValueError(f"a lock is given twice among {names!r}")
     return tuple(coded[name] for name in sorted(coded))
+
+
+def try_all(items: Iterable[Item], work: Callable[[Item], None]) -> None:
+    """Do the work on each, and then raise the first failure."""
+    failed: LockError | None = None
+    for item in items:
+        try:
+            work(item)
+        except LockError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 class BaseHolds(Bound, Generic[AnyHold]):
@@ -174,14 +187,7 @@ class Holds(BaseHolds[Hold]):
         return Lost(self._one())
 
     def _each(self, work: Callable[[Hold], None]) -> None:
-        failed: LockError | None = None
-        for hold in self._standing() or self._holds.values():
-            try:
-                work(hold)
-            except LockError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        try_all(self._standing() or self._holds.values(), work)
 
     def release(self) -> None:
         """Release all that were not released yet. One round trip for each.
@@ -351,14 +357,7 @@ class LocksAll(BaseLocks[Lock]):
         """
         for lock in self._locks:
             lock._current(owner)
-        failed: LockError | None = None
-        for lock in reversed(self._locks):
-            try:
-                lock.release(owner=owner)
-            except LockError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        try_all(reversed(self._locks), lambda lock: lock.release(owner=owner))
 
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
@@ -391,10 +390,7 @@ class LocksAll(BaseLocks[Lock]):
 
         on_lost is called once, with the Holds.
         """
-        milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost)
-        function("on_lost", on_lost)
-        least = lasting(at_least)
+        milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         holds = self._acquire(milliseconds, owner, loose, on_lost, quiet)
         holds._keep_at_least(least)
         return holds
@@ -587,12 +583,8 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
 
         Await this, or better enter it with `async with`, which releases.
         """
-        milliseconds = patience(True, -1 if timeout is None else timeout)
-        quiet = self._quiet
-        if raise_on_lost is not None:
-            quiet = not flag("raise_on_lost", raise_on_lost)
-        function("on_lost", on_lost)
+        milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         flag("cancel_on_lost", cancel_on_lost)
+        quiet = self._quiet if quiet is None else quiet
         on_lost = on_lost or self._on_lost
-        least = lasting(at_least)
         return Holding(self, milliseconds, owner, on_lost, quiet, cancel_on_lost, least)
