@@ -52,10 +52,25 @@ type rueidisLock struct {
 	cancel context.CancelFunc
 }
 
+// A waiter that hears nothing asks again after two seconds: its wake-up may have got lost, and with
+// the lock free nothing else would come.
 func (l *rueidisLock) acquire() {
-	_, cancel, err := l.locker.WithContext(forever, l.name)
-	check(err)
-	l.cancel = cancel
+	for {
+		waiting, stop := context.WithCancel(forever)
+		timer := time.AfterFunc(2*time.Second, stop)
+		_, cancel, err := l.locker.WithContext(waiting, l.name)
+		inTime := timer.Stop()
+		if err == nil && inTime {
+			l.cancel = func() { cancel(); stop() }
+			return
+		}
+		if err == nil {
+			cancel()
+		} else if inTime {
+			check(err)
+		}
+		stop()
+	}
 }
 
 func (l *rueidisLock) release() { l.cancel() }
