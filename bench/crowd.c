@@ -12,6 +12,7 @@
 #include <holdfast/holdfast.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -50,19 +51,65 @@ typedef struct relay {
     atomic_int *open;
 } relay;
 
-/* One request is under way on a connection, so that a sleep delays nothing else. */
+/* Bytes on their way: several requests may be on one connection. */
+typedef struct parcel {
+    struct parcel *next;
+    double due;
+    size_t length;
+    char bytes[];
+} parcel;
+
+/* How long until it is due, for poll(2), rounded up; -1: there is none. */
+static int wait_of(const parcel *first) {
+    double left = first ? first->due - now() : 0;
+    return !first ? -1 : left > 0 ? (int)(left * 1000) + 1 : 0;
+}
+
+static bool deliver(parcel **first, int to) {
+    while (*first && (*first)->due <= now()) {
+        parcel *at = *first;
+        bool sent = send(to, at->bytes, at->length, MSG_NOSIGNAL) == (ssize_t)at->length;
+        *first = at->next;
+        free(at);
+        if (!sent)
+            return false;
+    }
+    return true;
+}
+
+/* False: the connection has ended. */
+static bool collect(const relay *mine, parcel **first) {
+    char bytes[65536];
+    ssize_t count = recv(mine->from, bytes, sizeof bytes, 0);
+    parcel *new;
+
+    if (count <= 0)
+        return false;
+    new = malloc(sizeof *new + (size_t)count);
+    if (!new)
+        err(1, "malloc");
+    *new = (parcel){.due = now() + (mine->late ? rtt_ms / 1000.0 : 0), .length = (size_t)count};
+    memcpy(new->bytes, bytes, (size_t)count);
+    while (*first)
+        first = &(*first)->next;
+    *first = new;
+    return true;
+}
+
 static void *run_relay(void *argument) {
     relay mine = *(relay *)argument;
-    char bytes[65536];
-    ssize_t count;
+    struct pollfd from = {.fd = mine.from, .events = POLLIN};
+    parcel *first = NULL;
+    bool lives = true;
 
     free(argument);
-    while ((count = recv(mine.from, bytes, sizeof bytes, 0)) > 0) {
-        int ms = mine.late ? rtt_ms : 0;
-        if (ms > 0)
-            nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
-        if (send(mine.to, bytes, (size_t)count, MSG_NOSIGNAL) != count)
-            break;
+    while (lives) {
+        int ready = poll(&from, 1, wait_of(first));
+        lives = (ready <= 0 || collect(&mine, &first)) && deliver(&first, mine.to);
+    }
+    for (parcel *next; first; first = next) {
+        next = first->next;
+        free(first);
     }
     shutdown(mine.to, SHUT_RDWR);
     shutdown(mine.from, SHUT_RDWR);
