@@ -192,8 +192,9 @@ typedef struct hf_client_options {
     int64_t keepalive_ms;
     /**
      * How many connections calls may use at once, to all nodes together; default:
-     * 16 to each node; UINT32_MAX: as many as there are calls. If all are in use, a
-     * call waits for one within its own time limit: releases and renewals first, the
+     * 16 to each node; UINT32_MAX: as many as there are calls. From the third call at once to a
+     * node on, calls share a connection, but not over TLS. If all are in use and none is shared,
+     * a call waits for one within its own time limit: releases and renewals first, the
      * others in the order in which they came. The few connections of the client's own
      * thread are not counted.
      */

@@ -68,6 +68,8 @@ static bool later(const hf_connection *connection) {
     return connection->driven && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+static int flags(const hf_connection *connection) { return connection->driven ? MSG_DONTWAIT : 0; }
+
 /* A server that expects TLS may answer the first plain bytes so. */
 static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
@@ -93,7 +95,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     }
     for (;;) {
         ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
-                                                : recv(redis->fd, buffer, size, 0);
+                                                : recv(redis->fd, buffer, size, flags(connection));
         if (count > 0 && is_tls_alert(connection, buffer)) {
             set_error(redis, REDIS_ERR_PROTOCOL,
                       "it speaks TLS, so the URL must begin with rediss");
@@ -164,8 +166,9 @@ static bool transmit(hf_connection *connection) {
     while (connection->sent < output->length) {
         const char *from = output->data + connection->sent;
         size_t left = output->length - connection->sent;
-        ssize_t count = connection->tls != NULL ? hf_tls_send(connection->tls, from, left)
-                                                : send(redis->fd, from, left, MSG_NOSIGNAL);
+        ssize_t count = connection->tls != NULL
+                            ? hf_tls_send(connection->tls, from, left)
+                            : send(redis->fd, from, left, MSG_NOSIGNAL | flags(connection));
         if (count > 0) {
             connection->sent += (size_t)count;
             continue;
@@ -682,10 +685,16 @@ short hf_connection_events(const hf_connection *connection) {
     return more ? POLLIN | POLLOUT : POLLIN;
 }
 
+hf_status hf_connection_send(hf_connection *connection) {
+    redisContext *redis = connection->redis;
+    return transmit(connection) ? HF_OK : trouble(connection, redis->err, redis->errstr);
+}
+
 hf_status hf_connection_drive(hf_connection *connection) {
     redisContext *redis = connection->redis;
-    if (!transmit(connection))
-        return trouble(connection, redis->err, redis->errstr);
+    hf_status status = hf_connection_send(connection);
+    if (status != HF_OK)
+        return status;
     do {
         if (redisBufferRead(redis) != REDIS_OK)
             return trouble(connection, redis->err, redis->errstr);

@@ -3,11 +3,23 @@
 #define HF_CONNECTION_H
 
 #include <hiredis/hiredis.h>
+#include <pthread.h>
 
 #include "base/list.h"
 #include "net/address.h"
 #include "net/tls.h"
 #include "protocol/requests.h"
+
+/* The calls that use a connection at once: net/joint.h. */
+typedef struct hf_joint {
+    bool on;
+    pthread_mutex_t mutex; /* of the connection too */
+    hf_list calls;         /* which were sent and not answered, in this order */
+    size_t behind;         /* so many answers come after theirs, for calls that have gone */
+    bool reads;            /* one of the calls reads */
+    hf_status status;      /* HF_OK; or it has failed, */
+    char why[300];         /* and this is the message */
+} hf_joint;
 
 typedef struct hf_connection {
     redisContext *redis;
@@ -17,9 +29,12 @@ typedef struct hf_connection {
     redisContextFuncs functions;       /* hiredis's, but for reading */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
-    bool too_deep;       /* the current answer is */
-    hf_item open;        /* in the list of all connections */
-    hf_item idle;        /* in the pool */
+    bool too_deep;  /* the current answer is */
+    hf_item open;   /* in the list of all connections */
+    hf_item idle;   /* in the pool */
+    unsigned users; /* calls that the pool gave it to */
+    bool broken;    /* the last of them closes it */
+    hf_joint joint;
     int node;            /* the node that it leads to, in a pool */
     unsigned version;    /* of that node */
     unsigned current_at; /* the last change of the discovery when that was the newest one */
@@ -28,7 +43,7 @@ typedef struct hf_connection {
     int64_t timeout_ms;  /* what the socket's timeout is set to */
     size_t received;     /* bytes of the reply that is being read */
     bool heard;          /* the server has sent something */
-    bool driven;         /* non-blocking: driven by hand over poll(2) */
+    bool driven;         /* it waits in no read and no write, but its users in poll(2) */
     int unheeded;        /* how many of the next answers nobody waits for */
     char shown[128];     /* the address, for messages */
 } hf_connection;
@@ -80,6 +95,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
  */
 bool hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
+/* Send what is queued, or as much as goes at once. */
+hf_status hf_connection_send(hf_connection *connection);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* The events to wait for: POLLIN, and POLLOUT if there is something to send. */
 short hf_connection_events(const hf_connection *connection);

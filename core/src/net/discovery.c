@@ -120,11 +120,11 @@ unsigned hf_discovery_version(hf_discovery *discovery, int node) {
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection) {
     /* Every new version is a change, and the mutex is needed only after one. */
     unsigned change = hf_discovery_change(discovery);
-    if (connection->current_at == change)
+    if (__atomic_load_n(&connection->current_at, __ATOMIC_RELAXED) == change)
         return true;
     bool current = connection->version == hf_discovery_version(discovery, connection->node);
     if (current)
-        connection->current_at = change;
+        __atomic_store_n(&connection->current_at, change, __ATOMIC_RELAXED); /* users may be many */
     return current;
 }
 

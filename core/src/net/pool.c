@@ -2,8 +2,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/sleep.h"
+#include "net/joint.h"
 #include "net/map.h"
 
 /* The pool checks a connection that was idle for longer before it gives it out. */
@@ -13,6 +14,7 @@
 typedef struct waiter {
     hf_item place;
     int node;
+    bool joins;
     pthread_cond_t woken;
     bool served;               /* it has this connection, or room for a new one */
     hf_connection *connection; /* or NULL */
@@ -22,6 +24,7 @@ typedef struct waiter {
 typedef struct shelf {
     hf_list idle; /* the last one used first */
     unsigned open_count;
+    hf_connection *joint; /* calls may join those that use it; or NULL */
 } shelf;
 
 struct hf_pool {
@@ -62,6 +65,7 @@ static void retire_idle(hf_pool *pool, shelf *at, hf_list *closed) {
 }
 
 static void retire_outdated(hf_pool *pool, shelf *from, hf_list *closed) {
+    from->joint = NULL; /* perhaps to another server */
     HF_EACH(at, &from->idle) {
         hf_connection *connection = HF_OF(hf_connection, idle, at);
         if (hf_discovery_current(pool->discovery, connection) &&
@@ -101,11 +105,30 @@ static bool retire_other(hf_pool *pool, int node, hf_list *closed) {
     return false;
 }
 
+/* How many are used by one call each. */
+static unsigned alone(const shelf *at) {
+    return at->open_count - (unsigned)at->idle.count - (at->joint != NULL ? 1 : 0);
+}
+
+/* May a call that joins others, and has this connection, be joined? It must not be stale. */
+static bool may_be_joined(const hf_connection *connection, int64_t now) {
+    return connection->tls == NULL && now - connection->used_at < STALE_AFTER;
+}
+
 /* A connection, or room for a new one, which counts as open from now on. */
-static bool get(hf_pool *pool, int node, hf_connection **connection_out, hf_list *closed) {
-    *connection_out = pop_idle(&pool->shelves[node].idle);
-    if (*connection_out != NULL)
+static bool get(hf_pool *pool, int node, bool joins, int64_t now, hf_connection **connection_out,
+                hf_list *closed) {
+    shelf *at = &pool->shelves[node];
+    joins = joins && alone(at) >= HF_POOL_ALONE;
+    *connection_out = joins && at->joint != NULL ? at->joint : pop_idle(&at->idle);
+    if (*connection_out != NULL) {
+        (*connection_out)->users++;
+        if (joins && at->joint == NULL && may_be_joined(*connection_out, now)) {
+            hf_joint_begin(*connection_out);
+            at->joint = *connection_out;
+        }
         return true;
+    }
     if (!has_room(pool, node) && !retire_other(pool, node, closed))
         return false;
     count_open(pool, node, 1);
@@ -122,45 +145,22 @@ static void serve_waiting(hf_pool *pool, hf_list *closed) {
     for (size_t i = 0; i < 2; i++)
         HF_EACH(at, &pool->waiting[i]) {
             waiter *who = HF_OF(waiter, place, at);
-            if (!get(pool, who->node, &who->connection, closed))
+            if (!get(pool, who->node, who->joins, hf_now(), &who->connection, closed))
                 continue;
             hf_list_remove(at);
             serve(who);
         }
 }
 
-/* Deadlines are on CLOCK_BOOTTIME, on which a condition cannot wait. */
-static void sleep_in_turn(hf_pool *pool, waiter *who, int64_t ms) {
-    struct timespec until;
-#ifdef __APPLE__ /* where a condition knows only the wall clock, or a duration */
-    ms = ms < 3600000 ? ms : 3600000;
-    until.tv_sec = ms / 1000;
-    until.tv_nsec = ms % 1000 * HF_MS;
-    pthread_cond_timedwait_relative_np(&who->woken, &pool->mutex, &until);
-#else
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ms = until.tv_nsec / HF_MS + (ms < 3600000 ? ms : 3600000);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec = ms % 1000 * HF_MS;
-    pthread_cond_timedwait(&who->woken, &pool->mutex, &until);
-#endif
-}
-
 /* A cancelled thread goes on until it has left the queue. */
 static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadline) {
-    pthread_condattr_t attributes;
     int cancelable;
     int64_t ms;
-    pthread_condattr_init(&attributes);
-#ifndef __APPLE__
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-#endif
-    pthread_cond_init(&who->woken, &attributes);
-    pthread_condattr_destroy(&attributes);
+    hf_sleep_init(&who->woken);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     hf_list_add_last(&pool->waiting[urgent ? 0 : 1], &who->place);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
-        sleep_in_turn(pool, who, ms);
+        hf_sleep(&who->woken, &pool->mutex, ms);
     hf_list_remove(&who->place);
     pthread_setcancelstate(cancelable, NULL);
     pthread_cond_destroy(&who->woken);
@@ -207,13 +207,15 @@ void hf_pool_shut(hf_pool *pool) {
     hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     pool->shut = true;
-    for (size_t i = 0; i < pool->shelf_count; i++)
+    for (size_t i = 0; i < pool->shelf_count; i++) {
+        pool->shelves[i].joint = NULL;
         retire_idle(pool, &pool->shelves[i], &closed);
+    }
     pthread_mutex_unlock(&pool->mutex);
     close_all(&closed);
 }
 
-/* A connection was closed, or could not be opened: it counts no more. */
+/* A connection could not be opened: it counts no more. */
 static void free_room(hf_pool *pool, int node) {
     hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
@@ -223,16 +225,10 @@ static void free_room(hf_pool *pool, int node) {
     close_all(&closed);
 }
 
-void hf_pool_discard(hf_pool *pool, hf_connection *connection) {
-    int node = connection->node;
-    hf_connection_close(connection);
-    hf_discovery_broke(pool->discovery);
-    free_room(pool, node);
-}
-
 void hf_pool_drop(hf_pool *pool, int node) {
     hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
+    pool->shelves[node].joint = NULL;
     retire_idle(pool, &pool->shelves[node], &closed);
     serve_waiting(pool, &closed);
     pthread_mutex_unlock(&pool->mutex);
@@ -240,36 +236,56 @@ void hf_pool_drop(hf_pool *pool, int node) {
     hf_discovery_doubt(pool->discovery, node);
 }
 
-void hf_pool_give(hf_pool *pool, hf_connection *connection) {
-    hf_list closed = {0};
-    shelf *at = &pool->shelves[connection->node];
-    bool useful =
-        !hf_connection_unasked(connection) && hf_discovery_current(pool->discovery, connection);
-    pthread_mutex_lock(&pool->mutex);
-    if (useful && !pool->shut)
+/* With the mutex held: its last user has given it back. */
+static void put_back(hf_pool *pool, shelf *at, hf_connection *connection, hf_list *closed) {
+    if (at->joint == connection)
+        at->joint = NULL;
+    if (connection->joint.on)
+        hf_joint_end(connection);
+    if (connection->broken)
+        hf_discovery_broke(pool->discovery);
+    if (!connection->broken && !pool->shut && !hf_connection_unasked(connection) &&
+        hf_discovery_current(pool->discovery, connection))
         hf_list_add_first(&at->idle, &connection->idle);
     else
-        retire(pool, connection, &closed);
-    sweep(pool, &closed);
-    serve_waiting(pool, &closed);
+        retire(pool, connection, closed);
+    sweep(pool, closed);
+    serve_waiting(pool, closed);
     if (at->idle.count > pool->idle_max)
-        retire(pool, pop_idle(&at->idle), &closed);
+        retire(pool, pop_idle(&at->idle), closed);
+}
+
+static void give(hf_pool *pool, hf_connection *connection, bool broken) {
+    hf_list closed = {0};
+    shelf *at = &pool->shelves[connection->node];
+    pthread_mutex_lock(&pool->mutex);
+    if (broken) {
+        connection->broken = true;
+        if (at->joint == connection)
+            at->joint = NULL;
+    }
+    if (--connection->users == 0)
+        put_back(pool, at, connection, &closed);
     pthread_mutex_unlock(&pool->mutex);
     close_all(&closed);
 }
 
+void hf_pool_give(hf_pool *pool, hf_connection *connection) { give(pool, connection, false); }
+
+void hf_pool_discard(hf_pool *pool, hf_connection *connection) { give(pool, connection, true); }
+
 /* False: all were in use until the deadline. True with NULL: there is room for a new one. */
-static bool take_idle(hf_pool *pool, int node, bool urgent, int64_t deadline, int64_t *now,
+static bool take_idle(hf_pool *pool, int node, int how, int64_t deadline, int64_t *now,
                       hf_connection **connection_out) {
-    waiter who = {.node = node};
+    waiter who = {.node = node, .joins = (how & HF_POOL_JOINS) != 0};
     hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     sweep(pool, &closed);
     if (closed.first != NULL)
         serve_waiting(pool, &closed); /* they came first */
-    bool got = get(pool, node, &who.connection, &closed);
+    bool got = get(pool, node, who.joins, *now, &who.connection, &closed);
     if (!got) {
-        got = wait_in_place(pool, &who, urgent, deadline);
+        got = wait_in_place(pool, &who, (how & HF_POOL_URGENT) != 0, deadline);
         *now = hf_now();
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -290,6 +306,8 @@ hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection 
         if (closed.first != NULL)
             serve_waiting(pool, &closed);
         *connection_out = pop_idle(&pool->shelves[node].idle);
+        if (*connection_out != NULL)
+            (*connection_out)->users++;
         pthread_mutex_unlock(&pool->mutex);
         close_all(&closed);
         if (*connection_out == NULL)
@@ -300,12 +318,12 @@ hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection 
     }
 }
 
-hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline, int64_t *now,
+hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64_t *now,
                        hf_connection **connection_out) {
     hf_connection *connection;
     for (;;) {
         *connection_out = NULL;
-        if (!take_idle(pool, node, urgent, deadline, now, &connection))
+        if (!take_idle(pool, node, how, deadline, now, &connection))
             return hf_fail(
                 HF_ECONNECT,
                 "all %u connections that max_connections allows were in use until the time was up",
@@ -313,13 +331,15 @@ hf_status hf_pool_take(hf_pool *pool, int node, bool urgent, int64_t deadline, i
         if (connection == NULL)
             break;
         *connection_out = connection;
-        if (!is_stale(connection, *now))
+        if (connection->joint.on || !is_stale(connection, *now))
             return HF_OK;
         hf_pool_discard(pool, connection);
     }
     hf_status status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
     *now = hf_now();
-    if (status != HF_OK)
+    if (status == HF_OK)
+        (*connection_out)->users = 1;
+    else
         free_room(pool, node);
     return status;
 }

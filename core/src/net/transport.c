@@ -7,8 +7,11 @@
 
 #include "base/brake.h"
 #include "net/course.h"
+#include "net/joint.h"
 #include "net/pool.h"
 
+/* A longer request, with a result, has a connection of its own. */
+#define JOINS_MAX 4096
 /* The flush sends a request at most this often, if its connection dies each time. */
 #define FLUSH_TRIES 3
 
@@ -102,7 +105,7 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection) {
 static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_connection *connection;
     int64_t now = hf_now();
-    hf_status status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
+    hf_status status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
     if (status != HF_OK)
         return status;
     if (check_eviction(transport, connection))
@@ -231,16 +234,6 @@ static bool is_urgent(const hf_request *request) {
            script == &hf_script_claim || script == &hf_script_cancel || script == &hf_script_leave;
 }
 
-/* ASKING applies to one command, and has its own answer in front. */
-static hf_status exchange(hf_connection *connection, const hf_course *course, int64_t now,
-                          int64_t by, redisReply **reply_out) {
-    hf_status status = hf_connection_exchange(connection, now, by, reply_out);
-    if (status != HF_OK || !course->asking)
-        return status;
-    freeReplyObject(*reply_out);
-    return hf_connection_exchange(connection, now, by, reply_out);
-}
-
 /* The server writes first to the client that it queued last. A release that hands on queues
  * the waiter, and then its own caller; so a command before it, in the same write, queues
  * the caller first, and the waiter hears of its grant sooner. Nothing depends on it. */
@@ -252,6 +245,28 @@ static bool append_nudge(hf_connection *connection) {
 static bool append(hf_connection *connection, const hf_request *request, const hf_course *course) {
     return (!request->hands_on || append_nudge(connection)) &&
            hf_connection_append(connection, request, course->whole, course->asking);
+}
+
+/* One short request with one answer may share a connection: ASKING and the PING above have
+ * answers of their own, and WAIT would keep the others waiting. */
+static int how_to_take(const hf_trip *trip) {
+    const hf_request *request = trip->request;
+    bool joins = !trip->course.asking && !request->hands_on && request->replicas <= 0 &&
+                 request->encoded.length <= JOINS_MAX;
+    return (is_urgent(request) ? HF_POOL_URGENT : 0) | (joins ? HF_POOL_JOINS : 0);
+}
+
+/* ASKING applies to one command, and has its own answer in front. */
+static hf_status exchange(hf_connection *connection, const hf_trip *trip, int64_t now, int64_t by,
+                          redisReply **reply_out) {
+    const hf_course *course = &trip->course;
+    if (connection->joint.on)
+        return hf_joint_exchange(connection, trip->request, course->whole, now, by, reply_out);
+    hf_status status = hf_connection_exchange(connection, now, by, reply_out);
+    if (status != HF_OK || !course->asking)
+        return status;
+    freeReplyObject(*reply_out);
+    return hf_connection_exchange(connection, now, by, reply_out);
 }
 
 /* What an error reply means, with the message, and where it leads. */
@@ -269,7 +284,7 @@ static hf_status read_error(hf_transport *transport, const hf_connection *connec
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             int64_t now, hf_answer *answer, hf_outcome *outcome) {
     hf_status status;
-    if (!append(connection, trip->request, &trip->course)) {
+    if (!connection->joint.on && !append(connection, trip->request, &trip->course)) {
         hf_pool_discard(transport->pool, connection);
         outcome->met = HF_MET_ERROR;
         outcome->after = HF_AFTER_FAIL;
@@ -284,7 +299,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     answer->sent_at = now;
     answer->node = trip->course.node;
     int64_t by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
-    status = exchange(connection, &trip->course, now, by, &answer->reply);
+    status = exchange(connection, trip, now, by, &answer->reply);
     bool alive = hf_brake_release(trip->brake);
     if (status != HF_OK) {
         hf_pool_discard(transport->pool, connection);
@@ -317,11 +332,10 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     int64_t now = hf_now();
     if (!trip->course.asking)
         trip->course.node = hf_transport_node(transport, trip->request->slot);
-    hf_status status =
-        trip->brake != NULL
-            ? hf_pool_take_idle(transport->pool, trip->course.node, now, &connection)
-            : hf_pool_take(transport->pool, trip->course.node, is_urgent(trip->request),
-                           trip->deadline, &now, &connection);
+    hf_status status = trip->brake != NULL
+                           ? hf_pool_take_idle(transport->pool, trip->course.node, now, &connection)
+                           : hf_pool_take(transport->pool, trip->course.node, how_to_take(trip),
+                                          trip->deadline, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
     outcome->met = status == HF_ECONNECT && trip->brake == NULL ? HF_MET_NOBODY : HF_MET_ERROR;
@@ -442,7 +456,7 @@ hf_status hf_transport_ask(hf_transport *transport, int node, int64_t deadline, 
     *reply_out = NULL;
     for (int tries = 0; tries < 2 && status == HF_ECONNECT && now < deadline; tries++) {
         hf_connection *connection;
-        status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
+        status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
         if (status != HF_OK)
             break;
         int64_t patience = hf_after(now, transport->command_ms);
@@ -500,7 +514,7 @@ static hf_status ask_once(hf_transport *transport, int node, const hf_request *r
                           hf_after_error *after) {
     hf_connection *connection;
     int64_t now = hf_now();
-    hf_status status = hf_pool_take(transport->pool, node, false, deadline, &now, &connection);
+    hf_status status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
     *after = status == HF_ECONNECT ? HF_AFTER_WAIT : HF_AFTER_FAIL;
     if (status != HF_OK)
         return status;
@@ -625,7 +639,7 @@ static void flush_to(hf_transport *transport, int node, const hf_request *const 
                      size_t count, flushed *all, int64_t deadline) {
     hf_connection *connection;
     int64_t now = hf_now();
-    if (hf_pool_take(transport->pool, node, true, deadline, &now, &connection) != HF_OK) {
+    if (hf_pool_take(transport->pool, node, HF_POOL_URGENT, deadline, &now, &connection) != HF_OK) {
         for (size_t i = 0; i < count; i++)
             all[i].tried = all[i].tried || hf_transport_node(transport, requests[i]->slot) == node;
         if (hf_transport_clustered(transport))
