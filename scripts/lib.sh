@@ -83,7 +83,7 @@ fuzz_packages() {
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
-go_packages() { has go || echo golang-go; } # builds actionlint, from its module
+go_packages() { has go || echo golang-go; } # builds actionlint and kubeconform, from their modules
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
 # The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {
@@ -91,6 +91,11 @@ cli_packages() {
     has fish || echo fish
     has mandoc || echo mandoc
     has tmux || echo tmux
+}
+# The files of examples/deploy are read by systemd-analyze and by crontab.
+deploy_packages() {
+    has systemd-analyze || echo systemd
+    has crontab || echo cron
 }
 site_packages() { has mandoc || echo mandoc; } # the manual, as a page
 model_packages() { has spin || echo spin; }
@@ -134,7 +139,7 @@ virtual_thread_packages() {
 } 2>/dev/null
 
 # Installs packages, but lets none of them start its service, now or when the machine
-# starts: the tests start their own redis-server, and of prometheus they need a tool.
+# starts: the tests start their own redis-server, and of prometheus and cron they need a tool.
 apt_install() (
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
@@ -146,7 +151,7 @@ apt_install() (
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     quietly apt-get install -qq -y --no-install-recommends "$@"
-    for service in redis-server prometheus; do
+    for service in redis-server prometheus cron; do
         case " $* " in
             *" $service "*) update-rc.d $service disable >/dev/null 2>&1 || : ;;
         esac

@@ -8,6 +8,7 @@ arm64_packages=(libc6 libgcc-s1 libssl3 libstdc++6 musl zlib1g
     libbz2-1.0 liblzma5 libuuid1
     openjdk-17-jre-headless)
 zig_version=0.17.1 scikit_version=1.1.2 wheel_version=0.48.0 actionlint_version=v1.7.7
+kubeconform_version=v0.8.0
 
 is_macos() { [[ $1 == macos-* ]]; }
 is_musl() { [[ $1 == *-musl ]]; }

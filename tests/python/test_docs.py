@@ -38,7 +38,7 @@ client = holdfast.connect("redis://localhost")
 
 
 # What is done with the examples of each language; without a language it is output, not an example.
-CHECKED = {"python", "java", "c", "sql", "lua", "sh", "yaml", "mermaid", ""}
+CHECKED = {"python", "java", "c", "sql", "lua", "sh", "yaml", "ini", "mermaid", ""}
 
 
 def shown(language: str) -> list[Any]:
@@ -130,10 +130,18 @@ def test_an_example_for_a_shell_is_one(block: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("block", shown("yaml"))
-def test_a_url_in_a_manifest_is_one(block: str) -> None:
-    urls = re.findall(r"value: (redis\S+)", block)
-    assert urls
+DEPLOY = [each for each in ROOT.joinpath("examples/deploy").rglob("*") if each.is_file()]
+
+
+@pytest.mark.parametrize("block", shown("yaml") + shown("ini"))
+def test_a_manifest_or_a_unit_is_a_file(block: str) -> None:
+    # Which is read by its own tool, and run: tests/cli/test_deploy.py.
+    assert block in [each.read_text() for each in DEPLOY]
+
+
+def test_a_url_of_those_files_is_one() -> None:
+    urls = [url for each in DEPLOY for url in re.findall(r"\bredis\S*://\S+", each.read_text())]
+    assert len(urls) >= 5
     for url in urls:
         holdfast.connect(url, lazy=True).close()
 
