@@ -21,6 +21,7 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "examples/by_hand/README.md": "guides/by_hand.md",
     "SECURITY.md": "security.md",
     HEADER: "reference/c.md",
     MANUAL: "reference/cli.md",
