@@ -308,7 +308,7 @@ class Client(Bound):
 
         The rest is as for once(), and the decorator raises as locked().
         """
-        check(name, timeout, "once_result")
+        check(name, timeout, "@client.once_result")
         terms = Terms(name, ttl, timeout, encode, decode)
         return functools.partial(once_result, self, name, terms, merged(options, changes))
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -37,6 +37,20 @@ def quote(text: str) -> str:
 class _Formatter(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
         return quote(super().format_field(value, format_spec))
+
+
+_formatter = _Formatter()
+
+
+def fields(name: str) -> set[str]:
+    """Give the parameters that the fields of a name ask for."""
+    wanted = {field for _, field, _, _ in _formatter.parse(name) if field is not None}
+    return {field.partition(".")[0].partition("[")[0] for field in wanted}
+
+
+def filled(name: str, known: Mapping[str, object]) -> str:
+    """Fill in the fields of a name, each through quote()."""
+    return _formatter.vformat(name, (), known)
 
 
 def locked(
@@ -73,12 +87,13 @@ def refuse_generators(function: Callable[..., object]) -> None:
         raise TypeError(f"{function!r} is a generator: its body would run after the release")
 
 
-def check(name: object, timeout: float | timedelta | None, decorator: str = "locked") -> None:
+def check(
+    name: object, timeout: float | timedelta | None, decorator: str = "@client.locked"
+) -> None:
     """Check the decorator's arguments before any call."""
     if not isinstance(name, str):
         raise TypeError(
-            f"@client.{decorator} takes the lock's name, as in"
-            f' @client.{decorator}("report"), not {name!r}'
+            f'{decorator} takes the lock\'s name, as in {decorator}("report"), not {name!r}'
         )
     if timeout is not None:
         patience(True, timeout)
@@ -88,16 +103,16 @@ def namer(
     name: str, function: Callable[..., object]
 ) -> Callable[[tuple[object, ...], dict[str, Any]], str]:
     """Make a function that gives the lock's name for the arguments of a call."""
-    signature = inspect.signature(function)
-    fields = {field for _, field, _, _ in string.Formatter().parse(name) if field is not None}
-    wanted = {field.partition(".")[0].partition("[")[0] for field in fields}
+    # A partial may be marked as a wrapper of the whole function, with more parameters.
+    follow = not isinstance(function, functools.partial)
+    signature = inspect.signature(function, follow_wrapped=follow)
+    wanted = fields(name)
     more = [each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD]
     if not more and not wanted <= set(signature.parameters):
         raise ValueError(f"{name!r} has a field that is no parameter of {function!r}{signature}")
     if not wanted:
         fixed = name.format()
         return lambda args, kwargs: fixed
-    formatter = _Formatter()
 
     def named(args: tuple[object, ...], kwargs: dict[str, Any]) -> str:
         bound = signature.bind(*args, **kwargs)
@@ -105,6 +120,6 @@ def namer(
         known = dict(bound.arguments)
         for each in more:
             known = {**known[each], **known}
-        return formatter.vformat(name, (), known)
+        return filled(name, known)
 
     return named

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,40 @@ from ._locked import Parameters, Result, check, namer, refuse_generators
 from ._options import LockOptions
 
 if TYPE_CHECKING:
+    from ._aio import AsyncHold, AsyncLock
     from ._client import Client
+    from ._hold import Hold
+    from ._lock import Lock
 
 
-def check_period(name: object, period: float | timedelta) -> float:
+def check_period(
+    name: object, period: float | timedelta, decorator: str = "@client.once_per"
+) -> float:
     """Check the decorator's arguments before any call; give the seconds."""
-    check(name, None, "once_per")
+    check(name, None, decorator)
     return duration("period", period) / 1000
+
+
+@contextlib.contextmanager
+def turn(lock: Lock, period: float) -> Iterator[Hold]:
+    """Hold the lock, and keep it for the rest of the period unless the block raises."""
+    with lock.hold(0, at_least=period) as hold:
+        try:
+            yield hold
+        except BaseException:
+            hold._keep_at_least(0)  # the turn is the next one's
+            raise
+
+
+@contextlib.asynccontextmanager
+async def aturn(lock: AsyncLock, period: float) -> AsyncIterator[AsyncHold]:
+    """Do the same for a task."""
+    async with lock.hold(0, at_least=period) as hold:
+        try:
+            yield hold
+        except BaseException:
+            hold._keep_at_least(0)
+            raise
 
 
 def once_per(
@@ -38,31 +66,23 @@ def once_per(
     if inspect.iscoroutinefunction(function):
 
         async def once_task(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-            try:
-                lock = client.aio.lock(named(args, kwargs), options)
-                hold = await lock.hold(0, at_least=period)
-            except LockTimeout:
-                return None
-            async with hold:
+            async with contextlib.AsyncExitStack() as block:
                 try:
-                    return await function(*args, **kwargs)
-                except BaseException:
-                    hold._keep_at_least(0)  # the turn is the next one's
-                    raise
+                    lock = client.aio.lock(named(args, kwargs), options)
+                    await block.enter_async_context(aturn(lock, period))
+                except LockTimeout:
+                    return None
+                return await function(*args, **kwargs)
 
         return functools.update_wrapper(once_task, function)
     refuse_generators(function)
 
     def once_call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-        try:
-            hold = client.lock(named(args, kwargs), options).hold(0, at_least=period)
-        except LockTimeout:
-            return None
-        with hold:
+        with contextlib.ExitStack() as block:
             try:
-                return function(*args, **kwargs)
-            except BaseException:
-                hold._keep_at_least(0)  # the turn is the next one's
-                raise
+                block.enter_context(turn(client.lock(named(args, kwargs), options), period))
+            except LockTimeout:
+                return None
+            return function(*args, **kwargs)
 
     return functools.update_wrapper(once_call, function)
