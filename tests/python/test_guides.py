@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
-import importlib.util
-import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,13 +16,13 @@ import redis
 import holdfast
 from conftest import Server, until
 from pages import blocks, files, name_of
+from running import Answer, Start, ended, free_port, listens, needs, programs
 
-Start = Callable[..., "subprocess.Popen[str]"]
 
-
-def needs(framework: str) -> pytest.MarkDecorator:
-    missing = importlib.util.find_spec(framework) is None
-    return pytest.mark.skipif(missing, reason=f"{framework} is not installed")
+@pytest.fixture
+def start(server: Server, tmp_path: Path) -> Iterator[Start]:
+    with programs(tmp_path, HOLDFAST_URL=server.tcp, BROKER_URL=server.tcp) as begin:
+        yield begin
 
 
 def test_the_files_of_each_guide_are_run() -> None:
@@ -36,73 +30,10 @@ def test_the_files_of_each_guide_are_run() -> None:
     assert shown == set(re.findall(r'files\("(.*)", tmp_path\)', Path(__file__).read_text()))
 
 
-@pytest.fixture
-def start(server: Server, tmp_path: Path) -> Iterator[Start]:
-    """Start a program in tmp_path, which is ended with the test."""
-    started: list[subprocess.Popen[str]] = []
-    variables = {"HOLDFAST_URL": server.tcp, "BROKER_URL": server.tcp, "PYTHONUNBUFFERED": "1"}
-
-    def begin(*command: str, **more: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env={**os.environ, **variables, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=20)
-
-
-def ended(process: subprocess.Popen[str]) -> str:
-    """End the program as an operator does; give what it said."""
-    process.send_signal(signal.SIGTERM)
-    return process.communicate(timeout=40)[0]
-
-
 def change(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text, f"{file.name} has no {old}"
     file.write_text(text.replace(old, new))
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-class Answer:
-    """What a web server answered."""
-
-    def __init__(self, port: int, method: str, path: str) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        try:
-            connection.request(method, path)
-            response = connection.getresponse()
-            self.status = response.status
-            self.retry_after = response.headers["Retry-After"]
-            self.text = response.read().decode()
-        finally:
-            connection.close()
-
-
-def listens(port: int, process: subprocess.Popen[str]) -> bool:
-    assert process.poll() is None, process.communicate()[0]
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    except OSError:
-        return False
-    return True
 
 
 # --------------------------------------------------------------------- Django

@@ -1,0 +1,94 @@
+"""Programs that run beside a test, and what a web server among them answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def needs(framework: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(framework) is None
+    return pytest.mark.skipif(missing, reason=f"{framework} is not installed")
+
+
+@contextlib.contextmanager
+def programs(folder: Path, **variables: str) -> Iterator[Start]:
+    """Start programs in that folder, which are ended at the end."""
+    started: list[subprocess.Popen[str]] = []
+    variables["PYTHONUNBUFFERED"] = "1"
+
+    def begin(*command: str, **more: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=folder,
+            env={**os.environ, **variables, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    try:
+        yield begin
+    finally:
+        for process in started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=20)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """End the program as an operator does; give what it said."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=40)[0]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Answer:
+    """What a web server answered."""
+
+    def __init__(self, port: int, method: str, path: str) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            self.status = response.status
+            self.retry_after = response.headers["Retry-After"]
+            self.text = response.read().decode()
+        finally:
+            connection.close()
+
+
+def listens(port: int, process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, process.communicate()[0]
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def gunicorn(port: int, *more: str) -> list[str]:
+    """Give the command of a gunicorn with two workers; the application comes after it."""
+    where = ["--bind", f"127.0.0.1:{port}", "--workers", "2", "--log-level", "warning"]
+    return ["-m", "gunicorn", "--no-control-socket", *where, *more]
