@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import redis
 import holdfast
 from conftest import Server, until
 from pages import blocks, files, name_of
-from running import Answer, Start, ended, free_port, listens, needs, programs
+from running import Answer, Start, ended, free_port, gunicorn, listens, needs, programs
 
 
 @pytest.fixture
@@ -36,6 +37,13 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
+def done(process: subprocess.Popen[str]) -> str:
+    """Wait until a program has done its work."""
+    said = process.communicate(timeout=50)[0]
+    assert process.returncode == 0, said
+    return said
+
+
 # --------------------------------------------------------------------- Django
 
 SETTINGS = """
@@ -43,8 +51,8 @@ import os
 
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-HOLDFAST_URL = os.environ["HOLDFAST_URL"]
-INSTALLED_APPS = ["shop"]
+HOLDFAST = {"URL": os.environ["HOLDFAST_URL"]}
+INSTALLED_APPS = ["shop", "holdfast.contrib.django"]
 ROOT_URLCONF = "urls"
 SECRET_KEY = "only for this test"
 ALLOWED_HOSTS = ["127.0.0.1"]
@@ -69,30 +77,47 @@ django.setup()
 from django.core.management import call_command
 call_command("migrate", run_syncdb=True, verbosity=0)
 from shop.models import Item
-Item.objects.create(pk=7, stock=5)
+Item.objects.create(pk=7, stock=0)
+call_command("restock", "7")
+"""
+WSGI = """
+from django.core.wsgi import get_wsgi_application
+application = get_wsgi_application()
 """
 
 
 @needs("django")
 def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
     files("docs/guides/django.md", tmp_path)
-    for name, text in [("settings", SETTINGS), ("urls", URLS), ("shop/models", MODELS)]:
+    for name, text in [("settings", SETTINGS), ("urls", URLS), ("wsgi", WSGI)]:
         tmp_path.joinpath(f"{name}.py").write_text(text)
-    tmp_path.joinpath("shop/__init__.py").touch()
+    tmp_path.joinpath("shop/models.py").write_text(MODELS)
+    for folder in ("shop", "shop/management", "shop/management/commands"):
+        tmp_path.joinpath(folder, "__init__.py").touch()
     here = {"DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": str(tmp_path)}
-    fill = start("-c", FILL, **here)
-    said = fill.communicate(timeout=50)[0]
-    assert fill.returncode == 0, said
+    assert done(start("-c", FILL, **here)) == "item 7 is there again\n"
     port = free_port()
-    site = start("-m", "django", "runserver", "--noreload", f"127.0.0.1:{port}", **here)
+    site = start(*gunicorn(port), "wsgi", **here)
     until(lambda: listens(port, site), 30)
 
+    def buy(_: int) -> str:
+        while (answer := Answer(port, "GET", "/buy/7")).status == 409:
+            pass  # the machine is busy
+        return answer.text
+
     with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: Answer(port, "GET", "/buy/7").text, range(12)))
+        answers = list(pool.map(buy, range(12)))
     assert sorted(answers) == ["sold"] * 5 + ["sold out"] * 7
 
     with client.lock("item:7"):
-        assert Answer(port, "GET", "/buy/7").status == 503
+        busy = Answer(port, "GET", "/buy/7")
+        assert (busy.status, busy.retry_after) == (409, "1")
+        change(tmp_path / "shop/management/commands/restock.py", ", timeout=10", "")
+        restock = start("-m", "django", "restock", "7", **here)
+        said = restock.communicate(timeout=50)[0]
+        assert said.startswith("CommandError: another one runs: "), said
+        assert restock.returncode == 75
+    ended(site)
 
 
 # -------------------------------------------------------------------- FastAPI
@@ -109,7 +134,7 @@ def test_fastapi(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_pa
     assert first.status == 200, first.text
     with client.lock("report:7"):
         busy = Answer(port, "POST", "/items/7/reports")
-        assert (busy.status, busy.retry_after) == (503, "2")
+        assert (busy.status, busy.retry_after) == (409, "1")
     assert Answer(port, "POST", "/items/7/reports").text > first.text  # the fence is its end
 
     raw.delete("geocoder")

@@ -54,16 +54,23 @@ def test_a_fork_s_client_needs_no_redis_py() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "needed"), [("otel", "opentelemetry"), ("prometheus", "prometheus_client")]
+    ("module", "needed", "extra"),
+    [
+        ("otel", "opentelemetry", "otel"),
+        ("prometheus", "prometheus_client", "prometheus"),
+        ("contrib.django", "django", "django"),
+        ("contrib.django.cache", "django_redis", "django-redis"),
+        ("contrib.fastapi", "fastapi", "fastapi"),
+    ],
 )
-def test_an_extra_that_is_not_installed_is_named(module: str, needed: str) -> None:
+def test_an_extra_that_is_not_installed_is_named(module: str, needed: str, extra: str) -> None:
     run(f"""
         import sys
         sys.modules["{needed}"] = None
         try:
             import holdfast.{module}
         except ModuleNotFoundError as error:
-            assert "holdfast-lock[{module}]" in str(error), error
+            assert "holdfast-lock[{extra}]" in str(error), error
             assert error.name.startswith("{needed}"), error.name
         else:
             raise AssertionError("imported without {needed}")

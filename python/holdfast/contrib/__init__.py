@@ -1,0 +1,1 @@
+"""Holdfast at home in web frameworks and job queues: a thin module for each."""

@@ -1,0 +1,310 @@
+"""Locks in Django: `pip install holdfast-lock[django]`.
+
+    # settings.py
+    HOLDFAST = {"URL": "redis://localhost"}
+    INSTALLED_APPS = [..., "holdfast.contrib.django"]  # checks the setting
+
+    # views.py
+    @locked_view("item:{item}", timeout=2)
+    def buy(request, item):
+        write(request.hold.fence)
+
+`HOLDFAST` has the URL, and the other arguments of holdfast.connect() in capitals, such as
+CONNECT_TIMEOUT. LAZY is True by default: the site starts also while the server is down. In place of
+them, CLIENT is a function that makes the client, or its dotted name: for tests,
+{"CLIENT": "holdfast.testing.MemoryClient"}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import math
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+try:
+    from asgiref.sync import iscoroutinefunction
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.handlers.base import BaseHandler
+    from django.core.management.base import CommandError
+    from django.core.signals import setting_changed
+    from django.http import HttpRequest, HttpResponse
+    from django.http.response import HttpResponseBase
+    from django.utils.module_loading import import_string
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "holdfast.contrib.django needs django, which comes with holdfast-lock[django]",
+        name=missing.name,
+    ) from missing
+
+import holdfast
+
+from ..._arguments import duration, flag
+from ..._locked import check, namer
+from ..._options import LockChanges, merged
+from .._owners import apart
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["get_client", "locked_command", "locked_view"]
+
+_log = logging.getLogger("holdfast")
+
+View = TypeVar("View", bound=Callable[..., Any])
+Busy = int | Callable[[HttpRequest, holdfast.LockTimeout], HttpResponseBase]
+
+# --------------------------------------------------------------------- The client
+
+_OPTIONS = [
+    each.name.upper()
+    for each in inspect.signature(holdfast.connect).parameters.values()
+    if each.kind is each.KEYWORD_ONLY
+]
+
+_clients: dict[str, holdfast.Client] = {}  # at most one
+
+
+def get_client() -> holdfast.Client:
+    """Give the client of settings.HOLDFAST, made at the first call.
+
+    After a fork it opens connections of its own. Nobody needs to close it: at the end of the
+    process it gives back what it holds. Raises ImproperlyConfigured if the setting is wrong.
+    """
+    client = _clients.get("client")
+    if client is None:
+        opened = connect()
+        client = _clients.setdefault("client", opened)
+        if client is not opened:  # another thread was first
+            opened.close()
+    return client
+
+
+def connect(sending: bool = True) -> holdfast.Client:
+    """Open a client as settings.HOLDFAST says; without sending, as if LAZY were True."""
+    given = getattr(settings, "HOLDFAST", None)
+    if not isinstance(given, Mapping) or not given.keys() & {"URL", "CLIENT"}:
+        raise ImproperlyConfigured(
+            'settings.HOLDFAST must be a dict with the key "URL":'
+            ' HOLDFAST = {"URL": "redis://localhost"}'
+        )
+    for key in given:
+        if key not in ("URL", "CLIENT", *_OPTIONS) or ("CLIENT" in given and key != "CLIENT"):
+            raise ImproperlyConfigured(
+                f"settings.HOLDFAST[{key!r}]: there is no such key here. It has URL, and may have"
+                f" {', '.join(_OPTIONS)}; or only CLIENT"
+            )
+    if "CLIENT" in given:
+        return _made(given["CLIENT"])
+    options = {key.lower(): value for key, value in given.items() if key != "URL"}
+    if not sending and options.get("lazy") is False:
+        options["lazy"] = True
+    try:
+        return holdfast.connect(given["URL"], **{"lazy": True, **options})
+    except (TypeError, ValueError, holdfast.UnsupportedError) as wrong:
+        key = next((each for each in options if str(wrong).startswith(each)), "url").upper()
+        raise ImproperlyConfigured(f"settings.HOLDFAST[{key!r}]: {wrong}") from wrong
+
+
+def _made(factory: object) -> holdfast.Client:
+    try:
+        make: Any = import_string(factory) if isinstance(factory, str) else factory
+        client = make()
+    except (ImportError, TypeError) as wrong:
+        raise ImproperlyConfigured(f"settings.HOLDFAST['CLIENT']: {wrong}") from wrong
+    if not isinstance(client, holdfast.Client):
+        raise ImproperlyConfigured(f"settings.HOLDFAST['CLIENT'] made no client, but {client!r}")
+    return client
+
+
+def _changed(setting: str, **_: object) -> None:
+    """Forget the client of other settings: tests change them."""
+    if setting == "HOLDFAST" and "client" in _clients:
+        _clients.pop("client").close()
+
+
+setting_changed.connect(_changed)
+
+# ---------------------------------------------------------------------- Decorators
+
+
+def locked_view(
+    name: str,
+    timeout: float | timedelta | None = 0,
+    options: holdfast.LockOptions | None = None,
+    *,
+    shared: bool | None = None,
+    busy: Busy = 409,
+    retry_after: float | timedelta = 1,
+    **changes: Unpack[LockChanges],
+) -> Callable[[View], View]:
+    """Decorate a view, so that it runs under a lock; the hold is request.hold.
+
+        @locked_view("item:{item}", timeout=2, busy=503)
+        def buy(request, item): ...
+
+    name         The lock's name; str.format() fills in the view's arguments, as in {item} or
+                 {request.user.pk}, through holdfast.quote().
+    timeout      Seconds; 0 tries once; None or -1 waits without limit.
+    options      As for Client.lock().
+    shared       Hold it shared(). None: if there are permits.
+    busy         The status of the answer if others keep the lock; or a function of the request
+                 and the LockTimeout, which makes the answer.
+    retry_after  Seconds for the header Retry-After.
+
+    Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
+    method_decorator(). If the lock cannot be had because of an outage, the answer is 503, with a
+    line in the log. LockLost comes out if the lock was lost while the view ran.
+
+    With ATOMIC_REQUESTS the transaction is inside of the lock: the next holder sees what this
+    view wrote.
+    """
+    check(name, timeout, "locked_view")
+    chosen = merged(options, changes)
+    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+    refuse = _Refusal(busy, math.ceil(duration("retry_after", retry_after, least=0) / 1000))
+
+    def decorate(view: View) -> View:
+        named = namer(name, view)
+        handler = BaseHandler()
+        wrapper: Any
+
+        if iscoroutinefunction(view):
+
+            @functools.wraps(view)
+            async def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                lock = get_client().aio.lock(named((request, *args), kwargs), chosen)
+                async with contextlib.AsyncExitStack() as block:
+                    try:
+                        holding = (lock.shared() if shares else lock).hold(timeout)
+                        request.hold = await block.enter_async_context(holding)
+                    except holdfast.LockError as failed:
+                        return refuse(request, failed)
+                    return await handler.make_view_atomic(view)(request, *args, **kwargs)
+
+        else:
+
+            @functools.wraps(view)
+            def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                lock = get_client().lock(named((request, *args), kwargs), apart(chosen))
+                with contextlib.ExitStack() as block:
+                    try:
+                        holding = (lock.shared() if shares else lock).hold(timeout)
+                        request.hold = block.enter_context(holding)
+                    except holdfast.LockError as failed:
+                        return refuse(request, failed)
+                    answer = handler.make_view_atomic(view)(request, *args, **kwargs)
+                    if inspect.iscoroutine(answer):
+                        answer.close()
+                        raise TypeError(
+                            f"{view!r} answers with a coroutine, which would run after the"
+                            " release: decorate what as_view() gives"
+                        )
+                    return answer
+
+        wrapper._non_atomic_requests = _All()
+        made: View = wrapper
+        return made
+
+    return decorate
+
+
+class _All(set[str]):
+    """Every database: a transaction around the wrapper would end after the release."""
+
+    def __contains__(self, alias: object) -> bool:
+        return True
+
+
+class _Refusal:
+    """The answer of a view that could not have its lock."""
+
+    def __init__(self, busy: Busy, retry_after: int) -> None:
+        if not callable(busy) and not 400 <= busy <= 599:
+            raise ValueError(f"busy must be a status from 400 to 599, or a function, not {busy!r}")
+        self._busy = busy
+        self._retry_after = str(retry_after)
+
+    def __call__(self, request: HttpRequest, failed: holdfast.LockError) -> HttpResponseBase:
+        if isinstance(failed, holdfast.LockDeadlock):
+            raise failed
+        if not isinstance(failed, holdfast.LockTimeout):
+            _log.error("%s at %r: %s", type(failed).__name__, request.path, failed)
+            return self._answer("The lock cannot be had now.", 503)
+        if callable(self._busy):
+            return self._busy(request, failed)
+        return self._answer("Somebody else is at it.", self._busy)
+
+    def _answer(self, text: str, status: int) -> HttpResponseBase:
+        headers = {"Retry-After": self._retry_after}
+        answer: HttpResponseBase = HttpResponse(
+            f"{text}\n", status=status, content_type="text/plain", headers=headers
+        )
+        return answer
+
+
+def locked_command(
+    name: str,
+    timeout: float | timedelta | None = 0,
+    options: holdfast.LockOptions | None = None,
+    *,
+    shared: bool | None = None,
+    **changes: Unpack[LockChanges],
+) -> Callable[[View], View]:
+    """Decorate handle() of a management command, so that it runs under a lock: self.hold.
+
+        class Command(BaseCommand):
+            @locked_command("import:{region}")
+            def handle(self, *args, **options): ...
+
+    name     The lock's name; str.format() fills in the command's options, through
+             holdfast.quote().
+    timeout  Seconds; 0 tries once; None or -1 waits without limit.
+    options  As for Client.lock().
+    shared   Hold it shared(). None: if there are permits.
+
+    If others keep the lock, the command ends with a message and the status 75; if the lock cannot
+    be had because of an outage, with 69; if it was lost meanwhile, with 79. They are those of the
+    program holdfast. call_command() raises CommandError.
+    """
+    check(name, timeout, "locked_command")
+    chosen = merged(options, changes)
+    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+
+    def decorate(handle: View) -> View:
+        named = namer(name, handle)
+
+        @functools.wraps(handle)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            lock = get_client().lock(named((self, *args), kwargs), chosen)
+            theirs: holdfast.LockLost | None = None
+            try:
+                with contextlib.ExitStack() as block:
+                    try:
+                        holding = (lock.shared() if shares else lock).hold(timeout)
+                        self.hold = block.enter_context(holding)
+                    except holdfast.LockTimeout as busy:
+                        raise CommandError(f"another one runs: {busy}", returncode=75) from busy
+                    except holdfast.LockDeadlock:
+                        raise
+                    except holdfast.LockError as failed:
+                        raise CommandError(str(failed), returncode=69) from failed
+                    try:
+                        return handle(self, *args, **kwargs)
+                    except holdfast.LockLost as raised:
+                        theirs = raised
+                        raise
+            except holdfast.LockLost as lost:
+                if lost is theirs:
+                    raise
+                raise CommandError(str(lost), returncode=79) from lost
+
+        made: Any = wrapper
+        return made  # type: ignore[no-any-return]
+
+    return decorate

@@ -1,0 +1,211 @@
+"""A lock for a request of FastAPI: `pip install holdfast-lock[fastapi]`.
+
+    app = FastAPI(lifespan=lifespan("redis://localhost"))
+
+    @app.post("/items/{item}/reports")
+    async def report(item: int, hold: Annotated[AsyncHold, Locked("report:{item}")]): ...
+
+A request that finds the lock held is answered with 409.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+import math
+import typing
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+try:
+    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi.requests import HTTPConnection
+    from pydantic import TypeAdapter, ValidationError
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "holdfast.contrib.fastapi needs fastapi, which comes with holdfast-lock[fastapi]",
+        name=missing.name,
+    ) from missing
+
+import holdfast
+
+from .._arguments import duration, flag
+from .._locked import check, fields, filled
+from .._options import LockChanges, merged
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Locked", "get_client", "lifespan"]
+
+_log = logging.getLogger("holdfast")
+
+
+def lifespan(
+    url: str, **options: Any
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
+    """Make a lifespan that opens the client, and closes it at the end.
+
+        app = FastAPI(lifespan=lifespan("redis://localhost"))
+
+    url      As for holdfast.connect(), and the options too. Without lazy=False the application
+             starts also while the server is down.
+
+    Inside of a lifespan of your own:
+
+        @asynccontextmanager
+        async def mine(app):
+            async with lifespan("redis://localhost")(app):
+                yield
+
+    The client is app.state.holdfast; get_client() gives it to a route.
+    """
+    given = {"lazy": True, **options}
+
+    @contextlib.asynccontextmanager
+    async def opened(app: FastAPI) -> AsyncIterator[None]:
+        client = await asyncio.to_thread(holdfast.connect, url, **given)
+        app.state.holdfast = client
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(client.close)
+
+    return opened
+
+
+async def get_client(connection: HTTPConnection) -> holdfast.Client:
+    """Give the application's client: Annotated[holdfast.Client, Depends(get_client)]."""
+    client: holdfast.Client | None = getattr(connection.app.state, "holdfast", None)
+    if client is None:
+        raise RuntimeError(
+            "app.state.holdfast is missing: FastAPI(lifespan=lifespan(url)) sets it, with the"
+            " lifespan of holdfast.contrib.fastapi; a mounted application has a state of its own"
+        )
+    return client
+
+
+def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
+    name: str,
+    timeout: float | timedelta | None = 0,
+    options: holdfast.LockOptions | None = None,
+    *,
+    shared: bool | None = None,
+    cancel_on_lost: bool = False,
+    retry_after: float | timedelta = 1,
+    tell_owner: bool = True,
+    **changes: Unpack[LockChanges],
+) -> Any:
+    """Make a dependency that holds a lock while the route runs, and gives the AsyncHold.
+
+        @app.post("/items/{item}/reports")
+        async def report(item: int, hold: Annotated[AsyncHold, Locked("report:{item}")]): ...
+
+        @app.post("/reports", dependencies=[Locked("reports", timeout=2)])
+        def reports(): ...
+
+    name            The lock's name; str.format() fills in the path's parameters, as the route's
+                    function gets them, through holdfast.quote().
+    timeout         Seconds; 0 tries once; None or -1 waits without limit.
+    options         As for Client.lock().
+    shared          Hold it shared(). None: if there are permits.
+    cancel_on_lost  Cancel a coroutine function when the lock is lost, as in AsyncLock.hold().
+    retry_after     Seconds for the header Retry-After.
+    tell_owner      Tell in the answer who holds the lock. A default owner has the names of the
+                    host and the client.
+
+    If others keep the lock, the answer is 409; if the lock cannot be had because of an outage,
+    503, with a line in the log. If it was lost while the route ran, the answer is 500, and the
+    log says so. The lock is released before the answer is sent.
+    """
+    check(name, timeout, "Locked")
+    wanted = fields(name)
+    chosen = merged(options, changes)
+    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+    flag("cancel_on_lost", cancel_on_lost)
+    flag("tell_owner", tell_owner)
+    after = duration("retry_after", retry_after, least=0) / 1000
+    later = {"Retry-After": str(math.ceil(after))}
+
+    async def locked(
+        connection: HTTPConnection, client: Annotated[holdfast.Client, Depends(get_client)]
+    ) -> AsyncIterator[holdfast.AsyncHold]:
+        lock = client.aio.lock(_named(name, wanted, connection), chosen)
+        lock = lock.shared() if shares else lock
+        theirs: holdfast.LockLost | None = None
+        try:
+            async with contextlib.AsyncExitStack() as block:
+                holding = lock.hold(timeout, cancel_on_lost=cancel_on_lost)
+                try:
+                    hold = await block.enter_async_context(holding)
+                except holdfast.LockTimeout as busy:
+                    told = await _busy(lock, tell_owner)
+                    raise HTTPException(409, told, later) from busy
+                except holdfast.LockDeadlock:
+                    raise
+                except holdfast.LockError as failed:
+                    _log.error("%s at %r: %s", type(failed).__name__, connection.url.path, failed)
+                    told = {"message": "the lock cannot be had now", "lock": lock.name}
+                    raise HTTPException(503, told, later) from failed
+                try:
+                    yield hold
+                except holdfast.LockLost as raised:
+                    theirs = raised
+                    raise
+        except holdfast.LockLost as lost:
+            if lost is theirs:
+                raise
+            _log.error("%r: %s", connection.url.path, lost)
+            told = {"message": "the lock was lost while the request ran", "lock": lock.name}
+            raise HTTPException(500, told) from lost
+
+    # As "function" it ends before the answer is sent: the answer can still become 500, and who
+    # has read it finds the lock free.
+    return Depends(locked, scope="function")
+
+
+async def _busy(lock: holdfast.AsyncLock, tell_owner: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"message": "somebody else holds the lock", "lock": lock.name}
+    if tell_owner:
+        with contextlib.suppress(holdfast.LockError):
+            info = await lock.inspect()
+            told |= {"owner": info.owner, "held_for": info.held_for, "waiters": info.waiters}
+    return told
+
+
+def _named(name: str, wanted: set[str], connection: HTTPConnection) -> str:
+    """Fill in the path's parameters.
+
+    They are converted first: /items/7 and /items/07 are the same item.
+    """
+    given = connection.path_params
+    if not wanted <= set(given):
+        raise RuntimeError(
+            f"{name!r} has a field that is no parameter of the path: {sorted(given)}"
+        )
+    known = dict(given)
+    for field in wanted:
+        adapter = _adapter(connection.scope["endpoint"], field)
+        if adapter is not None:
+            with contextlib.suppress(ValidationError):  # FastAPI is about to refuse it
+                known[field] = adapter.validate_python(given[field])
+    return filled(name, known)
+
+
+@functools.cache
+def _adapter(endpoint: Callable[..., object], field: str) -> TypeAdapter[Any] | None:
+    """Give what converts a parameter to the type that the route's function wants."""
+    while isinstance(endpoint, functools.partial):
+        endpoint = endpoint.func
+    function = endpoint if inspect.isroutine(endpoint) else type(endpoint).__call__
+    hints = typing.get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, str)
+        about = (parameter.default, *getattr(hint, "__metadata__", ()))  # Path(alias="item")
+        if field in (parameter.name, *(getattr(each, "alias", None) for each in about)):
+            return TypeAdapter(hint)
+    return None

@@ -1,0 +1,252 @@
+"""holdfast.contrib.fastapi, under uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, until
+from running import Answer, free_port, listens, programs
+
+pytest.importorskip("fastapi")
+
+from fastapi import FastAPI
+
+from holdfast.contrib.fastapi import Locked, lifespan
+
+APP = """
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import Annotated
+from uuid import UUID
+
+import holdfast
+from fastapi import Depends, FastAPI, Path
+from holdfast.contrib.fastapi import Locked, get_client, lifespan
+
+down = holdfast.connect("redis://127.0.0.1:1", lazy=True, connect_timeout=0.2)
+
+
+@asynccontextmanager
+async def mine(app: FastAPI):
+    async with lifespan(os.environ["HOLDFAST_URL"])(app):
+        app.state.mine = 7
+        left = app.state.holdfast.aio.lock("left", lease=60, renew=True, reentrant=False)
+        app.state.left = await left.hold()
+        yield
+
+
+app = FastAPI(lifespan=mine)
+Client = Annotated[holdfast.Client, Depends(get_client)]
+
+
+def hold(name, **options):
+    return Annotated[holdfast.AsyncHold, Locked(name, **options)]
+
+
+@app.get("/typed/{item}/{key}")
+async def typed(item: int, key: UUID, client: Client, hold: hold("{item}:{key}")):
+    return {"held": await client.aio.lock(f"{item}:{key}").locked(), "fence": hold.fence}
+
+
+@app.get("/named/{number}", dependencies=[Locked("{number}")])
+async def named(other: Annotated[int, Path(alias="number")], client: Client):
+    return await client.aio.lock("7").locked()
+
+
+@app.get("/plain/{name}", dependencies=[Locked("{name}", timeout=0.01, retry_after=2.5)])
+def plain(name: str, client: Client):
+    return client.lock(name).locked()
+
+
+@app.get("/quiet/{name}", dependencies=[Locked("{name}", tell_owner=False)])
+async def quiet(name: str):
+    return True
+
+
+@app.get("/two/{name}", dependencies=[Locked("{name}", permits=2)])
+async def two(name: str):
+    return True
+
+
+@app.get("/waits/{name}")
+async def waits(name: str, client: Client, hold: hold("{name}:outer", cancel_on_lost=True)):
+    async with client.aio.lock(name).hold():
+        return await client.aio.lock("left").locked()
+
+
+@app.get("/loses/{name}")
+async def loses(name: str, client: Client, hold: hold("{name}")):
+    await client.aio.lock(name).force_release(hold.fence)
+    return "not told"
+
+
+@app.get("/raises/{name}")
+async def raises(name: str, hold: hold("{name}")):
+    raise KeyError(name)
+
+
+@app.get("/field/{name}", dependencies=[Locked("{nobody}")])
+async def field(name: str):
+    return True
+
+
+@app.get("/down/{name}", dependencies=[Locked("{name}")])
+async def is_down(name: str):
+    return True
+
+
+other = FastAPI()
+other.dependency_overrides[get_client] = lambda: down
+other.include_router(app.router)
+app.mount("/other", other)
+"""
+
+
+class Site:
+    """The application, and its answers."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def get(self, path: str) -> Answer:
+        return Answer(self.port, "GET", path)
+
+
+@pytest.fixture(scope="module")
+def site(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    folder.joinpath("app.py").write_text(APP)
+    port = free_port()
+    with programs(folder, HOLDFAST_URL=server.tcp) as start:
+        process = start("-m", "uvicorn", "app:app", "--port", str(port), "--log-level", "warning")
+        until(lambda: listens(port, process), 30)
+        yield Site(process, port)
+
+
+def test_a_route_runs_under_the_lock_of_its_path(site: Site, client: holdfast.Client) -> None:
+    key = "6f1c6f0e-2d4b-4a55-9c93-0d3f5e9b7c11"
+    for path in (f"/typed/7/{key}", f"/typed/07/{key.upper()}"):
+        answer = site.get(path)
+        assert json.loads(answer.text)["held"] is True, answer.text
+    lock = client.lock(f"7:{key}")
+    assert not lock.locked()
+    with lock:
+        assert site.get(f"/typed/07/{key.upper()}").status == 409
+        assert site.get(f"/typed/8/{key}").status == 200
+    assert site.get("/named/07").text == "true"
+    assert site.get(f"/typed/seven/{key}").status == 422
+    assert not client.lock(f"seven:{key}").locked()
+
+
+def test_a_busy_route_says_who_holds_the_lock(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name, owner="somebody")
+    with lock:
+        answer = site.get(f"/plain/{name}")
+        quiet = site.get(f"/quiet/{name}")
+    assert (answer.status, answer.retry_after) == (409, "3")
+    told = json.loads(answer.text)["detail"]
+    assert told.pop("held_for") >= 0
+    assert told == {
+        "message": "somebody else holds the lock",
+        "lock": name,
+        "owner": "somebody",
+        "waiters": 0,
+    }
+    assert (quiet.status, quiet.retry_after) == (409, "1")
+    assert "somebody" not in quiet.text.replace("somebody else", "")
+    assert site.get(f"/plain/{name}").text == "true"
+    assert site.get(f"/quiet/{name}").text == "true"
+
+
+def test_permits_let_so_many_requests_in(site: Site, client: holdfast.Client, name: str) -> None:
+    seats = client.lock(name, permits=2, reentrant=False).shared()
+    with seats:
+        assert site.get(f"/two/{name}").status == 200
+        with seats:
+            assert site.get(f"/two/{name}").status == 409
+
+
+def test_an_outage_is_never_told_as_busy(site: Site, name: str) -> None:
+    answer = site.get(f"/other/down/{name}")
+    assert (answer.status, answer.retry_after) == (503, "1"), answer.text
+    assert "cannot be had" in answer.text
+
+
+def test_a_request_that_lost_its_lock_fails(
+    site: Site, client: holdfast.Client, raw: redis.Redis, name: str
+) -> None:
+    answer = site.get(f"/loses/{name}")
+    assert answer.status == 500
+    assert "lost while the request ran" in answer.text
+    # With cancel_on_lost it does not wait for its end.
+    with client.lock(name), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(site.get, f"/waits/{name}")
+        until(lambda: client.lock(name).inspect().waiters == 1, 20)
+        raw.delete(f"{name}:outer")
+        answer = waiting.result()
+    assert answer.status == 500
+    assert "lost while the request ran" in answer.text
+
+
+def test_an_error_of_the_route_stays_what_it_is(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    answer = site.get(f"/raises/{name}")
+    assert (answer.status, answer.text) == (500, "Internal Server Error")
+    assert not client.lock(name).locked()
+    assert site.get(f"/field/{name}").status == 500
+
+
+def test_arguments_are_checked() -> None:
+    wrong: Any = Locked
+    with pytest.raises(TypeError, match=r'Locked\("report"\)'):
+        wrong(7)
+    with pytest.raises(ValueError, match="lease must be"):
+        Locked("x", lease=0)
+    with pytest.raises(ValueError, match="expected '}'"):
+        Locked("x:{item")
+    with pytest.raises(TypeError, match="retry_after"):
+        wrong("x", retry_after="soon")
+
+
+def test_a_wrong_url_ends_the_start() -> None:
+    async def start() -> None:
+        async with lifespan("http://localhost")(FastAPI()):
+            raise AssertionError("opened")
+
+    with pytest.raises((ValueError, holdfast.UnsupportedError)):
+        asyncio.run(start())
+
+
+def test_sigterm_releases_what_the_application_holds(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    left = client.lock("left")
+    assert left.locked()
+    for path in ("other/down", "loses", "field"):  # which it logs
+        assert site.get(f"/{path}/{name}").status >= 500
+    with ThreadPoolExecutor(1) as pool:
+        with client.lock(name):
+            last = pool.submit(site.get, f"/waits/{name}")
+            until(lambda: client.lock(name).inspect().waiters == 1, 20)
+            site.process.send_signal(signal.SIGTERM)
+        assert last.result().text == "true"  # held until the end of the last request
+    said = site.process.communicate(timeout=30)[0]
+    assert not left.locked(), said
+    assert not client.lock(f"{name}:outer").locked()
+    for logged in ("ConnectError at '/other/down/", "the hold of lock", "no parameter of the path"):
+        assert logged in said
