@@ -37,13 +37,6 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def done(process: subprocess.Popen[str]) -> str:
-    """Wait until a program has done its work."""
-    said = process.communicate(timeout=50)[0]
-    assert process.returncode == 0, said
-    return said
-
-
 # --------------------------------------------------------------------- Django
 
 SETTINGS = """
@@ -154,9 +147,9 @@ def test_fastapi(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_pa
     assert not client.lock("report:7").locked()
 
 
-# --------------------------------------------------------------------- Celery
+# ------------------------------------------------------------- Celery, and RQ
 
-WRITE = """
+WORK = """
 def write(report: int, fence: int) -> None:
     import time
     import redis
@@ -166,20 +159,30 @@ def write(report: int, fence: int) -> None:
         time.sleep(0.1)
         store.rpush("written", f"ends {fence}")
 """
+NIGHTLY = """
+def nightly() -> None:
+    import redis
+
+    with redis.Redis.from_url(os.environ["HOLDFAST_URL"]) as store:
+        store.rpush("worked", 1)
+"""
 
 
-@needs("celery")
-def test_celery(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_path: Path) -> None:
-    files("docs/guides/celery.md", tmp_path)
-    change(
-        tmp_path / "tasks.py", "def write(report: int, fence: int) -> None: ...  # the work", WRITE
-    )
-    raw.delete("written")
-    worker = start("-m", "celery", "-A", "tasks", "worker", "--concurrency", "2", "-l", "warning")
-    send = "from tasks import rebuild\nfor _ in range(4): rebuild.delay(7)\n"
-    sent = start("-c", send)
-    said = sent.communicate(timeout=50)[0]
-    assert sent.returncode == 0, said
+def work_in(file: Path) -> None:
+    """Give the program of a guide work to do."""
+    change(file, "\ndef write(report: int, fence: int) -> None: ...  # the work\n", WORK)
+    change(file, "\ndef nightly() -> None: ...  # the work\n", NIGHTLY)
+
+
+def done(process: subprocess.Popen[str]) -> str:
+    """Wait until a program has done its work."""
+    said = process.communicate(timeout=50)[0]
+    assert process.returncode == 0, said
+    return said
+
+
+def check_written(worker: subprocess.Popen[str], raw: redis.Redis) -> None:
+    """Wait until four jobs have run, and see that they ran one after the other."""
 
     def written() -> list[list[str]]:
         assert worker.poll() is None, worker.communicate()[0]
@@ -191,10 +194,57 @@ def test_celery(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_pat
     assert [what for what, _ in lines] == ["begins", "ends"] * 4, lines
     fences = [int(fence) for _, fence in lines]
     assert fences[::2] == fences[1::2] == sorted(fences[::2])
+    assert raw.llen("worked") == 1
+
+
+@pytest.fixture
+def clean(raw: redis.Redis) -> Iterator[None]:
+    raw.delete("written", "worked", "nightly", "tasks.nightly")
+    yield
+    raw.delete("written", "worked", "nightly", "tasks.nightly")
+
+
+@needs("celery")
+@pytest.mark.usefixtures("clean")
+def test_celery(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_path: Path) -> None:
+    files("docs/guides/celery.md", tmp_path)
+    work_in(tmp_path / "tasks.py")
+    change(tmp_path / "tasks.py", "acks_late=True", "acks_late=True, lock_countdown=0.2")
+    worker = start("-m", "celery", "-A", "tasks", "worker", "--concurrency", "2", "-l", "warning")
+    send = "from tasks import *\nfor _ in range(4): nightly.delay(), rebuild.delay(7)\n"
+    done(start("-c", send))
+    check_written(worker, raw)
+    assert raw.ttl("tasks.nightly") > 22 * 3600
     ended(worker)
     assert worker.returncode == 0
     assert not client.lock("report:7").locked()
-    raw.delete("written")
+
+
+@needs("rq")
+@pytest.mark.usefixtures("clean")
+def test_rq(
+    start: Start, server: Server, client: holdfast.Client, raw: redis.Redis, tmp_path: Path
+) -> None:
+    files("docs/guides/rq.md", tmp_path)
+    work_in(tmp_path / "jobs.py")
+    change(tmp_path / "jobs.py", '"report:{report}"', '"report:{report}", interval=1')
+    (sh,) = [each.text for each in blocks("sh") if each.page == "docs/guides/rq.md"]
+    command = ["-m", "rq.cli", *sh.split()[1:], "--url", server.tcp, "--path", str(tmp_path)]
+    workers = [start(*command) for _ in range(2)]
+    send = """
+import jobs, redis, os, rq
+with redis.Redis.from_url(os.environ["HOLDFAST_URL"]) as store:
+    for _ in range(4):
+        rq.Queue(connection=store).enqueue(jobs.nightly)
+        rq.Queue(connection=store).enqueue(jobs.rebuild, 7)
+"""
+    done(start("-c", send))
+    check_written(workers[0], raw)
+    assert raw.ttl("nightly") > 22 * 3600
+    for worker in workers:
+        ended(worker)
+        assert worker.returncode == 0
+    assert not client.lock("report:7").locked()
 
 
 # ---------------------------------------------------------------- APScheduler
@@ -206,23 +256,17 @@ LISTEN = """
     scheduler.add_listener(lambda event: store.hincrby("tried", str(os.getpid())), 1 << 12)
     scheduler.start()
 """
-NIGHTLY = """
-def nightly() -> None:
-    import redis
-
-    with redis.Redis.from_url(os.environ["HOLDFAST_URL"]) as store:
-        store.rpush("worked", 1)
-"""
 
 
 @needs("apscheduler")
+@pytest.mark.usefixtures("clean")
 def test_apscheduler(start: Start, raw: redis.Redis, tmp_path: Path) -> None:
     files("docs/guides/apscheduler.md", tmp_path)
     jobs = tmp_path / "jobs.py"
     change(jobs, '"cron", hour=3', '"interval", seconds=0.2')
     change(jobs, "    scheduler.start()\n", LISTEN)
     change(jobs, "\ndef nightly() -> None: ...  # the work\n", NIGHTLY)
-    raw.delete("worked", "tried", "nightly")
+    raw.delete("tried")
     hosts = [start("jobs.py") for _ in range(3)]
 
     def tries() -> list[int]:
@@ -233,7 +277,7 @@ def test_apscheduler(start: Start, raw: redis.Redis, tmp_path: Path) -> None:
     until(lambda: len(tries()) == 3 and min(tries()) >= 3, 40)
     assert raw.llen("worked") == 1
     assert raw.ttl("nightly") > 22 * 3600
-    raw.delete("worked", "tried", "nightly")
+    raw.delete("tried")
 
 
 # ---------------------------------------------------- Kubernetes and SIGTERM

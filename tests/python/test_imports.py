@@ -13,7 +13,9 @@ def run(script: str) -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=30)
 
 
-@pytest.mark.parametrize("module", ["holdfast", "holdfast.compat.redis"])
+@pytest.mark.parametrize(
+    "module", ["holdfast", "holdfast.compat.redis", "holdfast.contrib.apscheduler"]
+)
 def test_the_package_needs_nothing_but_python(module: str) -> None:
     run(f"""
         import sys
@@ -58,9 +60,11 @@ def test_a_fork_s_client_needs_no_redis_py() -> None:
     [
         ("otel", "opentelemetry", "otel"),
         ("prometheus", "prometheus_client", "prometheus"),
+        ("contrib.celery", "celery", "celery"),
         ("contrib.django", "django", "django"),
         ("contrib.django.cache", "django_redis", "django-redis"),
         ("contrib.fastapi", "fastapi", "fastapi"),
+        ("contrib.rq", "rq", "rq"),
     ],
 )
 def test_an_extra_that_is_not_installed_is_named(module: str, needed: str, extra: str) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import sched
-import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -189,82 +185,3 @@ def test_apscheduler_runs_it_once(client: holdfast.Client, name: str) -> None:
     for host in hosts:
         host.shutdown()
     assert runs == [1]
-
-
-CELERY = """
-import os
-
-import redis
-from celery import Celery
-from celery.signals import task_postrun
-
-import holdfast
-
-URL, NAME = os.environ["URL"], os.environ["NAME"]
-app = Celery("nightly", broker=URL + "/9")  # apart from the locks
-app.conf.task_default_queue = NAME
-app.conf.task_ignore_result = True
-app.conf.beat_schedule = {
-    "nightly": {"task": "nightly", "schedule": 0.2, "args": [os.environ.get("BEAT")]}
-}
-client = holdfast.connect(URL)  # a forked child opens one of its own
-store = redis.Redis.from_url(URL)
-
-
-@app.task(name="nightly")
-@client.once_per(NAME, period=3600)
-def nightly(beat):
-    store.rpush(NAME + ":runs", beat)
-
-
-@task_postrun.connect
-def called(args, **more):
-    store.hincrby(NAME + ":calls", args[0])
-"""
-
-
-@pytest.mark.redis
-@pytest.mark.timeout(240)
-def test_celery_runs_it_once(
-    client: holdfast.Client, server: Server, name: str, raw: redis.Redis, tmp_path: Path
-) -> None:
-    pytest.importorskip("celery")
-    tmp_path.joinpath("nightly.py").write_text(CELERY)
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*words: str, beat: str = "") -> None:
-        environment = {**os.environ, "URL": server.tcp, "NAME": name, "BEAT": beat}
-        command = [sys.executable, "-m", "celery", "-A", "nightly", *words]
-        with tmp_path.joinpath(f"log{beat}").open("wb") as log:
-            started.append(
-                subprocess.Popen(
-                    command,
-                    cwd=tmp_path,
-                    env=environment,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            )
-
-    def called_by_both() -> bool:
-        assert all(process.poll() is None for process in started), [
-            each.read_text() for each in tmp_path.glob("log*")
-        ]
-        calls = raw.hgetall(name + ":calls")
-        return len(calls) == 2 and all(int(count) >= 3 for count in calls.values())
-
-    try:
-        start("worker", "--pool", "prefork", "--concurrency", "2", "--without-mingle")
-        for beat in ("1", "2"):
-            start("beat", "--schedule", f"schedule{beat}", "--pidfile", "", beat=beat)
-        until(called_by_both, 200)
-        assert raw.llen(name + ":runs") == 1
-        lock = client.lock(name)
-        lock.force_release(lock.inspect().fence)  # as if the period were over
-        until(lambda: raw.llen(name + ":runs") == 2, 30)
-    finally:
-        for process in reversed(started):
-            with process, contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        raw.delete(name + ":calls", name + ":runs")

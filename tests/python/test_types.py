@@ -30,6 +30,7 @@ def wrong(client: holdfast.Client) -> None:
 
 
 OF_UNTYPED_FRAMEWORKS = [
+    "celery.LockedTask",
     "django.apps.HoldfastConfig",
     "django.cache.RedisCache",
 ]

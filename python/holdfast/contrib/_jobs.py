@@ -1,0 +1,152 @@
+"""What the job queues share: a job runs under its lock, or when it is its turn in a period."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+from types import EllipsisType
+from typing import Any
+
+import holdfast
+
+from .. import _holdfast
+from .._arguments import duration, number
+from .._locked import check, namer
+from .._once_per import aturn, turn
+from ._owners import alone, apart
+
+Seconds = float | timedelta | None
+
+_LONGEST = _holdfast.HF_LEASE_MAX / 1000
+
+# Nothing was done, and a later try may do better.
+LATER = (
+    holdfast.LockTimeout,
+    holdfast.ConnectError,
+    holdfast.LockUnknown,
+    holdfast.LockNotReplicated,
+)
+
+
+class Section:
+    """The lock of a job function, or with once_per its turn."""
+
+    def __init__(
+        self,
+        what: str,
+        name: str,
+        function: Callable[..., object],
+        once_per: float | timedelta | None,
+        timeout: Seconds,
+        options: holdfast.LockOptions,
+    ) -> None:
+        """Check all that can be checked before any call."""
+        check(name, timeout, what)
+        self.period = None if once_per is None else duration("once_per", once_per) / 1000
+        self.options = options
+        self._timeout = timeout
+        self._named = namer(name, function)
+
+    @contextlib.contextmanager
+    def entered(
+        self, client: holdfast.Client, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Iterator[holdfast.Hold | None]:
+        """Hold the lock of such a call; None: the work of this period is done.
+
+        Raises LockTimeout while others have it.
+        """
+        name = self._named(args, kwargs)
+        if self.period is None:
+            lock = client.lock(name, apart(self.options))
+            with (lock.shared() if self.options.permits else lock).hold(self._timeout) as hold:
+                yield hold
+        else:
+            with run(client, name, self.period, self._timeout, self.options) as turn:
+                yield turn
+
+
+# A period's lock alone does not tell whether it is kept, or held by a run, which may fail. So a run
+# also holds the lock NAME:run, and who comes takes that first: refused there, it waits or comes
+# again; refused only by the period's, it is done. A process that dies leaves NAME:run for longer.
+
+
+@contextlib.contextmanager
+def run(
+    client: holdfast.Client,
+    name: str,
+    period: float,
+    timeout: Seconds,
+    options: holdfast.LockOptions,
+) -> Iterator[holdfast.Hold | None]:
+    """Take the turn of this period, and keep it unless the block raises; None: it is done.
+
+    timeout  How long to wait while another runs.
+    """
+    guard = client.lock(f"{name}:run", _guarding(options)).hold(timeout)
+    try:
+        with contextlib.ExitStack() as block:
+            hold: holdfast.Hold | None = None
+            try:
+                hold = block.enter_context(turn(client.lock(name, alone(options)), period))
+            except holdfast.LockTimeout:
+                pass
+            except holdfast.LockUnknown:
+                with contextlib.suppress(holdfast.LockError):
+                    guard.keep(_ghost(options))
+                raise
+            yield hold
+    finally:
+        with contextlib.suppress(holdfast.LockError):  # it ends with its lease
+            guard.release()
+
+
+@contextlib.asynccontextmanager
+async def arun(
+    client: holdfast.Client,
+    name: str,
+    period: float,
+    timeout: Seconds,
+    options: holdfast.LockOptions,
+) -> AsyncIterator[holdfast.AsyncHold | None]:
+    """Do the same for a task."""
+    guard = await client.aio.lock(f"{name}:run", _guarding(options)).hold(timeout)
+    try:
+        async with contextlib.AsyncExitStack() as block:
+            hold: holdfast.AsyncHold | None = None
+            try:
+                lock = client.aio.lock(name, alone(options))
+                hold = await block.enter_async_context(aturn(lock, period))
+            except holdfast.LockTimeout:
+                pass
+            except holdfast.LockUnknown:
+                with contextlib.suppress(holdfast.LockError):
+                    await guard.keep(_ghost(options))
+                raise
+            yield hold
+    finally:
+        with contextlib.suppress(holdfast.LockError):
+            await guard.release()
+
+
+def _ghost(options: holdfast.LockOptions) -> float:
+    """Give for how long a lock may be held that nobody knows to have: that is no work done."""
+    return min(lease(options), _LONGEST)
+
+
+def _guarding(options: holdfast.LockOptions) -> holdfast.LockOptions:
+    """Give the options of NAME:run: twice the lease, of which a renewal may cost a third."""
+    return dataclasses.replace(
+        alone(options),
+        lease=None if options.lease is None else min(2 * lease(options), _LONGEST),
+        renew=True if options.lease is ... and options.renew is None else options.renew,
+        on_lost=None,
+    )
+
+
+def lease(options: holdfast.LockOptions) -> float:
+    """Give the seconds after which the lock of a dead process is free; infinite: never."""
+    if isinstance(options.lease, EllipsisType):
+        return _holdfast.HF_LEASE_DEFAULT / 1000
+    return float("inf") if options.lease is None else number("lease", options.lease)

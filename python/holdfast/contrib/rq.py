@@ -1,0 +1,124 @@
+"""RQ jobs under a lock, or once in a period: `pip install holdfast-lock[rq]`.
+
+    client = holdfast.connect("redis://localhost", lazy=True)
+
+    @holdfast.contrib.rq.locked(client, "report:{report}")
+    def rebuild(report):
+        write(holdfast.contrib.rq.get_current_hold().fence)
+
+The client may be made before RQ's worker forks: each job's process has connections of its own. A
+job that comes again needs RQ's scheduler: `rq worker --with-scheduler`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+try:
+    from rq import Retry, get_current_job
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "holdfast.contrib.rq needs rq, which comes with holdfast-lock[rq]", name=missing.name
+    ) from missing
+
+import holdfast
+
+from .._arguments import whole
+from .._locked import Parameters, Result, refuse_generators
+from .._options import LockChanges, merged
+from ._jobs import LATER, Section
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["get_current_hold", "locked"]
+
+_log = logging.getLogger("holdfast")
+
+_current: ContextVar[holdfast.Hold | None] = ContextVar("_current", default=None)
+
+
+def get_current_hold() -> holdfast.Hold:
+    """Give the hold under which this job runs."""
+    hold = _current.get()
+    if hold is None:
+        raise RuntimeError("no job runs under a lock here")
+    return hold
+
+
+def locked(
+    client: holdfast.Client,
+    name: str,
+    timeout: float | timedelta | None = 0,
+    options: holdfast.LockOptions | None = None,
+    *,
+    once_per: float | timedelta | None = None,
+    interval: int = 5,
+    max_retries: int = 720,
+    **changes: Unpack[LockChanges],
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Any]]:
+    """Decorate a job function, so that it runs under a lock, or once in a period.
+
+    name         The lock's name; str.format() fills in the job's arguments, through
+                 holdfast.quote().
+    timeout      Seconds for which the job waits for the lock, before it comes again.
+    options      As for Client.lock(). With permits, so many jobs run at once.
+    once_per     Seconds, counted from the start of a run, for which no other job of that name
+                 runs: it ends with the result None. A job that comes while another runs comes
+                 again, until that has done its work or failed.
+    interval     Whole seconds until a job comes again that could not have the lock.
+    max_retries  How often it comes again, before RQ tells it as failed. These do not count as
+                 those of enqueue(retry=Retry(...)).
+
+    With @job(...) of RQ, that is the outer decorator. A call outside of a worker does not come
+    again: it raises LockTimeout, or what Lock.hold() raises. Coroutine functions work too.
+    """
+    whole("interval", interval, 1, 2**31 - 1)
+    whole("max_retries", max_retries, 1, 2**31 - 1)
+    chosen = merged(options, changes)
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Any]:
+        refuse_generators(function)
+        section = Section("rq.locked", name, function, once_per, timeout, chosen)
+
+        @functools.wraps(function)
+        def job(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
+            with contextlib.ExitStack() as block:
+                try:
+                    hold = block.enter_context(section.entered(client, args, kwargs))
+                except LATER as failed:
+                    return _refused(section, function, failed, Retry(max_retries, interval))
+                if hold is None:
+                    _log.info("%s is left out: its work is done", function.__qualname__)
+                    return None
+                block.callback(_current.reset, _current.set(hold))
+                result: Any = function(*args, **kwargs)
+                # RQ would run it after the release.
+                return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+        return job
+
+    return decorate
+
+
+def _refused(
+    section: Section, function: Callable[..., object], failed: holdfast.LockError, again: Retry
+) -> Retry | None:
+    """Give the answer of a job that could not have the lock."""
+    job = get_current_job()
+    called = (job.func_name or "" if job else "").rpartition(".")[2]
+    if job is None or called != function.__name__:
+        raise failed  # RQ does not see what this call returns
+    over = (job.number_of_retries or 0) >= again.max
+    if over and section.period is not None and isinstance(failed, holdfast.LockTimeout):
+        return None  # what runs for so long is alive: nobody needs to take over
+    _log.info("job %s comes again: %s", job.id, failed)
+    return again
