@@ -1,8 +1,13 @@
 package io.holdfast;
 
+import java.util.regex.Pattern;
+
 /** The entry point: {@link #connect(String)} opens a client. */
 public final class Holdfast {
     static final System.Logger LOG = System.getLogger("io.holdfast");
+
+    /** Of a name: what means something in it, and the h of ":hf1:q", how a lock's own keys end. */
+    private static final Pattern SPECIAL = Pattern.compile("[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))");
 
     private Holdfast() {}
 
@@ -46,6 +51,26 @@ public final class Holdfast {
      */
     public static HoldfastClient connect(String url, ClientOptions options) {
         return new RedisClient(url, options);
+    }
+
+    /**
+     * Makes text that a user gave safe as a part of a lock's name, as Python's {@code
+     * holdfast.quote()} does.
+     *
+     * <pre>{@code
+     * client.lock("report:" + Holdfast.quote("a}b"))
+     * }</pre>
+     *
+     * <p>A name may not have a <code>}</code> without a <code>{tag}</code>, nor end like a lock's own
+     * keys, as in {@code :hf1:q}. This percent-encodes what could do that, and nothing else;
+     * different texts stay different.
+     *
+     * @param text any text
+     * @return a part of a name
+     */
+    public static String quote(String text) {
+        return SPECIAL.matcher(text)
+                .replaceAll(found -> "%%%02X".formatted((int) found.group().charAt(0)));
     }
 
     /**

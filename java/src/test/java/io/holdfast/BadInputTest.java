@@ -11,6 +11,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.URI;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -232,6 +233,21 @@ final class BadInputTest extends RedisTest {
     @ValueSource(strings = {"{a}a:hf1:q", "a:hf1:f", "a:hf23:d"})
     void theKeysOfALockAreNoNames(String reserved) {
         assertThrows(IllegalArgumentException.class, () -> client.lock(reserved));
+    }
+
+    @Test
+    void whatAUserTypedIsAPartOfANameOnceItIsQuoted() {
+        for (String plain : List.of("", "7", "a b", "user:7", "M\u00fcller", "shf1:q", "hf", "half:1")) {
+            assertEquals(plain, Holdfast.quote(plain));
+        }
+        assertEquals("a%7Db", Holdfast.quote("a}b")); // as in Python
+        List<String> strange =
+                List.of("}", "%7D", "%257D", "{", "hf1:q", "%68f1:q", "x:hf1:q", "hf1", "%");
+        assertEquals(
+                strange.size(), strange.stream().map(Holdfast::quote).distinct().count());
+        for (String each : strange) {
+            assertEquals("x:" + Holdfast.quote(each), client.lock("x:" + Holdfast.quote(each)).getName());
+        }
     }
 
     @Test
