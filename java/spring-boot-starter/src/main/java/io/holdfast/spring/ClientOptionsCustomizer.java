@@ -1,0 +1,19 @@
+package io.holdfast.spring;
+
+import io.holdfast.ClientOptions;
+
+/**
+ * A bean that changes the options of the application's client, after the properties {@code
+ * holdfast.*}: for what no property can give, such as {@link ClientOptions#onAlarm onAlarm} and
+ * {@link ClientOptions#executor executor}.
+ */
+@FunctionalInterface
+public interface ClientOptionsCustomizer {
+    /**
+     * Changes the options.
+     *
+     * @param options those of the properties, or of the customizer before this one
+     * @return the options to use
+     */
+    ClientOptions customize(ClientOptions options);
+}

@@ -1,0 +1,29 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastClient;
+import org.springframework.boot.actuate.health.AbstractHealthIndicator;
+import org.springframework.boot.actuate.health.Health;
+
+/**
+ * Asks whether every server of a client answers, within its connect timeout. Keep it out of the
+ * liveness group: to restart the application does not mend Redis.
+ */
+public final class HoldfastHealthIndicator extends AbstractHealthIndicator {
+    private final HoldfastClient client;
+
+    /**
+     * Of a client.
+     *
+     * @param client whose servers to ask
+     */
+    public HoldfastHealthIndicator(HoldfastClient client) {
+        super("Redis does not answer Holdfast");
+        this.client = client;
+    }
+
+    @Override
+    protected void doHealthCheck(Health.Builder health) {
+        client.ping();
+        health.up();
+    }
+}

@@ -1,0 +1,125 @@
+package io.holdfast.spring;
+
+import io.holdfast.LockTimeoutException;
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+import org.springframework.core.annotation.AliasFor;
+
+/**
+ * A method of a bean that runs under a lock, for which it waits. Calls from other beans go through
+ * the lock; a call from the bean to itself does not.
+ *
+ * <pre><code>
+ * &#64;Locked(name = "order:#{#id}", timeout = "5s")
+ * &#64;Transactional
+ * public void refund(long id) {
+ * </code></pre>
+ *
+ * <p>The lock is outside of {@code @Transactional} and all other advice but {@code @Async}: the
+ * transaction ends before the release, unless the caller had begun it. A thread that holds the lock may enter again. {@link
+ * CurrentHold} tells the method its hold, with the fence.
+ *
+ * <p>The method may return a {@link java.util.concurrent.CompletableFuture} or {@link
+ * java.util.concurrent.CompletionStage}: no thread waits for the lock then, and it is kept until the
+ * future is done. Each such call is its own owner. To cancel the future leaves the queue, or cancels
+ * the method's own future and then releases. The method is called on the bean {@code
+ * applicationTaskExecutor}, if there is one, or else on a thread of Holdfast; with {@code @Async}, on
+ * the thread that {@code @Async} gave it, which waits.
+ *
+ * <p>The caller gets these exceptions beside the method's own:
+ *
+ * <ul>
+ *   <li>{@link LockBusyException}, a {@link LockTimeoutException}: others kept the lock for the
+ *       whole timeout; the method was not called
+ *   <li>{@link io.holdfast.LockLostException}: the lock was lost during the method, and somebody else
+ *       may have held it since; it comes after the method, whose transaction is committed
+ *   <li>{@link io.holdfast.HoldfastException}: the server could not be asked, before or after the
+ *       method
+ *   <li>{@link io.holdfast.ClosedException}: the application ends
+ * </ul>
+ *
+ * <p>All texts may have placeholders, as in <code>${orders.timeout}</code>. Times are written as
+ * everywhere in Spring Boot: {@code 500ms}, {@code 5s}, {@code PT5S}; a number alone means
+ * milliseconds.
+ */
+@Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
+@Retention(RetentionPolicy.RUNTIME)
+@Documented
+public @interface Locked {
+    /**
+     * The same as {@link #name()}, if it stands alone.
+     *
+     * @return the lock's name
+     */
+    @AliasFor("name")
+    String value() default "";
+
+    /**
+     * The lock's name, see {@link io.holdfast.HoldfastClient#lock(String)}. In <code>#{…}</code> are
+     * expressions of Spring: <code>#{#id}</code> is a parameter, <code>#{#order.id}</code> its
+     * property, <code>#{#p0}</code> the first parameter, <code>#{region}</code> a property of the bean
+     * itself, and <code>#{&#64;tenant.id}</code> one of another bean. What they give goes through {@link
+     * io.holdfast.Holdfast#quote(String)}, so that it may be anything that a user typed. A null, and an
+     * object without its own {@code toString()}, are refused.
+     *
+     * @return the lock's name
+     */
+    @AliasFor("value")
+    String name() default "";
+
+    /**
+     * How long to wait while others hold the lock; zero tries once.
+     *
+     * @return a time; by default {@code holdfast.lock.timeout}, or without limit
+     */
+    String timeout() default "";
+
+    /**
+     * How long the lock stays held after its holder is gone. One that is given here is not renewed
+     * unless {@link #renew()} says so: the hold ends with it.
+     *
+     * @return a time; by default {@code holdfast.lock.lease}, or 10 seconds, renewed
+     */
+    String lease() default "";
+
+    /**
+     * Whether a given lease is renewed until the method has ended. A lease that was not given is
+     * renewed anyway.
+     *
+     * @return false by default
+     */
+    boolean renew() default false;
+
+    /**
+     * After which time the hold is not renewed any more, so that a stuck method does not keep the
+     * lock for ever.
+     *
+     * @return a time; by default {@code holdfast.lock.max-hold}, or no limit
+     */
+    String maxHold() default "";
+
+    /**
+     * Keeps the lock for the rest of so long, counted from the acquire, also if the method throws.
+     *
+     * @return a time; by default it is released at once
+     */
+    String atLeast() default "";
+
+    /**
+     * Whether others with {@code shared} may hold the lock beside this one, as readers do.
+     *
+     * @return false by default
+     */
+    boolean shared() default false;
+
+    /**
+     * How many may hold the lock at once if it is {@link #shared()}: a semaphore. Give all the same
+     * number.
+     *
+     * @return 0 by default: however many come
+     */
+    long permits() default 0;
+}

@@ -1,0 +1,104 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastClient;
+import java.lang.reflect.Proxy;
+import org.springframework.aop.framework.Advised;
+import org.springframework.aop.framework.AopConfigException;
+import org.springframework.aop.framework.AopInfrastructureBean;
+import org.springframework.aop.framework.ProxyFactory;
+import org.springframework.aop.framework.autoproxy.AbstractBeanFactoryAwareAdvisingPostProcessor;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.aop.support.DefaultPointcutAdvisor;
+import org.springframework.beans.factory.BeanFactory;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.util.ClassUtils;
+
+/**
+ * Puts a proxy around each bean that has a {@link Locked} or {@link OncePer} method. It comes before
+ * all advice that the bean has by now, as that of {@code @Transactional}, and after that of {@code
+ * @Async}, which is added later and in front.
+ */
+@SuppressWarnings("serial") // as of its super class: nobody serializes it
+final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
+        implements SmartInitializingSingleton {
+    private ConfigurableListableBeanFactory beans;
+    private Advices advices;
+
+    LockedBeans(boolean proxyTargetClass) {
+        setProxyTargetClass(proxyTargetClass);
+        setBeforeExistingAdvisors(true);
+        setOrder(LOWEST_PRECEDENCE - 1); // just before that of @Async
+    }
+
+    @Override
+    public void setBeanFactory(BeanFactory factory) {
+        super.setBeanFactory(factory);
+        beans = (ConfigurableListableBeanFactory) factory;
+        advices = new Advices(beans);
+        advisor = new DefaultPointcutAdvisor(advices, advices);
+    }
+
+    @Override
+    public Object postProcessAfterInitialization(Object bean, String name) {
+        if (bean instanceof AopInfrastructureBean) {
+            return bean;
+        }
+        Class<?> type = AopUtils.getTargetClass(bean);
+        if (!isEligible(type)) {
+            return adviseInterfaces(bean, name);
+        }
+        Object proxy;
+        try {
+            proxy = super.postProcessAfterInitialization(bean, name);
+        } catch (AopConfigException e) {
+            throw new IllegalStateException(
+                    type.getTypeName()
+                            + " has @Locked or @OncePer methods, and no proxy can stand in its place."
+                            + " Is it final or private? "
+                            + e.getMessage(),
+                    e);
+        }
+        advices.checkMethods(type, AopUtils.isCglibProxy(proxy));
+        closeBeforeTheClient(name);
+        return proxy;
+    }
+
+    /** No class can extend that of another proxy, such as an HTTP interface, or of a lambda. */
+    @Override
+    protected ProxyFactory prepareProxyFactory(Object bean, String name) {
+        ProxyFactory factory = super.prepareProxyFactory(bean, name);
+        if (Proxy.isProxyClass(bean.getClass()) || ClassUtils.isLambdaClass(bean.getClass())) {
+            factory.setProxyTargetClass(false);
+        }
+        return factory;
+    }
+
+    /** A proxy whose target knows nothing of the annotated interface, such as a repository. */
+    private Object adviseInterfaces(Object bean, String name) {
+        if (bean instanceof Advised advised && !advised.isFrozen()) {
+            for (Class<?> face : advised.getProxiedInterfaces()) {
+                if (isEligible(face)) {
+                    advised.addAdvisor(0, advisor);
+                    closeBeforeTheClient(name);
+                    break;
+                }
+            }
+        }
+        return bean;
+    }
+
+    /** The bean's last calls, as in its @PreDestroy, need the client. */
+    private void closeBeforeTheClient(String name) {
+        for (String client : beans.getBeanNamesForType(HoldfastClient.class, true, false)) {
+            if (!client.equals(name)) {
+                beans.registerDependentBean(client, name);
+            }
+        }
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        advices.check();
+    }
+}

@@ -1,0 +1,110 @@
+package io.holdfast.spring;
+
+import io.holdfast.Hold;
+import io.holdfast.LockNotHeldException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Future;
+import java.util.function.UnaryOperator;
+
+/**
+ * What the caller of a {@link Locked} method gets that returns a future. It is done when the
+ * method's future is and the lock is released. Whoever ends it before, by a cancel or a timeout of
+ * its own, ends the wait for the lock, or the method's future.
+ */
+final class LockedFuture {
+    /** Calls the method. */
+    interface Body {
+        CompletionStage<?> start(Hold hold) throws Throwable;
+    }
+
+    private final CompletableFuture<Object> result = new CompletableFuture<>();
+    private final Body body;
+
+    LockedFuture(Body body) {
+        this.body = body;
+    }
+
+    /**
+     * Waits for the lock without a thread.
+     *
+     * @param executor calls the method
+     * @param told makes the exception for an acquire that failed; may ask the server
+     */
+    CompletableFuture<Object> acquire(
+            CompletableFuture<Hold> acquiring, Executor executor, UnaryOperator<Throwable> told) {
+        cancelWithResult(acquiring);
+        acquiring.whenComplete(
+                (hold, failure) -> {
+                    try {
+                        executor.execute(
+                                () -> {
+                                    if (hold != null) {
+                                        enter(hold);
+                                    } else {
+                                        result.completeExceptionally(told.apply(failure));
+                                    }
+                                });
+                    } catch (RuntimeException e) { // the executor is full, or has ended
+                        if (hold != null) {
+                            release(hold, null, e);
+                        } else {
+                            result.completeExceptionally(failure);
+                        }
+                    }
+                });
+        return result;
+    }
+
+    /** Calls the method, which now has the lock. */
+    CompletableFuture<Object> enter(Hold hold) {
+        if (result.isDone()) { // cancelled at the moment when it got the lock
+            release(hold, null, null);
+            return result;
+        }
+        CompletionStage<?> work;
+        try {
+            work = body.start(hold);
+        } catch (Throwable e) {
+            release(hold, null, e);
+            return result;
+        }
+        if (work == null) {
+            release(hold, null, null);
+            return result;
+        }
+        if (work instanceof CompletableFuture<?> future) {
+            cancelWithResult(future);
+        }
+        work.whenComplete((value, failure) -> release(hold, value, failure));
+        return result;
+    }
+
+    /** No more than that: this does nothing to a part that is done. */
+    private void cancelWithResult(Future<?> part) {
+        result.whenComplete((value, failure) -> part.cancel(true));
+    }
+
+    /** As a try statement with the hold: the method's exception comes before that of the release. */
+    private void release(Hold hold, Object value, Throwable failure) {
+        hold.releaseAsync()
+                .whenComplete(
+                        (nothing, lost) -> {
+                            Throwable ends = failure == null ? lostOrNull(lost) : failure;
+                            if (ends == null) {
+                                result.complete(value);
+                                return;
+                            }
+                            if (failure != null && lostOrNull(lost) != null) {
+                                failure.addSuppressed(lost);
+                            }
+                            result.completeExceptionally(ends);
+                        });
+    }
+
+    /** Null if it was released, or if the method itself ended the hold. */
+    private static Throwable lostOrNull(Throwable lost) {
+        return lost == null || lost.getClass() == LockNotHeldException.class ? null : lost;
+    }
+}

@@ -1,0 +1,61 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastClient;
+import java.time.Duration;
+import java.util.Optional;
+import org.aopalliance.intercept.MethodInvocation;
+
+/** {@link OncePer}, over {@link HoldfastClient#oncePer}. */
+final class OncePerAdvice implements Advice {
+    private final Target target;
+    private final LockName name;
+    private final Duration period;
+
+    OncePerAdvice(Target target, OncePer annotation) {
+        this.target = target;
+        Class<?> result = target.returnType();
+        if (result != void.class && result != Void.class && result != Optional.class) {
+            throw new IllegalArgumentException(
+                    "it must return nothing or an Optional, because on all hosts but one it is not"
+                            + " called, and not a "
+                            + result.getTypeName());
+        }
+        String given = target.text(annotation.name());
+        this.name = target.name(given.isEmpty() ? target.defaultName() : given);
+        this.period = target.time("the period", annotation.period());
+        if (period == null) {
+            throw new IllegalArgumentException("the period is missing, as in @OncePer(\"1h\")");
+        }
+    }
+
+    @Override
+    public Target target() {
+        return target;
+    }
+
+    @Override
+    public Object invoke(MethodInvocation call, HoldfastClient client) throws Throwable {
+        Optional<Object> result;
+        try {
+            result = client.oncePer(target.nameOf(name, call), period, () -> proceed(call)).call();
+        } catch (InterruptedException e) {
+            throw target.interrupted(e);
+        }
+        return target.returnType() == Optional.class ? result.orElse(Optional.empty()) : null;
+    }
+
+    @Override
+    public void check(HoldfastClient client) {
+        client.oncePer(name.fixed() == null ? "name" : name.fixed(), period, () -> {});
+    }
+
+    private static Object proceed(MethodInvocation call) throws Exception {
+        try {
+            return call.proceed();
+        } catch (Exception | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new AssertionError(e); // nobody throws one
+        }
+    }
+}

@@ -1,0 +1,120 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastException;
+import java.lang.reflect.Method;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.Executor;
+import java.util.stream.Collectors;
+import org.aopalliance.intercept.MethodInvocation;
+import org.springframework.beans.factory.config.ConfigurableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.core.GenericTypeResolver;
+
+/**
+ * A method that has one of our annotations.
+ *
+ * @param type the bean's class
+ * @param method its method, which will be called
+ * @param declared where the annotation stands: this method, or one of a super class or interface
+ * @param beans the application
+ */
+record Target(Class<?> type, Method method, Method declared, ConfigurableBeanFactory beans) {
+    /** Spring Boot's name for it. */
+    private static final String EXECUTOR = "applicationTaskExecutor";
+
+    /** For people, in every message. */
+    @Override
+    public String toString() {
+        return Arrays.stream(method.getParameterTypes())
+                .map(Class::getSimpleName)
+                .collect(
+                        Collectors.joining(
+                                ", ", type.getTypeName() + "." + method.getName() + "(", ")"));
+    }
+
+    /** The lock's name, if the annotation has none. */
+    String defaultName() {
+        return type.getName() + "." + method.getName();
+    }
+
+    Class<?> returnType() {
+        return GenericTypeResolver.resolveReturnType(method, type);
+    }
+
+    /** Replaces placeholders. */
+    String text(String given) {
+        String text = beans.resolveEmbeddedValue(given);
+        return text == null ? "" : text;
+    }
+
+    /** Reads a time; null if none was given. */
+    Duration time(String what, String given) {
+        String text = text(given);
+        if (text.isEmpty()) {
+            return null;
+        }
+        Duration time;
+        try {
+            time = DurationStyle.detectAndParse(text);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(
+                    what + " is no time: \"" + text + "\"; write it as 500ms, 5s, 2m or 1h", e);
+        }
+        if (time.isNegative()) {
+            throw new IllegalArgumentException(what + " must not be negative: " + text);
+        }
+        return time;
+    }
+
+    LockName name(String text) {
+        if (text.isEmpty()) {
+            throw new IllegalArgumentException("the lock's name is missing");
+        }
+        return new LockName(text, declared, beans);
+    }
+
+    /** The lock's name for a call. */
+    String nameOf(LockName name, MethodInvocation call) {
+        try {
+            return name.of(call.getThis(), call.getArguments());
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(this + ": " + e.getMessage(), e);
+        }
+    }
+
+    /**
+     * Where to call the method, when no thread waited for its lock: where Spring runs the other work
+     * of the application, or else on Holdfast's thread, with the class loader of the caller.
+     */
+    Executor executor() {
+        if (beans.containsBean(EXECUTOR) && beans.isTypeMatch(EXECUTOR, Executor.class)) {
+            return beans.getBean(EXECUTOR, Executor.class);
+        }
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        return work -> {
+            Thread thread = Thread.currentThread();
+            ClassLoader before = thread.getContextClassLoader();
+            thread.setContextClassLoader(loader);
+            try {
+                work.run();
+            } finally {
+                thread.setContextClassLoader(before);
+            }
+        };
+    }
+
+    /** What to throw, if the thread was interrupted while it waited, or in the method. */
+    Exception interrupted(InterruptedException e) {
+        for (Class<?> declaredType : method.getExceptionTypes()) {
+            if (declaredType.isAssignableFrom(InterruptedException.class)) {
+                return e;
+            }
+        }
+        Thread.currentThread().interrupt();
+        HoldfastException unchecked =
+                new HoldfastException(this + " was not called: its thread was interrupted");
+        unchecked.initCause(e);
+        return unchecked;
+    }
+}

@@ -1,0 +1,215 @@
+package io.holdfast.spring;
+
+import static io.holdfast.spring.Application.client;
+import static io.holdfast.spring.Application.refusal;
+import static io.holdfast.spring.Application.start;
+import static io.holdfast.spring.Application.unique;
+import static io.holdfast.spring.Application.until;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.holdfast.testing.TestRedis;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.scheduling.annotation.EnableScheduling;
+import org.springframework.scheduling.annotation.Scheduled;
+
+/** Jobs that every host calls and one runs. */
+final class OncePerTest {
+    static final AtomicInteger RUNS = new AtomicInteger();
+    static final AtomicInteger TICKS = new AtomicInteger();
+
+    @EnableScheduling
+    static class Scheduling {}
+
+    static class Nightly {
+        @Scheduled(fixedRate = 20)
+        @OncePer(value = "1h", name = "${job}")
+        void run() {
+            RUNS.incrementAndGet();
+        }
+
+        @Scheduled(fixedRate = 20)
+        void tick() {
+            TICKS.incrementAndGet();
+        }
+    }
+
+    static class Often {
+        @Scheduled(fixedRate = 20)
+        @OncePer(period = "200ms", name = "${job}")
+        void run() {
+            RUNS.incrementAndGet();
+        }
+    }
+
+    static class Called {
+        @OncePer("1h")
+        public void plain() {
+            RUNS.incrementAndGet();
+        }
+
+        @OncePer(value = "1h", name = "#{#name}")
+        public Optional<String> answer(String name, Exception failure) throws Exception {
+            if (failure != null) {
+                throw failure;
+            }
+            return Optional.of("ran");
+        }
+    }
+
+    private String job;
+
+    @BeforeEach
+    void name() {
+        job = unique();
+        RUNS.set(0);
+        TICKS.set(0);
+    }
+
+    @Test
+    void twoApplicationsRunItOnceInAPeriod() throws Exception {
+        Map<String, Object> properties = Map.of("job", job);
+        try (var one = start(properties, Scheduling.class, Nightly.class);
+                var other = start(properties, Scheduling.class, Nightly.class)) {
+            TICKS.set(0);
+            until(() -> TICKS.get() >= 20); // the two of both
+            assertEquals(1, RUNS.get());
+            assertTrue(client(one).lock(job).isLocked());
+            assertTrue(other.isActive());
+        }
+    }
+
+    @Test
+    void theNextPeriodHasItsRun() throws Exception {
+        Map<String, Object> properties = Map.of("job", job);
+        long start = System.nanoTime();
+        try (var one = start(properties, Scheduling.class, Often.class);
+                var other = start(properties, Scheduling.class, Often.class)) {
+            until(() -> RUNS.get() >= 3);
+            assertTrue(one.isActive() && other.isActive());
+        }
+        long periods = (System.nanoTime() - start) / 200_000_000;
+        assertTrue(RUNS.get() <= periods + 1, RUNS + " runs in " + periods + " periods");
+    }
+
+    @Test
+    void aRunThatFailsPassesTheTurnOn() throws Exception {
+        IOException failure = new IOException("the job's");
+        try (var one = start(Map.of(), Called.class);
+                var other = start(Map.of(), Called.class)) {
+            Called here = one.getBean(Called.class);
+            Called there = other.getBean(Called.class);
+            assertEquals(failure, assertThrows(IOException.class, () -> here.answer(job, failure)));
+            assertEquals(Optional.of("ran"), there.answer(job, null));
+            assertEquals(Optional.empty(), here.answer(job, null));
+        }
+    }
+
+    @Test
+    void itsNameIsThatOfTheClassAndTheMethod() {
+        try (TestRedis redis = TestRedis.start();
+                var application = start(Map.of("holdfast.url", redis.url()), Called.class)) {
+            Called called = application.getBean(Called.class);
+            called.plain();
+            called.plain();
+            assertEquals(1, RUNS.get());
+            assertTrue(client(application).lock(Called.class.getName() + ".plain").isLocked());
+        }
+    }
+
+    static class Base {
+        @OncePer("1h")
+        public void plain() {}
+
+        @OncePer("1h")
+        public void inherited() {
+            RUNS.incrementAndGet();
+        }
+    }
+
+    static class Derived extends Base {
+        @Override
+        @OncePer(period = "2h")
+        public void plain() {
+            RUNS.incrementAndGet();
+        }
+    }
+
+    @Test
+    void aClassInheritsItsJobs() {
+        try (TestRedis redis = TestRedis.start();
+                var application = start(Map.of("holdfast.url", redis.url()), Derived.class)) {
+            Derived derived = application.getBean(Derived.class);
+            for (int i = 0; i < 2; i++) {
+                derived.plain();
+                derived.inherited();
+            }
+            assertEquals(2, RUNS.get());
+            assertTrue(client(application).lock(Derived.class.getName() + ".inherited").isLocked());
+        }
+    }
+
+    // ------------------------------------------------------------- Mistakes
+
+    static class Answers {
+        @OncePer("1h")
+        public int job() {
+            return 1;
+        }
+    }
+
+    static class NoPeriod {
+        @OncePer(name = "x")
+        public void job() {}
+    }
+
+    static class Zero {
+        @OncePer("0s")
+        public void job() {}
+    }
+
+    static class Twice {
+        @OncePer("1h")
+        public void job() {}
+
+        @OncePer("1h")
+        public void job(int other) {}
+    }
+
+    static class Both {
+        @OncePer("1h")
+        @Locked("x")
+        public void job() {}
+    }
+
+    static class FinalJob {
+        @OncePer("1h")
+        public final void job() {}
+    }
+
+    @Test
+    void mistakesAreToldAtTheStart() {
+        Map<Class<?>, List<String>> mistakes =
+                Map.of(
+                        Answers.class, List.of("Optional"),
+                        NoPeriod.class, List.of("period"),
+                        Zero.class, List.of("positive"),
+                        Twice.class, List.of("another"),
+                        Both.class, List.of("both"),
+                        FinalJob.class, List.of("final"));
+        mistakes.forEach(
+                (bean, words) -> {
+                    String said = refusal(bean);
+                    assertTrue(said.contains("@OncePer on io.holdfast.spring.OncePerTest$"), said);
+                    assertTrue(said.contains(bean.getSimpleName() + ".job("), said);
+                    words.forEach(word -> assertTrue(said.contains(word), word + ": " + said));
+                });
+    }
+}
