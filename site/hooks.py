@@ -29,7 +29,11 @@ PAGES = {
 FROM = {page: file for file, page in PAGES.items()}
 
 # Not in the repository: scripts/docs puts them there.
-BUILT = {"mermaid.js": "build/mermaid/mermaid.js", "javadoc": "java/target/reports/apidocs"}
+BUILT = {
+    "mermaid.js": "build/mermaid/mermaid.js",
+    "javadoc": "java/target/reports/apidocs",
+    "javadoc-spring": "java/spring-boot-starter/target/reports/apidocs",
+}
 
 # A link or a picture, to a path: [text](path#anchor)
 LINK = re.compile(r"(!?\[[^\[\]]*\])\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
@@ -82,6 +86,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     if uri == "reference/java.md":
         markdown = markdown.replace("The Javadoc", "The [Javadoc](../javadoc/index.html)", 1)
+        starter = "starter's own [Javadoc](../javadoc-spring/index.html)"
+        markdown = markdown.replace("starter's own Javadoc", starter, 1)
     return LINK.sub(moved, markdown)
 
 

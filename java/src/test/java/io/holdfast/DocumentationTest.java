@@ -83,6 +83,7 @@ final class DocumentationTest {
         assertEquals(0, compiler.waitFor(), said);
     }
 
+    /** Or in the starter's tests: docs/guides/spring.md. */
     @Test
     void everyPageWithAnExampleIsTriedHere() throws Exception {
         Set<String> shown = new TreeSet<>();
@@ -160,55 +161,6 @@ final class DocumentationTest {
         }
         program.append("}\n}\n}\n");
         return Files.writeString(folder.resolve("Examples.java"), program);
-    }
-
-    private static final String SHOP =
-            """
-            import io.holdfast.ClosedException;
-            import io.holdfast.HoldfastClient;
-            import java.util.Map;
-            import org.springframework.context.annotation.AnnotationConfigApplicationContext;
-            import org.springframework.core.env.MapPropertySource;
-            import org.springframework.scheduling.annotation.EnableScheduling;
-
-            @EnableScheduling
-            class Shop {
-                public static void main(String[] url) throws Exception {
-                    HoldfastClient client;
-                    try (var context = new AnnotationConfigApplicationContext()) {
-                        context.getEnvironment()
-                                .getPropertySources()
-                                .addFirst(new MapPropertySource("shop", Map.of("holdfast.url", url[0])));
-                        context.register(Shop.class, LockConfiguration.class, Stock.class);
-                        context.refresh();
-                        Stock stock = context.getBean(Stock.class);
-                        System.out.println("grows: " + (stock.sell(7) < stock.sell(7)));
-                        client = context.getBean(HoldfastClient.class);
-                        stock.nightly();
-                        System.out.println("kept: " + client.lock("nightly").isLocked());
-                        stock.nightly(); // finds that it ran
-                        client.lock("nightly").forceUnlock();
-                    }
-                    try {
-                        client.ping();
-                    } catch (ClosedException closed) {
-                        System.out.println("closed");
-                    }
-                }
-            }
-            """;
-
-    @Test
-    void theGuideToSpringRuns() throws Exception {
-        List<Path> files = files("docs/guides/spring.md");
-        files.add(Files.writeString(folder.resolve("Shop.java"), SHOP));
-        compile(files);
-        String[] program = {
-            "--enable-native-access=ALL-UNNAMED", "-cp", classPath("" + folder), "Shop", URL
-        };
-        Run run = Jvm.run(List.of(), program);
-        assertEquals("grows: true\nthe report\nkept: true\nclosed\n", run.output());
-        assertEquals(0, run.status());
     }
 
     @Test
