@@ -16,7 +16,7 @@ typedef struct hf_joint {
     pthread_mutex_t mutex; /* of the connection too */
     hf_list calls;         /* which were sent and not answered, in this order */
     size_t behind;         /* so many answers come after theirs, for calls that have gone */
-    bool reads;            /* one of the calls reads */
+    unsigned readers;      /* of the calls; one, unless that one is stopped */
     hf_status status;      /* HF_OK; or it has failed, */
     char why[300];         /* and this is the message */
 } hf_joint;

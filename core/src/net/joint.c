@@ -5,6 +5,10 @@
 
 #include "base/sleep.h"
 
+/* The reader may be stopped, as by a slow signal handler: after so long another call reads too. */
+#define TRUST_MS 50
+#define READERS_MAX 4
+
 /* A call that waits for its answer, on its thread's stack. */
 typedef struct call {
     hf_item place;
@@ -23,10 +27,11 @@ void hf_joint_begin(hf_connection *connection) {
     connection->driven = true;
 }
 
-void hf_joint_end(hf_connection *connection) {
+hf_status hf_joint_end(hf_connection *connection) {
     pthread_mutex_destroy(&connection->joint.mutex);
     connection->joint.on = false;
     connection->driven = false;
+    return connection->joint.status;
 }
 
 /* ------------------------------------------------ All with the mutex held */
@@ -75,11 +80,11 @@ static void read_some(hf_connection *connection, int64_t ms) {
     hf_joint *joint = &connection->joint;
     struct pollfd wanted = {.fd = hf_connection_fd(connection),
                             .events = hf_connection_events(connection)};
-    joint->reads = true;
+    joint->readers++;
     pthread_mutex_unlock(&joint->mutex);
     poll(&wanted, 1, ms < INT32_MAX ? (int)ms : INT32_MAX);
     pthread_mutex_lock(&joint->mutex);
-    joint->reads = false;
+    joint->readers--;
     if (joint->status != HF_OK)
         return;
     hf_status status = hf_connection_drive(connection);
@@ -121,22 +126,25 @@ hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request
     hf_status status = HF_OK;
     int64_t ms;
     int cancelable;
+    unsigned most = 1; /* as many may read, this call too */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     hf_sleep_init(&mine.woken);
     pthread_mutex_lock(&joint->mutex);
     join(connection, &mine, request, whole, now);
     while (!mine.over && (ms = hf_until(deadline, hf_now())) > 0)
-        if (joint->reads)
-            hf_sleep(&mine.woken, &joint->mutex, ms);
-        else
+        if (joint->readers < most) {
             read_some(connection, ms);
+        } else {
+            hf_sleep(&mine.woken, &joint->mutex, ms < TRUST_MS ? ms : TRUST_MS);
+            most = READERS_MAX;
+        }
     if (!mine.over) {
         leave(joint, &mine);
         status = hf_fail(HF_ECONNECT, "no answer in time");
     } else if (mine.reply == NULL) {
         status = hf_fail(joint->status, "%s", joint->why);
     }
-    if (!joint->reads && joint->calls.first != NULL)
+    if (joint->readers == 0 && joint->calls.first != NULL)
         pthread_cond_signal(&first_of(joint)->woken); /* which reads on */
     pthread_mutex_unlock(&joint->mutex);
     pthread_cond_destroy(&mine.woken);

@@ -11,7 +11,8 @@
 /* From now on, until the end, calls use the connection by hf_joint_exchange() only. Nobody uses it
  * at these moments, and it speaks no TLS: only one thread at a time may use OpenSSL's session. */
 void hf_joint_begin(hf_connection *connection);
-void hf_joint_end(hf_connection *connection);
+/* HF_OK: the connection is still good. */
+hf_status hf_joint_end(hf_connection *connection);
 
 /*
  * Send the request and wait for its answer, whatever the other calls do; a cancelled thread goes

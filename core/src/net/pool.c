@@ -119,7 +119,8 @@ static bool may_be_joined(const hf_connection *connection, int64_t now) {
 static bool get(hf_pool *pool, int node, bool joins, int64_t now, hf_connection **connection_out,
                 hf_list *closed) {
     shelf *at = &pool->shelves[node];
-    joins = joins && alone(at) >= HF_POOL_ALONE;
+    /* With none idle it joins the others, too: a new one would only be opened and closed again. */
+    joins = joins && (alone(at) >= HF_POOL_ALONE || (at->joint != NULL && at->idle.count == 0));
     *connection_out = joins && at->joint != NULL ? at->joint : pop_idle(&at->idle);
     if (*connection_out != NULL) {
         (*connection_out)->users++;
@@ -236,14 +237,21 @@ void hf_pool_drop(hf_pool *pool, int node) {
     hf_discovery_doubt(pool->discovery, node);
 }
 
+/* With the mutex held: no further call gets it, and the last one that has it closes it. */
+static void spoil(hf_pool *pool, shelf *at, hf_connection *connection) {
+    if (!connection->broken)
+        hf_discovery_broke(pool->discovery); /* at once: the next one is opened in its place */
+    connection->broken = true;
+    if (at->joint == connection)
+        at->joint = NULL;
+}
+
 /* With the mutex held: its last user has given it back. */
 static void put_back(hf_pool *pool, shelf *at, hf_connection *connection, hf_list *closed) {
     if (at->joint == connection)
         at->joint = NULL;
-    if (connection->joint.on)
-        hf_joint_end(connection);
-    if (connection->broken)
-        hf_discovery_broke(pool->discovery);
+    if (connection->joint.on && hf_joint_end(connection) != HF_OK)
+        spoil(pool, at, connection); /* after the last answer: no call has met it */
     if (!connection->broken && !pool->shut && !hf_connection_unasked(connection) &&
         hf_discovery_current(pool->discovery, connection))
         hf_list_add_first(&at->idle, &connection->idle);
@@ -259,11 +267,8 @@ static void give(hf_pool *pool, hf_connection *connection, bool broken) {
     hf_list closed = {0};
     shelf *at = &pool->shelves[connection->node];
     pthread_mutex_lock(&pool->mutex);
-    if (broken) {
-        connection->broken = true;
-        if (at->joint == connection)
-            at->joint = NULL;
-    }
+    if (broken)
+        spoil(pool, at, connection);
     if (--connection->users == 0)
         put_back(pool, at, connection, &closed);
     pthread_mutex_unlock(&pool->mutex);

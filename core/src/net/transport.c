@@ -252,7 +252,7 @@ static bool append(hf_connection *connection, const hf_request *request, const h
 static int how_to_take(const hf_trip *trip) {
     const hf_request *request = trip->request;
     bool joins = !trip->course.asking && !request->hands_on && request->replicas <= 0 &&
-                 request->encoded.length <= JOINS_MAX;
+                 !request->fetches && request->encoded.length <= JOINS_MAX;
     return (is_urgent(request) ? HF_POOL_URGENT : 0) | (joins ? HF_POOL_JOINS : 0);
 }
 

@@ -28,7 +28,7 @@ static void begin_request(hf_request *request, const hf_script *script) {
     request->keys = request->arguments = 0;
     request->keys_end = request->lock_end = 0;
     request->replicas = 0;
-    request->hands_on = false;
+    request->hands_on = request->fetches = false;
     request->alone = NULL;
     request->slot = 0;
     hf_bytes_init(&request->encoded);
@@ -237,6 +237,7 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
     add_number(request, floor);
     for (size_t i = 0; i < count; i++) {
         const hf_ask *ask = &asks[i];
+        request->fetches = request->fetches || ask->mode == HF_MODE_ONCE;
         add_argument(request, ask->id, HF_ID_LENGTH);
         add_argument(request, ask->owner, ask->owner_length);
         add_number(request, on_the_wire(ask->lease_ms));

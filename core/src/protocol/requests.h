@@ -19,6 +19,7 @@ typedef struct hf_request {
     int32_t replicas;          /* so many should have it, within replica_ms; 0: none need it */
     int64_t replica_ms;
     bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
+    bool fetches;  /* its answer may have a result, which may be long */
     const hf_script *alone; /* does it with the lock's key alone: hf_request_alone(); or NULL */
     hf_bytes encoded;
 } hf_request;
