@@ -2,6 +2,7 @@
 # scripts/release, after lib.sh. macOS is compiled and nothing more.
 natives=$build/natives
 targets=(linux-x86_64 linux-aarch64 linux-x86_64-musl linux-aarch64-musl)
+debian_targets=(linux-x86_64 linux-aarch64)
 compiled_only=(macos-x86_64 macos-aarch64)
 arm64_packages=(libc6 libgcc-s1 libssl3 libstdc++6 musl zlib1g
     python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libexpat1 libffi8
@@ -12,6 +13,7 @@ kubeconform_version=v0.8.0
 
 is_macos() { [[ $1 == macos-* ]]; }
 is_musl() { [[ $1 == *-musl ]]; }
+debian_name() { [[ $1 == *aarch64* ]] && echo arm64 || echo amd64; }
 machine_of() { [[ $1 == *aarch64* ]] && echo aarch64 || echo x86_64; }
 
 # Zig's name of a target. manylinux_2_28 is the oldest that pip's users still have in numbers.
@@ -155,6 +157,10 @@ curses() (
 target_options() {
     echo "-DCMAKE_TOOLCHAIN_FILE=$natives/$1.cmake -DCMAKE_BUILD_TYPE=Release"
     ! is_macos "$1" || echo -DHOLDFAST_PORTABLE=ON
+    # For Debian's packages.
+    is_musl "$1" || is_macos "$1" ||
+        echo "-DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR=lib/$(machine_of "$1")-linux-gnu" \
+            "-DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=$(debian_name "$1")"
 }
 
 # The C tests that need no certificates, and the quick start in C, against this machine's Redis.
