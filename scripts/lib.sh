@@ -85,6 +85,7 @@ fuzz_packages() {
 abi_packages() { has abidiff || echo abigail-tools; }
 go_packages() { has go || echo golang-go; } # builds actionlint and kubeconform, from their modules
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
+root_packages() { has debootstrap || echo debootstrap; }
 # The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {
     has zsh || echo zsh
@@ -158,6 +159,12 @@ apt_install() (
     done
 )
 
+# Prints the address of the Debian mirror that this system uses.
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' \
+        'Component: main' | grep -m 1 . || die "no Debian mirror is configured"
+}
+
 # debian_download KIND SUITE FOLDER PACKAGE...: downloads packages of another suite of
 # Debian (KIND is deb, deb:arm64 for another machine, or deb-src for sources), with separate
 # apt-get settings, so that the system's sources stay as they are.
@@ -165,10 +172,7 @@ debian_download() (
     kind=${1%:*} machine=$(dpkg --print-architecture) suite=$2 folder=$3
     [ "$kind" = "$1" ] || machine=${1#*:}
     shift 3
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
-        'Created-By: Packages' 'Label: Debian' 'Component: main' | head -n 1)
-    [ -n "$mirror" ] || die "no Debian mirror is configured"
-
+    mirror=$(debian_mirror)
     rm -rf "$folder"
     mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
     cd "$folder"
