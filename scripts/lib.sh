@@ -139,6 +139,16 @@ virtual_thread_packages() {
     done
 } 2>/dev/null
 
+# What scripts/test needs besides the common ones.
+test_packages() {
+    cli_packages
+    deploy_packages
+    fuzz_packages
+    model_packages
+    rule_packages
+    virtual_thread_packages
+}
+
 # Installs packages, but lets none of them start its service, now or when the machine
 # starts: the tests start their own redis-server, and of prometheus and cron they need a tool.
 apt_install() (
