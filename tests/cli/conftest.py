@@ -145,7 +145,7 @@ def cli(server: Server, tmp_path: Path) -> Iterator[Program]:
 
 
 def answers(port: int) -> bool:
-    with contextlib.suppress(redis.ConnectionError), redis.Redis(port=port) as raw:
+    with contextlib.suppress(redis.ConnectionError), redis.Redis("127.0.0.1", port=port) as raw:
         return bool(raw.ping())
     return False
 
@@ -167,7 +167,7 @@ def start_redis(
 
 
 def is_whole(port: int) -> bool:
-    with redis.Redis(port=port) as raw:
+    with redis.Redis("127.0.0.1", port=port) as raw:
         info, slots = raw.execute_command("CLUSTER INFO"), raw.execute_command("CLUSTER SLOTS")
         return bool(info["cluster_state"] == "ok" and len(slots) == 3)
 
@@ -181,7 +181,7 @@ def cluster(tmp_path: Path) -> Iterator[list[int]]:
     ports = [port for _, port in started]
     try:
         for i, port in enumerate(ports):
-            with redis.Redis(port=port) as raw:
+            with redis.Redis("127.0.0.1", port=port) as raw:
                 slots = range(16384 * i // 3, 16384 * (i + 1) // 3)
                 raw.execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
                 raw.execute_command("CLUSTER", "ADDSLOTS", *slots)

@@ -235,7 +235,7 @@ def servers(folder: Path, *commands: Callable[[int], list[str]]) -> Iterator[lis
 
 def answers(port: int, **options: Any) -> bool:
     try:
-        with redis.Redis(port=port, **options) as connection:
+        with redis.Redis("127.0.0.1", port=port, **options) as connection:
             return bool(connection.ping())
     except redis.ConnectionError:
         return False
@@ -275,7 +275,7 @@ def test_behind_sentinels_it_finds_the_master(cli: Program, tmp_path: Path) -> N
 
     with servers(tmp_path, master, sentinel) as (port, watch):
         until(lambda: answers(port) and answers(watch))
-        with redis.Redis(port=watch) as sentinels:
+        with redis.Redis("127.0.0.1", port=watch) as sentinels:
             sentinels.execute_command("SENTINEL", "MONITOR", "main", "127.0.0.1", port, 1)
         cli.environment["HOLDFAST_URL"] = f"redis+sentinel://127.0.0.1:{watch}/main"
         done = cli("bench", "--json", *BRIEF)

@@ -229,7 +229,7 @@ def test_a_cluster_of_three_masters_is_listed_whole(cli: Program, cluster: list[
         for name in names:
             client.lock(name).acquire()
         for port in cluster:
-            with redis.Redis(port=port) as raw:
+            with redis.Redis("127.0.0.1", port=port) as raw:
                 assert raw.dbsize() > 100
         done = cli("ls", "--json", "--url", url, "--rate", "0")
         assert (done.returncode, done.stderr) == (0, "")

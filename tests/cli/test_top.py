@@ -480,7 +480,7 @@ def test_a_server_that_is_gone_is_told_and_comes_back(cli: Program, short: str) 
     cli.environment["HOLDFAST_URL"] = f"redis://127.0.0.1:{port}"
     tmux = Tmux(cli)
     try:
-        with redis.Redis(port=port) as raw:
+        with redis.Redis("127.0.0.1", port=port) as raw:
             raw.hset(short, "8743c9c0-0795-4907-87fd-6c719a6b4586:77", 1)
         tmux.type("holdfast top -d 0.2")
         tmux.until(f"^{short} ")

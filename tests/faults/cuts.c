@@ -100,8 +100,8 @@ static int64_t realtime_ms(void) {
 
 /* C4: it ends here before it ends there. */
 static void assert_no_longer_than_there(const hf_hold *hold) {
-    int64_t ends = realtime_ms() + hf_hold_remaining_ms(hold);
-    assert_true(ends <= expires_at("k"));
+    int64_t now = realtime_ms(); /* before it is asked, and not perhaps after */
+    assert_true(now + hf_hold_remaining_ms(hold) <= expires_at("k"));
 }
 
 /* Long before the lease ends. */
@@ -295,7 +295,9 @@ static void test_a_release_whose_answer_is_cut_anywhere_releases_once(void **sta
         return;     /* a hold is too old for the short form by then */
     sleep_ms(1100); /* and nobody has waited for it lately */
     FOR_EVERY_CUT(DROP, at) {
-        give_back(held(lock), HF_OK);
+        do /* on a busy machine some holds are too old, too */
+            give_back(held(lock), HF_OK);
+        while (atomic_load(&way->mishaps) == 0);
         assert_int_equal(NUMBER("EXISTS k"), 0);
     }
 }

@@ -38,7 +38,7 @@ class Own:
         until(self.answers)
 
     def answers(self) -> bool:
-        with redis.Redis(port=self.port, socket_timeout=1) as raw:
+        with redis.Redis("127.0.0.1", port=self.port, socket_timeout=1) as raw:
             try:
                 return bool(raw.ping())
             except redis.AuthenticationError:
@@ -265,7 +265,7 @@ def test_a_task_is_told_what_a_thread_is_told(
 
 
 def test_a_task_is_told_that_the_memory_is_full(own: Own) -> None:
-    with holdfast.connect(own.url) as client, redis.Redis(port=own.port) as raw:
+    with holdfast.connect(own.url) as client, redis.Redis("127.0.0.1", port=own.port) as raw:
 
         async def main() -> None:
             await client.aio.lock("y").acquire(timeout=1)
