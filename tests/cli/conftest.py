@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 import subprocess
 import time
 import uuid
@@ -21,6 +22,11 @@ import holdfast
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(os.environ.get("HOLDFAST_CLI", ROOT / "build/dev/cli/holdfast")).resolve()
 SERVER = "echo $HOLDFAST_TEST_URL $HOLDFAST_TEST_REDIS_PID; cat >/dev/null"
+
+# The programs inherit what nohup(1), or a shell that runs the tests in the background, ignores.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 class Server(NamedTuple):
