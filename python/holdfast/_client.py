@@ -23,7 +23,7 @@ from ._gate import Gate
 from ._hold import Bound
 from ._leader import Elected, Ended, Leader
 from ._lock import Lock
-from ._locked import Parameters, Result, check, locked
+from ._locked import Parameters, Result, check, locked, sharing
 from ._look import RATE, Locks
 from ._notices import Notices
 from ._once import Terms, from_json, once, once_result, to_json
@@ -243,7 +243,7 @@ class Client(Bound):
         """
         check(name, timeout)
         chosen = merged(options, changes)
-        shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+        shares = sharing(chosen, shared)
         return functools.partial(locked, self, name, timeout, chosen, shares)
 
     def once(

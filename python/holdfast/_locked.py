@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from ._arguments import patience
+from ._arguments import flag, patience
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ def check(
         )
     if timeout is not None:
         patience(True, timeout)
+
+
+def sharing(options: LockOptions, shared: bool | None) -> bool:
+    """Say whether a decorator holds the lock shared(): as it is told, or else if it has permits."""
+    return bool(options.permits) if shared is None else flag("shared", shared)
 
 
 def namer(

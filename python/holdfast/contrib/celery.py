@@ -39,6 +39,7 @@ import holdfast
 
 from .._arguments import duration, whole
 from .._options import merged
+from ._clients import remembered
 from ._jobs import LATER, Section, lease
 
 __all__ = ["LockedTask", "get_client"]
@@ -56,13 +57,7 @@ def get_client(app: Celery) -> holdfast.Client:
 
     Raises ImproperlyConfigured if they are wrong.
     """
-    client = _clients.get(app)
-    if client is None:
-        opened = _connect(app)
-        client = _clients.setdefault(app, opened)
-        if client is not opened:  # another thread was first
-            opened.close()
-    return client
+    return remembered(_clients, app, lambda: _connect(app))
 
 
 def _connect(app: Celery) -> holdfast.Client:

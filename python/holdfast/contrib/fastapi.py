@@ -34,7 +34,7 @@ except ModuleNotFoundError as missing:
 import holdfast
 
 from .._arguments import duration, flag
-from .._locked import check, fields, filled
+from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     check(name, timeout, "Locked")
     wanted = fields(name)
     chosen = merged(options, changes)
-    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+    shares = sharing(chosen, shared)
     flag("cancel_on_lost", cancel_on_lost)
     flag("tell_owner", tell_owner)
     after = duration("retry_after", retry_after, least=0) / 1000

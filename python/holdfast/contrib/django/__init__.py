@@ -44,9 +44,10 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
-from ..._arguments import duration, flag
-from ..._locked import check, namer
+from ..._arguments import duration
+from ..._locked import check, namer, sharing
 from ..._options import LockChanges, merged
+from .._clients import remembered
 from .._owners import apart
 
 if TYPE_CHECKING:
@@ -76,13 +77,7 @@ def get_client() -> holdfast.Client:
     After a fork it opens connections of its own. Nobody needs to close it: at the end of the
     process it gives back what it holds. Raises ImproperlyConfigured if the setting is wrong.
     """
-    client = _clients.get("client")
-    if client is None:
-        opened = connect()
-        client = _clients.setdefault("client", opened)
-        if client is not opened:  # another thread was first
-            opened.close()
-    return client
+    return remembered(_clients, "client", connect)
 
 
 def connect(sending: bool = True) -> holdfast.Client:
@@ -166,7 +161,7 @@ def locked_view(
     """
     check(name, timeout, "locked_view")
     chosen = merged(options, changes)
-    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+    shares = sharing(chosen, shared)
     refuse = _Refusal(busy, math.ceil(duration("retry_after", retry_after, least=0) / 1000))
 
     def decorate(view: View) -> View:
@@ -274,7 +269,7 @@ def locked_command(
     """
     check(name, timeout, "locked_command")
     chosen = merged(options, changes)
-    shares = bool(chosen.permits) if shared is None else flag("shared", shared)
+    shares = sharing(chosen, shared)
 
     def decorate(handle: View) -> View:
         named = namer(name, handle)
