@@ -850,6 +850,35 @@ static void test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call(void
     hf_lock_close(theirs);
 }
 
+/* By a grant of the same lock to the same client, at once or to one that waits. */
+static void test_a_grant_tells_that_an_earlier_hold_is_lost(void **state) {
+    hf_lock *ann = lock_with(alice, "stock", "ann", 60000, 0);
+    hf_lock *ben = lock_with(alice, "stock", "ben", 60000, 0);
+    hf_completion won = {.size = sizeof won};
+    (void)state;
+    hf_hold *first = acquired(ann);
+    TELL("DEL stock");
+    hf_hold *second = acquired(ben);
+    assert_int_equal(hf_hold_state(first), HF_STATE_LOST);
+    assert_int_equal(hf_hold_cause(first), HF_CAUSE_GONE);
+    assert_int_equal(hf_hold_state(second), HF_STATE_HELD);
+    assert_status(hf_hold_release(first), HF_ELOST);
+
+    TELL("DEL stock");
+    assert_status(hf_lock_acquire_start(ann, "ann", 3, 5000, NULL, 1), HF_OK);
+    do
+        assert_status(hf_client_next(alice, &won), HF_OK);
+    while (won.kind != HF_KIND_ACQUIRE);
+    assert_status(won.status, HF_OK);
+    assert_int_equal(hf_hold_state(second), HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(won.hold), HF_STATE_HELD);
+    hf_hold_close(first);
+    hf_hold_close(second);
+    release(won.hold);
+    hf_lock_close(ann);
+    hf_lock_close(ben);
+}
+
 static void test_a_lost_hold_that_still_stands_on_the_server_is_released(void **state) {
     (void)state;
     hf_lock *mine = lock_with(alice, "stock", "ann", 100, 0), *theirs = stock(bob);
@@ -1552,6 +1581,7 @@ int main(void) {
         TEST(test_when_a_lease_ends_another_takes_over),
         TEST(test_a_stale_holder_changes_nothing_and_is_told),
         TEST(test_a_holder_whose_key_was_taken_away_is_told_by_the_next_call),
+        TEST(test_a_grant_tells_that_an_earlier_hold_is_lost),
         TEST(test_a_lost_hold_that_still_stands_on_the_server_is_released),
         TEST(test_a_hold_that_was_closed_without_release_ends_with_its_lease),
         TEST(test_fences_grow_over_releases),

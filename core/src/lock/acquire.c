@@ -517,13 +517,21 @@ static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t
     return HF_OK;
 }
 
+/* One that this shows to be lost is told so first: a master that was replaced has granted it. */
+static hf_status list_won_locked(hf_hold *hold, bool keep) {
+    hf_hold *before = hf_table_superseded_locked(hold);
+    if (before != NULL)
+        hf_hold_lose_locked(before, HF_CAUSE_GONE);
+    return hf_table_add_locked(hold->client, hold, keep && hold->replicas == 0);
+}
+
 /* What was won is the client's from now on. HF_ECANCELED: that is closed. HF_ELOST: somebody
  * was granted it since, so that the server that answered is the master no more. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
     if (!hf_table_believes_locked(hold, hold->fence))
         return HF_ELOST;
-    hf_status status = hf_table_add_locked(call->client, hold, keep && hold->replicas == 0);
+    hf_status status = list_won_locked(hold, keep);
     if (status != HF_OK)
         return status;
     hf_renewal_first_locked(hold);
@@ -707,7 +715,7 @@ static void started_ended(hf_op *op, hf_status status) {
     if (status == HF_EBUSY && op->timeout_ms != 0)
         status = HF_ETIMEOUT;
     if (status == HF_OK) {
-        status = hf_table_add_locked(client, hold, op->keeps && hold->replicas == 0);
+        status = list_won_locked(hold, op->keeps);
         if (status != HF_OK) /* it is just being closed, and must release this too */
             hf_undo_locked(client, hold, NULL);
     }

@@ -14,6 +14,7 @@ struct hf_table {
     struct {
         uint64_t hash;
         int64_t fence;
+        hf_hold *hold; /* the exclusive one that has it, while it is in the table; or NULL */
     } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
     int64_t numbers;
 };
@@ -215,12 +216,21 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names) {
     return client->table->floors[at].hash == names->hash ? client->table->floors[at].fence : 0;
 }
 
-static void raise_floor(struct hf_table *table, const hf_hold *hold) {
+static void raise_floor(struct hf_table *table, hf_hold *hold) {
     size_t at = hold->names->hash % BUCKETS;
     if (table->floors[at].hash == hold->names->hash && table->floors[at].fence >= hold->fence)
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
+    table->floors[at].hold = hold->mode == HF_MODE_EXCLUSIVE ? hold : NULL;
+}
+
+hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
+    hf_hold *before = hold->client->table->floors[hold->names->hash % BUCKETS].hold;
+    bool superseded = before != NULL && before->state == HF_STATE_HELD &&
+                      hold->mode == HF_MODE_EXCLUSIVE && before->fence < hold->fence &&
+                      hf_names_equal(before->names, hold->names);
+    return superseded ? before : NULL;
 }
 
 static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
@@ -270,9 +280,9 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
 
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     struct hf_table *table = client->table;
-    raise_floor(table, hold);
     if (client->closed)
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
+    raise_floor(table, hold);
     hf_hold_grab(hold);
     hold->kept = keep;
     hold->number = ++table->numbers;
@@ -293,6 +303,9 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
 
 void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
     hf_hold **at = &client->table->stacks[hold->stack % BUCKETS];
+    hf_hold **newest = &client->table->floors[hold->names->hash % BUCKETS].hold;
+    if (*newest == hold)
+        *newest = NULL;
     while (*at != hold)
         at = &(*at)->older;
     *at = hold->older;
