@@ -2,7 +2,7 @@
  * becomes of the others and of the connection. */
 #include "faults.h"
 
-enum { CALLS = 12, ROUNDS = 100, COMMAND_MS = 500 * SLOW };
+enum { CALLS = 40, ROUNDS = 100, COMMAND_MS = 500 * SLOW };
 
 static proxy *way;
 static hf_client *client, *other; /* through it; past it */

@@ -685,21 +685,19 @@ short hf_connection_events(const hf_connection *connection) {
     return more ? POLLIN | POLLOUT : POLLIN;
 }
 
-hf_status hf_connection_send(hf_connection *connection) {
+hf_status hf_connection_receive(hf_connection *connection) {
     redisContext *redis = connection->redis;
-    return transmit(connection) ? HF_OK : trouble(connection, redis->err, redis->errstr);
-}
-
-hf_status hf_connection_drive(hf_connection *connection) {
-    redisContext *redis = connection->redis;
-    hf_status status = hf_connection_send(connection);
-    if (status != HF_OK)
-        return status;
     do {
         if (redisBufferRead(redis) != REDIS_OK)
             return trouble(connection, redis->err, redis->errstr);
     } while (connection->tls != NULL && hf_tls_pending(connection->tls));
     return HF_OK;
+}
+
+hf_status hf_connection_drive(hf_connection *connection) {
+    redisContext *redis = connection->redis;
+    return transmit(connection) ? hf_connection_receive(connection)
+                                : trouble(connection, redis->err, redis->errstr);
 }
 
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out) {

@@ -13,10 +13,13 @@
 /* The calls that use a connection at once: net/joint.h. */
 typedef struct hf_joint {
     bool on;
-    pthread_mutex_t mutex; /* of the connection too */
-    hf_list calls;         /* which were sent and not answered, in this order */
+    pthread_mutex_t mutex; /* of all here, and of the connection's output */
+    hf_list calls;         /* whose requests were sent, or will be, in this order; not answered */
     size_t behind;         /* so many answers come after theirs, for calls that have gone */
-    unsigned readers;      /* of the calls; one, unless that one is stopped */
+    hf_item *reader;       /* the call that reads, or was told to; or NULL */
+    int64_t alive_at;      /* when that one was last seen */
+    bool sending, reading; /* a call is at it, without the mutex */
+    hf_bytes leaving;      /* the sender's */
     hf_status status;      /* HF_OK; or it has failed, */
     char why[300];         /* and this is the message */
 } hf_joint;
@@ -95,8 +98,8 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
  */
 bool hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
-/* Send what is queued, or as much as goes at once. */
-hf_status hf_connection_send(hf_connection *connection);
+/* Only the latter. */
+hf_status hf_connection_receive(hf_connection *connection);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* The events to wait for: POLLIN, and POLLOUT if there is something to send. */
 short hf_connection_events(const hf_connection *connection);

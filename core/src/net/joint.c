@@ -1,37 +1,50 @@
 #include "net/joint.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "base/sleep.h"
 
-/* The reader may be stopped, as by a slow signal handler: after so long another call reads too. */
+/* The reader may be stopped, as by a slow signal handler: another call takes its place when it has
+ * shown no life for so long. */
 #define TRUST_MS 50
-#define READERS_MAX 4
+#define ALIVE_MS (TRUST_MS / 2)
+/* The sender sends so often while the others add more and more. */
+#define SENDS_MAX 16
+/* As many answers are handed out at once. */
+#define BATCH 32
 
 /* A call that waits for its answer, on its thread's stack. */
 typedef struct call {
     hf_item place;
-    size_t before; /* so many answers, for calls that have gone, come before its own */
-    pthread_cond_t woken;
-    bool over;
+    size_t before;     /* so many answers, for calls that have gone, come before its own */
+    int state;         /* the others change it with the mutex held, and then wake */
     redisReply *reply; /* NULL: the connection has failed */
 } call;
+
+/* TOLD: another call has made it the reader. */
+enum { WAITS, TOLD, OVER };
 
 void hf_joint_begin(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
     *joint = (hf_joint){.on = true};
     pthread_mutex_init(&joint->mutex, NULL);
+    hf_bytes_init(&joint->leaving);
     connection->deadline = HF_NO_DEADLINE; /* each call has its own */
     connection->received = 0;
     connection->driven = true;
 }
 
 hf_status hf_joint_end(hf_connection *connection) {
-    pthread_mutex_destroy(&connection->joint.mutex);
-    connection->joint.on = false;
+    hf_joint *joint = &connection->joint;
+    pthread_mutex_destroy(&joint->mutex);
+    hf_bytes_free(&joint->leaving);
+    joint->on = false;
     connection->driven = false;
-    return connection->joint.status;
+    return joint->status;
 }
 
 /* ------------------------------------------------ All with the mutex held */
@@ -40,76 +53,134 @@ static call *first_of(const hf_joint *joint) {
     return joint->calls.first != NULL ? HF_OF(call, place, joint->calls.first) : NULL;
 }
 
-static void end(call *which, redisReply *reply) {
+/* Returns what to wake. It goes on at once if it does not sleep, and then it is gone. */
+static int *end(call *which, redisReply *reply) {
     hf_list_remove(&which->place);
-    which->over = true;
     which->reply = reply;
-    pthread_cond_signal(&which->woken);
+    __atomic_store_n(&which->state, OVER, __ATOMIC_RELEASE);
+    return &which->state;
 }
 
 /* The connection is of no use any more, for the reason that this thread's message says. */
 static void fail(hf_joint *joint, hf_status status) {
+    if (joint->status != HF_OK)
+        return;
     joint->status = status;
     snprintf(joint->why, sizeof joint->why, "%s", hf_error_message());
     while (joint->calls.first != NULL)
-        end(first_of(joint), NULL);
+        hf_wake(end(first_of(joint), NULL));
+    joint->reader = NULL;
 }
 
-static hf_status hand_out(hf_connection *connection) {
+/* Send what the calls have added. While one of them sends, the others only add, and it sends that
+ * too; the last time with the mutex, so that they cannot keep it for ever. What does not go at once
+ * goes when the reader finds that it would. */
+static void send_all(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
-    for (;;) {
-        redisReply *reply;
-        hf_status status = hf_connection_next(connection, &reply);
-        if (status != HF_OK || reply == NULL)
-            return status;
+    hf_bytes *added = &connection->output, *leaving = &joint->leaving;
+    if (joint->sending)
+        return;
+    joint->sending = true;
+    for (int sends = 1; joint->status == HF_OK && added->length + leaving->length > 0; sends++) {
+        bool last = sends >= SENDS_MAX;
+        hf_bytes_add(leaving, added->data, added->length);
+        added->length = 0;
+        if (!last)
+            pthread_mutex_unlock(&joint->mutex);
+        ssize_t count = send(hf_connection_fd(connection), leaving->data, leaving->length,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+        int error = errno;
+        if (!last)
+            pthread_mutex_lock(&joint->mutex);
+        if (leaving->failed)
+            fail(joint, hf_fail(HF_ENOMEM, "no memory"));
+        else if (count >= 0)
+            memmove(leaving->data, leaving->data + count, leaving->length -= (size_t)count);
+        else if (error == EAGAIN || error == EWOULDBLOCK)
+            break;
+        else if (error != EINTR)
+            fail(joint, hf_fail(HF_ECONNECT, "%s", strerror(error)));
+    }
+    joint->sending = false;
+}
+
+/* The next answers. Returns how many calls got one, and what to wake. */
+static size_t hand_out(hf_joint *joint, redisReply **replies, size_t count, int **woken) {
+    size_t given = 0;
+    for (size_t i = 0; i < count; i++) {
         call *to = first_of(joint);
         size_t *before = to != NULL ? &to->before : &joint->behind;
         if (*before == 0 && to != NULL) {
-            end(to, reply);
+            woken[given++] = end(to, replies[i]);
             continue;
         }
-        freeReplyObject(reply);
-        if (*before == 0)
-            return hf_fail(HF_EPROTOCOL, "the server sent an answer to no request");
-        --*before;
+        freeReplyObject(replies[i]);
+        if (*before > 0)
+            --*before;
+        else
+            fail(joint, hf_fail(HF_EPROTOCOL, "the server sent an answer to no request"));
     }
+    return given;
 }
 
-/* Wait for answers without the mutex, and hand them out. */
-static void read_some(hf_connection *connection, int64_t ms) {
+/* Take answers that have come, and hand them out, most of it without the mutex. */
+static void take_answers(hf_connection *connection, const call *mine) {
     hf_joint *joint = &connection->joint;
-    struct pollfd wanted = {.fd = hf_connection_fd(connection),
-                            .events = hf_connection_events(connection)};
-    joint->readers++;
+    redisReply *replies[BATCH];
+    int *woken[BATCH];
+    size_t count;
+    joint->reading = true;
     pthread_mutex_unlock(&joint->mutex);
-    poll(&wanted, 1, ms < INT32_MAX ? (int)ms : INT32_MAX);
+    hf_status status = hf_connection_receive(connection);
+    do {
+        for (count = 0; status == HF_OK && count < BATCH; count++) {
+            status = hf_connection_next(connection, &replies[count]);
+            if (status != HF_OK || replies[count] == NULL)
+                break;
+        }
+        pthread_mutex_lock(&joint->mutex);
+        size_t given = hand_out(joint, replies, count, woken);
+        if (status != HF_OK)
+            fail(joint, status);
+        joint->reading = count == BATCH;
+        pthread_mutex_unlock(&joint->mutex);
+        for (size_t i = 0; i < given; i++)
+            if (woken[i] != &mine->state)
+                hf_wake(woken[i]);
+    } while (count == BATCH);
     pthread_mutex_lock(&joint->mutex);
-    joint->readers--;
-    if (joint->status != HF_OK)
-        return;
-    hf_status status = hf_connection_drive(connection);
-    if (status == HF_OK)
-        status = hand_out(connection);
-    if (status != HF_OK)
-        fail(joint, status);
+}
+
+/* Wait for answers and take them, unless another call has taken this one's place meanwhile. */
+static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
+    hf_joint *joint = &connection->joint;
+    bool blocked = !joint->sending && joint->leaving.length > 0;
+    struct pollfd wanted = {.fd = hf_connection_fd(connection),
+                            .events = blocked ? POLLIN | POLLOUT : POLLIN};
+    pthread_mutex_unlock(&joint->mutex);
+    poll(&wanted, 1, ms < ALIVE_MS ? (int)ms : ALIVE_MS); /* meanwhile a sender may be blocked */
+    pthread_mutex_lock(&joint->mutex);
+    if (blocked)
+        send_all(connection);
+    if (joint->reader == &mine->place)
+        take_answers(connection, mine);
 }
 
 static void join(hf_connection *connection, call *mine, const hf_request *request, bool whole,
                  int64_t now) {
     hf_joint *joint = &connection->joint;
     if (joint->status != HF_OK) {
-        mine->over = true;
+        mine->state = OVER;
         return;
     }
     mine->before = joint->behind;
     joint->behind = 0;
     hf_list_add_last(&joint->calls, &mine->place);
     connection->used_at = now;
-    hf_status status = hf_connection_append(connection, request, whole, false)
-                           ? hf_connection_send(connection)
-                           : hf_fail(HF_ENOMEM, "no memory");
-    if (status != HF_OK)
-        fail(joint, status);
+    if (hf_connection_append(connection, request, whole, false))
+        send_all(connection);
+    else
+        fail(joint, hf_fail(HF_ENOMEM, "no memory"));
 }
 
 /* Go while the answer may still come, and must not be taken for another's. */
@@ -119,35 +190,77 @@ static void leave(hf_joint *joint, call *mine) {
     hf_list_remove(&mine->place);
 }
 
+/* For all. Only one call does: another one that still waited in poll(2) would not hear that its
+ * answer has been taken. */
+static bool may_read(const hf_joint *joint, const call *mine, int64_t now) {
+    return !joint->reading && (joint->reader == NULL || joint->reader == &mine->place ||
+                               now - joint->alive_at >= TRUST_MS * HF_MS);
+}
+
+static void begin_to_read(hf_joint *joint, call *which, int64_t now) {
+    joint->reader = &which->place;
+    joint->alive_at = now;
+}
+
+/* This call goes. If nobody else reads, the first one does. Returns what to wake; or NULL. */
+static int *pass_on(hf_joint *joint, const call *mine, int64_t now) {
+    call *first = first_of(joint);
+    if (joint->reader == &mine->place)
+        joint->reader = NULL;
+    if (joint->reader != NULL || first == NULL)
+        return NULL;
+    begin_to_read(joint, first, now);
+    __atomic_store_n(&first->state, TOLD, __ATOMIC_RELEASE);
+    return &first->state;
+}
+
+/* --------------------------------------------------------------- Outside */
+
+/* Without the mutex. True: it is over. */
+static bool sleep_over(call *mine, int64_t ms) {
+    hf_sleep_while(&mine->state, WAITS, ms < TRUST_MS ? ms : TRUST_MS);
+    return __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == OVER;
+}
+
+/* Most calls do not need the mutex again after they have slept. True: it is over. */
+static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, int64_t deadline) {
+    hf_joint *joint = &connection->joint;
+    int64_t ms;
+    for (; mine->state != OVER && (ms = hf_until(deadline, now)) > 0; now = hf_now()) {
+        if (may_read(joint, mine, now)) {
+            begin_to_read(joint, mine, now);
+            read_some(connection, mine, ms);
+            continue;
+        }
+        mine->state = WAITS; /* if it was told, another one reads by now */
+        pthread_mutex_unlock(&joint->mutex);
+        if (sleep_over(mine, ms))
+            return true;
+        pthread_mutex_lock(&joint->mutex);
+    }
+    bool over = mine->state == OVER;
+    if (!over)
+        leave(joint, mine);
+    int *next = pass_on(joint, mine, now);
+    pthread_mutex_unlock(&joint->mutex);
+    if (next != NULL)
+        hf_wake(next);
+    return over;
+}
+
 hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, bool whole,
                             int64_t now, int64_t deadline, redisReply **reply_out) {
     hf_joint *joint = &connection->joint;
-    call mine = {.over = false};
+    call mine = {.state = WAITS};
     hf_status status = HF_OK;
-    int64_t ms;
     int cancelable;
-    unsigned most = 1; /* as many may read, this call too */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    hf_sleep_init(&mine.woken);
     pthread_mutex_lock(&joint->mutex);
     join(connection, &mine, request, whole, now);
-    while (!mine.over && (ms = hf_until(deadline, hf_now())) > 0)
-        if (joint->readers < most) {
-            read_some(connection, ms);
-        } else {
-            hf_sleep(&mine.woken, &joint->mutex, ms < TRUST_MS ? ms : TRUST_MS);
-            most = READERS_MAX;
-        }
-    if (!mine.over) {
-        leave(joint, &mine);
+    if (!wait_for_answer(connection, &mine, now, deadline))
         status = hf_fail(HF_ECONNECT, "no answer in time");
-    } else if (mine.reply == NULL) {
+    else if (mine.reply == NULL)
         status = hf_fail(joint->status, "%s", joint->why);
-    }
-    if (joint->readers == 0 && joint->calls.first != NULL)
-        pthread_cond_signal(&first_of(joint)->woken); /* which reads on */
-    pthread_mutex_unlock(&joint->mutex);
-    pthread_cond_destroy(&mine.woken);
     pthread_setcancelstate(cancelable, NULL);
     *reply_out = mine.reply;
     return status;

@@ -1,7 +1,9 @@
 /*
- * One connection for several calls at once. Each sends its request, one of them reads the answers,
- * for all, until it has its own, and then the next one reads on. So a busy server reads and
- * writes once for many requests.
+ * One connection for several calls at once. A call adds its request and sends it, unless one that
+ * is sending will do that too. One of them reads the answers, for all, until it has its own, and
+ * then the next one reads on. So a busy server reads and writes once for many requests. While all
+ * is well hardly a system call runs under the mutex, and a call that is woken with its answer goes
+ * without it.
  */
 #ifndef HF_JOINT_H
 #define HF_JOINT_H

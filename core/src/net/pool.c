@@ -119,8 +119,8 @@ static bool may_be_joined(const hf_connection *connection, int64_t now) {
 static bool get(hf_pool *pool, int node, bool joins, int64_t now, hf_connection **connection_out,
                 hf_list *closed) {
     shelf *at = &pool->shelves[node];
-    /* With none idle it joins the others, too: a new one would only be opened and closed again. */
-    joins = joins && (alone(at) >= HF_POOL_ALONE || (at->joint != NULL && at->idle.count == 0));
+    /* While some are together, all come: the more there are, the less each costs. */
+    joins = joins && (at->joint != NULL || alone(at) >= HF_POOL_ALONE);
     *connection_out = joins && at->joint != NULL ? at->joint : pop_idle(&at->idle);
     if (*connection_out != NULL) {
         (*connection_out)->users++;

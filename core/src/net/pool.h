@@ -1,8 +1,9 @@
 /*
  * Calls take a connection for one round trip. The first HF_POOL_ALONE to a node have one each; then
- * those that may join others get one together (net/joint.h). When a node has become another
- * server, the pool closes the old connections as it meets them. When all are in use, calls
- * wait in a queue: the urgent ones first, each kind in the order of arrival.
+ * those that may join others get one together (net/joint.h), and so do all that come while it is in
+ * use. When a node has become another server, the pool closes the old connections as it meets them.
+ * When all are in use, calls wait in a queue: the urgent ones first, each kind in the order of
+ * arrival.
  */
 #ifndef HF_POOL_H
 #define HF_POOL_H
