@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -75,6 +76,30 @@ def count_commands(runners: list[Runner], threads: int, each: int) -> None:
         print(f"{runner.name:8}" + "".join(f"{cell:>16}" for cell in cells))
 
 
+@contextlib.contextmanager
+def placed(server: set[int], clients: set[int]) -> Iterator[None]:
+    """Let the server, and the programs that are started meanwhile, run on these processors only."""
+    places = {int(os.environ["HOLDFAST_TEST_REDIS_PID"]): server, 0: clients}
+    before = {process: os.sched_getaffinity(process) for process in places}
+    try:
+        for process, processors in places.items():
+            os.sched_setaffinity(process, processors)
+        yield
+    finally:
+        for process, processors in before.items():
+            os.sched_setaffinity(process, processors)
+
+
+def arrangements() -> dict[str, tuple[set[int], set[int]]]:
+    """Where the server and its clients may run, which counts for as much as the lock."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    chosen = {"wherever the scheduler puts them": ({first, *others}, {first, *others})}
+    if others:
+        chosen["the server and the clients apart, as on two machines"] = ({first}, set(others))
+    chosen["all on one processor"] = ({first}, {first})
+    return chosen
+
+
 def main() -> None:
     """Run the C programs, then the pair in all three in turn, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -100,16 +125,17 @@ def main() -> None:
     redis = urllib.parse.urlsplit(os.environ["HOLDFAST_TEST_URL"])
     where = [redis.hostname, str(redis.port)]
     with contextlib.ExitStack() as afterwards:
-        subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
+        for name, places in arrangements().items():
+            print(f"{name}:", flush=True)
+            with placed(*places):
+                subprocess.run([program, *where, str(rounds), str(pairs)], check=True)
         lasting = ("1", "20") if arguments.quick else ("10", "300")
         subprocess.run([handoff, *where, *lasting], check=True)
         family = handoff.with_name("family")
         subprocess.run([family, *where, "50" if arguments.quick else "2000"], check=True)
 
-        # From here on one CPU for all, or where the scheduler happens to place a program would
-        # count for more than its language.
-        for process in (0, int(os.environ["HOLDFAST_TEST_REDIS_PID"])):
-            os.sched_setaffinity(process, {min(os.sched_getaffinity(0))})
+        # Where the scheduler happens to place a program would count for more than its language.
+        afterwards.enter_context(placed(*arrangements()["all on one processor"]))
         runners = [
             Runner(name, [*command, *where])
             for name, command in {
