@@ -85,6 +85,14 @@ fuzz_packages() {
 abi_packages() { has abidiff || echo abigail-tools; }
 go_packages() { has go || echo golang-go; } # builds actionlint and kubeconform, from their modules
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
+# scripts/musl compiles CPython with a Python of its version, and OpenJDK.
+musl_packages() {
+    has python3.11 || echo python3.11
+    has autoconf || echo autoconf
+    has file || echo file
+    has unzip || echo unzip
+    has zip || echo zip
+}
 root_packages() { has debootstrap || echo debootstrap; }
 # The tests of the command line load its completions and its manual, and look at `holdfast top`.
 cli_packages() {

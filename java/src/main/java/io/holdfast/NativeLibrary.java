@@ -88,8 +88,13 @@ final class NativeLibrary {
         String platform = system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
         boolean musl =
                 system.equals("linux")
-                        && files.get().stream().anyMatch(line -> line.contains("/ld-musl-"));
+                        && files.get().stream().anyMatch(NativeLibrary::isMusl);
         return musl ? platform + "-musl" : platform;
+    }
+
+    /** On Alpine the loader is a file; elsewhere it is a link to musl's libc.so. glibc's ends in .6. */
+    private static boolean isMusl(String line) {
+        return line.contains("/ld-musl-") || line.endsWith("/libc.so");
     }
 
     /** A process has its own loader in its memory: its libc, whatever else is installed. */

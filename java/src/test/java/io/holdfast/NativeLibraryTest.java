@@ -30,6 +30,8 @@ final class NativeLibraryTest {
         "Linux, aarch64, /lib/ld-linux-aarch64.so.1, linux-aarch64",
         "Linux, amd64, /lib/ld-musl-x86_64.so.1, linux-x86_64-musl",
         "Linux, aarch64, /lib/ld-musl-aarch64.so.1, linux-aarch64-musl",
+        "Linux, amd64, /usr/lib/libc.so, linux-x86_64-musl",
+        "Linux, amd64, /usr/lib/x86_64-linux-gnu/libc.so.6, linux-x86_64",
         "Mac OS X, aarch64, /lib/ld-musl-aarch64.so.1, macosx-aarch64",
     })
     void theLoaderOfTheProcessTellsTheLibc(String os, String machine, String file, String name) {
