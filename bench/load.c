@@ -191,6 +191,8 @@ static void open_many(void) {
     }
 }
 
+#define SETTLED 3000
+
 /* All kinds of calls, with some that time out, are cancelled or lost. */
 static void soak(void) {
     hf_client *client = open_client(), *other = open_client();
@@ -199,7 +201,7 @@ static void soak(void) {
     int64_t op = 0, turns = 0;
     double began = now();
 
-    for (int64_t round = 0; now() - began < 60 * minutes || round < 3000; round++) {
+    for (int64_t round = 0; now() - began < 60 * minutes || round <= SETTLED + 1000; round++) {
         char name[32];
         hf_hold *hold, *none;
         snprintf(name, sizeof name, "soak:%d", (int)(round % 5000));
@@ -227,7 +229,7 @@ static void soak(void) {
         hf_lock_close(lock);
         hf_lock_close(theirs);
         turns++;
-        if (round == 3000) { /* tables and pools have their size */
+        if (round == SETTLED) { /* tables and pools have their size */
             first = memory();
             open_first = descriptors();
         }

@@ -443,7 +443,7 @@ def test_colors_respect_no_color(
         waiting(f"{short}2", "ben")
         for setting, wanted in (("", True), ("NO_COLOR=1 ", False)):
             tmux.type(f"{setting}holdfast top -o name '{short}*'")
-            tmux.until(f"^{short} ")
+            tmux.until(rf"^{short}2 +exclusive +\S+ +\S+ +1 ")  # which warns
             assert colored() == wanted
             tmux.press("q")
             tmux.until(PROMPT)
