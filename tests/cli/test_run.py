@@ -329,7 +329,7 @@ def test_a_stop_is_passed_on_and_the_lock_stays_held(
     process = cli.start(
         "run",
         "--lease",
-        "500ms",
+        "1s",
         name,
         "--",
         "sh",
@@ -341,7 +341,7 @@ def test_a_stop_is_passed_on_and_the_lock_stays_held(
     process.send_signal(signal.SIGTSTP)
     until(lambda: state(child) == "T")
     with pytest.raises(holdfast.LockTimeout):
-        client.lock(name).hold(timeout=1)
+        client.lock(name).hold(timeout=2)
     assert client.lock(name).inspect().fence == fence
     process.send_signal(signal.SIGCONT)
     until(lambda: state(child) == "S")
@@ -358,11 +358,11 @@ def test_the_lock_is_renewed_until_the_command_ends(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
     process = cli.start(
-        "run", "--lease", "300ms", name, "-c", "echo; read line", stdin=subprocess.PIPE
+        "run", "--lease", "1s", name, "-c", "echo; read line", stdin=subprocess.PIPE
     )
     line_of(process)
     with pytest.raises(holdfast.LockTimeout):
-        client.lock(name).hold(timeout=1.5)
+        client.lock(name).hold(timeout=2.5)
     assert ended(process)[0] == 1
     assert client.lock(name).acquire(timeout=0)
 
@@ -434,7 +434,7 @@ def test_the_command_is_dead_before_the_lease_ends(
 
 def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -> None:
     stays = "trap 'echo term' TERM; echo; for i in $(seq 50); do sleep 0.02; done; echo done"
-    process = cli.start("run", "--on-lost", "term", "--lease", "300ms", name, "-c", stays)
+    process = cli.start("run", "--on-lost", "term", "--lease", "600ms", name, "-c", stays)
     line_of(process)
     raw.delete(name)
     assert ended(process)[:2] == (79, "term\ndone\n")

@@ -139,14 +139,14 @@ static void test_all_are_renewed_whatever_their_slot(void **state) {
     enum { LOCKS = 60 };
     hf_lock *locks[LOCKS];
     hf_hold *holds[LOCKS];
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 600, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1200, .renew = HF_ON};
     (void)state;
     assert_status(hf_client_open(url, NULL, &client), HF_OK);
     for (int i = 0; i < LOCKS; i++) {
         locks[i] = open_lock(client, text("renewed-%d", i), NULL, &options);
         assert_status(hf_lock_acquire(locks[i], 0, &holds[i]), HF_OK);
     }
-    sleep_ms(1500);
+    sleep_ms(3000);
     for (int i = 0; i < LOCKS; i++) {
         assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
         assert_status(hf_hold_release(holds[i]), HF_OK);

@@ -100,7 +100,7 @@ static void *wait_for_it(void *lock) {
 
 /* A pair, a wait that a grant ends, and a renewal: pool, subscription and keeper. */
 static void use(void) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 900, .renew = HF_ON};
     hf_lock *lock;
     hf_hold *hold;
     pthread_t waiter;

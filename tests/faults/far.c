@@ -34,11 +34,11 @@ static void wake_keeper(void) {
 /* --------------------------------------------------------------- Renewal */
 
 static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 500 * SLOW, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1000 * SLOW, .renew = HF_ON};
     (void)state;
     lock = must_lock(client, "k", &options);
     wake_keeper();
-    atomic_store(&way->delay_ms, 50 * SLOW);
+    atomic_store(&way->delay_ms, 100 * SLOW);
     assert_status(hf_lock_acquire(lock, 5000, &hold), HF_OK);
     int accepted = atomic_load(&way->accepted);
     int64_t since = now_ms();

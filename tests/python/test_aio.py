@@ -550,11 +550,11 @@ def test_a_loss_is_told_and_waited_for(
 ) -> None:
     async def main() -> None:
         told: list[holdfast.AsyncHold] = []
-        lock = client.aio.lock(name, lease=0.3, renew=True, on_lost=told.append)
+        lock = client.aio.lock(name, lease=1, renew=True, on_lost=told.append)
         with pytest.raises(holdfast.LockLost):
             async with lock as hold:
                 watching = task(hold.lost.wait())
-                await asyncio.sleep(0.4)
+                await asyncio.sleep(1.2)
                 assert not hold.lost.is_set()
                 raw.delete(name)
                 assert await hold.lost.wait() is True

@@ -370,7 +370,7 @@ def test_multiprocessing_neither_renews_nor_releases_what_the_parent_holds(
     method: str, client: holdfast.Client, server: Server, name: str
 ) -> None:
     context: Any = multiprocessing.get_context(method)
-    lock = client.lock(name, lease=0.5, renew=True)
+    lock = client.lock(name, lease=1, renew=True)
     with lock as hold:
         assert hold.lost.wait(0.01) is False  # keeper, thread, descriptor: all there to inherit
         as_task(client, name)
@@ -382,7 +382,7 @@ def test_multiprocessing_neither_renews_nor_releases_what_the_parent_holds(
             child.start()
             child.join(20)
             assert child.exitcode == 0
-        assert hold.lost.wait(0.6) is False  # the parent goes on renewing
+        assert hold.lost.wait(1.2) is False  # the parent goes on renewing
         hold.check()
     assert not lock.locked()
 
@@ -397,7 +397,7 @@ def test_a_forked_child_does_not_renew_what_its_killed_parent_held(
         hold = client.lock(sys.argv[2], lease=0.5, renew=True).hold()
         assert hold.lost.wait(0.01) is False
         if os.fork() == 0:
-            with client.lock(sys.argv[2] + ":child", lease=0.5, renew=True) as own:
+            with client.lock(sys.argv[2] + ":child", lease=1, renew=True) as own:
                 print("held", flush=True)
                 assert own.lost.wait(2) is False
                 own.check()

@@ -274,7 +274,7 @@ static void test_a_holder_that_died_frees_only_its_permit(void **state) {
 /* Each has a lease of its own, which is renewed, extended and lost alone. */
 static void test_each_hold_has_its_own_lease(void **state) {
     (void)state;
-    hf_lock *kept = open_lock(ann, "k", "kept", SHARED(.lease_ms = 300, .renew = HF_ON)),
+    hf_lock *kept = open_lock(ann, "k", "kept", SHARED(.lease_ms = 900, .renew = HF_ON)),
             *brief = reader_of(ben, "brief", 300), *lasting = reader_of(ben, "lasting", 5000);
     hf_hold *first = held(kept), *second = held(brief), *third = held(lasting);
     assert_status(hf_hold_extend(third, 60000, HF_EXTEND_REPLACE), HF_OK);
