@@ -21,7 +21,7 @@ static int start_all(void **state) { return open_folder(state); }
 static int stop_all(void **state) { return remove_folder(state); }
 
 static void start(void) {
-    pid = START("--port", number(port), "--save", "");
+    pid = START("--port", number(port), "--save", "", "--unixsocket", text("%s/socket", folder));
     assert_soon(answers(port));
     tell(port, "ACL SETUSER app on >secret ~* &* +@all");
 }
@@ -173,6 +173,45 @@ static void assert_outage(int64_t timeout_ms, const answer *a) {
 static void test_an_acquire_from_a_server_that_is_gone_blames_nobody(void **state) {
     (void)state;
     for_all(stop, start, assert_outage);
+}
+
+/* The server has as many connections as it may have, and this is the one. */
+static redisContext *the_one;
+
+static void tell_the_one(const char *command) { freeReplyObject(redisCommand(the_one, command)); }
+
+static void fill(void) {
+    the_one = redisConnect("127.0.0.1", port);
+    tell_the_one("CONFIG SET maxclients 1");
+    tell_the_one("CLIENT KILL TYPE normal SKIPME yes");
+    tell_the_one("CLIENT KILL TYPE pubsub");
+    sleep_ms(150); /* what was idle for so long is looked at before something is sent */
+}
+
+static void make_room(void) {
+    tell_the_one("CONFIG SET maxclients 1000");
+    redisFree(the_one);
+}
+
+static void assert_full(int64_t timeout_ms, const answer *a) {
+    assert_outage(timeout_ms, a);
+    assert_non_null(strstr(a->error.message, "max number of clients reached"));
+}
+
+static void test_a_full_server_blames_no_password(void **state) {
+    const char *const urls[] = {
+        text("redis://127.0.0.1:%d", port), text("redis://app:secret@127.0.0.1:%d/1", port),
+        text("unix://%s/socket", folder), text("unix://app:secret@%s/socket?db=1", folder)};
+    hf_client *client;
+    (void)state;
+    for_all(fill, make_room, assert_full);
+    fill();
+    for (size_t i = 0; i < 40; i++) { /* or it has not hung up yet */
+        assert_status(hf_client_open(urls[i % COUNT(urls)], NULL, &client), HF_ECONNECT);
+        if (strstr(hf_error_message(), "max number of clients reached") == NULL)
+            fail_msg("%s", hf_error_message());
+    }
+    make_room();
 }
 
 /* Another password, after a restart. */
@@ -488,6 +527,7 @@ static void test_a_completion_of_a_wait_that_is_ended_says_by_what(void **state)
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         TEST(test_an_acquire_from_a_server_that_is_gone_blames_nobody),
+        TEST(test_a_full_server_blames_no_password),
         TEST(test_an_acquire_with_a_changed_password_fails_at_once),
         TEST(test_a_wait_that_loses_the_server_says_so),
         TEST(test_an_acquire_without_a_permission_names_it_at_once),

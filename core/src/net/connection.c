@@ -326,7 +326,9 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
     connection->used_at = now;
     connection->deadline = deadline;
     set_timeout(connection, now);
-    bool good = transmit(connection) && read_first(connection, &reply);
+    /* A server that is full says so and hangs up, before it could be sent anything. */
+    bool told = connection->tls == NULL && !connection->heard;
+    bool good = (transmit(connection) || told) && read_first(connection, &reply);
     if (good && reply != NULL) {
         *reply_out = reply;
         return HF_OK;
@@ -524,6 +526,8 @@ static hf_status append_log_in(hf_connection *connection, const hf_address *addr
 static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
                                 const redisReply *reply, int64_t deadline) {
     static const char *const names[] = {[AUTH] = "AUTH", [SELECT] = "SELECT"};
+    if (reply->type == REDIS_REPLY_ERROR && hf_error_full(reply->str))
+        return hf_fail(HF_ECONNECT, "%.200s", reply->str);
     if (which == HELLO)
         return check_hello(connection, address, reply, deadline);
     if (which == ROLE)

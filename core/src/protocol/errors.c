@@ -67,6 +67,8 @@ bool hf_error_key(const char *text) {
 
 bool hf_error_command(const char *text) { return strncmp(text, "ERR unknown command", 19) == 0; }
 
+bool hf_error_full(const char *text) { return strncmp(text, "ERR max number of clients", 25) == 0; }
+
 bool hf_error_single(const char *text) { return strstr(text, "cluster support disabled") != NULL; }
 
 int hf_error_shown(const char *text) {

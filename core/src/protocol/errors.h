@@ -24,6 +24,8 @@ bool hf_error_permission(const char *text);
 bool hf_error_key(const char *text);
 /* Is the command one that the server does not have? */
 bool hf_error_command(const char *text);
+/* Has the server as many connections as it may have? It hangs up then, whatever was sent. */
+bool hf_error_full(const char *text);
 /* Is the server no node of a cluster? */
 bool hf_error_single(const char *text);
 
