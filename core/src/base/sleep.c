@@ -95,7 +95,10 @@ void hf_wake(int *word) {
 #else
 
 void hf_sleep_while(int *word, int is, int64_t ms) {
-    struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * HF_MS};
+    /* As the kernel has it: a 32-bit libc's own struct timespec may be wider. */
+    struct {
+        long seconds, ns;
+    } most = {ms / 1000, ms % 1000 * HF_MS};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, is, &most, NULL, 0);
 }
 
