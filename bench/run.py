@@ -124,6 +124,8 @@ def main() -> None:
 
     redis = urllib.parse.urlsplit(os.environ["HOLDFAST_TEST_URL"])
     where = [redis.hostname, str(redis.port)]
+    print("to wake a thread", flush=True)
+    subprocess.run([handoff.with_name("wake")], check=True)
     with contextlib.ExitStack() as afterwards:
         for name, places in arrangements().items():
             print(f"{name}:", flush=True)
