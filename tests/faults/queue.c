@@ -923,6 +923,40 @@ static void test_a_releaser_without_the_right_to_publish_releases_and_is_followe
     assert_nothing_left();
 }
 
+/* pthread_cancel(): the first of them hears the grants, for all. */
+static void test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call(void **state) {
+    (void)state;
+    client = open_client();
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    hf_hold *first = held(lock);
+    waiter *behind[3];
+    for (int i = 0; i < 3; i++) {
+        behind[i] = waiter_start(lock, i == 0 ? 300 * SLOW : 20000);
+        assert_soon(queued("k") == i + 1);
+    }
+    pthread_cancel(behind[0]->thread);
+    waiter_join(behind[0], HF_ETIMEOUT);
+    assert_int_equal(queued("k"), 2);
+    for (int i = 1; i < 3; i++) {
+        int64_t since = now_ms();
+        give_back(i == 1 ? first : behind[i - 1]->hold, HF_OK);
+        waiter_join(behind[i], HF_OK);
+        assert_in_range(behind[i]->done_at - since, 0, 500 * SLOW);
+    }
+    give_back(behind[2]->hold, HF_OK);
+
+    kill(the_server, SIGSTOP); /* on a connection of its own, in the middle of a request */
+    waiter *alone = waiter_start(lock, 20000);
+    sleep_ms(20 * SLOW);
+    pthread_cancel(alone->thread);
+    sleep_ms(20 * SLOW);
+    kill(the_server, SIGCONT);
+    waiter_join(alone, HF_OK);
+    give_back(alone->hold, HF_OK);
+    hf_lock_close(lock);
+    assert_nothing_left();
+}
+
 /* A release that others may wait for has a command before it, in the same write, so that the
  * server writes to the waiter first. One that nobody waits for has none. */
 static void test_only_a_release_after_a_wait_has_a_command_before_it(void **state) {
@@ -964,6 +998,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_that_races_the_release_leaves_nothing_behind),
         TEST(test_a_signal_that_races_the_release_leaves_nothing_behind),
         TEST(test_a_signal_after_the_grant_leaves_nothing_behind),
+        TEST(test_a_thread_that_is_cancelled_goes_on_to_the_end_of_its_call),
         TEST(test_a_waiter_cancelled_by_close_leaves_nothing_behind),
         TEST(test_a_close_that_races_the_grant_leaves_nothing_behind),
         TEST(test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order),

@@ -23,7 +23,9 @@
  * one exception: do not use a handle while another thread closes it, nor
  * afterwards. Closing a lock or a client does not invalidate the holds made
  * with it. (Only hf_client_next() may still read the last completions of a
- * closed client, as long as one of its locks or holds is open.)
+ * closed client, as long as one of its locks or holds is open.) A thread that
+ * is cancelled in a function, by pthread_cancel(), goes on to the function's
+ * end: give an acquire a timeout, and release in a cleanup handler.
  *
  * Forks.  A client belongs to the process that opened it. In a forked child
  * its functions answer HF_EFORKED and touch nothing; open a new client there.

@@ -73,6 +73,7 @@ void hf_event_free(hf_event event) {
 
 /* Eight bytes, as an eventfd takes them. A pipe that is full is readable already. */
 void hf_event_set(int to) {
+    HF_NOT_CANCELLED;
     int before = errno;
     const uint64_t one = 1;
     while (write(to, &one, sizeof one) < 0 && errno == EINTR)
@@ -81,6 +82,7 @@ void hf_event_set(int to) {
 }
 
 void hf_event_clear(int fd) {
+    HF_NOT_CANCELLED;
     int before = errno;
     char bytes[512];
     ssize_t got;

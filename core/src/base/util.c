@@ -113,6 +113,14 @@ int64_t hf_until(int64_t deadline, int64_t now) {
     return left / HF_MS + (left % HF_MS != 0);
 }
 
+int hf_uncancelable(void) {
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void hf_cancelable(const int *before) { pthread_setcancelstate(*before, NULL); }
+
 bool hf_detach(void *(*run)(void *), void *argument) {
     pthread_t thread;
     pthread_attr_t attributes;

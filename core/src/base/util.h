@@ -50,6 +50,12 @@ int64_t hf_until(int64_t deadline, int64_t now);
 /* Run the function on a detached thread, which receives no signals. False: no thread. */
 bool hf_detach(void *(*run)(void *), void *argument);
 
+/* In a function that waits, or that tells other threads: a cancelled thread goes on to its end.
+ * Others would wait for ever for what it left behind. */
+#define HF_NOT_CANCELLED int cancelable_ __attribute__((cleanup(hf_cancelable))) = hf_uncancelable()
+int hf_uncancelable(void);
+void hf_cancelable(const int *before);
+
 /* Fill with random bytes from the system. False: it has none. */
 bool hf_random(void *bytes, size_t count);
 /* Overwrite a secret; no compiler leaves it out. */

@@ -599,6 +599,7 @@ static hf_status prepare_again(const acquiring *call) {
 
 hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                      const hf_acquire_options *options, hf_hold **hold_out) {
+    HF_NOT_CANCELLED;
     hf_hold *hold;
     uint32_t flags;
     if (hold_out != NULL)

@@ -472,6 +472,7 @@ static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_o
 }
 
 hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out) {
+    HF_NOT_CANCELLED;
     if (view_out != NULL)
         *view_out = NULL;
     if (locks == NULL || view_out == NULL || (info != NULL && info->size < sizeof info->size))

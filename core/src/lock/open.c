@@ -93,6 +93,7 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
 
 hf_status hf_client_open(const char *url, const hf_client_options *options,
                          hf_client **client_out) {
+    HF_NOT_CANCELLED;
     hf_client_options chosen;
     hf_address address;
     if (client_out == NULL)
@@ -172,6 +173,7 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
 }
 
 static void close_client(hf_client *client, bool release) {
+    HF_NOT_CANCELLED;
     hf_list tasks = {0}, ended = {0};
     if (client == NULL || hf_client_inherited(client))
         return; /* a child's copy may be in the middle of a change: leave it */

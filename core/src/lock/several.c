@@ -155,6 +155,7 @@ static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_m
 
 hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeout_ms,
                               const hf_acquire_options *options, hf_hold **holds_out) {
+    HF_NOT_CANCELLED;
     turn turns[HF_JOIN_MAX];
     if (holds_out == NULL)
         return hf_fail(HF_EINVAL, "holds_out is NULL");

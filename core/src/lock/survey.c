@@ -33,6 +33,7 @@ static bool refused(hf_status status) {
 }
 
 hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
+    HF_NOT_CANCELLED;
     hf_status status = hf_client_check(client);
     size_t servers = 0;
     if (servers_out != NULL)
@@ -314,6 +315,7 @@ static int nth_node(hf_client *client, size_t server) {
 
 hf_status hf_client_survey(hf_client *client, size_t server, const void *name, size_t name_len,
                            hf_finding *findings, size_t capacity, size_t *count_out) {
+    HF_NOT_CANCELLED;
     hf_names *names = NULL;
     hf_status status = hf_client_check(client);
     if (status != HF_OK)

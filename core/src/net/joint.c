@@ -253,15 +253,12 @@ hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request
     hf_joint *joint = &connection->joint;
     call mine = {.state = WAITS};
     hf_status status = HF_OK;
-    int cancelable;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     pthread_mutex_lock(&joint->mutex);
     join(connection, &mine, request, whole, now);
     if (!wait_for_answer(connection, &mine, now, deadline))
         status = hf_fail(HF_ECONNECT, "no answer in time");
     else if (mine.reply == NULL)
         status = hf_fail(joint->status, "%s", joint->why);
-    pthread_setcancelstate(cancelable, NULL);
     *reply_out = mine.reply;
     return status;
 }

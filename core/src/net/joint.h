@@ -17,9 +17,9 @@ void hf_joint_begin(hf_connection *connection);
 hf_status hf_joint_end(hf_connection *connection);
 
 /*
- * Send the request and wait for its answer, whatever the other calls do; a cancelled thread goes
- * on until then. After any other status than HF_OK no other call must come to the connection, and
- * the last one closes it; those that are there still get their answers, if any come.
+ * Send the request and wait for its answer, whatever the other calls do. After any other status
+ * than HF_OK no other call must come to the connection, and the last one closes it; those that are
+ * there still get their answers, if any come.
  */
 hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, bool whole,
                             int64_t now, int64_t deadline, redisReply **reply_out);

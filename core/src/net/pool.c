@@ -153,17 +153,13 @@ static void serve_waiting(hf_pool *pool, hf_list *closed) {
         }
 }
 
-/* A cancelled thread goes on until it has left the queue. */
 static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadline) {
-    int cancelable;
     int64_t ms;
     hf_sleep_init(&who->woken);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     hf_list_add_last(&pool->waiting[urgent ? 0 : 1], &who->place);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
         hf_sleep(&who->woken, &pool->mutex, ms);
     hf_list_remove(&who->place);
-    pthread_setcancelstate(cancelable, NULL);
     pthread_cond_destroy(&who->woken);
     return who->served;
 }

@@ -403,6 +403,7 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
 }
 
 static hf_status go(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
+    HF_NOT_CANCELLED;
     hf_request alone;
     trip->alone = &alone;
     memset(answer, 0, sizeof *answer);
