@@ -52,7 +52,8 @@ bool hf_detach(void *(*run)(void *), void *argument);
 
 /* In a function that waits, or that tells other threads: a cancelled thread goes on to its end.
  * Others would wait for ever for what it left behind. */
-#define HF_NOT_CANCELLED int cancelable_ __attribute__((cleanup(hf_cancelable))) = hf_uncancelable()
+#define HF_NOT_CANCELLED                                                                           \
+    int cancelable_ __attribute__((cleanup(hf_cancelable), unused)) = hf_uncancelable()
 int hf_uncancelable(void);
 void hf_cancelable(const int *before);
 
