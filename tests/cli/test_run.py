@@ -413,23 +413,27 @@ def test_the_command_is_dead_before_the_lease_ends(
     cli: Program, name: str, own_server: Server
 ) -> None:
     """A server that does not answer still counts the lease of the last renewal."""
-    process = cli.start("run", "--url", own_server.url, "--lease", "2s", name, "-c", STUBBORN)
-    child = int(line_of(process))
-    with redis.Redis.from_url(own_server.url) as raw:
-        raw.config_set("timeout", 0)
-        os.kill(own_server.pid, signal.SIGSTOP)
-        try:
-            until(lambda: not alive(child))
-            os.kill(own_server.pid, signal.SIGCONT)
-            left = raw.pttl(name)
-        finally:
-            os.kill(own_server.pid, signal.SIGCONT)
-    assert left > 0 or process.poll() is not None
-    assert left != -2, "the lease had ended already"
-    status, out, err = ended(process)
-    assert status == 79
-    assert "term" in out
-    assert "could not be renewed: its command gets TERM" in err
+
+    def left() -> int:
+        process = cli.start("run", "--url", own_server.url, "--lease", "2s", name, "-c", STUBBORN)
+        child = int(line_of(process))
+        with redis.Redis.from_url(own_server.url) as raw:
+            raw.config_set("timeout", 0)
+            os.kill(own_server.pid, signal.SIGSTOP)
+            try:
+                until(lambda: not alive(child))
+                os.kill(own_server.pid, signal.SIGCONT)
+                ms: int = raw.pttl(name)
+            finally:
+                os.kill(own_server.pid, signal.SIGCONT)
+        status, out, err = ended(process)
+        assert status == 79
+        assert "term" in out
+        assert "could not be renewed: its command gets TERM" in err
+        return ms
+
+    # It is killed 100 ms before the end, and a busy machine may pause for longer.
+    assert any(left() > 0 for _ in range(3))
 
 
 def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -> None:
@@ -494,7 +498,7 @@ def test_a_command_does_not_outlive_a_killed_holdfast_and_guard(cli: Program, na
     command = int(line_of(process))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (guard,) = {int(child) for child in children} - {command}
-    assert Path(f"/proc/{guard}/comm").read_text() == "hf-guard\n"
+    until(lambda: Path(f"/proc/{guard}/comm").read_text() == "hf-guard\n")
     os.kill(guard, signal.SIGKILL)
     process.kill()
     until(lambda: not alive(command))
