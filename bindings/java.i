@@ -21,6 +21,7 @@
 %javaconst(0) HF_NEVER;
 %javaconst(0) HF_ACQUIRE_KEEP;
 %javaconst(0) HF_ACQUIRE_UNCOUNTED;
+%javaconst(0) HF_ACQUIRE_WHOLE;
 %javaconst(0) HF_EXTEND_REPLACE;
 
 /* Not for Java: other functions do the same, or Java does not need them. */

@@ -44,6 +44,7 @@ static const char help[] =
     "      --once-per DURATION  after a COMMAND that exits with 0, nobody gets the lock until so\n"
     "                           long after we got it; if others have it, exit 0\n"
     "  -s, --shared             hold it beside others who do so, but not beside those without it\n"
+    "  -x, --exclusive          hold it alone, which is the default; also -e\n"
     "      --permits NUMBER     shared, while fewer than so many hold it\n"
     "      --owner OWNER        hold it as OWNER, who may hold it already; default: ourselves\n"
     "  -q, --quiet              do not say that others hold the lock\n"
@@ -128,6 +129,13 @@ static void read_option(run_wish *wish, int option) {
     case 's':
         wish->shared = true;
         break;
+    case 'e':
+    case 'x':
+        wish->shared = false;
+        break;
+    case 'F':
+        cli_usage("--no-fork would leave nobody to renew the lock: a process of its own holds it "
+                  "while COMMAND runs");
     case 'q':
         wish->quiet = true;
         break;
@@ -174,6 +182,8 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"command", required_argument, NULL, 'c'},
         {"kill-after", required_argument, NULL, 'k'},
         {"shared", no_argument, NULL, 's'},
+        {"exclusive", no_argument, NULL, 'x'},
+        {"no-fork", no_argument, NULL, 'F'}, /* flock's, which we refuse */
         {"quiet", no_argument, NULL, 'q'},
         {"verbose", no_argument, NULL, 'v'},
         {"shell", optional_argument, NULL, SHELL},
@@ -185,7 +195,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"permits", required_argument, NULL, PERMITS},
         CLI_COMMON_OPTIONS,
     };
-    for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:sqv", options)) >= 0;)
+    for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:sxeFqv", options)) >= 0;)
         read_option(wish, option);
 }
 
@@ -300,7 +310,7 @@ static void sleep_on(const run_state *run) {
 /* Others hold it. */
 static int refused(const run_state *run, const hf_completion *completion) {
     const run_wish *wish = run->wish;
-    bool busy = completion->status == HF_EBUSY;
+    bool busy = completion->status == HF_EBUSY && wish->timeout_ms == 0;
     int status = busy ? CLI_NO : CLI_TIMEOUT;
     if (wish->once_ms > 0) {
         if (!wish->quiet)
@@ -310,15 +320,6 @@ static int refused(const run_state *run, const hf_completion *completion) {
         cli_error("%s", completion->error.message);
     }
     return wish->conflict >= 0 ? wish->conflict : status;
-}
-
-/* What came by waiting lasts for 3 s until it is renewed, and what came late for less: too short
- * to end a command in. */
-static int whole_lease(const run_state *run) {
-    hf_status status = HF_OK;
-    if (hf_hold_remaining_ms(run->hold) < run->wish->lease_ms / 3 * 2)
-        status = hf_hold_renew(run->hold);
-    return status == HF_OK ? CLI_OK : cli_failed(status);
 }
 
 /* Is the lock held? If not, *result is the exit status. */
@@ -332,8 +333,7 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
         cli_error("%s", completion->error.message);
         *result = cli_status_of(completion->status);
     } else {
-        *result = whole_lease(run);
-        return *result == CLI_OK;
+        return true;
     }
     return false;
 }
@@ -342,12 +342,14 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
 static bool acquire(run_state *run, int *result) {
     int came = 0;
     hf_completion completion = {.size = sizeof completion};
+    /* Or less of the lease may be left than it takes to end a command. */
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
     /* From here on losses are told, too. */
     int64_t since = cli_now();
     hf_status status = hf_client_fd(run->client) >= 0 ? HF_OK : HF_ENOMEM;
     if (status == HF_OK)
         status = hf_lock_acquire_start(run->lock, run->owner, strlen(run->owner),
-                                       run->wish->timeout_ms, NULL, OP);
+                                       run->wish->timeout_ms, &options, OP);
     if (status != HF_OK) {
         *result = cli_failed(status);
         return false;

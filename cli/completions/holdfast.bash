@@ -1,7 +1,7 @@
 # bash completion for holdfast. A command has one line in _holdfast_options and its cases below.
 declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
-        --max-hold -k --kill-after --once-per -s --shared --permits --owner -q --quiet -v --verbose"
+        --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --owner -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name -c --check --json"
     [ls]="--held-longer --waiting-longer --json --rate"
     [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer

@@ -18,6 +18,9 @@
 /* A leader that cannot renew its lease steps down so long before it ends. */
 enum { LEASE_MS = 4000, MARGIN_MS = LEASE_MS / 4, AGAIN_MS = 500, CANDIDACY = 1, RELEASE = 2 };
 
+/* When it is elected, more of the lease is left than that margin. */
+static const hf_acquire_options whole = {.size = sizeof whole, .flags = HF_ACQUIRE_WHOLE};
+
 static hf_client *client;
 static hf_lock *lock;
 static hf_hold *hold; /* NULL: another leads */
@@ -29,7 +32,7 @@ static void tell(const char *what) {
 }
 
 static void stand(void) {
-    waits = hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, CANDIDACY) == HF_OK;
+    waits = hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, &whole, CANDIDACY) == HF_OK;
     if (!waits)
         warnx("%s", hf_error_message());
 }

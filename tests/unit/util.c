@@ -12,6 +12,18 @@ const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
+enum { GENUINE = -1, NONE = -2 };
+static int randomness = GENUINE;
+int __real_getentropy(void *bytes, size_t count);
+int __wrap_getentropy(void *bytes, size_t count);
+int __wrap_getentropy(void *bytes, size_t count) {
+    if (randomness == GENUINE)
+        return __real_getentropy(bytes, count);
+    if (randomness >= 0)
+        memset(bytes, randomness, count);
+    return randomness == NONE ? -1 : 0;
+}
+
 /* ---------------------------------------------------- Statuses, messages */
 
 static void test_every_status_has_its_number_and_name_for_ever(void **state) {
@@ -269,6 +281,31 @@ static void test_jitter_stays_in_its_range(void **state) {
     assert_int_equal(hf_jitter(3, 2), 3);
 }
 
+/* The first one of a thread, when the system's randomness is this byte, or is not to be had. */
+static void *first_jitter(void *first) {
+    *(int64_t *)first = hf_jitter(0, INT64_MAX);
+    return NULL;
+}
+
+static int64_t jitter_of(int byte) {
+    pthread_t thread;
+    int64_t first = -1;
+    randomness = byte;
+    assert_int_equal(pthread_create(&thread, NULL, first_jitter, &first), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    randomness = GENUINE;
+    assert_in_range(first, 0, INT64_MAX - 1);
+    return first;
+}
+
+static void test_jitter_begins_with_the_systems_randomness(void **state) {
+    (void)state;
+    assert_true(jitter_of(1) == jitter_of(1));
+    assert_true(jitter_of(1) != jitter_of(2));
+    assert_true(jitter_of(NONE) != jitter_of(NONE));
+    assert_true(jitter_of(0) != jitter_of(0)); /* of which it could make nothing */
+}
+
 static void test_a_hash_tells_bytes_apart_and_spreads_them(void **state) {
     enum { COUNT_OF = 4096, BUCKETS = 256 };
     char bytes[64], words[] = "the same bytes, the same hash";
@@ -315,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_hex_is_two_digits_a_byte),
         cmocka_unit_test(test_random_bytes_differ),
         cmocka_unit_test(test_jitter_stays_in_its_range),
+        cmocka_unit_test(test_jitter_begins_with_the_systems_randomness),
         cmocka_unit_test(test_a_hash_tells_bytes_apart_and_spreads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

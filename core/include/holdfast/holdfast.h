@@ -628,12 +628,20 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
  * hf_lock_ended() counts it if there is no other call. Not of hf_lock_acquire_start().
  */
 #define HF_ACQUIRE_UNCOUNTED 4u
+/**
+ * For hf_acquire_options.flags: answer HF_OK only with two thirds of the lease left, or more, as
+ * every renewal leaves them. What was waited for lasts 3 s at first, and has its lease about a
+ * second after the acquire has answered; with this flag the acquire gets it first, by one more
+ * request. For callers that stop some time before the end of the lease: leaders. If that request
+ * fails the lock is released again, and the answer is the request's.
+ */
+#define HF_ACQUIRE_WHOLE 8u
 
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
-    /** HF_ACQUIRE_KEEP, HF_ACQUIRE_INTERRUPTIBLE, HF_ACQUIRE_UNCOUNTED. */
+    /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _UNCOUNTED, _WHOLE. */
     uint32_t flags;
     /** Milliseconds, or HF_NEVER; default: the lock's lease, and then its renew counts too. */
     int64_t lease_ms;
@@ -653,7 +661,8 @@ typedef struct hf_acquire_options {
  * @retval HF_EINTR  A signal ended the wait. Nothing is held.
  * @retval HF_EINVAL, and every answer of hf_lock_acquire().
  *
- * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
+ * Threads:  any.   Blocks: as hf_lock_acquire(), and one connect_timeout_ms more with
+ *           HF_ACQUIRE_WHOLE.   Since: 0.1.
  */
 HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
                                     int64_t timeout_ms, const hf_acquire_options *options,
@@ -669,7 +678,8 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  * give them in different orders do not wait for each other for ever; a caller that holds another
  * of them already may. One deadline is for all. What was taken is released if the rest cannot be
  * had, in the background if the server does not answer. If the lease of one ends while the next
- * are waited for, all is begun again, within the deadline.
+ * are waited for, all is begun again, within the deadline, after a pause that grows to a second:
+ * a lease must be longer than the ways to all of them.
  *
  * The holds are joined, as by hf_hold_join(): losing one is losing all. Each has its own fence.
  * Release each with hf_hold_release(), in any order.
@@ -1127,7 +1137,7 @@ HF_API int64_t hf_hold_number(const hf_hold *hold);
 
 /**
  * Turn the hold into a token with which another process can go on holding the
- * lock: its owner, its hold id and its fence. Here the hold ends without being
+ * lock: its owner, its hold id, its mode and its fence. Here the hold ends without being
  * released. Nothing renews it, and hf_lock_adopt() must come before its lease
  * ends. Anybody with the token can release the lock: keep it secret.
  *
@@ -1179,10 +1189,10 @@ HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
  * Take over a hold that another process handed over. This renews it first, to
  * the lock's lease, because a deadline does not travel between hosts.
  *
- * @param lock      A lock of the same name; its lease and renew apply from now on.
+ * @param lock      A lock of the same name and mode; its lease and renew apply from now on.
  * @param[out] hold_out  The hold, as from hf_lock_acquire_as().
  * @retval HF_OK
- * @retval HF_EINVAL    The bytes are not a token.
+ * @retval HF_EINVAL    The bytes are not a token, or of a hold of the other mode: HF_SHARED or not.
  * @retval HF_ELOST     Its lease ended before, or it was released.
  * @retval HF_EUNKNOWN, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL,
  *         HF_ECLOSED, HF_EFORKED, HF_ENOMEM   Not adopted; it may be tried again.
@@ -1371,7 +1381,7 @@ HF_API hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t 
  *
  * @retval HF_OK        Its completion follows, or is on the queue.
  * @retval HF_ENOTHELD  No such acquire is under way: its completion is on the queue,
- *                      or follows when its replicas have it.
+ *                      or follows when its replicas have it, or it its whole lease.
  * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.

@@ -1,15 +1,11 @@
 #include "base/util.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -19,6 +15,8 @@ static _Thread_local hf_error last;
 const char *hf_error_message(void) { return last.message; }
 
 const hf_error *hf_error_last(void) { return &last; }
+
+void hf_error_set(const hf_error *error) { last = *error; }
 
 void hf_explain_replicas(int64_t replicas) { last.replicas = replicas; }
 
@@ -90,16 +88,6 @@ void hf_struct_tell(void *to, const void *from, size_t size) {
     memcpy(to, &room, sizeof room);
 }
 
-int64_t hf_now(void) {
-    struct timespec now;
-#ifdef CLOCK_BOOTTIME
-    clock_gettime(CLOCK_BOOTTIME, &now);
-#else /* macOS's counts the time that the machine sleeps */
-    clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
-    return (int64_t)now.tv_sec * 1000 * HF_MS + now.tv_nsec;
-}
-
 int64_t hf_after(int64_t now, int64_t ms) {
     if (ms < 0 || ms > (HF_NO_DEADLINE - now) / HF_MS)
         return HF_NO_DEADLINE;
@@ -111,40 +99,6 @@ int64_t hf_until(int64_t deadline, int64_t now) {
         return 0;
     int64_t left = deadline - now;
     return left / HF_MS + (left % HF_MS != 0);
-}
-
-int hf_uncancelable(void) {
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    return before;
-}
-
-void hf_cancelable(const int *before) { pthread_setcancelstate(*before, NULL); }
-
-bool hf_detach(void *(*run)(void *), void *argument) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
-bool hf_random(void *bytes, size_t count) {
-    char *to = bytes;
-    while (count > 0) {
-        size_t part = count < 256 ? count : 256; /* as much as it gives at once */
-        if (getentropy(to, part) != 0)
-            return false;
-        to += part;
-        count -= part;
-    }
-    return true;
 }
 
 void hf_wipe(void *bytes, size_t count) {
@@ -165,8 +119,8 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count) {
  * exploration of Marsaglia's xorshift generators, scrambled", 2016. */
 int64_t hf_jitter(int64_t low, int64_t high) {
     static _Thread_local uint64_t state;
-    if (state == 0)
-        state = (uint64_t)hf_now() ^ (uint64_t)(uintptr_t)&state;
+    if (state == 0 && (!hf_random(&state, sizeof state) || state == 0))
+        state = (uint64_t)hf_now() | 1;
     state ^= state >> 12;
     state ^= state << 25;
     state ^= state >> 27;

@@ -1,11 +1,8 @@
-/* The tools of every layer: errors, the clock, randomness, growing bytes. */
+/* The tools of every layer: errors, deadlines, jitter, growing bytes; and the system's (os.h). */
 #ifndef HF_UTIL_H
 #define HF_UTIL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/os.h"
 #include "holdfast/holdfast.h"
 
 /* Keep the message for hf_error_message() and return the status. A macro, so that a reader or an
@@ -20,6 +17,8 @@ void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* How many replicas had it, after the message that says so. */
 void hf_explain_replicas(int64_t replicas);
+/* The message that was kept from hf_error_last(), which other calls have replaced. */
+void hf_error_set(const hf_error *error);
 
 /* The bytes in quotes for a message, printable and cut short. The thread's next call overwrites
  * them. */
@@ -35,30 +34,12 @@ hf_status hf_options_copy(void *to, size_t size, const void *from, const char *w
  * out, and the rest of a longer one is cleared. */
 void hf_struct_tell(void *to, const void *from, size_t size);
 
-/* Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine sleeps. */
-int64_t hf_now(void);
-
-#define HF_MS INT64_C(1000000)
-#define HF_NO_DEADLINE INT64_MAX
-
 /* now + ms, without overflow; HF_FOREVER (-1) gives HF_NO_DEADLINE. */
 int64_t hf_after(int64_t now, int64_t ms);
 static inline int64_t hf_earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Whole milliseconds from now to the deadline, rounded up; 0: it is past. */
 int64_t hf_until(int64_t deadline, int64_t now);
 
-/* Run the function on a detached thread, which receives no signals. False: no thread. */
-bool hf_detach(void *(*run)(void *), void *argument);
-
-/* In a function that waits, or that tells other threads: a cancelled thread goes on to its end.
- * Others would wait for ever for what it left behind. */
-#define HF_NOT_CANCELLED                                                                           \
-    int cancelable_ __attribute__((cleanup(hf_cancelable), unused)) = hf_uncancelable()
-int hf_uncancelable(void);
-void hf_cancelable(const int *before);
-
-/* Fill with random bytes from the system. False: it has none. */
-bool hf_random(void *bytes, size_t count);
 /* Overwrite a secret; no compiler leaves it out. */
 void hf_wipe(void *bytes, size_t count);
 void hf_hex(char *to, const unsigned char *bytes, size_t count);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/brake.h"
+#include "base/simulated.h"
 #include "lock/acquire.h"
 #include "lock/asking.h"
 #include "lock/hold.h"
@@ -50,7 +51,9 @@ static int64_t deadline_of_end(const acquiring *call) {
     return hf_earlier(deadline_of(call), hf_client_patience(call->client));
 }
 
-static hf_status nonsense(void) {
+/* It may be held. */
+static hf_status nonsense(hf_hold *hold) {
+    hold->stray = true;
     return hf_fail(HF_EPROTOCOL, "the server gave an answer that the acquire script does not give");
 }
 
@@ -109,82 +112,89 @@ static hf_status prepare_try_locked(const acquiring *call) {
 
 /* The question of one thread, and what came of it. */
 typedef struct question {
-    hf_way way;
     bool in_vain;     /* a `wait` did nothing */
-    bool doubtful;    /* a copy of it, or of one before, has no answer */
-    hf_answer answer; /* without the reply */
+    hf_answer answer; /* the reply is the caller's to free */
     hf_look look;
     hf_standing mine;
 } question;
 
-/* By the cheapest request, and by the general one if that did nothing. */
-static hf_status ask_server(const acquiring *call, const hf_ask *ask, question *asked) {
+/* By the cheapest request, and by the general one if that did nothing. What it finds is for the
+ * caller to take, with the mutex that it has again: a message may be faster (op->done). op: it is
+ * to have a place in the queue; or NULL. */
+static hf_status ask_server_locked(const acquiring *call, const hf_op *op, question *asked) {
+    hf_client *client = call->client;
     hf_hold *hold = call->hold;
-    hf_transport *transport = call->client->transport;
     hf_answer_kind kind = HF_ANSWER_ASK;
-    while (kind == HF_ANSWER_ASK) {
+    hf_ask ask = op != NULL ? hf_op_ask(op) : hf_hold_ask(hold);
+    hf_way way = hf_waiting_way_locked(hold, &ask);
+    *asked = (question){.in_vain = false};
+    while (kind == HF_ANSWER_ASK && (op == NULL || !op->done)) {
         hf_request request;
-        hf_way_request(&request, asked->way, hold, ask);
-        if (ask->channel == NULL) { /* in the same write */
+        hf_way_request(&request, way, hold, &ask);
+        if (op == NULL) { /* in the same write */
             request.replicas = hold->replicas;
             request.replica_ms = hold->replica_ms;
         }
+        freeReplyObject(asked->answer.reply);
+        hf_client_unlock(client);
         hf_status status =
-            hf_transport_call(transport, &request, deadline_of(call), &asked->answer);
+            hf_transport_call(client->transport, &request, deadline_of(call), &asked->answer);
         hf_request_free(&request);
-        asked->doubtful = asked->doubtful || asked->answer.doubtful;
+        hf_client_lock(client);
+        /* A lost answer may have told of places that are gone. */
+        if (asked->answer.doubtful && !hold->bury)
+            hf_queue_recheck_locked(client, hold->names);
+        hold->bury = hold->bury || asked->answer.doubtful;
         if (status != HF_OK)
             return status;
-        kind = hf_way_reply(asked->way, hold, ask->channel != NULL || asked->doubtful,
-                            asked->answer.reply, &asked->look, &asked->mine);
-        bool lacks = kind == HF_ANSWER_GOOD && asked->mine.state == HF_STANDS_RESULT &&
-                     !hf_hold_take_result(hold, &asked->mine);
-        freeReplyObject(asked->answer.reply);
-        asked->in_vain = asked->in_vain || (kind == HF_ANSWER_ASK && asked->way == HF_BY_WAIT);
-        asked->way = HF_BY_ACQUIRE;
-        if (lacks)
-            return hf_fail(HF_ENOMEM, "no memory");
+        kind = hf_way_reply(way, hold, op != NULL || hold->bury, asked->answer.reply, &asked->look,
+                            &asked->mine);
+        asked->in_vain = asked->in_vain || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT);
+        way = HF_BY_ACQUIRE;
     }
-    return kind == HF_ANSWER_GOOD ? HF_OK : nonsense();
+    return kind == HF_ANSWER_NONSENSE ? nonsense(hold) : HF_OK;
 }
 
-/* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure.
- * The hold is still this thread's alone. */
-static hf_status try_once_locked(acquiring *call) {
+/* What the answer to a try says. */
+static hf_status tried_locked(acquiring *call, const question *asked) {
     hf_hold *hold = call->hold;
-    hf_status status = prepare_try_locked(call);
-    if (status != HF_OK)
-        return status;
-    hf_ask ask = hf_hold_ask(hold);
-    question asked = {.way = hf_waiting_way_locked(hold, &ask), .doubtful = hold->bury};
-    hf_client_unlock(call->client);
-    status = ask_server(call, &ask, &asked);
-    hf_client_lock(call->client);
-    hold->bury = asked.doubtful;
-    if (status != HF_OK)
-        return status;
-    const hf_standing *mine = &asked.mine;
-    call->ttl_ms = asked.look.ttl_ms;
+    const hf_standing *mine = &asked->mine;
+    call->ttl_ms = asked->look.ttl_ms;
     switch (mine->state) {
     case HF_STANDS_BUSY:
         return HF_EBUSY;
     case HF_STANDS_DEAD:
+        hold->bury = false;
         return HF_ELOST;
     case HF_STANDS_RESULT:
-        return explain_done(hold->names);
+        return hf_hold_take_result(hold, mine) ? explain_done(hold->names)
+                                               : hf_fail(HF_ENOMEM, "no memory");
     case HF_STANDS_REFUSED:
         return hf_hold_refuse(hold);
     case HF_STANDS_HELD:
         break;
     default:
-        return nonsense();
+        return nonsense(hold);
     }
-    hf_hold_begin(hold, mine->fence, asked.answer.sent_at,
-                  hf_standing_deadline(hold, mine, asked.answer.sent_at));
+    hf_hold_begin(hold, mine->fence, asked->answer.sent_at,
+                  hf_standing_deadline(hold, mine, asked->answer.sent_at));
     /* What an earlier copy wrote, on another connection, was not waited for on this one. */
-    hold->reached = hold->bury ? -1 : asked.answer.replicas;
+    hold->reached = hold->bury ? -1 : asked->answer.replicas;
     call->held_at = hf_now();
     return call->held_at < hold->validity.deadline ? HF_OK : HF_ELOST;
+}
+
+/* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure. */
+static hf_status try_once_locked(acquiring *call) {
+    question asked;
+    hf_status status = prepare_try_locked(call);
+    if (status != HF_OK)
+        return status;
+    status = ask_server_locked(call, NULL, &asked);
+    if (status == HF_OK)
+        status = tried_locked(call, &asked);
+    freeReplyObject(asked.answer.reply);
+    return status;
 }
 
 /* Another library's lock without an end is given one, if the user wants that. */
@@ -197,15 +207,7 @@ static void heal(const acquiring *call) {
     hf_request_free(&request);
 }
 
-static void undo(const acquiring *call) { hf_undo(call->hold); }
-
-static void without_mutex(const acquiring *call, void (*act)(const acquiring *call)) {
-    hf_client_unlock(call->client);
-    act(call);
-    hf_client_lock(call->client);
-}
-
-/* One try, with all that a failed one has to see to. */
+/* One try. */
 static hf_status try_lock_locked(acquiring *call) {
     hf_hold *hold = call->hold;
     hf_status status = hf_client_check(call->client);
@@ -214,20 +216,17 @@ static hf_status try_lock_locked(acquiring *call) {
         if (status == HF_OK || status == HF_EBUSY)
             status = try_once_locked(call);
     while (status == HF_EBUSY && call->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
-    if (status == HF_EBUSY && call->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
-        without_mutex(call, heal);
-    if (status == HF_ELOST ||
-        (status != HF_OK && status != HF_EBUSY && (hold->bury || status == HF_EPROTOCOL)))
-        without_mutex(call, undo);
+    if (status == HF_EBUSY && call->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0) {
+        hf_client_unlock(call->client);
+        heal(call);
+        hf_client_lock(call->client);
+    }
     if (status == HF_EBUSY)
         return hf_fail(HF_EBUSY, "lock %s is held by somebody else", quoted(call->lock));
     if (status != HF_ELOST)
         return status;
     /* The answer was so late that the lease is over. That id is spent. */
-    hold->id[0] = '\0';
-    hold->fence = 0;
-    hold->bury = false;
-    hold->state = 0;
+    hf_undo_acquire_locked(hold, NULL);
     return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
                    quoted(call->lock));
 }
@@ -273,32 +272,24 @@ static hf_status poll_lock_locked(acquiring *call, bool *again) {
 static hf_status join_queue_locked(acquiring *call, hf_op *op) {
     hf_client *client = call->client;
     hf_hold *hold = call->hold;
-    hf_ask ask = hf_op_ask(op);
-    question asked = {.way = hf_waiting_way_locked(hold, &ask), .doubtful = hold->bury};
+    question asked;
     hold->floor = hf_table_floor_locked(client, hold->names);
     op->epoch = hf_op_epoch(op);
     op->asking++;
     op->busy = op->joining = true;
-    hf_client_unlock(client);
-    hf_status status = ask_server(call, &ask, &asked);
-    hf_client_lock(client);
+    hf_status status = ask_server_locked(call, op, &asked);
     op->asking--;
     op->busy = op->joining = false;
     if (hf_transport_change(client->transport) != client->links.change)
         hf_thread_wake_locked(client); /* slots have moved: so do channels */
     if (asked.in_vain)
         hf_waiting_in_vain_locked(client, hold->names);
-    /* A lost answer may have told of places that are gone. */
-    if (asked.doubtful && !hold->bury)
-        hf_queue_recheck_locked(client, hold->names);
-    hold->bury = hold->bury || asked.doubtful;
     if (op->done)
-        return HF_OK; /* a grant was faster */
-    if (status == HF_OK)
+        status = HF_OK; /* a grant was faster */
+    else if (status == HF_OK)
         hf_op_answer_locked(op, hf_link_find(&client->links, asked.answer.node), &asked.look,
                             &asked.mine, asked.answer.sent_at);
-    else if (hold->bury || status == HF_EPROTOCOL)
-        hf_op_undo_locked(op);
+    freeReplyObject(asked.answer.reply);
     return status;
 }
 
@@ -309,11 +300,9 @@ static void take_granted_locked(acquiring *call, hf_op *op, const hf_answer *ans
     int64_t deadline = hf_standing_deadline(op->hold, mine, answer->sent_at);
     if (link != NULL)
         hf_link_pair(link, answer->sent_at, look->server_us);
-    if (mine->state != HF_STANDS_HELD || op->done)
-        return;
-    if (!hf_op_take_locked(op, mine->fence, answer->sent_at, deadline,
-                           mine->remaining_ms != op->hold->validity.lease_ms))
-        hf_op_undo_locked(op); /* held, but not long enough to be told */
+    if (mine->state == HF_STANDS_HELD && !op->done)
+        hf_op_take_locked(op, mine->fence, answer->sent_at, deadline,
+                          mine->remaining_ms != op->hold->validity.lease_ms);
 }
 
 /* Leave the queue, without the lock or, with `keep`, with it if it was granted just
@@ -338,6 +327,7 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep, holde
     hf_request_free(&request);
     bool good = status == HF_OK && keep && hf_reply_cancel(answer.reply, &look, &mine);
     bool more = status == HF_OK && !keep && hf_reply_release(answer.reply) == HF_RELEASE_MORE;
+    bool left = keep ? good && mine.state != HF_STANDS_HELD : status == HF_OK;
     if (good)
         *now = read_holder(answer.reply);
     freeReplyObject(answer.reply);
@@ -350,8 +340,8 @@ static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep, holde
     /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
     if (keep && op->done && op->status == HF_OK)
         return HF_OK;
-    if (status != HF_OK)
-        hf_op_undo_locked(op);
+    if (left)
+        hf_op_left_locked(op);
     return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
 }
 
@@ -376,8 +366,10 @@ static hf_status queue_once_locked(acquiring *call, hf_op *op) {
         return hf_fail(HF_ENOMEM, "no memory");
     hf_op_want_grants_locked(op);
     hf_status status = hf_op_wait_locked(op, true, call->interruptible);
-    if (status == HF_OK && !op->done && op->link->mode == HF_POLLING)
+    if (status == HF_OK && !op->done && op->link->mode == HF_POLLING) {
+        HF_MARK("H42");
         return HF_EBUSY;
+    }
     if (status == HF_OK && !op->done)
         status = join_queue_locked(call, op);
     if (status == HF_OK && !op->done && op->score > 0)
@@ -389,13 +381,9 @@ static hf_status queue_once_locked(acquiring *call, hf_op *op) {
 
 /* Back to its place under a new id: this thread slept past the grant. */
 static hf_status queue_again_locked(acquiring *call, hf_op *op) {
-    hf_hold *hold = call->hold;
-    hf_undo_locked(call->client, hold, NULL);
     hf_status status = hf_op_renew_id_locked(op);
-    hf_queue_recheck_locked(call->client, hold->names);
+    hf_queue_recheck_locked(call->client, op->hold->names);
     op->done = false;
-    hold->state = 0;
-    hold->pushed = false;
     return status;
 }
 
@@ -470,8 +458,8 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return status;
     if (options->lease_ms == HF_NEVER && lock->max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
-    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_UNCOUNTED)) !=
-        0)
+    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_UNCOUNTED |
+                            HF_ACQUIRE_WHOLE)) != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
@@ -512,6 +500,7 @@ static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t
     hold->lock_serial = who.holder.lock_serial;
     hold->replicas = lock->replicas;
     hold->replica_ms = replica_ms;
+    hold->whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
     *flags = chosen.flags;
     *hold_out = hold;
     return HF_OK;
@@ -519,10 +508,11 @@ static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t
 
 /* One that this shows to be lost is told so first: a master that was replaced has granted it. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
-    hf_hold *before = hf_table_superseded_locked(hold);
-    if (before != NULL)
+    for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
+        HF_MARK("H44");
         hf_hold_lose_locked(before, HF_CAUSE_GONE);
-    return hf_table_add_locked(hold->client, hold, keep && hold->replicas == 0);
+    }
+    return hf_table_add_locked(hold->client, hold, keep);
 }
 
 /* What was won is the client's from now on. HF_ECANCELED: that is closed. HF_ELOST: somebody
@@ -531,24 +521,25 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
     if (!hf_table_believes_locked(hold, hold->fence))
         return HF_ELOST;
-    hf_status status = list_won_locked(hold, keep);
+    bool confirms = hf_hold_must_confirm_locked(hold);
+    hf_status status = list_won_locked(hold, keep && !confirms);
     if (status != HF_OK)
         return status;
     hf_renewal_first_locked(hold);
-    if (hold->replicas == 0)
+    if (!confirms)
         return HF_OK;
     hf_client_unlock(call->client);
-    status = hf_hold_confirm(hold);
+    status = hf_hold_confirm(hold, deadline_of_end(call));
     hf_client_lock(call->client);
     hold->kept = keep && hf_hold_is_listed(hold);
+    call->held_at = hf_now();
     return status;
 }
 
 static void count_locked(const acquiring *call, hf_status status) {
     hf_hold *hold = call->hold;
     if (status == HF_OK)
-        hf_hold_count_acquired_locked(hold, call->began_at,
-                                      hold->replicas == 0 ? call->held_at : hf_now());
+        hf_hold_count_acquired_locked(hold, call->began_at, call->held_at);
     else if (!call->uncounted || (status != HF_EBUSY && hf_brake_mine() == NULL))
         hf_hold_count_refused_locked(hold, status);
 }
@@ -558,22 +549,17 @@ static hf_status acquire_once(acquiring *call, bool keep) {
     hf_hold *hold = call->hold;
     hf_client_lock(call->client);
     hf_status status = call->timeout_ms == 0 ? try_lock_locked(call) : wait_for_lock_locked(call);
-    bool won = status == HF_OK;
-    if (won)
+    if (status == HF_OK)
         status = keep_won_locked(call, keep);
-    bool unlisted = won && hold->number == 0; /* it is in no table, and nobody else's */
     if (status != HF_ELOST)
         count_locked(call, status);
+    bool listed = hold->number > 0; /* what was in the table has been released */
+    bool owed = status != HF_OK && !listed && !hf_undo_acquire_locked(hold, NULL);
     hf_client_unlock(call->client);
-    if (unlisted)
-        hf_undo(hold);
-    if (status == HF_ELOST) {
+    if (owed)
+        hf_undo(hold, deadline_of_end(call));
+    if (status == HF_ELOST)
         hf_transport_look(call->client->transport);
-        hold->id[0] = '\0';
-        hold->fence = 0;
-        hold->state = 0;
-        hold->bury = hold->pushed = false;
-    }
     return status;
 }
 
@@ -663,17 +649,16 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 
 /* --------------------------------------------------------------- Started */
 
-/* For the completion. What else goes wrong has this thread's message already. */
+/* For the completion, unless this thread's message says it already. */
 static void explain_outcome(const hf_op *op, hf_status status) {
     const hf_names *names = op->hold->names;
     const char *lock = hf_quote(names->data, names->length);
-    switch (status) {
+    switch (op->explained ? HF_OK : status) {
     case HF_EBUSY:
         hf_fail(status, "lock %s is held by somebody else", lock);
         break;
     case HF_ETIMEOUT:
-        if (!op->explained)
-            explain_timeout(names, op->timeout_ms, &(holder){""});
+        explain_timeout(names, op->timeout_ms, &(holder){""});
         break;
     case HF_EDONE:
         explain_done(names);
@@ -712,17 +697,17 @@ static void tell_acquired(hf_op *op, hf_status status) {
 
 static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
-    hf_client *client = hold->client;
     if (status == HF_EBUSY && op->timeout_ms != 0)
         status = HF_ETIMEOUT;
+    bool confirms = status == HF_OK && hf_hold_must_confirm_locked(hold);
     if (status == HF_OK) {
-        status = list_won_locked(hold, op->keeps);
+        status = list_won_locked(hold, op->keeps && !confirms);
         if (status != HF_OK) /* it is just being closed, and must release this too */
-            hf_undo_locked(client, hold, NULL);
+            hf_undo_acquire_locked(hold, NULL);
     }
     if (status == HF_OK)
         hf_renewal_first_locked(hold);
-    if (status == HF_OK && hold->replicas > 0)
+    if (status == HF_OK && confirms)
         hf_op_confirm_locked(op, tell_acquired);
     else
         tell_acquired(op, status);
@@ -745,21 +730,14 @@ static void canceled(hf_task *task, hf_status status, const redisReply *reply) {
         hf_kick_locked(mine->client, mine->names);
     if (op == NULL)
         return;
-    if (status != HF_OK)
-        hf_op_undo_locked(op);
+    if (status == HF_OK)
+        hf_op_left_locked(op);
     hf_op_finish_locked(op, HF_ECANCELED);
 }
 
 /* Nothing of it was ever sent: it is the server that was not there, not the lock. */
 static bool is_unsent(const hf_op *op) {
     return !op->answered && !op->hold->bury && hf_link_is_unsent(op->link, op->since);
-}
-
-/* Its time is up, and the server was not told, as this thread's message says. */
-static void give_up_op(hf_op *op) {
-    hf_status status = explain_given_up(op->hold->names);
-    hf_op_undo_locked(op);
-    hf_op_finish_locked(op, status);
 }
 
 static void expired(hf_task *task, hf_status status, const redisReply *reply) {
@@ -775,9 +753,9 @@ static void expired(hf_task *task, hf_status status, const redisReply *reply) {
         return;
     }
     if (status == HF_OK && !hf_reply_cancel(reply, &look, &standing))
-        status = nonsense();
-    if (status != HF_OK) {
-        give_up_op(op);
+        status = nonsense(op->hold);
+    if (status != HF_OK) { /* its time is up, and the server was not told */
+        hf_op_finish_locked(op, explain_given_up(op->hold->names));
         return;
     }
     hf_link_pair(task->link, task->sent_at, look.server_us);
@@ -787,7 +765,9 @@ static void expired(hf_task *task, hf_status status, const redisReply *reply) {
                                   standing.remaining_ms != op->hold->validity.lease_ms))
         return;
     if (held)
-        hf_op_undo_locked(op); /* but not long enough to be told */
+        HF_MARK("H17");
+    if (!held) /* or not long enough to be told */
+        hf_op_left_locked(op);
     holder now = read_holder(reply);
     explain_timeout(op->hold->names, op->timeout_ms, &now);
     op->explained = true;
@@ -818,13 +798,10 @@ static void withdraw_here(hf_op *op, bool cancel, bool sent) {
     hf_status status = cancel ? HF_ECANCELED : HF_ETIMEOUT;
     if (sent && !cancel) {
         hf_fail(HF_ENOMEM, "no memory");
-        give_up_op(op);
-        return;
-    }
-    if (sent)
-        hf_op_undo_locked(op);
-    else if (!cancel && !op->answered)
+        status = explain_given_up(op->hold->names);
+    } else if (!sent && !cancel && !op->answered) {
         status = hf_link_explain(&op->hold->client->links, op->link);
+    }
     hf_op_finish_locked(op, status);
 }
 

@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/simulated.h"
+
 hf_status hf_client_check(const hf_client *client) {
     if (client == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    if (hf_client_inherited(client))
+    if (hf_client_inherited(client)) {
+        HF_MARK("C12");
         return hf_fail(HF_EFORKED, "this client belongs to the parent process: open a new one "
                                    "after fork");
+    }
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
         return hf_fail(HF_ECLOSED, "the client is closed");
     return HF_OK;
@@ -150,7 +154,7 @@ hf_status hf_client_listen(const hf_client *client, bool *listens) {
     return answer > 0 ? hf_fail(HF_EINTR, "a signal ended the wait") : HF_OK;
 }
 
-hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible) {
+hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible) {
     struct pollfd fd = {.fd = client->closing.fd, .events = POLLIN};
     bool listens = client->interrupt != NULL;
     int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);

@@ -15,7 +15,6 @@
 
 #include <pthread.h>
 
-#include "base/event.h"
 #include "base/timer.h"
 #include "net/links.h"
 #include "net/transport.h"
@@ -50,7 +49,7 @@ struct hf_client {
 
     pthread_mutex_t mutex; /* of all below */
     bool closed;           /* calls are refused */
-    bool swept;            /* and the close has collected everything: waiting threads return */
+    bool swept;            /* and the close collects everything: waiting threads return */
     unsigned char random[1024];
     size_t random_left;
     hf_listener listener;
@@ -98,7 +97,7 @@ hf_status hf_client_new_id_locked(hf_client *client, char *id);
 int64_t hf_client_patience(const hf_client *client);
 
 /* Sleep, without the mutex; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
-hf_status hf_client_sleep(hf_client *client, int64_t ms, bool interruptible);
+hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible);
 /* Let the language look for signals; HF_EINTR if one ends the wait. *listens: ask again. */
 hf_status hf_client_listen(const hf_client *client, bool *listens);
 

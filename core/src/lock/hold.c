@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "lock/lock.h"
 #include "lock/renewal.h"
 #include "lock/undo.h"
@@ -103,7 +104,11 @@ static void end_started(started_task *mine, hf_status status) {
 
 int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
-    *listed = hf_hold_is_listed(hold);
+    *listed = state != HF_STATE_RELEASED && hf_hold_is_listed(hold);
+    if (state == HF_STATE_RELEASED) { /* by the close perhaps, which has it in a list of its own */
+        HF_MARK("H40");
+        return state;
+    }
     if (state == HF_STATE_LOST && hold->state == HF_STATE_HELD) { /* before the renewal saw it */
         hold->cause = hf_loss_cause(hold);
         hf_hold_count_loss_locked(hold, now);
@@ -137,6 +142,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
     case HF_RELEASE_NOT_HELD:
         break;
     case HF_RELEASE_SPLIT:
+        HF_MARK("H24");
         return hf_fail(HF_EUNKNOWN,
                        "the keys of lock %s are being moved between two servers; the client goes "
                        "on releasing it in the background",
@@ -151,6 +157,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
     }
     if (!doubtful)
         return hf_hold_explain_lost(hold, "the server does not know it any more");
+    HF_MARK("C2");
     /* An earlier copy may have released it, and did if the lease still ran. */
     if (hf_now() < hold->validity.deadline)
         return HF_OK;
@@ -190,7 +197,8 @@ static hf_status send_release(hf_hold *hold, const hf_leaving *left, bool drops,
     hf_request request;
     hf_answer answer;
     hf_status status = HF_ESERVER;
-    drops = drops && left == NULL && hf_hold_drop_request(&request, hold, now);
+    drops = drops && left == NULL && !HF_UNUSUAL("releases in general") &&
+            hf_hold_drop_request(&request, hold, now);
     for (;;) {
         if (!drops)
             release_request(&request, hold, left);
@@ -202,6 +210,7 @@ static hf_status send_release(hf_hold *hold, const hf_leaving *left, bool drops,
         freeReplyObject(answer.reply);
         if (!drops || !(status == HF_ESERVER || *outcome == HF_RELEASE_NOT_HELD))
             return status;
+        HF_MARK("C20");
         drops = false;
     }
 }
@@ -215,12 +224,11 @@ static void released_locked(const hf_hold *hold, hf_release_outcome outcome) {
         hf_queue_recheck_locked(hold->client, hold->names);
 }
 
-static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts) {
+static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts, int64_t deadline) {
     hf_client *client = hold->client;
     hf_release_outcome outcome = HF_RELEASE_NONSENSE;
     bool listed, doubtful = false;
     int64_t now = hf_now();
-    int64_t deadline = hf_after(now, hf_transport_patience_ms(client->transport));
 
     /* It ends here first, and on the server afterwards. */
     hf_client_lock(client);
@@ -235,7 +243,7 @@ static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts) {
         hf_kick(client, hold->names, deadline);
     hf_status came_to = release_status(hold, state, status, outcome, doubtful);
     if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
-        hf_undo(hold); /* it is not given up until its lease would end */
+        hf_undo(hold, deadline); /* it is not given up until its lease would end */
     hf_client_lock(client);
     if (counts)
         count_release_locked(hold, other, state, came_to);
@@ -252,19 +260,37 @@ hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(hold->client);
-    return status == HF_OK ? release(hold, left, true) : status;
+    return status == HF_OK ? release(hold, left, true, hf_client_patience(hold->client)) : status;
 }
 
 hf_status hf_hold_release(hf_hold *hold) { return hf_hold_leave(hold, NULL); }
 
-void hf_hold_give_up(hf_hold *hold) { release(hold, NULL, false); }
+void hf_hold_give_up_locked(hf_hold *hold) {
+    bool listed;
+    if (hf_hold_end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
+        hf_undo_locked(hold);
+    if (listed)
+        hf_hold_drop(hold); /* the handle's or the op's is left */
+}
+
+void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
+    hf_error error = *hf_error_last();
+    if (answers) {
+        release(hold, NULL, false, deadline);
+    } else {
+        hf_client_lock(hold->client);
+        hf_hold_give_up_locked(hold);
+        hf_client_unlock(hold->client);
+    }
+    hf_error_set(&error);
+}
 
 static void release_done(hf_task *task, hf_status status, const redisReply *reply) {
     started_task *mine = HF_OF(started_task, task, task);
     hf_hold *hold = mine->hold;
     hf_release_outcome outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
     if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
-        hf_undo_locked(hold->client, hold, NULL);
+        hf_undo_locked(hold);
     else if (outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
     released_locked(hold, outcome);
@@ -333,7 +359,9 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     case HF_STATE_RELEASED:
         return hf_hold_explain_not_held(hold);
     default:
-        return hf_hold_explain_lost(hold, "the server does not know it any more");
+        return hf_hold_explain_lost(hold, left_ms == HF_RENEWAL_GONE
+                                              ? "the server does not know it any more"
+                                              : "its lease ended before the answer came");
     }
 }
 
@@ -492,14 +520,16 @@ hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
 /* The hold ends here, and stays on the server: for so long, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed;
-    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) /* and nobody would notice */
+    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and nobody would notice */
+        HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
                        "the hold of lock %s cannot be %s: it may still be cut short, by an "
                        "extension that has no answer",
                        hf_quote(hold->names->data, hold->names->length), how);
+    }
     int state = hf_hold_end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
-        hf_undo_locked(hold->client, hold, NULL);
+        hf_undo_locked(hold);
     if (listed)
         hf_hold_drop(hold); /* the handle's or the task's is left */
     if (state == HF_STATE_HELD)
@@ -650,7 +680,7 @@ static hf_status claim_now(hf_hold *hold) {
     return pushed ? renew(hold, ms, HF_RENEW_LONGER) : HF_OK;
 }
 
-/* "hf1 <hold id> <fence> <owner>" */
+/* "hf1 <hold id> <x or s><fence> <owner>" */
 hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out) {
     char head[64];
     if (token == NULL || token_len_out == NULL)
@@ -658,7 +688,8 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     hf_status status = check_held(hold);
     if (status != HF_OK)
         return status;
-    int length = snprintf(head, sizeof head, "hf1 %s %lld ", hold->id, (long long)hold->fence);
+    int length = snprintf(head, sizeof head, "hf1 %s %c%lld ", hold->id,
+                          hold->mode == HF_MODE_SHARED ? 's' : 'x', (long long)hold->fence);
     *token_len_out = (size_t)length + hold->owner_length;
     if (*token_len_out > capacity)
         return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small",
@@ -675,17 +706,18 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
 }
 
 /* Where the owner begins in the token; 0: it is none. */
-static size_t read_token(const void *token, size_t length, char *id, int64_t *fence) {
-    char text[64] = "";
+static size_t read_token(const void *token, size_t length, char *id, bool *shared, int64_t *fence) {
+    char text[64] = "", mode[2];
     long long number;
     int head = 0;
     if (token == NULL)
         return 0;
     memcpy(text, token, length < sizeof text - 1 ? length : sizeof text - 1);
-    if (sscanf(text, "hf1 %32[0-9a-f] %16lld%n", id, &number, &head) != 2 ||
+    if (sscanf(text, "hf1 %32[0-9a-f] %1[xs]%16lld%n", id, mode, &number, &head) != 3 ||
         strlen(id) != HF_ID_LENGTH || number < 1 || text[head] != ' ' ||
         length < (size_t)head + 2 || length > (size_t)head + 1 + HF_OWNER_MAX)
         return 0;
+    *shared = *mode == 's';
     *fence = number;
     return (size_t)head + 1;
 }
@@ -713,6 +745,7 @@ static hf_status adopt(hf_hold *hold) {
 hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out) {
     char id[HF_ID_LENGTH + 1];
     int64_t fence;
+    bool shared;
     if (hold_out != NULL)
         *hold_out = NULL;
     if (lock == NULL || hold_out == NULL)
@@ -720,15 +753,19 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    size_t at = read_token(token, token_len, id, &fence);
+    size_t at = read_token(token, token_len, id, &shared, &fence);
     if (at == 0)
         return hf_fail(HF_EINVAL, "that is not the token of a hold that was handed over");
+    if (shared != (lock->mode == HF_MODE_SHARED))
+        return hf_fail(HF_EINVAL, "that is the token of %s hold, and this lock's are %s",
+                       shared ? "a shared" : "an exclusive", shared ? "exclusive" : "shared");
     hf_hold *hold =
         hf_hold_new(lock->client, lock->names, (const char *)token + at, token_len - at);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);
     memcpy(hold->id, id, sizeof id);
+    HF_MARK("M4");
     hold->bury = true; /* what the other process sent is not known here */
     hf_hold_begin(hold, fence, hf_now(), 0);
     hf_validity_extends(&hold->validity, HF_LEASE_MAX);

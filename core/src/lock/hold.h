@@ -17,8 +17,10 @@ typedef struct hf_leaving {
 /* Release it, without the mutex; left: with a result, or NULL. Answers as the public functions. */
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left);
 hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op);
-/* Release it for an acquire that came to nothing. Without the mutex. */
-void hf_hold_give_up(hf_hold *hold);
+/* Release it for an acquire that came to nothing, in the background; or, while the server answers,
+ * on this thread, without the mutex. */
+void hf_hold_give_up_locked(hf_hold *hold);
+void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline);
 /* A claim, a look, or a renewal that never shortens was answered so. */
 void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
+
 #define BUCKETS 1024
 /* During a hold that lasts longer than this, in ns, somebody may well have come to wait: then the
  * general release costs less than a second request. */
@@ -30,6 +32,7 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     hold->references = 1;
     hold->client = hf_client_keep(client);
     hold->names = hf_names_keep(names);
+    hold->place = hf_transport_place(client->transport, names->slot);
     hold->owner_length = owner_length;
     memcpy(hold->owner, owner, owner_length);
     return hold;
@@ -69,6 +72,8 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->began_at = hold->granted_at = began_at;
     hold->validity.deadline = deadline;
     hold->reached = -1;
+    hold->pushed = hold->waited = false;
+    hold->stray = true;
     hold->state = HF_STATE_HELD;
 }
 
@@ -160,6 +165,7 @@ hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
 }
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
+    HF_MARK("H19");
     return hf_fail(
         HF_EDEADLOCK,
         "lock %s is held shared by the owner that asks for it exclusively: two that did so "
@@ -194,8 +200,8 @@ int hf_hold_state(const hf_hold *hold) {
 int64_t hf_hold_remaining_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_inherited(hold->client))
         return 0;
-    int64_t now = hf_now(), remaining = 0;
     hf_client_lock(hold->client);
+    int64_t now = hf_now(), remaining = 0; /* not before it had the mutex, perhaps long after */
     int64_t deadline = deadline_of(hold);
     if (hf_hold_state_now(hold, now) == HF_STATE_HELD)
         remaining = deadline == HF_NO_DEADLINE ? HF_NEVER : (deadline - now) / HF_MS;
@@ -226,11 +232,16 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
 }
 
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
-    hf_hold *before = hold->client->table->floors[hold->names->hash % BUCKETS].hold;
-    bool superseded = before != NULL && before->state == HF_STATE_HELD &&
-                      hold->mode == HF_MODE_EXCLUSIVE && before->fence < hold->fence &&
-                      hf_names_equal(before->names, hold->names);
-    return superseded ? before : NULL;
+    const struct hf_table *table = hold->client->table;
+    const hf_hold *before = table->floors[hold->names->hash % BUCKETS].hold;
+    if (before == NULL || hold->mode != HF_MODE_EXCLUSIVE || before->fence >= hold->fence ||
+        !hf_names_equal(before->names, hold->names))
+        return NULL;
+    hf_hold *nested = table->stacks[before->stack % BUCKETS];
+    while (nested != NULL && !(nested->stack == before->stack && nested->fence == before->fence &&
+                               nested->state == HF_STATE_HELD))
+        nested = nested->older;
+    return nested;
 }
 
 static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
@@ -284,6 +295,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
         return hf_fail(HF_ECANCELED, "the client was closed during the call");
     raise_floor(table, hold);
     hf_hold_grab(hold);
+    hold->stray = false;
     hold->kept = keep;
     hold->number = ++table->numbers;
     hold->counting.tally->stats.held++;
@@ -294,6 +306,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     /* Nested in one that is held: one and the same section, as to max_hold. */
     for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
         if (outer->stack == hold->stack && outer->fence == hold->fence) {
+            HF_MARK("M5");
             hold->granted_at = outer->granted_at;
             break;
         }

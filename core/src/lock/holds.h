@@ -23,6 +23,8 @@ struct hf_hold {
     char *result; /* of one that asked for the lock once: what another has left; or NULL */
     size_t result_length;
     bool nests; /* reentrant, and not alone: hf_table_new_id_locked() */
+    bool
+        whole; /* its acquire is to be answered with most of its lease: hf_hold_is_whole_locked() */
     hf_mode mode;
     int64_t permits;               /* of a shared one; 0: no limit */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
@@ -38,6 +40,7 @@ struct hf_hold {
     int state, cause;
     hf_validity validity;
     bool bury;            /* some copy of its acquire may still be under way */
+    bool stray;           /* the server has it, or may have, and the table has not */
     bool pushed;          /* granted by a message, and not claimed yet */
     bool waited;          /* it had a place in the queue: so others may wait now */
     bool one_of_many;     /* the lock may have several holds */
@@ -47,8 +50,9 @@ struct hf_hold {
     int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 
     /* The renewal's. */
-    bool asked; /* a renewal or claim is under way */
-    bool looks; /* and it does not renew */
+    unsigned place; /* hf_transport_place() when the server was asked that last told of it */
+    bool asked;     /* a renewal or claim is under way */
+    bool looks;     /* and it does not renew */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */
@@ -136,8 +140,8 @@ int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
 /* Can it be granted to that hold? A lower one than was seen before comes from another server's
  * memory; but shared holds are granted beside each other, and a nested one has its outer's. */
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence);
-/* The hold that this one, just won, shows to be lost, though its lease has not ended: the server
- * would not have granted an exclusive one beside it. NULL: none. */
+/* A hold that this one, just won, shows to be lost, though its lease has not ended: the server
+ * would not have granted an exclusive one beside it, or what nests in it. NULL: none is left. */
 hf_hold *hf_table_superseded_locked(const hf_hold *hold);
 /* Put a new hold in, and on its owner's stack if keep. HF_ECANCELED if the client is closed. */
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);

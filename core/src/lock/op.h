@@ -19,8 +19,10 @@ typedef struct hf_op {
     int asking;           /* requests for it under way */
     bool joining;         /* one of them by its own thread, which waits for the answer */
     struct {
-        int64_t fence, began_at, deadline;
-    } early;        /* a grant that overtook the answer of a request under way; fence 0: none */
+        int64_t fence, began_at, deadline, until;
+        bool late;
+    } early;        /* a grant that overtook the answer of a request under way, for which it waits
+                     * until then, and late for one more look; fence 0: none */
     bool busy;      /* its own thread, or its cancel, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
     bool canceled;  /* its release is under way: a grant is not taken any more */

@@ -70,7 +70,9 @@ static hf_client *new_client(void) {
     return client;
 }
 
-static void renew_all(hf_links *links) { hf_renewal_all_locked(HF_OF(hf_client, links, links)); }
+static void renew_moved(hf_links *links) {
+    hf_renewal_moved_locked(HF_OF(hf_client, links, links));
+}
 
 static hf_status begin_parts(hf_client *client, const hf_client_options *options) {
     hf_status status = hf_numbers_begin(options, &client->numbers);
@@ -86,7 +88,7 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
         client->confirming == NULL || client->undoing == NULL || client->waiting == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     client->listener = hf_waiting_listener;
-    client->listener.replaced = renew_all;
+    client->listener.replaced = renew_moved;
     return hf_links_begin(&client->links, client->transport, &client->listener, &client->timers,
                           client->id);
 }
@@ -185,6 +187,7 @@ static void close_client(hf_client *client, bool release) {
     hf_thread_end(client);
 
     hf_client_lock(client);
+    client->swept = true;
     /* A subscription that outlived its client would look like a live waiter. */
     hf_links_close(&client->links);
     hf_links_take(&client->links, &tasks);
@@ -192,7 +195,6 @@ static void close_client(hf_client *client, bool release) {
     hf_confirming_cancel_locked(client);
     end_holds_locked(client, &ended);
     hf_completions_cancel_locked(client, hf_hold_drop);
-    client->swept = true;
     hf_waiting_notify_locked(client);
     hf_client_unlock(client);
 

@@ -122,7 +122,8 @@ static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
     while (!op->done) {
         if (client->swept)
             return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-        if (ask && (op->link->mode == HF_POLLING || hf_channel_works(op->queue->channel)))
+        bool polls = op->link->mode == HF_POLLING;
+        if (ask ? polls || hf_channel_works(op->queue->channel) : op->score == 0)
             return HF_OK;
         int64_t ms = sleep_ms(op, listens);
         if (ms == 0)

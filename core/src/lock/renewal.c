@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
 #include "lock/waiting.h"
@@ -45,17 +46,28 @@ static bool renews(const hf_hold *hold) {
                            hold->renew_at < hf_after(hold->granted_at, hold->max_hold_ms));
 }
 
+static bool is_held(const hf_hold *hold) {
+    return hold->state == HF_STATE_HELD && hf_hold_is_listed(hold);
+}
+
+/* Has it another server than the one that last told of it? That one may not know it. */
+static bool has_moved(const hf_hold *hold) {
+    return hold->place != hf_transport_place(hold->client->transport, hold->names->slot);
+}
+
+static bool asks(const hf_hold *hold) { return renews(hold) || has_moved(hold); }
+
 static void hold_due(hf_timer *timer, int64_t now);
 
 void hf_renewal_plan_locked(hf_hold *hold) {
     hf_client *client = hold->client;
     int64_t due = HF_NO_DEADLINE;
     hold->timer.slack = 0;
-    if (hold->state == HF_STATE_HELD && hf_hold_is_listed(hold)) {
-        bool renewing = renews(hold);
-        if (renewing || hold->renew || hold->joined != NULL || hf_completions_wanted_locked(client))
+    if (is_held(hold)) {
+        bool asking = asks(hold);
+        if (asking || hold->renew || hold->joined != NULL || hf_completions_wanted_locked(client))
             due = hold->validity.deadline;
-        if (renewing && !hold->asked && hold->renew_at < due) {
+        if (asking && !hold->asked && hold->renew_at < due) {
             due = hold->renew_at;
             hold->timer.slack = hold->pushed ? 0 : hf_renewal_interval(hold) / PART;
         }
@@ -78,8 +90,14 @@ void hf_renewal_first_locked(hf_hold *hold) {
     const hf_validity *validity = &hold->validity;
     hold->renew_at = hold->began_at + hf_renewal_interval(hold);
     hasten(hold);
-    if (validity->lease_ms != HF_NEVER && validity->lease_ms < WARM_MS && renews(hold))
+    if (validity->lease_ms != HF_NEVER && validity->lease_ms < WARM_MS && renews(hold)) {
+        HF_MARK("H16");
         hf_link_warm(&hold->client->links, hold->names->slot);
+    }
+    if (has_moved(hold))
+        hold->renew_at = hf_now();
+    else if (hf_transport_follows(hold->client->transport))
+        hf_thread_start_locked(hold->client); /* also for one that is not renewed */
     hf_renewal_plan_locked(hold);
 }
 
@@ -94,9 +112,12 @@ static void retry_soon(hf_hold *hold) {
     hf_renewal_plan_locked(hold);
 }
 
-void hf_renewal_all_locked(hf_client *client) {
+void hf_renewal_moved_locked(hf_client *client) {
     HF_EACH(at, hf_table_holds_locked(client)) {
         hf_hold *hold = HF_OF(hf_hold, item, at);
+        if (!has_moved(hold))
+            continue;
+        HF_MARK("C28");
         hold->renew_at = hf_now();
         hf_renewal_plan_locked(hold);
     }
@@ -133,13 +154,16 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     hf_hold_explain_lost(hold, how);
     hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
-    if (!gone)
-        hf_undo_locked(client, hold, NULL);
+    if (!gone) {
+        HF_MARK("H13");
+        hf_undo_locked(hold);
+    }
     if (hold->pushed)
         hf_queue_recheck_locked(client, hold->names);
 }
 
 static void lose_with_another(hf_hold *hold, int cause) {
+    HF_MARK("H30");
     lose(hold, cause, "another hold that it is joined with is lost", false);
 }
 
@@ -151,7 +175,7 @@ void hf_hold_lose_others_locked(hf_hold *hold, int cause) {
 }
 
 void hf_hold_lose_left_locked(hf_hold *hold, int cause) {
-    if (hold->state != HF_STATE_HELD || !hf_hold_is_listed(hold))
+    if (!is_held(hold))
         return;
     hf_hold_lose_others_locked(hold, cause);
     lose_with_another(hold, cause);
@@ -177,6 +201,7 @@ hf_status hf_losses_tell_locked(hf_client *client) {
 typedef struct renewal_task {
     hf_task task;
     hf_client *client;
+    unsigned place; /* of them all */
     size_t count;
     hf_hold *holds[]; /* with a reference of each */
 } renewal_task;
@@ -196,16 +221,18 @@ bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at
     return counts;
 }
 
-static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
+static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t left_ms) {
     hf_renew_mode mode = hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER;
     hold->asked = false;
-    if (hold->state != HF_STATE_HELD || !hf_hold_is_listed(hold))
+    if (!is_held(hold))
         return;
     if (left_ms == HF_RENEWAL_GONE) {
         hf_hold_lose_locked(hold, HF_CAUSE_GONE);
         return;
     }
     if (left_ms == HF_RENEWAL_REFUSED) {
+        if (hold->pushed)
+            HF_MARK("H15");
         retry_soon(hold);
         return;
     }
@@ -217,20 +244,14 @@ static void renewed_one(hf_hold *hold, int64_t sent_at, int64_t left_ms) {
     }
     hold->pushed = false;
     hold->counting.tally->stats.renewed++;
-    hold->renew_at = sent_at + hf_renewal_interval(hold);
+    hold->place = place;
+    bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
+    hold->renew_at = soon ? hf_now() : sent_at + hf_renewal_interval(hold);
     bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
     if (lost || hf_renewal_counts_locked(hold, mode, sent_at, left_ms))
         hf_renewal_plan_locked(hold);
     else
         retry_soon(hold);
-}
-
-static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
-    renewal_task *mine = HF_OF(renewal_task, task, task);
-    int64_t left_ms[BATCH];
-    hf_reply_renewals(status == HF_OK ? reply : NULL, left_ms, mine->count);
-    for (size_t i = 0; i < mine->count; i++)
-        renewed_one(mine->holds[i], task->sent_at, left_ms[i]);
 }
 
 /* Its answer may take half of what is left, so that a failed try leaves time for another. */
@@ -244,6 +265,8 @@ static void submit_renewal(renewal_task *mine, int64_t now) {
     hf_task_submit(&mine->client->links, &mine->task, until);
 }
 
+static void renewed(hf_task *task, hf_status status, const redisReply *reply);
+
 static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_t count) {
     renewal_task *mine;
     hf_task *task = hf_task_new(sizeof *mine + count * sizeof *holds, renewed, drop_renewal);
@@ -251,34 +274,57 @@ static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_
         return NULL;
     mine = HF_OF(renewal_task, task, task);
     mine->client = client;
+    mine->place = hf_transport_place(client->transport, holds[0]->names->slot);
     mine->count = count;
     memcpy(mine->holds, holds, count * sizeof *holds);
     return mine;
 }
 
-void hf_renewal_flush_locked(hf_client *client) {
-    struct hf_renewing *renewing = client->renewing;
+/* Its answer, or that there is none, is for renewed_one(). */
+static void renew_together(hf_client *client, hf_hold *const *holds, size_t count) {
     hf_renewal renewals[BATCH];
-    size_t count = renewing->count;
-    renewing->count = 0;
-    renewal_task *mine = count > 0 ? new_renewal(client, renewing->batch, count) : NULL;
+    renewal_task *mine = new_renewal(client, holds, count);
     if (mine == NULL) {
-        for (size_t i = 0; i < count; i++) {
-            retry_soon(renewing->batch[i]);
-            hf_hold_drop(renewing->batch[i]);
-        }
+        for (size_t i = 0; i < count; i++)
+            retry_soon(holds[i]);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        hf_hold *hold = mine->holds[i];
+        hf_hold *hold = hf_hold_grab(holds[i]);
         int64_t lease_ms = hold->validity.lease_ms;
         /* One that never ends needs no more, until a look finds that it does. */
-        hold->looks = lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE;
+        hold->looks =
+            !renews(hold) || (lease_ms == HF_NEVER && hold->validity.deadline == HF_NO_DEADLINE);
         renewals[i] =
             hf_hold_renewal(hold, lease_ms, hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER);
     }
     hf_request_renew(&mine->task.request, renewals, count);
     submit_renewal(mine, hf_now());
+}
+
+/* A key that the user may not use, or of another type, has the server refuse all that came with
+ * it: then each is asked for by itself. */
+static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
+    renewal_task *mine = HF_OF(renewal_task, task, task);
+    int64_t left_ms[BATCH];
+    bool refused = status == HF_ESERVER && mine->count > 1;
+    hf_reply_renewals(status == HF_OK ? reply : NULL, left_ms, mine->count);
+    if (refused)
+        HF_MARK("M10");
+    for (size_t i = 0; i < mine->count; i++)
+        if (refused && is_held(mine->holds[i]))
+            renew_together(mine->client, &mine->holds[i], 1);
+        else
+            renewed_one(mine->holds[i], mine->place, task->sent_at, left_ms[i]);
+}
+
+void hf_renewal_flush_locked(hf_client *client) {
+    struct hf_renewing *renewing = client->renewing;
+    if (renewing->count > 0)
+        renew_together(client, renewing->batch, renewing->count);
+    for (size_t i = 0; i < renewing->count; i++)
+        hf_hold_drop(renewing->batch[i]);
+    renewing->count = 0;
 }
 
 static void add_to_batch(hf_hold *hold) {
@@ -294,8 +340,10 @@ static void add_to_batch(hf_hold *hold) {
 int64_t hf_hold_claim_ms(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms;
     /* One that is not renewed keeps the end that it was granted with. */
-    if (lease_ms != HF_NEVER && !hold->renew)
+    if (lease_ms != HF_NEVER && !hold->renew) {
+        HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
+    }
     if (lease_ms != HF_NEVER && lease_ms < HF_LEASE_MIN)
         lease_ms = HF_LEASE_MIN; /* which shortens nothing */
     return lease_ms;
@@ -327,7 +375,7 @@ static void hold_due(hf_timer *timer, int64_t now) {
         hf_hold_lose_locked(hold, hf_loss_cause(hold));
         return;
     }
-    if (!hold->asked && renews(hold)) {
+    if (!hold->asked && asks(hold)) {
         if (hold->pushed)
             hf_hold_claim_locked(hold, now);
         else

@@ -27,8 +27,9 @@ void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at);
 bool hf_renewal_counts_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, int64_t left_ms);
 /* It was changed: set its timer anew, for its renewal or its end. */
 void hf_renewal_plan_locked(hf_hold *hold);
-/* Another server than before: all that is held is renewed there at once. */
-void hf_renewal_all_locked(hf_client *client);
+/* Some have another server than before: each of these is renewed there at once, or looked at if it
+ * is not renewed. */
+void hf_renewal_moved_locked(hf_client *client);
 /* For how long a claim asks: its lease, or what is left of it if it is not renewed. */
 int64_t hf_hold_claim_ms(const hf_hold *hold);
 /* What claims a grant. Where replicas must have it, it writes something in any case. */

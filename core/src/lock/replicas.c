@@ -1,9 +1,9 @@
 #include "lock/replicas.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "lock/hold.h"
 #include "lock/renewal.h"
 #include "lock/undo.h"
@@ -36,16 +36,15 @@ void hf_confirming_end(struct hf_confirming *confirming) { free(confirming); }
  * something itself, its claim, and waits for that. What came before it a replica
  * that has it has too.
  */
-static hf_status ask_replicas(hf_hold *hold) {
+static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     hf_client *client = hold->client;
-    int64_t left_ms, ms = hf_transport_patience_ms(client->transport) + hold->replica_ms;
+    int64_t left_ms;
     hf_request request;
     hf_answer answer;
     hf_hold_claim_request(&request, hold);
     request.replicas = hold->replicas;
     request.replica_ms = hold->replica_ms;
-    hf_status status =
-        hf_transport_call(client->transport, &request, hf_after(hf_now(), ms), &answer);
+    hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
     hf_request_free(&request);
     if (status != HF_OK)
         return status;
@@ -62,20 +61,44 @@ static hf_status ask_replicas(hf_hold *hold) {
     return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
 }
 
-hf_status hf_hold_confirm(hf_hold *hold) {
+/* A renewal comes after a third of the lease, so that of every hold so much is left. What is not
+ * claimed yet has less, and what was told late. */
+static bool is_whole(const hf_hold *hold) {
+    int64_t lease_ms = hold->validity.lease_ms, deadline = hold->validity.deadline;
+    return deadline == HF_NO_DEADLINE ||
+           (lease_ms != HF_NEVER && hf_until(deadline, hf_now()) >= lease_ms - lease_ms / 3);
+}
+
+bool hf_hold_must_confirm_locked(const hf_hold *hold) {
+    return hold->replicas > 0 || (hold->whole && !is_whole(hold));
+}
+
+static hf_status make_whole(hf_hold *hold) {
+    hf_client_lock(hold->client);
+    bool whole = !hold->whole || is_whole(hold);
+    hf_client_unlock(hold->client);
+    if (!whole)
+        HF_MARK("H41");
+    return whole ? HF_OK : hf_hold_renew(hold);
+}
+
+hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     hf_client *client = hold->client;
-    hf_status status = hold->reached < 0 ? ask_replicas(hold) : HF_OK;
-    if (status == HF_OK && hold->reached >= hold->replicas && hf_hold_state(hold) == HF_STATE_HELD)
+    deadline = hf_after(deadline, hold->replica_ms);
+    bool asks = hold->replicas > 0 && hold->reached < 0;
+    hf_status status = asks ? ask_replicas(hold, deadline) : HF_OK;
+    bool enough = hold->replicas == 0 || hold->reached >= hold->replicas;
+    if (status == HF_OK && enough)
+        status = make_whole(hold);
+    if (status == HF_OK && enough && hf_hold_state(hold) == HF_STATE_HELD)
         return HF_OK;
-    char why[300];
-    snprintf(why, sizeof why, "%s", hf_error_message());
     int64_t reached = hold->reached;
     if (hf_client_check(client) != HF_OK) /* the close has released it */
         return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-    bool lost = hf_hold_state(hold) != HF_STATE_HELD;
-    hf_hold_give_up(hold);
-    if (status != HF_OK)
-        return hf_fail(status, "%s", why);
+    bool lost = status == HF_ELOST || hf_hold_state(hold) != HF_STATE_HELD;
+    hf_hold_give_up(hold, status != HF_ECONNECT && status != HF_EUNKNOWN, deadline);
+    if (status != HF_OK && status != HF_ELOST)
+        return status;
     if (lost)
         return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
                        hf_quote(hold->names->data, hold->names->length));
@@ -105,7 +128,7 @@ static void *confirm_all(void *argument) {
         hf_op *op = mine->op;
         mine->busy = true;
         hf_client_unlock(client);
-        hf_status status = hf_hold_confirm(op->hold);
+        hf_status status = hf_hold_confirm(op->hold, hf_client_patience(client));
         hf_client_lock(client);
         hf_list_remove(&mine->item);
         if (mine->canceled) {
@@ -115,6 +138,7 @@ static void *confirm_all(void *argument) {
         } else {
             if (status == HF_OK)
                 op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
+            op->explained = true;
             mine->told(op, status);
         }
         free(mine);
@@ -138,15 +162,6 @@ static bool start_confirmer(hf_client *client) {
     return confirming->threads > 0;
 }
 
-static void give_up(hf_op *op) {
-    bool listed;
-    hf_hold *hold = op->hold;
-    hf_hold_end_locked(hold, hf_now(), &listed);
-    hf_undo_locked(hold->client, hold, NULL);
-    if (listed)
-        hf_hold_drop(hold);
-}
-
 void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {
     hf_client *client = op->hold->client;
     confirm *mine = calloc(1, sizeof *mine);
@@ -159,7 +174,7 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) 
         hf_list_remove(&mine->item);
         free(mine);
     }
-    give_up(op); /* no memory or thread to be had: then nobody has it */
+    hf_hold_give_up_locked(op->hold); /* no memory or thread to be had: then nobody has it */
     told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
 }
 

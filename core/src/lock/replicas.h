@@ -1,4 +1,5 @@
-/* Replicas that must have a lock before its acquire is answered. */
+/* What an acquire that was won waits for before it is answered: replicas that have it, and its
+ * whole lease. */
 #ifndef HF_REPLICAS_H
 #define HF_REPLICAS_H
 
@@ -8,13 +9,16 @@
 struct hf_confirming *hf_confirming_begin(void);
 void hf_confirming_end(struct hf_confirming *confirming);
 
-/* An acquire that was won, and is in the table: wait until enough replicas have it. If
- * they do not it is released. Without the mutex. */
-hf_status hf_hold_confirm(hf_hold *hold);
+/* Must it wait? */
+bool hf_hold_must_confirm_locked(const hf_hold *hold);
+/* An acquire that was won, and is in the table: wait until enough replicas have it, for its
+ * replica_ms longer than the deadline, and it its lease. If that cannot be it is released, in the
+ * background if the server was silent. Without the mutex. */
+hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline);
 /* The same for one that was started, on another thread, which then calls `told`, with its
  * message. */
 void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status));
-/* The client is closed: those that wait for replicas are told, with HF_ECANCELED. */
+/* The client is closed: those that wait here are told, with HF_ECANCELED. */
 void hf_confirming_cancel_locked(hf_client *client);
 
 #endif

@@ -2,11 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
 #include "lock/renewal.h"
 #include "lock/thread.h"
-#include "lock/undo.h"
+
+/* Before all is begun again, because the lease of one ended: it grows. */
+#define PAUSE_MIN_MS 8
+#define PAUSE_MAX_MS 1000
 
 /* ------------------------------------------------------------------ Join */
 
@@ -101,36 +105,16 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
     return HF_OK;
 }
 
-/* Release one; if the server was silent just now, in the background, because each further call
- * would wait for it again. */
-static void give_up(hf_hold *hold, bool answers) {
-    hf_client *client = hold->client;
-    if (answers) {
-        hf_hold_give_up(hold);
-    } else {
-        bool listed;
-        hf_client_lock(client);
-        int state = hf_hold_end_locked(hold, hf_now(), &listed);
-        hf_client_unlock(client);
-        if (state != HF_STATE_RELEASED)
-            hf_undo(hold);
-        if (listed)
-            hf_hold_drop(hold);
-    }
-    hf_hold_close(hold);
-}
-
-/* The message stays that of the failure. */
+/* If the server was silent just now, in the background: each further call would wait for it again.
+ * The message stays that of the failure. */
 static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     bool answers = why != HF_ECONNECT && why != HF_EUNKNOWN;
-    hf_error error = *hf_error_last();
     for (size_t i = 0; i < count; i++) {
         if (holds[i] != NULL)
-            give_up(holds[i], answers);
+            hf_hold_give_up(holds[i], answers, hf_client_patience(holds[i]->client));
+        hf_hold_close(holds[i]);
         holds[i] = NULL;
     }
-    hf_explain("%s", error.message);
-    hf_explain_replicas(error.replicas);
 }
 
 /* Did one end because the server could not be told? */
@@ -153,17 +137,30 @@ static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_m
     return status;
 }
 
+/* Before all is begun again: a lease that is shorter than the ways may end each time. */
+static hf_status pause_for(const hf_client *client, int64_t *pause_ms, int64_t until,
+                           const hf_acquire_options *options) {
+    int64_t ms = hf_jitter(*pause_ms / 2, *pause_ms + 1), left_ms = hf_until(until, hf_now());
+    if (*pause_ms < PAUSE_MAX_MS)
+        *pause_ms *= 2;
+    return hf_client_sleep(client, ms < left_ms ? ms : left_ms,
+                           (options->flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
+}
+
 hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeout_ms,
                               const hf_acquire_options *options, hf_hold **holds_out) {
     HF_NOT_CANCELLED;
     turn turns[HF_JOIN_MAX];
+    hf_acquire_options chosen;
     if (holds_out == NULL)
         return hf_fail(HF_EINVAL, "holds_out is NULL");
     hf_status status = prepare(locks, count, turns);
+    if (status == HF_OK)
+        status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
     if (status != HF_OK)
         return status;
     memset(holds_out, 0, count * sizeof *holds_out);
-    int64_t until = hf_after(hf_now(), timeout_ms);
+    int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = PAUSE_MIN_MS;
     for (;;) {
         status = acquire_each(turns, count, timeout_ms, until, options, holds_out);
         if (status == HF_OK)
@@ -180,5 +177,9 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeo
         if (hf_now() >= until)
             return hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
                            "the lease of a lock ended while the others were waited for");
+        HF_MARK("H32");
+        status = pause_for(locks[0]->client, &pause_ms, until, &chosen);
+        if (status != HF_OK)
+            return status;
     }
 }

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lock/client.h"
 
@@ -247,17 +246,11 @@ static void look_at_timeouts(survey *of) {
              alive, seconds > 0 ? "so many seconds" : "ever");
 }
 
-static int64_t wall_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 static hf_status look_at_clock(survey *of) {
     redisReply *reply;
-    int64_t before = wall_us();
+    int64_t before = hf_wall_us();
     hf_status status = ask(of->client, of->node, of->server, &reply, 1, (const char *[]){"TIME"});
-    int64_t after = wall_us();
+    int64_t after = hf_wall_us();
     if (refused(status)) {
         find(of, HF_FINDING_WARNING, "clock", "the user may not use TIME, which every lock needs");
         return HF_OK;

@@ -1,7 +1,6 @@
 #include "lock/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 /* The client is closed, and so no thread is started any more. */
@@ -19,17 +18,9 @@ hf_status hf_thread_start_locked(hf_client *client) {
     if (client->wake.fd < 0 || (client->clock_fd < 0 && !hf_clock_open(&client->clock_fd)))
         return hf_fail(HF_ENOMEM, "no file descriptor for the background thread: %s",
                        strerror(errno));
-    /* The program's signals are for the program's threads. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&client->thread, NULL, client->run, client);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = hf_thread_run(&client->thread, "holdfast", client->run, client);
     if (error != 0)
         return hf_fail(HF_ENOMEM, "the background thread cannot be started: %s", strerror(error));
-#ifndef __APPLE__ /* where a thread can only name itself */
-    pthread_setname_np(client->thread, "holdfast");
-#endif
     client->started = true;
     hf_transport_set_wake(client->transport, client->wake.to);
     return HF_OK;

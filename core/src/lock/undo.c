@@ -3,11 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "lock/thread.h"
 
 /* For how long what was given up is undone after it ended by itself, and a free lock
  * handed on. */
 #define AFTERWARDS_MS 3000
+/* The same while a copy of its acquire may come: the kernel goes on sending it after a close, for
+ * minutes. A dead id lives as long. */
+#define COPIES_MS 600000
 #define GIVEN_UP 64
 /* What could not be undone, for want of memory, is tried again. */
 #define AGAIN_MS 50
@@ -50,6 +54,7 @@ static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
 }
 
 void hf_kick_locked(hf_client *client, hf_names *names) {
+    HF_MARK("M2");
     hf_task *task = new_task(client, names, kicked);
     if (task == NULL)
         return;
@@ -101,6 +106,7 @@ static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
 }
 
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
+    HF_MARK("C3");
     struct hf_undoing *undoing = client->undoing;
     unsigned at = undoing->next++ % GIVEN_UP;
     hf_names_drop(undoing->given_up[at].names);
@@ -115,6 +121,7 @@ void hf_undo_grant_locked(hf_client *client, const hf_grant *grant) {
         hf_names *names = undoing->given_up[i].names;
         if (names == NULL || memcmp(undoing->given_up[i].id, grant->id, HF_ID_LENGTH) != 0)
             continue;
+        HF_MARK("H22");
         hf_task *task = new_task(client, names, undone);
         if (task == NULL)
             return; /* it ends by itself, soon */
@@ -124,16 +131,20 @@ void hf_undo_grant_locked(hf_client *client, const hf_grant *grant) {
     }
 }
 
-static void undo(hf_client *client, hf_hold *hold, const hf_ask *ask, bool bury) {
+/* This thread's message stays. */
+static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
+    hf_client *client = hold->client;
+    hf_error error = *hf_error_last();
     if (bury)
         hf_undo_remember_locked(client, hold->names, ask->id);
     bool thread = hf_thread_start_locked(client) == HF_OK;
     hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
+    hf_error_set(&error);
     if (task == NULL) {
         undo_later(client, hold, ask->id);
         return;
     }
-    hf_request_release(&task->request, hold->names, ask, hold->fence, bury);
+    hf_request_release(&task->request, hold->names, ask, fence, bury);
     if (task->request.encoded.failed) {
         hf_task_free(task);
         undo_later(client, hold, ask->id);
@@ -143,7 +154,7 @@ static void undo(hf_client *client, hf_hold *hold, const hf_ask *ask, bool bury)
     int64_t lease_ms = hold->validity.lease_ms;
     /* A place in the queue stays for as long as this client listens. */
     bool lasts = lease_ms == HF_NEVER || ask->channel != NULL;
-    int64_t ms = lasts ? HF_FOREVER : lease_ms + AFTERWARDS_MS;
+    int64_t ms = lasts ? HF_FOREVER : lease_ms + (bury ? COPIES_MS : AFTERWARDS_MS);
     hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
 }
 
@@ -158,30 +169,48 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        undo(undoing->client, hold, &ask, true);
+        undo(hold, &ask, 0, true); /* it may have a greater fence by now, of a later grant */
         hf_hold_drop(hold);
     }
 }
 
-void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask) {
-    hf_ask alone = hf_hold_ask(hold);
-    if (!client->swept)
-        undo(client, hold, ask != NULL ? ask : &alone, hold->bury);
+void hf_undo_locked(hf_hold *hold) {
+    hf_ask ask = hf_hold_ask(hold);
+    if (!hold->client->swept)
+        undo(hold, &ask, hold->fence, hold->bury);
 }
 
-void hf_undo(hf_hold *hold) {
+bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
+    hf_ask alone = hf_hold_ask(hold);
+    bool owed = hold->bury || hold->stray || (ask != NULL && ask->score > 0);
+    if (owed && hold->client->swept)
+        return false;
+    if (owed)
+        undo(hold, ask != NULL ? ask : &alone, hold->fence, hold->bury);
+    hold->bury = hold->stray = false;
+    hold->id[0] = '\0';
+    hold->fence = 0;
+    if (hold->state == HF_STATE_HELD)
+        hold->state = 0;
+    return true;
+}
+
+void hf_undo(hf_hold *hold, int64_t deadline) {
     hf_request request;
     const hf_request *requests[] = {&request};
     hf_client *client = hold->client;
     hf_client_lock(client);
     bool swept = client->swept;
-    hf_undo_locked(client, hold, NULL);
+    hf_undo_locked(hold);
     hf_client_unlock(client);
     if (!swept)
         return;
+    HF_MARK("H18");
+    hf_error error = *hf_error_last();
     hf_hold_release_request(&request, hold);
-    hf_transport_flush(client->transport, requests, 1, hf_client_patience(client));
+    hf_transport_flush(client->transport, requests, 1, deadline);
     hf_request_free(&request);
+    hf_error_set(&error);
 }
 
 hf_list *hf_undo_left_locked(hf_client *client) { return &client->undoing->holds; }

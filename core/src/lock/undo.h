@@ -10,11 +10,16 @@
 struct hf_undoing *hf_undo_begin(hf_client *client);
 void hf_undo_end(hf_client *client);
 
-/* Release it, whatever became of it; and if ask is not NULL, its place in the queue too. */
-void hf_undo_locked(hf_client *client, hf_hold *hold, const hf_ask *ask);
+/* Release it, whatever became of it. */
+void hf_undo_locked(hf_hold *hold);
 /* Release it in the background; or, where the client is closed and there is none, on this
- * thread. Without the mutex. */
-void hf_undo(hf_hold *hold);
+ * thread, until the deadline. This thread's message stays. Without the mutex. */
+void hf_undo(hf_hold *hold, int64_t deadline);
+/* An acquire gives its id up: it ends without the lock, or goes on under another id. Whatever it
+ * was told: what the server may have of it is undone, and a copy that is under way finds the id
+ * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo() has to
+ * follow. */
+bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
 /* That id is given up while a copy of its enqueue can still arrive late: should it be granted the
  * lock, the grant is given back. */
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id);

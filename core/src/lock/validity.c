@@ -1,5 +1,7 @@
 #include "lock/validity.h"
 
+#include "base/simulated.h"
+
 int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
     if (remaining_ms < 0)
         return HF_NO_DEADLINE;
@@ -47,10 +49,13 @@ bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int
         return hf_validity_renewed(validity, now, sent_at, remaining_ms);
     if (sent_at < validity->lengthened_at)
         return false; /* it may have been carried out before what made the hold longer */
-    /* Somebody else has cut it short, and it is not the answer alone that was slow: a renewal
-     * that is under way may have been carried out before that. */
-    if (validity->deadline > hf_after(now, remaining_ms))
-        validity->shortened_at = now;
+    if (validity->deadline <= hf_after(now, remaining_ms)) {
+        HF_MARK("H45");
+        return true; /* the way was slow, and takes nothing back that was certain */
+    }
+    /* Somebody else has cut it short. A renewal that is under way may have been carried out
+     * before that. */
+    validity->shortened_at = now;
     validity->deadline = until;
     return true;
 }
@@ -76,6 +81,8 @@ void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
     /* Two that were under way together may have been carried out in either order: each can
      * only shorten. */
     bool crossed = --validity->replacing > 0 || sent_at < validity->shortened_at;
+    if (crossed)
+        HF_MARK("C18");
     validity->shortened_at = now;
     if (remaining_ms < HF_NEVER)
         return;

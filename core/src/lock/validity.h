@@ -36,7 +36,8 @@ int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64
 /* Something that never shortens was answered now. False: that is too old to count. */
 bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 /* A look was answered, which changes nothing: the key may end sooner than counted, because
- * somebody else set its end. False: that is too old to count. */
+ * somebody else set its end, if no way of the answer explains it. False: that is too old to
+ * count. */
 bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 
 /* A longer end was asked for, so many ms from now. */

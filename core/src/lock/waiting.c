@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/simulated.h"
 #include "lock/reading.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
@@ -17,6 +18,10 @@
 #define RECHECK_MIN_MS 100
 #define RECHECK_OPS 100
 
+/* A grant waits for the answer that it overtook for two round trips and this. */
+#define EARLY_MS 50
+/* So much later than here at least a place must end to be given up for it. */
+#define STEP_MS 1000
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
 /* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
@@ -202,10 +207,22 @@ hf_ask hf_op_ask(const hf_op *op) {
     return ask;
 }
 
-void hf_op_undo_locked(hf_op *op) {
+/* It is in no table by its id. A closed client's are given up by the close. */
+static void give_up_id(hf_op *op) {
     hf_ask ask = hf_op_ask(op);
+    if (hf_op_client(op)->swept)
+        return;
     op->hold->bury = op->hold->bury || op->asking > 0;
-    hf_undo_locked(hf_op_client(op), op->hold, &ask);
+    hf_undo_acquire_locked(op->hold, &ask);
+}
+
+void hf_op_left_locked(hf_op *op) {
+    hf_hold *hold = op->hold;
+    if (hold->bury || op->asking > 0)
+        hf_undo_remember_locked(hold->client, hold->names, hold->id);
+    hold->bury = false;
+    op->asking = 0;
+    op->score = 0;
 }
 
 static void join_link(hf_op *op, hf_link *link) {
@@ -250,11 +267,11 @@ void hf_op_leave_locked(hf_op *op) {
     hf_queue *queue = op->queue;
     if (queue == NULL)
         return;
+    take_id(op);
+    if (op->hold->state != HF_STATE_HELD)
+        give_up_id(op);
     op->queue = NULL;
     op->hold->counting.tally->stats.waiting--;
-    if (op->hold->state != HF_STATE_HELD && (op->hold->bury || op->asking > 0))
-        hf_undo_remember_locked(client, op->hold->names, op->hold->id);
-    take_id(op);
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
     client->waiting->owners[op->owner]--;
@@ -282,10 +299,10 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
         return status;
     if (op->queue != NULL)
         take_id(op);
+    give_up_id(op);
     memcpy(op->hold->id, id, sizeof id);
     if (op->queue != NULL)
         put_id(op);
-    op->hold->bury = false;
     op->hold->fence = op->early.fence = 0;
     op->epoch = 0;
     op->asking = 0;
@@ -310,6 +327,7 @@ static void tell_nesting(const hf_op *op) {
 
 bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
     hf_hold *hold = op->hold;
+    hold->stray = true;
     if (hf_now() >= deadline || !hf_table_believes_locked(hold, fence))
         return false;
     hf_hold_begin(hold, fence, began_at, deadline);
@@ -333,7 +351,6 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     op->epoch = 0;
     if (op->busy) /* the answer that it waits for tells what is left */
         return;
-    hf_op_undo_locked(op);
     if (op->tries) {
         hf_op_finish_locked(op, HF_EBUSY);
         return;
@@ -365,10 +382,12 @@ static void keep_reason(hf_client *client) {
 /* When to look after a lock next: its holder's TTL, spread by rank, within bounds.
  * The bound is a lease like its own, if that is short: the holder of a grant that was
  * made since, and died, has mostly asked for the same. */
-static int64_t pause_after(int64_t ttl_ms, const hf_standing *mine, int64_t lease_ms) {
-    if (ttl_ms == HF_TTL_MORE)
+static int64_t pause_after(const hf_op *op, int64_t ttl_ms, const hf_standing *mine) {
+    int64_t lease_ms = op->hold->validity.lease_ms;
+    if (ttl_ms == HF_TTL_MORE || HF_UNUSUAL("asks again at once"))
         return 0;
-    if (mine->state == HF_STANDS_BUSY || (mine->state == HF_STANDS_FOREIGN && mine->rank == 0)) {
+    if (mine->state == HF_STANDS_BUSY || (mine->state == HF_STANDS_FOREIGN && mine->rank == 0) ||
+        !hf_channel_works(op->queue->channel)) {
         /* No grant will come: poll. */
         int64_t ms = hf_jitter(8, 24);
         return ttl_ms >= 0 && ttl_ms < ms ? ttl_ms + 1 : ms;
@@ -385,13 +404,39 @@ int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64
     return hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms);
 }
 
+/* The queue asks by then: each of its ops may know best when the lock is free. */
+static void ask_by(hf_queue *queue, int64_t due) {
+    if (queue->timer.place == 0 || due < queue->timer.due)
+        hf_thread_timer_locked(queue->client, &queue->timer, due);
+}
+
 /* It is in the queue, or where nothing queues: ask again when it is time. */
 static void wait_on(hf_op *op, const hf_look *look, const hf_standing *mine) {
-    hf_queue *queue = op->queue;
-    bool again = op->epoch != queue->channel->epoch;
-    int64_t ms = again ? 0 : pause_after(look->ttl_ms, mine, op->hold->validity.lease_ms);
-    if (again || &op->place == queue->ops.first || queue->timer.place == 0)
-        hf_thread_timer_locked(queue->client, &queue->timer, again ? 0 : hf_after(hf_now(), ms));
+    bool again = op->epoch != op->queue->channel->epoch;
+    ask_by(op->queue, again ? 0 : hf_after(hf_now(), pause_after(op, look->ttl_ms, mine)));
+}
+
+/* Its place is of no use. A thread that waits goes and asks for itself, or polls. */
+static void leave_place(hf_op *op) {
+    if (hf_op_renew_id_locked(op) != HF_OK)
+        return;
+    op->score = 0;
+    hf_op_notify_locked(op);
+}
+
+/* Its place is over by the server's clock, which has stepped forward, and not here: each release
+ * would skip it. */
+static bool is_outlived(const hf_op *op, const hf_look *look) {
+    return op->timeout_ms > 0 && !op->busy && !op->canceled && op->score > 0 &&
+           (look->server_us - op->score) / 1000 > op->timeout_ms &&
+           op->until > hf_after(hf_now(), STEP_MS);
+}
+
+/* It was in the queue, and nobody told it: the lock's end passed by itself; or its place was lost,
+ * or the message of a result, and with it perhaps others'. Once for all that asked together. */
+static void others_ask(const hf_op *op) {
+    if (op->score > 0 && op->epoch == op->queue->channel->epoch)
+        hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
 void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
@@ -403,31 +448,30 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     if (from != NULL && look->server_us > 0)
         hf_link_pair(from, sent_at, look->server_us);
     /* What took its place away took others', too. */
-    if (mine->was_out)
+    if (mine->was_out && hf_channel_works(op->queue->channel)) { /* or all ask when it does */
+        HF_MARK("H2");
         hf_queue_recheck_locked(client, hold->names);
+    }
     if (busy && look->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
         hf_heal_locked(client, hold);
     switch (mine->state) {
     case HF_STANDS_HELD:
-        /* It was in the queue, and nobody told it: the lock's end passed by itself, or its place
-         * was lost, and with it perhaps others'. */
-        if (op->score > 0)
-            hf_queue_recheck_locked(client, hold->names);
+        others_ask(op);
         /* Less than was asked for: a grant whose message is not here yet. */
         deliver(op, mine->fence, sent_at, hf_standing_deadline(hold, mine, sent_at),
                 mine->remaining_ms != hold->validity.lease_ms);
         return;
     case HF_STANDS_DEAD:
+        hold->bury = false;
         if (op->tries)
             hf_op_finish_locked(op, HF_EBUSY);
         else if (!op->canceled && !op->busy && hf_op_renew_id_locked(op) == HF_OK)
             hf_queue_recheck_locked(client, hold->names);
         return;
     case HF_STANDS_RESULT:
-        /* A copy that comes when the result is gone must not be granted the lock. */
-        if (hold->bury || op->asking > 0)
-            hf_op_undo_locked(op);
+        others_ask(op);
         if (hf_hold_take_result(hold, mine)) {
+            HF_MARK("H28");
             hf_op_finish_locked(op, HF_EDONE);
             return;
         }
@@ -449,13 +493,27 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     default:
         op->score = mine->score;
     }
-    wait_on(op, look, mine);
+    if (is_outlived(op, look)) {
+        HF_MARK("C16");
+        leave_place(op);
+    }
+    wait_on(op, look, mine); /* at once, if it left its place */
 }
 
-/* Must it ask anew? A thread's own first request is the thread's to send. */
+/* Grants could come in, and do not just now. */
+static bool is_deaf(const hf_channel *channel) {
+    return channel->link->mode != HF_POLLING && !hf_channel_works(channel);
+}
+
+/* May the queue ask for it? A thread's own first request is the thread's to send, if it can. */
+static bool may_ask(const hf_op *op) {
+    return !op->canceled && !op->busy && !op->tries &&
+           (op->ended != NULL || op->score > 0 || is_deaf(op->queue->channel));
+}
+
+/* Must it ask anew? */
 static bool is_stale(const hf_op *op) {
-    return op->epoch != op->queue->channel->epoch && !op->canceled && !op->busy && !op->tries &&
-           (op->ended != NULL || op->score > 0);
+    return op->epoch != op->queue->channel->epoch && may_ask(op);
 }
 
 typedef struct recheck_task {
@@ -478,8 +536,7 @@ static void recheck_failed(hf_op *op, hf_status status, bool refused) {
         op->epoch = 0;
         return;
     }
-    if (op->hold->bury || status == HF_EPROTOCOL || op->score > 0)
-        hf_op_undo_locked(op);
+    op->hold->stray = op->hold->stray || status == HF_EPROTOCOL;
     hf_fail(status, "%s", hf_op_client(op)->waiting->reason);
     hf_op_finish_locked(op, status);
 }
@@ -495,7 +552,7 @@ static void plan_queue(hf_queue *queue, hf_status status) {
     if (queue->timer.place != 0)
         return;
     /* The one that asked is done; where no grants come, the next asks soon. */
-    int64_t ms = queue->channel->link->mode == HF_POLLING ? hf_jitter(8, 24) : RECHECK_MS;
+    int64_t ms = hf_channel_works(queue->channel) ? RECHECK_MS : hf_jitter(8, 24);
     hf_thread_timer_locked(queue->client, &queue->timer, hf_after(hf_now(), ms));
 }
 
@@ -535,6 +592,7 @@ static bool ask_in_general(recheck_task *mine) {
 /* A copy has no answer: it may still arrive, and the answer may have told of places that are
  * gone. */
 static void doubt(const recheck_task *mine) {
+    HF_MARK("H25");
     for (size_t i = 0; i < mine->count; i++) {
         hf_op *op = hf_op_find_locked(mine->client, mine->ids[i]);
         if (op != NULL)
@@ -664,43 +722,71 @@ static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
     if (count > 0)
         return count;
     HF_EACH(at, &queue->ops) {
-        hf_op *op = HF_OP_AT(at);
-        if (op->tries || op->canceled || op->busy || !(op->ended != NULL || op->score > 0))
+        if (!may_ask(HF_OP_AT(at)))
             continue;
-        ops[0] = op;
+        HF_MARK("H1");
+        ops[0] = HF_OP_AT(at);
         return 1;
     }
     return 0;
 }
 
-/* Where no grants come, nobody has a place in the queue: it would be skipped. */
-static void leave_places(hf_op *const *ops, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (ops[i]->score > 0) {
-            hf_op_undo_locked(ops[i]);
-            ops[i]->score = 0;
-            hf_op_renew_id_locked(ops[i]);
+/* Grants that have waited long enough for an answer: its connection may be dead. False: the queue
+ * is gone, because nobody waits any more. */
+static bool deliver_overdue(hf_queue *queue, int64_t now) {
+    bool asking = queue->asking;
+    queue->asking = true; /* so that it stays until the end of this */
+    HF_EACH(at, &queue->ops) {
+        hf_op *op = HF_OP_AT(at);
+        if (op->early.fence == 0)
+            continue;
+        if (now >= op->early.until && op->early.late) {
+            deliver_early(op);
+            continue;
         }
+        if (now >= op->early.until) { /* the answer may just be here: read it first */
+            op->early.late = true;
+            op->early.until = hf_after(now, 1);
+        }
+        ask_by(queue, op->early.until);
+    }
+    queue->asking = asking;
+    if (queue->ops.first != NULL || asking)
+        return true;
+    drop_queue(queue);
+    return false;
 }
 
 static void queue_due(hf_timer *timer, int64_t now) {
     hf_queue *queue = HF_OF(hf_queue, timer, timer);
     hf_op *ops[RECHECK_OPS];
-    bool polling = queue->channel->link->mode == HF_POLLING;
-    if (queue->asking || (!polling && !hf_channel_works(queue->channel)))
-        return; /* when its channel works, all its queues are looked at */
+    if (!deliver_overdue(queue, now))
+        return;
+    bool polling = queue->channel->link->mode == HF_POLLING, deaf = is_deaf(queue->channel);
+    if (queue->asking)
+        return;
+    if (deaf && now < hf_channel_patience(queue->channel)) { /* it is looked at when that works */
+        ask_by(queue, hf_channel_patience(queue->channel));
+        return;
+    }
+    if (deaf)
+        HF_MARK("H43");
+    HF_EACH(at, &queue->ops) /* where none comes, each would be skipped */
+    if (polling && HF_OP_AT(at)->score > 0 && may_ask(HF_OP_AT(at)))
+        leave_place(HF_OP_AT(at));
     size_t count = choose_askers(queue, ops);
     if (count == 0)
         return;
-    if (polling)
-        leave_places(ops, count);
     queue->asking = recheck(queue, ops, count, !polling, false);
     if (!queue->asking)
         hf_thread_timer_locked(queue->client, timer, hf_after(now, RECHECK_MS));
 }
 
 void hf_op_want_grants_locked(hf_op *op) {
-    hf_channel_want(&hf_op_client(op)->links, op->queue->channel);
+    hf_channel *channel = op->queue->channel;
+    hf_channel_want(&hf_op_client(op)->links, channel);
+    if (is_deaf(channel))
+        ask_by(op->queue, hf_channel_patience(channel));
 }
 
 unsigned hf_op_epoch(const hf_op *op) { return op->queue->channel->epoch; }
@@ -748,15 +834,27 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
     if (gap_us > INT64_C(1000000000000) || gap_us < -INT64_C(1000000000000))
         return;
-    if (link->pair_sent + gap_us * 1000 < start)
+    if (link->pair_sent + gap_us * 1000 < start) {
+        HF_MARK("C4");
         start = link->pair_sent + gap_us * 1000;
+    }
     int64_t drift = gap_us < 0 ? -gap_us : gap_us; /* 1/1000 of it, in ns */
     int64_t ms = hf_granted_ms(op->hold->validity.lease_ms);
     op->early.fence = grant->fence;
     op->early.began_at = start;
     op->early.deadline = hf_deadline(start, ms) - drift;
-    if (!comes_early(op))
+    op->early.late = false;
+    if (op->score == 0)
+        HF_MARK("H4");
+    if (!comes_early(op)) {
         deliver_early(op);
+        return;
+    }
+    HF_MARK("H36");
+    int64_t now = hf_now(), left_ms = hf_until(op->early.deadline, now) / 2;
+    ms = 2 * link->trip_ms + EARLY_MS;
+    op->early.until = hf_after(now, ms < left_ms ? ms : left_ms);
+    ask_by(op->queue, op->early.until);
 }
 
 /* All of this client that waited for it have left the queue with that one: they ask for it. */
@@ -805,15 +903,16 @@ static void deaf(hf_links *links, hf_link *link) {
 }
 
 static void moved(hf_links *links, hf_channel *channel, hf_link *from) {
-    (void)links;
-    HF_EACH(at, &channel->users)
-    HF_EACH(place, &QUEUE_AT(at)->ops) {
-        hf_op *op = HF_OP_AT(place);
-        if (op->link != from)
-            continue;
-        leave_link(op, NULL);
-        join_link(op, channel->link);
-        hf_op_notify_locked(op); /* to read there */
+    HF_EACH(at, &channel->users) {
+        hf_thread_timer_locked(HF_OF(hf_client, links, links), &QUEUE_AT(at)->timer, 0);
+        HF_EACH(place, &QUEUE_AT(at)->ops) {
+            hf_op *op = HF_OP_AT(place);
+            if (op->link != from)
+                continue;
+            leave_link(op, NULL);
+            join_link(op, channel->link);
+            hf_op_notify_locked(op); /* to read there, or to poll */
+        }
     }
 }
 
@@ -834,7 +933,6 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
     for (size_t i = 0; i < IDS; i++)
         for (hf_op *op = client->waiting->ids[i], *next; op != NULL; op = next) {
             next = op->same_id;
-            op->hold->bury = true;
             hf_ask ask = hf_op_ask(op);
             /* Without memory the place is skipped, because nobody listens. */
             hf_task *task = hf_task_new(sizeof *task, NULL, NULL);

@@ -25,14 +25,15 @@ hf_op *hf_op_new_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, in
 void hf_op_free_locked(hf_op *op);
 /* Into the local queue, where its grant finds it. False: no memory. */
 bool hf_op_enter_locked(hf_op *op);
+/* Unless it is held its id is given up: what the server may have of it is undone. */
 void hf_op_leave_locked(hf_op *op);
 hf_op *hf_op_find_locked(const hf_client *client, const char *id);
 
 /* What it asks the server for. */
 hf_ask hf_op_ask(const hf_op *op);
-/* Give it up on the server, in the background. */
-void hf_op_undo_locked(hf_op *op);
-/* Its id is spent: give it a new one, with its old place. */
+/* The server has been told that it waits no more, and answered. */
+void hf_op_left_locked(hf_op *op);
+/* Its id is spent, and given up: give it a new one, with its old place. */
 hf_status hf_op_renew_id_locked(hf_op *op);
 /* It is granted since began_at: end it with HF_OK. False, and nothing is done: the deadline is
  * past; or the client has seen a higher fence, so that the server is the master no more.

@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
+
 /* How often a quiet subscription is looked at. */
 #define PING_MS 3000
+/* How long it may be gone until those that wait ask instead. */
+#define DEAF_MS 3000
 /* How long the test of a subscription may take. */
 #define TEST_MS 1000
 /* Where grants do not work that is tried again: soon, and then less and less often. */
@@ -30,6 +34,8 @@ static bool is_asked(const hf_channel *channel) {
 }
 
 static void take_channel(hf_channel *channel) {
+    if (hf_channel_works(channel))
+        channel->deaf_since = hf_now();
     channel->link->subscribed -= channel->subscribed;
     channel->link->wanted -= channel->wanted;
     hf_list_remove(&channel->item);
@@ -128,6 +134,10 @@ bool hf_channel_works(const hf_channel *channel) {
     return channel->subscribed && channel->link->mode == HF_GRANTS;
 }
 
+int64_t hf_channel_patience(const hf_channel *channel) {
+    return hf_after(channel->deaf_since, DEAF_MS);
+}
+
 bool hf_grants_come(hf_links *links, const hf_names *names) {
     hf_bytes name;
     if (!hf_transport_clustered(links->transport))
@@ -143,6 +153,7 @@ void hf_channel_want(hf_links *links, hf_channel *channel) {
     if (channel->wanted)
         return;
     channel->wanted = true;
+    channel->deaf_since = hf_now();
     channel->link->wanted++;
     links->listener->wake(links);
 }
@@ -179,14 +190,16 @@ void hf_link_close_subscription(hf_link *link) {
     link->pair_sent = 0;
     while (link->asked.first != NULL)
         set_asked(CHANNEL_OF(link->asked.first), false);
-    if (link->mode == HF_TESTING)
-        link->mode = HF_UNTESTED;
+    if (link->mode != HF_POLLING)
+        link->mode = HF_UNTESTED; /* the next one may reach another server of that name */
 }
 
 void hf_link_deaf(hf_links *links, hf_link *link) {
     int64_t now = hf_now(), ms = link->listen_ms;
-    if (link->subscription != NULL)
+    if (link->subscription != NULL) {
+        HF_MARK("H3");
         hf_discovery_broke(hf_transport_discovery(links->transport));
+    }
     hf_link_close_subscription(link);
     hf_transport_look(links->transport);
     if (link->failing_since == 0)
@@ -225,6 +238,7 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
 /* Its test failed: try it again, or, at once or after a second time, poll. In a cluster the
  * channel may just have gone with its slot, which says nothing of the server. */
 static void fail_test(hf_links *links, hf_link *link, bool poll) {
+    HF_MARK("M7");
     int most = hf_transport_clustered(links->transport) ? 4 : 1;
     set_mode(links, link, poll || ++link->tests_failed > most ? HF_POLLING : HF_UNTESTED);
 }
@@ -446,8 +460,12 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
         hf_link_close_subscription(link); /* all its channels have gone */
         link->failing_since = 0;
     }
-    if (link->mode == HF_POLLING && now >= link->retest_at)
+    if (link->mode == HF_POLLING && now >= link->retest_at) {
+        HF_MARK("M12");
         link->mode = HF_UNTESTED;
+        HF_EACH(at, &link->unasked)
+        CHANNEL_OF(at)->deaf_since = now;
+    }
     if (link->mode == HF_POLLING || link->wanted == 0 || !have_subscription(links, link, now))
         return;
     bool good = ask_for_channels(links, link, now);

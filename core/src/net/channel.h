@@ -17,6 +17,7 @@ typedef struct hf_channel {
     bool wanted;     /* some op has come to wait; it stays so */
     bool subscribed;
     unsigned epoch;             /* one more with each time that it was */
+    int64_t deaf_since;         /* while it is wanted, and grants neither come in nor cannot */
     int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
     int64_t left_at;            /* by the last that waited */
     struct hf_channel *same_hash;
@@ -37,7 +38,10 @@ void hf_channel_leave(hf_links *links, hf_channel *channel);
 void hf_channel_want(hf_links *links, hf_channel *channel);
 /* Do grants come in on it? */
 bool hf_channel_works(const hf_channel *channel);
-/* The same for the lock's channel, if it has one yet. */
+/* Until then it waits for that; afterwards those that wait have to ask, because it takes long: the
+ * server may be well, and only the subscription cannot be made. */
+int64_t hf_channel_patience(const hf_channel *channel);
+/* Do grants come in on the lock's channel, if it has one yet? */
 bool hf_grants_come(hf_links *links, const hf_names *names);
 
 /* Read what came in, and tell the listener. Otherwise than HF_OK: hf_link_deaf() must follow. */

@@ -1,10 +1,7 @@
 #include "net/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hiredis/alloc.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/simulated.h"
 #include "protocol/encoding.h"
 #include "protocol/errors.h"
 
@@ -22,8 +20,9 @@
 #define REPLY_DEPTH_MAX 8
 /* The first byte of a TLS alert, and of no answer of Redis. */
 #define TLS_ALERT 0x15
-/* A larger buffer is not kept between two requests. */
-#define OUTPUT_KEPT 16384
+/* More goes in parts, because one send(2) may wait for the socket's timeout more than once; and no
+ * larger buffer is kept between two requests. */
+#define OUTPUT_PART 16384
 
 static void set_error(redisContext *redis, int type, const char *text) {
     redis->err = type;
@@ -38,9 +37,21 @@ static void set_timeout(hf_connection *connection, int64_t now) {
         return;
     ms -= ms / 16;
     struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
-    setsockopt(connection->redis->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    setsockopt(connection->redis->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    setsockopt(connection->socket.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(connection->socket.fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     connection->timeout_ms = ms;
+}
+
+/* Otherwise set the error. What waits next has the time that is left. */
+static bool in_time(hf_connection *connection) {
+    int64_t now = hf_now();
+    if (now >= connection->deadline) {
+        HF_MARK("M11");
+        set_error(connection->redis, REDIS_ERR_TIMEOUT, "no answer in time");
+        return false;
+    }
+    set_timeout(connection, now);
+    return true;
 }
 
 /* Our functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program
@@ -55,13 +66,7 @@ static bool again(redisContext *redis) {
         set_error(redis, REDIS_ERR_IO, strerror(errno));
         return false;
     }
-    int64_t now = hf_now();
-    if (now >= connection->deadline) {
-        set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
-        return false;
-    }
-    set_timeout(connection, now);
-    return true;
+    return in_time(connection);
 }
 
 static bool later(const hf_connection *connection) {
@@ -89,13 +94,14 @@ static int moved_nothing(redisContext *redis, ssize_t count) {
 static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
     hf_connection *connection = redis->privdata;
     /* A server that sends drop by drop must not put the deadline off. */
-    if (connection->received > 0 && hf_now() >= connection->deadline) {
-        set_error(redis, REDIS_ERR_TIMEOUT, "no answer in time");
+    if (connection->received > 0 && !connection->driven && !in_time(connection))
         return -1;
-    }
+    if (HF_UNUSUAL("receives a part") && size > 3)
+        size = 3;
     for (;;) {
-        ssize_t count = connection->tls != NULL ? hf_tls_receive(connection->tls, buffer, size)
-                                                : recv(redis->fd, buffer, size, flags(connection));
+        ssize_t count = connection->tls != NULL
+                            ? hf_tls_receive(connection->tls, buffer, size)
+                            : recv(connection->socket.fd, buffer, size, flags(connection));
         if (count > 0 && is_tls_alert(connection, buffer)) {
             set_error(redis, REDIS_ERR_PROTOCOL,
                       "it speaks TLS, so the URL must begin with rediss");
@@ -163,14 +169,21 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t length
 static bool transmit(hf_connection *connection) {
     redisContext *redis = connection->redis;
     hf_bytes *output = &connection->output;
+    bool slow = !connection->driven && output->length > OUTPUT_PART;
     while (connection->sent < output->length) {
         const char *from = output->data + connection->sent;
-        size_t left = output->length - connection->sent;
-        ssize_t count = connection->tls != NULL
-                            ? hf_tls_send(connection->tls, from, left)
-                            : send(redis->fd, from, left, MSG_NOSIGNAL | flags(connection));
+        size_t part = output->length - connection->sent;
+        if (slow && part > OUTPUT_PART)
+            part = OUTPUT_PART;
+        if (HF_UNUSUAL("sends a part") && part > 1)
+            part /= 2;
+        ssize_t count = connection->tls != NULL ? hf_tls_send(connection->tls, from, part)
+                                                : send(connection->socket.fd, from, part,
+                                                       MSG_NOSIGNAL | flags(connection));
         if (count > 0) {
             connection->sent += (size_t)count;
+            if (slow && !in_time(connection))
+                return false;
             continue;
         }
         int next = moved_nothing(redis, count);
@@ -182,53 +195,31 @@ static bool transmit(hf_connection *connection) {
     output->length -= connection->sent;
     memmove(output->data, output->data + connection->sent, output->length);
     connection->sent = 0;
-    if (output->length == 0 && output->capacity > OUTPUT_KEPT)
+    if (output->length == 0 && output->capacity > OUTPUT_PART)
         hf_bytes_free(output);
     return true;
 }
 
-/* The open connections of the process. A forked child closes its copies at once: with a copy open,
- * the subscription of a dead parent would look alive. */
-static struct {
-    pthread_mutex_t mutex;
-    hf_list open;
-} all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static void before_fork(void) { pthread_mutex_lock(&all.mutex); }
-static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
-
-static void in_child(void) {
-    HF_EACH(at, &all.open)
-    close(HF_OF(hf_connection, open, at)->redis->fd);
-    all.open = (hf_list){0};
-    pthread_mutex_unlock(&all.mutex);
-}
-
-static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
-
-static void enlist(hf_connection *connection) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&all.mutex);
-    hf_list_add_first(&all.open, &connection->open);
-    pthread_mutex_unlock(&all.mutex);
+/* It does not close the socket, which is ours. */
+static void free_redis(redisContext *redis) {
+    if (redis != NULL)
+        redis->fd = REDIS_INVALID_FD;
+    redisFree(redis);
 }
 
 void hf_connection_close(hf_connection *connection) {
     if (connection == NULL)
         return;
-    pthread_mutex_lock(&all.mutex);
-    hf_list_remove(&connection->open);
-    pthread_mutex_unlock(&all.mutex);
     hf_tls_end(connection->tls);
-    redisFree(connection->redis);
+    hf_socket_close(&connection->socket);
+    free_redis(connection->redis);
     hf_bytes_free(&connection->output);
     free(connection);
 }
 
 bool hf_connection_stale(const hf_connection *connection) {
     char byte;
-    return recv(connection->redis->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+    return recv(connection->socket.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
            (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
@@ -247,7 +238,7 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
     return !output->failed && !request->encoded.failed;
 }
 
-int hf_connection_fd(const hf_connection *connection) { return connection->redis->fd; }
+int hf_connection_fd(const hf_connection *connection) { return connection->socket.fd; }
 
 bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
                                 const size_t *lengths) {
@@ -258,7 +249,7 @@ bool hf_connection_append_words(hf_connection *connection, int count, const char
 /* A guess for a server that has sent nothing at all: one that expects TLS hangs up at the first
  * plain bytes; one that does not speak TLS waits for the end of a line. */
 static const char *advice(const hf_connection *connection, int error) {
-    if (connection->heard || connection->redis->connection_type != REDIS_CONN_TCP)
+    if (connection->heard || connection->local)
         return "";
     if (connection->tls == NULL && (error == REDIS_ERR_EOF || error == REDIS_ERR_IO))
         return ": if the server expects TLS, the URL must begin with rediss";
@@ -388,6 +379,7 @@ static hf_status expect_ok(hf_connection *connection, const hf_address *address,
 }
 
 static hf_status too_old(const hf_address *address, const char *version) {
+    HF_MARK("M8");
     int length = (int)strcspn(version, "\r\n"); /* in INFO another line follows */
     return hf_fail(HF_EUNSUPPORTED, "%s runs Redis %.*s: 6.2 or newer is needed", address->shown,
                    length < 20 ? length : 20, version);
@@ -557,56 +549,13 @@ static hf_status log_in(hf_connection *connection, const hf_address *address, in
     return checked != HF_OK ? checked : status;
 }
 
-#ifndef TCP_KEEPIDLE
-#define TCP_KEEPIDLE TCP_KEEPALIVE /* macOS's name */
-#endif
-
-/* Where send(2) has no MSG_NOSIGNAL, the socket has it. */
-static void raise_no_signal(int fd) {
-#ifdef SO_NOSIGPIPE
-    int on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#else
-    (void)fd;
-#endif
-}
-
-/* Let the system probe the other end after that much silence, and give up after as much again. */
-static void keep_alive(int fd, int64_t ms) {
-    int seconds = ms > INT16_MAX * 1000 ? INT16_MAX : (int)((ms + 999) / 1000);
-    int pause = seconds > 3 ? seconds / 3 : 1, tries = 3, on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
-}
-
-/* Connect by hiredis. NULL: it failed, with *status. */
-static redisContext *reach(const hf_address *address, int64_t ms, hf_status *status) {
-    redisOptions options = {0};
-    if (ms > INT32_MAX)
-        ms = INT32_MAX; /* the most that poll() takes */
-    struct timeval timeout = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    options.connect_timeout = &timeout;
-    if (address->path != NULL)
-        REDIS_OPTIONS_SET_UNIX(&options, address->path);
-    else
-        REDIS_OPTIONS_SET_TCP(&options, address->host, address->port);
-    redisContext *redis = ms > 0 ? redisConnectWithOptions(&options) : NULL;
-    if (redis != NULL && redis->err == 0)
-        return redis;
-    bool memory = ms > 0 && (redis == NULL || redis->err == REDIS_ERR_OOM);
-    *status = hf_fail(memory ? HF_ENOMEM : HF_ECONNECT, "cannot reach %s: %s", address->shown,
-                      memory          ? "no memory"
-                      : redis != NULL ? redis->errstr
-                                      : "no answer in time");
-    if (redis != NULL)
-        redisFree(redis);
-    return NULL;
-}
-
-/* Let hiredis read and parse with our functions; we write by ourselves. */
-static void hook(hf_connection *connection, redisContext *redis) {
+/* Let hiredis read and parse with our functions; we write by ourselves. False: no memory. */
+static bool hook(hf_connection *connection) {
+    redisContext *redis = redisConnectFd(connection->socket.fd);
+    if (redis == NULL || redis->err != 0) {
+        free_redis(redis);
+        return false;
+    }
     connection->functions = *redis->funcs;
     connection->functions.read = receive;
     redis->funcs = &connection->functions;
@@ -620,31 +569,24 @@ static void hook(hf_connection *connection, redisContext *redis) {
     redis->reader->privdata = connection;
     redis->reader->maxelements = HF_REPLY_PARTS_MAX;
     connection->redis = redis;
+    return true;
 }
 
-static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_t ms,
+static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_t deadline,
                             hf_connection **connection_out) {
-    hf_status status = HF_OK;
     hf_connection *connection = calloc(1, sizeof *connection);
     *connection_out = NULL;
     if (connection == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    redisContext *redis = reach(address, ms, &status);
-    if (redis == NULL) {
-        free(connection);
-        return status;
-    }
-    hook(connection, redis);
     hf_bytes_init(&connection->output);
     connection->deadline = HF_NO_DEADLINE;
+    connection->local = address->path != NULL;
     snprintf(connection->shown, sizeof connection->shown, "%s", address->shown);
-    fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
-    raise_no_signal(redis->fd);
-    enlist(connection);
-    if (address->path == NULL && address->options.keepalive_ms != HF_NEVER)
-        keep_alive(redis->fd, address->options.keepalive_ms);
-    if (tls != NULL)
-        status = hf_tls_begin(tls, address, redis->fd, &connection->tls);
+    hf_status status = hf_socket_connect(&connection->socket, address, deadline);
+    if (status == HF_OK && !hook(connection))
+        status = hf_fail(HF_ENOMEM, "cannot reach %s: no memory", address->shown);
+    if (status == HF_OK && tls != NULL)
+        status = hf_tls_begin(tls, address, connection->socket.fd, &connection->tls);
     if (status == HF_OK)
         *connection_out = connection;
     else
@@ -655,7 +597,7 @@ static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_
 hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
                              int64_t deadline, hf_connection **connection_out) {
     hf_connection *connection;
-    hf_status status = connect_to(address, tls, hf_until(deadline, hf_now()), &connection);
+    hf_status status = connect_to(address, tls, deadline, &connection);
     *connection_out = NULL;
     if (status != HF_OK)
         return status;
@@ -676,11 +618,10 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
 /* ---------------------------------------------------------------- Driven */
 
 bool hf_connection_set_driven(hf_connection *connection) {
-    int fd = connection->redis->fd, flags = fcntl(fd, F_GETFL);
     connection->driven = true;
     connection->deadline = HF_NO_DEADLINE;
     connection->received = 0;
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+    return hf_set_blocking(connection->socket.fd, false);
 }
 
 short hf_connection_events(const hf_connection *connection) {

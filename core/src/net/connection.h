@@ -5,8 +5,8 @@
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 
-#include "base/list.h"
 #include "net/address.h"
+#include "net/socket.h"
 #include "net/tls.h"
 #include "protocol/requests.h"
 
@@ -25,6 +25,7 @@ typedef struct hf_joint {
 } hf_joint;
 
 typedef struct hf_connection {
+    hf_socket socket;
     redisContext *redis;
     hf_tls_session *tls;               /* or NULL */
     hf_bytes output;                   /* commands, as they are sent */
@@ -33,7 +34,6 @@ typedef struct hf_connection {
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
     bool too_deep;  /* the current answer is */
-    hf_item open;   /* in the list of all connections */
     hf_item idle;   /* in the pool */
     unsigned users; /* calls that the pool gave it to */
     bool broken;    /* the last of them closes it */
@@ -45,6 +45,7 @@ typedef struct hf_connection {
     int64_t deadline;    /* of the read or write that is under way */
     int64_t timeout_ms;  /* what the socket's timeout is set to */
     size_t received;     /* bytes of the reply that is being read */
+    bool local;          /* over a path of this machine */
     bool heard;          /* the server has sent something */
     bool driven;         /* it waits in no read and no write, but its users in poll(2) */
     int unheeded;        /* how many of the next answers nobody waits for */

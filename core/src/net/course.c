@@ -1,5 +1,7 @@
 #include "net/course.h"
 
+#include "base/simulated.h"
+
 /* Redirections without a pause. */
 #define REDIRECTIONS_AT_ONCE 3
 /* Pauses grow, so that clients do not storm a server in trouble. */
@@ -49,6 +51,7 @@ static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
 
 /* The slot is being moved, and the keys are on two servers. */
 static hf_step splits(hf_course *course) {
+    HF_MARK("H7");
     bool tried = course->split;
     course->redirections = 0; /* this is no circle */
     course->asking = false;
@@ -76,8 +79,10 @@ static hf_step after_error(hf_course *course, const hf_outcome *outcome) {
     case HF_AFTER_SPLIT:
         return splits(course);
     case HF_AFTER_RECONNECT:
+        HF_MARK("H14");
         return leave(course, outcome);
     case HF_AFTER_WAIT:
+        HF_MARK("H9");
         break;
     default:
         return refused_by_server(outcome);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/event.h"
+#include "base/simulated.h"
 #include "net/map.h"
 #include "net/sentinel.h"
 #include "protocol/errors.h"
@@ -22,6 +22,8 @@
  * server does not say yet that it is the master, or the sentinel did not answer. */
 #define ASK_MS 1000
 #define ASK_AGAIN_MS 100
+/* Sentinels tell each other of a failover in a few seconds. */
+#define FORGET_MS 10000
 
 #define PEER_SIZE (INET6_ADDRSTRLEN + 20) /* an IP address, perhaps with an interface */
 #define NAMED_SIZE (256 + 16)             /* a host and a port */
@@ -47,6 +49,9 @@ struct hf_discovery {
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
+    int64_t epoch;            /* the highest that a sentinel has told of, but see believes() */
+    uint64_t older;           /* a bit for each sentinel that has told of a lower one since then, */
+    int64_t older_since;      /* and when the first did */
     bool watching;            /* the thread of run_watch() runs */
     int watch_fd;             /* the socket on which it waits, or -1 */
     int wake_fd;              /* or -1 */
@@ -85,6 +90,11 @@ bool hf_discovery_clustered(const hf_discovery *discovery) { return discovery->m
 
 unsigned hf_discovery_change(const hf_discovery *discovery) {
     return __atomic_load_n(&discovery->change, __ATOMIC_ACQUIRE);
+}
+
+unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot) {
+    return discovery->map != NULL ? (unsigned)hf_discovery_node(discovery, slot)
+                                  : hf_discovery_change(discovery);
 }
 
 /* With the mutex held. */
@@ -309,6 +319,44 @@ static hf_status connect_master(hf_discovery *discovery, unsigned version, const
     return HF_OK;
 }
 
+/*
+ * Does a sentinel with that epoch count? With a lower one than another's it has not heard of the
+ * last failover, because it is cut off, perhaps with the former master. But sentinels that were
+ * made anew begin at 0: when most of them have told of lower epochs, and for a while none of the
+ * highest, that one is forgotten. The last one that counted is asked first from then on.
+ */
+static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
+    int64_t now = hf_now();
+    pthread_mutex_lock(&discovery->mutex);
+    bool older = epoch < discovery->epoch;
+    if (older) {
+        HF_MARK("C27");
+        if (discovery->older == 0)
+            discovery->older_since = now;
+        discovery->older |= UINT64_C(1) << which % 64;
+        size_t count = (size_t)__builtin_popcountll(discovery->older);
+        older = 2 * count <= discovery->address.place_count ||
+                now < hf_after(discovery->older_since, FORGET_MS);
+    }
+    if (!older) {
+        discovery->epoch = epoch;
+        discovery->older = 0;
+        __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&discovery->mutex);
+    return !older;
+}
+
+/* Is it the master that was last followed? */
+static bool is_named(hf_discovery *discovery, const hf_address *master) {
+    char text[NAMED_SIZE];
+    show_place(master, text);
+    pthread_mutex_lock(&discovery->mutex);
+    bool same = strcmp(text, discovery->named) == 0;
+    pthread_mutex_unlock(&discovery->mutex);
+    return same;
+}
+
 static hf_status open_sentinel(const hf_discovery *discovery, size_t which, int64_t deadline,
                                hf_sentinel *sentinel) {
     return hf_sentinel_open(&discovery->address, discovery->tls, which, deadline, sentinel);
@@ -322,12 +370,16 @@ static hf_status connect_by_sentinel(hf_discovery *discovery, size_t which, unsi
     hf_status status = open_sentinel(discovery, which, share, &sentinel);
     if (status != HF_OK)
         return status;
-    status = hf_sentinel_master(&sentinel, share, &master);
+    int64_t epoch;
+    status = hf_sentinel_master(&sentinel, share, &master, &epoch);
     hf_sentinel_close(&sentinel);
     if (status != HF_OK)
         return status;
-    __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
-    status = connect_master(discovery, version, &master, deadline, connection_out);
+    if (believes(discovery, which, epoch) || is_named(discovery, &master))
+        status = connect_master(discovery, version, &master, deadline, connection_out);
+    else
+        status = hf_fail(HF_ECONNECT, "%s: a sentinel has not heard of the last failover",
+                         discovery->address.shown);
     hf_address_unmake(&master);
     return status;
 }
@@ -364,14 +416,9 @@ static bool set_watch_fd(hf_discovery *discovery, int fd) {
 /* A sentinel names this master. False: it is a new one, and cannot be reached or does not say yet
  * that it is a master. */
 static bool meet_master(hf_discovery *discovery, const hf_address *master) {
-    char text[NAMED_SIZE];
     hf_connection *connection;
-    show_place(master, text);
-    pthread_mutex_lock(&discovery->mutex);
-    bool same = strcmp(text, discovery->named) == 0;
-    unsigned version = discovery->nodes[0].version;
-    pthread_mutex_unlock(&discovery->mutex);
-    if (same)
+    unsigned version = hf_discovery_version(discovery, 0);
+    if (is_named(discovery, master))
         return true;
     int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
     if (connect_master(discovery, version, master, deadline, &connection) != HF_OK)
@@ -380,25 +427,27 @@ static bool meet_master(hf_discovery *discovery, const hf_address *master) {
     return true;
 }
 
-/* Follow that sentinel until it fails, is silent, or the client is closed. False: it never
- * answered. */
+/* Follow that sentinel until it fails, is silent, has an older epoch than another, or the client
+ * is closed. False: it never gave an answer that counts. */
 static bool follow_sentinel(hf_discovery *discovery, size_t which) {
     hf_sentinel sentinel;
     hf_address master;
-    int64_t deadline = hf_after(hf_now(), discovery->connect_ms);
+    int64_t epoch, deadline = hf_after(hf_now(), discovery->connect_ms);
     if (open_sentinel(discovery, which, deadline, &sentinel) != HF_OK)
         return false;
     bool answered = false;
     hf_status status = hf_sentinel_subscribe(&sentinel, deadline);
     while (status == HF_OK && set_watch_fd(discovery, hf_sentinel_fd(&sentinel))) {
         deadline = hf_after(hf_now(), discovery->connect_ms);
-        status = hf_sentinel_master(&sentinel, deadline, &master);
+        status = hf_sentinel_master(&sentinel, deadline, &master, &epoch);
         if (status != HF_OK)
             break;
-        answered = true;
-        __atomic_store_n(&discovery->asked, which, __ATOMIC_RELAXED);
-        bool met = meet_master(discovery, &master);
+        bool believed = believes(discovery, which, epoch);
+        bool met = believed && meet_master(discovery, &master);
         hf_address_unmake(&master);
+        if (!believed)
+            break;
+        answered = true;
         status = hf_sentinel_wait(&sentinel, met ? ASK_MS : ASK_AGAIN_MS);
     }
     set_watch_fd(discovery, -1);
@@ -650,7 +699,8 @@ static hf_discovery *new_discovery(hf_address *address) {
     return discovery;
 }
 
-hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out) {
+hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
+                            hf_discovery **discovery_out) {
     hf_discovery *discovery = new_discovery(address);
     hf_status status = HF_OK;
     *discovery_out = NULL;
@@ -660,8 +710,9 @@ hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out) {
     }
     if (address->tls)
         status = hf_tls_new(address, &discovery->tls);
+    *deadline_out = hf_after(hf_now(), discovery->connect_ms);
     if (status == HF_OK && discovery->map != NULL && discovery->address.options.lazy != HF_ON)
-        status = ask_nodes(discovery, hf_after(hf_now(), discovery->connect_ms));
+        status = ask_nodes(discovery, *deadline_out);
     if (status == HF_OK)
         *discovery_out = discovery;
     else

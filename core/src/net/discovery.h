@@ -12,8 +12,10 @@
 typedef struct hf_discovery hf_discovery;
 
 /* Takes the address over, even if it fails; its options must be complete. Waits for a cluster's
- * slots. The caller owns the reference. */
-hf_status hf_discovery_open(hf_address *address, hf_discovery **discovery_out);
+ * slots. The caller owns the reference. *deadline_out: when connect_timeout ends, which begins when
+ * the files of TLS have been read. */
+hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
+                            hf_discovery **discovery_out);
 hf_discovery *hf_discovery_keep(hf_discovery *discovery);
 void hf_discovery_drop(hf_discovery *discovery);
 /* The client is closed: let the threads end, and start no other. */
@@ -43,6 +45,8 @@ size_t hf_discovery_nodes(hf_discovery *discovery);
 unsigned hf_discovery_version(hf_discovery *discovery, int node);
 /* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
+/* Another number than before: the slot has another server. */
+unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot);
 /* Is the connection's server still its node's server? */
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection);
 /* Have the sentinels replaced the connection's server as the master? Its answers do not count. */

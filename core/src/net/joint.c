@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/sleep.h"
+#include "base/simulated.h"
 
 /* The reader may be stopped, as by a slow signal handler: another call takes its place when it has
  * shown no life for so long. */
@@ -185,6 +185,7 @@ static void join(hf_connection *connection, call *mine, const hf_request *reques
 
 /* Go while the answer may still come, and must not be taken for another's. */
 static void leave(hf_joint *joint, call *mine) {
+    HF_MARK("H37");
     hf_item *next = mine->place.next;
     *(next != NULL ? &HF_OF(call, place, next)->before : &joint->behind) += mine->before + 1;
     hf_list_remove(&mine->place);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simulated.h"
 #include "protocol/errors.h"
 
 /* A failed connection is tried again after so long, twice as long, and so on. */
@@ -32,7 +33,7 @@ static hf_link *link_to(hf_links *links, int node) {
     }
     link->node = node;
     link->version = hf_transport_version(links->transport, node);
-    link->overdue_at = HF_NO_DEADLINE;
+    link->overdue_at = link->silent_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &link->item);
     return link;
 }
@@ -242,17 +243,20 @@ bool hf_link_is_unsent(const hf_link *link, int64_t since) {
 }
 
 /* Nothing came of it in its time. */
-static hf_status explain_given_up(const hf_links *links, const hf_link *link, bool doubtful) {
+static hf_status explain_given_up(const hf_links *links, const hf_link *link, const hf_task *task) {
     hf_status status = hf_link_explain(links, link);
-    return doubtful ? hf_transport_unknown(links->transport) : status;
+    return task->course.doubtful ? hf_transport_unknown(links->transport) : status;
 }
 
-/* What was sent keeps its place, for an answer that nobody minds any more. */
+/* What was sent keeps its place, for an answer that nobody minds any more; and may be carried out
+ * after its end was told. */
 static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
         if (now >= task->give_up_at) {
-            call_done(task, explain_given_up(links, link, true), NULL);
+            HF_MARK("H39");
+            task->course.doubtful = true;
+            call_done(task, explain_given_up(links, link, task), NULL);
             task->done = NULL;
         } else if (task->done != NULL) {
             link->overdue_at = hf_earlier(link->overdue_at, task->give_up_at);
@@ -275,12 +279,22 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
     }
     give_up_sent(links, link, now);
     for (hf_item *at; (at = hf_list_take_first(&old)) != NULL;)
-        hf_task_end(TASK_OF(at), explain_given_up(links, link, TASK_OF(at)->course.doubtful), NULL);
+        hf_task_end(TASK_OF(at), explain_given_up(links, link, TASK_OF(at)), NULL);
+}
+
+/* By when one that was sent must be answered. */
+static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_task *task) {
+    int64_t most = hf_after(task->sent_at, hf_transport_command_ms(links->transport));
+    int64_t usual = 2 * link->trip_ms + 1;
+    if (task->answer_ms == 0)
+        return most;
+    return hf_earlier(most,
+                      hf_after(task->sent_at, task->answer_ms > usual ? task->answer_ms : usual));
 }
 
 /* False: half a request is there, for want of memory; the connection is of no
  * use any more, and what waits is for the next one. */
-static bool send_waiting(hf_link *link, int64_t now) {
+static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
     while (link->waiting.first != NULL) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
         if (task->request.encoded.failed) {
@@ -294,6 +308,7 @@ static bool send_waiting(hf_link *link, int64_t now) {
         }
         task->sent_at = now;
         hf_list_add_last(&link->sent, &task->item);
+        link->silent_at = hf_earlier(link->silent_at, answer_by(links, link, task));
     }
     return true;
 }
@@ -342,16 +357,6 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
         return take_error(links, link, task, reply->str, now);
     end_answered(links, task, reply);
     return true;
-}
-
-/* How long the oldest request under way may take to be answered. */
-static int64_t answer_ms(const hf_links *links, const hf_link *link) {
-    int64_t ms = hf_transport_command_ms(links->transport);
-    if (link->sent.first == NULL)
-        return ms;
-    int64_t its = TASK_OF(link->sent.first)->answer_ms, usual = 2 * link->trip_ms + 1;
-    its = its > usual ? its : usual;
-    return TASK_OF(link->sent.first)->answer_ms > 0 && its < ms ? its : ms;
 }
 
 /* A password that is wrong does not become right by waiting. */
@@ -407,10 +412,14 @@ static bool is_current(const hf_links *links, const hf_link *link) {
     return link->commands->version == hf_transport_version(links->transport, link->node);
 }
 
-/* Is it answered in time? */
-static bool is_answered(const hf_links *links, const hf_link *link, int64_t now) {
-    return link->sent.first == NULL ||
-           now < hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link));
+/* Are all that were sent answered in time? Not only the oldest: a later one may have less. */
+static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
+    if (now < link->silent_at)
+        return true;
+    link->silent_at = HF_NO_DEADLINE;
+    HF_EACH(at, &link->sent)
+    link->silent_at = hf_earlier(link->silent_at, answer_by(links, link, TASK_OF(at)));
+    return now < link->silent_at;
 }
 
 static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
@@ -431,22 +440,24 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     give_up_old(links, link, now);
     if (!have_connection(links, link, now))
         return;
-    bool good = is_answered(links, link, now) && is_current(links, link);
+    bool rests = link->sent.first == NULL && link->waiting.first == NULL;
+    bool good = is_answered(links, link, now) && is_current(links, link) &&
+                !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
-        good = good && send_waiting(link, now) && hf_connection_drive(link->commands) == HF_OK &&
-               read_answers(links, link, now);
+        good = good && send_waiting(links, link, now) &&
+               hf_connection_drive(link->commands) == HF_OK && read_answers(links, link, now);
     while (good && link->waiting.first != NULL);
     if (!good)
         fail_connection(links, link, now);
 }
 
-int64_t hf_link_requests_due(const hf_links *links, const hf_link *link) {
+int64_t hf_link_requests_due(const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && (link->waiting.first != NULL || link->warm))
         due = hf_earlier(due, link->retry_at);
     if (link->commands != NULL && link->waiting.first != NULL)
         due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)
-        due = hf_earlier(due, hf_after(TASK_OF(link->sent.first)->sent_at, answer_ms(links, link)));
+        due = hf_earlier(due, link->silent_at);
     return due;
 }

@@ -63,7 +63,7 @@ typedef struct hf_listener {
     void (*deaf)(hf_links *links, struct hf_link *link);
     /* The channel is at another link now. */
     void (*moved)(hf_links *links, struct hf_channel *channel, struct hf_link *from);
-    /* A node is another server than before. */
+    /* A slot has another node, or a node is another server, than before. */
     void (*replaced)(hf_links *links);
 } hf_listener;
 
@@ -87,6 +87,7 @@ typedef struct hf_link {
     hf_list waiting, sent;      /* tasks */
     int64_t retry_at, retry_ms; /* when a failed connection is tried again */
     int64_t overdue_at;         /* no task here is given up before that */
+    int64_t silent_at;          /* and none that was sent must be answered before that */
     bool asked_first;           /* ASKING is answered, but not yet what it stood before */
     bool warm;                  /* connect, though nothing waits yet */
     int64_t lost_at;            /* when the last connection was */
@@ -162,7 +163,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
  * whether they are sent again. */
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
 /* When it must be driven next. */
-int64_t hf_link_requests_due(const hf_links *links, const hf_link *link);
+int64_t hf_link_requests_due(const hf_link *link);
 /* The server may be another, or serve other slots: all that waits goes where it is served. */
 void hf_link_sort_again(hf_links *links, hf_link *link);
 /* Send what was delayed and is due. */

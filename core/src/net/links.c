@@ -12,7 +12,7 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
     links->timers = timers;
     links->client_id = client_id;
     links->first.version = hf_transport_version(transport, 0);
-    links->first.overdue_at = HF_NO_DEADLINE;
+    links->first.overdue_at = links->first.silent_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &links->first.item);
     if (!hf_timer_reserve(timers) || !hf_channels_begin(links))
         return hf_fail(HF_ENOMEM, "no memory");
@@ -71,6 +71,7 @@ static void follow_slots(hf_links *links) {
     HF_EACH(at, &links->all)
     if (is_spent(links, LINK_OF(at)))
         free_link(links, LINK_OF(at));
+    links->listener->replaced(links);
 }
 
 /* Another server is the node now: nothing more is asked of the old one. */
@@ -82,7 +83,6 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     link->retry_at = link->listen_at = 0;
     if (link->commands != NULL)
         hf_link_lose_requests(links, link, now);
-    links->listener->replaced(links);
 }
 
 void hf_links_drive(hf_links *links, int64_t now) {
@@ -100,7 +100,7 @@ int64_t hf_links_due(const hf_links *links) {
     HF_EACH(at, &links->delayed)
     due = hf_earlier(due, TASK_OF(at)->retry_at);
     HF_EACH(at, &links->all) {
-        due = hf_earlier(due, hf_link_requests_due(links, LINK_OF(at)));
+        due = hf_earlier(due, hf_link_requests_due(LINK_OF(at)));
         due = hf_earlier(due, hf_link_channels_due(links, LINK_OF(at)));
     }
     return due;
@@ -114,6 +114,9 @@ void hf_links_close(hf_links *links) {
 void hf_links_take(hf_links *links, hf_list *tasks) {
     hf_list_move(&links->delayed, tasks);
     HF_EACH(at, &links->all) {
+        HF_EACH(sent, &LINK_OF(at)->sent)
+        if (TASK_OF(sent)->done == NULL) /* it was given up, and only its answer is awaited */
+            hf_task_free(TASK_OF(sent));
         hf_list_move(&LINK_OF(at)->sent, tasks);
         hf_list_move(&LINK_OF(at)->waiting, tasks);
     }

@@ -7,19 +7,6 @@
 
 hf_openssl hf_ssl;
 
-/* Where a loader looks by itself, and where macOS's package managers put it: the newest first. */
-static const char *const files[] = {
-#ifdef __APPLE__
-    "libssl.3.dylib",
-    "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib",
-    "/usr/local/opt/openssl@3/lib/libssl.3.dylib",
-    "/opt/local/lib/libssl.3.dylib",
-#else
-    "libssl.so.3",
-    "libssl.so.1.1",
-#endif
-};
-
 static const struct {
     const char *name;
     size_t at;
@@ -46,8 +33,8 @@ static bool find_all(void *library) {
 }
 
 static void load(void) {
-    for (size_t i = 0; i < sizeof files / sizeof *files && !loaded; i++) {
-        void *library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (const char *const *name = hf_libssl_names; *name != NULL && !loaded; name++) {
+        void *library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
         loaded = library != NULL && find_all(library);
         if (library != NULL && !loaded)
             dlclose(library);
@@ -66,5 +53,5 @@ hf_status hf_openssl_load(void) {
     return hf_fail(HF_EUNSUPPORTED,
                    "rediss:// needs OpenSSL 3 or 1.1.1, and this machine has no %s: install "
                    "OpenSSL and start the program again",
-                   files[0]);
+                   hf_libssl_names[0]);
 }

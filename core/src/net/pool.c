@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/sleep.h"
+#include "base/simulated.h"
 #include "net/joint.h"
 #include "net/map.h"
 
@@ -88,6 +88,9 @@ static void sweep(hf_pool *pool, hf_list *closed) {
 }
 
 static bool has_room(const hf_pool *pool, int node) {
+    /* A call that gives one back has the waiting ones served again. */
+    if (pool->shelves[node].open_count > 0 && HF_UNUSUAL("the pool is full"))
+        return false;
     return pool->open_count < pool->open_max && pool->shelves[node].open_count < pool->each_max;
 }
 
@@ -155,6 +158,7 @@ static void serve_waiting(hf_pool *pool, hf_list *closed) {
 
 static bool wait_in_place(hf_pool *pool, waiter *who, bool urgent, int64_t deadline) {
     int64_t ms;
+    HF_MARK("M13");
     hf_sleep_init(&who->woken);
     hf_list_add_last(&pool->waiting[urgent ? 0 : 1], &who->place);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
@@ -249,7 +253,8 @@ static void put_back(hf_pool *pool, shelf *at, hf_connection *connection, hf_lis
     if (connection->joint.on && hf_joint_end(connection) != HF_OK)
         spoil(pool, at, connection); /* after the last answer: no call has met it */
     if (!connection->broken && !pool->shut && !hf_connection_unasked(connection) &&
-        hf_discovery_current(pool->discovery, connection))
+        hf_discovery_current(pool->discovery, connection) &&
+        !HF_UNUSUAL("the pool closes a good connection"))
         hf_list_add_first(&at->idle, &connection->idle);
     else
         retire(pool, connection, closed);

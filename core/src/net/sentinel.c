@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "protocol/errors.h"
 
@@ -60,19 +61,42 @@ static bool is_place(const redisReply *reply) {
            reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master) {
+/* In the answer to SENTINEL MASTER: names and values. */
+static int64_t read_epoch(const redisReply *reply) {
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (reply->element[i]->type == REDIS_REPLY_STRING &&
+            reply->element[i + 1]->type == REDIS_REPLY_STRING &&
+            strcmp(reply->element[i]->str, "config-epoch") == 0)
+            return atoll(reply->element[i + 1]->str);
+    return 0;
+}
+
+/* Asked after the address, so that no master is taken for one of an older epoch. (This answer has
+ * an address, too, but for a while the one before the failover.) */
+static hf_status ask_epoch(const hf_sentinel *sentinel, int64_t deadline, int64_t *epoch) {
+    redisReply *reply;
+    const char *words[] = {"SENTINEL", "MASTER", sentinel->all->service};
+    hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
+    if (status == HF_OK)
+        *epoch = read_epoch(reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
+                             int64_t *epoch) {
     redisReply *reply;
     const char *service = sentinel->all->service;
     const char *words[] = {"SENTINEL", "get-master-addr-by-name", service};
     hf_status status = ask_sentinel(sentinel, sentinel->questions, deadline, 3, words, &reply);
     if (status != HF_OK)
         return status;
-    if (is_place(reply))
-        status = hf_address_make(sentinel->all, reply->element[0]->str,
-                                 atoi(reply->element[1]->str), NULL, master);
-    else
+    if (!is_place(reply))
         status = hf_fail(HF_ECONNECT, "the sentinel %s knows no master %.100s",
                          sentinel->address.shown, service);
+    else if ((status = ask_epoch(sentinel, deadline, epoch)) == HF_OK)
+        status = hf_address_make(sentinel->all, reply->element[0]->str,
+                                 atoi(reply->element[1]->str), NULL, master);
     freeReplyObject(reply);
     return status;
 }

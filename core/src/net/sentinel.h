@@ -16,8 +16,10 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
                            hf_sentinel *sentinel);
 void hf_sentinel_close(hf_sentinel *sentinel);
 
-/* Ask for the master's address; free it with hf_address_unmake(). */
-hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master);
+/* Ask for the master's address, which hf_address_unmake() frees, and for the epoch of that
+ * configuration: each failover has a greater one. 0: the sentinel does not tell. */
+hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
+                             int64_t *epoch);
 
 /* Subscribe to its events. A sentinel that refuses can still be asked. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline);

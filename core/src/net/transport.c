@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/brake.h"
+#include "base/simulated.h"
 #include "net/course.h"
 #include "net/joint.h"
 #include "net/pool.h"
@@ -31,6 +32,14 @@ int hf_transport_node(const hf_transport *transport, unsigned slot) {
 
 unsigned hf_transport_change(const hf_transport *transport) {
     return hf_discovery_change(transport->discovery);
+}
+
+unsigned hf_transport_place(const hf_transport *transport, unsigned slot) {
+    return hf_discovery_place(transport->discovery, slot);
+}
+
+bool hf_transport_follows(const hf_transport *transport) {
+    return hf_discovery_address(transport->discovery)->kind != HF_SERVER;
 }
 
 bool hf_transport_clustered(const hf_transport *transport) {
@@ -76,12 +85,12 @@ int64_t hf_transport_command_ms(const hf_transport *transport) { return transpor
 /* Might the server evict a held lock? Every policy but noeviction may evict keys with a TTL. A
  * lock without a lease has no TTL: volatile-* policies spare it, allkeys-* policies do not. False:
  * the connection is useless now. */
-static bool check_eviction(hf_transport *transport, hf_connection *connection) {
+static bool check_eviction(hf_transport *transport, hf_connection *connection, int64_t deadline) {
     redisReply *reply;
     long long limit = 0;
     char policy[32] = "";
-    if (hf_connection_ask(connection, hf_after(hf_now(), transport->connect_ms), &reply, 2,
-                          (const char *[]){"INFO", "memory"}) != HF_OK)
+    if (hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "memory"}) !=
+        HF_OK)
         return false;
     if (reply->type == REDIS_REPLY_STRING) {
         const char *memory = strstr(reply->str, "\nmaxmemory:");
@@ -91,12 +100,14 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection) {
             sscanf(name, "\nmaxmemory_policy:%31[a-z-]", policy);
         }
     }
-    if (limit > 0 && *policy != '\0' && strcmp(policy, "noeviction") != 0)
+    if (limit > 0 && *policy != '\0' && strcmp(policy, "noeviction") != 0) {
+        HF_MARK("C9");
         snprintf(
             transport->warning, sizeof transport->warning,
             "%.100s evicts keys when its memory is full (maxmemory-policy %s), held locks too: "
             "set it to noeviction",
             connection->shown, policy);
+    }
     freeReplyObject(reply);
     return true;
 }
@@ -108,7 +119,7 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_status status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
     if (status != HF_OK)
         return status;
-    if (check_eviction(transport, connection))
+    if (check_eviction(transport, connection, deadline))
         hf_pool_give(transport->pool, connection);
     else
         hf_pool_discard(transport->pool, connection);
@@ -116,10 +127,9 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
 }
 
 /* In a cluster one node has answered already; the others may come later. */
-static hf_status try_nodes(hf_transport *transport) {
+static hf_status try_nodes(hf_transport *transport, int64_t deadline) {
     if (!hf_transport_clustered(transport))
-        return try_node(transport, 0, HF_NO_DEADLINE);
-    int64_t deadline = hf_after(hf_now(), transport->connect_ms);
+        return try_node(transport, 0, deadline);
     int count = (int)hf_discovery_nodes(transport->discovery);
     for (int i = 0; i < count; i++)
         if (hf_transport_serves(transport, i))
@@ -130,7 +140,8 @@ static hf_status try_nodes(hf_transport *transport) {
 hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     hf_client_options options = address->options;
     hf_discovery *discovery;
-    hf_status status = hf_discovery_open(address, &discovery);
+    int64_t deadline;
+    hf_status status = hf_discovery_open(address, &deadline, &discovery);
     *transport_out = NULL;
     if (status != HF_OK)
         return status;
@@ -146,7 +157,7 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
                                 .pool = pool,
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
-    status = options.lazy == HF_ON ? HF_OK : try_nodes(transport);
+    status = options.lazy == HF_ON ? HF_OK : try_nodes(transport, deadline);
     if (status == HF_OK)
         *transport_out = transport;
     else
@@ -187,8 +198,10 @@ static bool count_replicas(hf_transport *transport, hf_connection *connection,
                            const hf_request *request, hf_answer *answer) {
     redisReply *reply;
     answer->replicas = 0;
-    if (!hf_reply_holds(answer->reply))
+    if (!hf_reply_holds(answer->reply)) {
+        HF_MARK("M15");
         return true;
+    }
     int64_t now = hf_now(), deadline = hf_after(now, request->replica_ms + transport->command_ms);
     if (!append_wait(connection, request) ||
         hf_connection_exchange(connection, now, deadline, &reply) != HF_OK)
@@ -304,12 +317,15 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     if (status != HF_OK) {
         hf_pool_discard(transport->pool, connection);
         outcome->met = HF_MET_SILENCE;
+        if (!alive)
+            HF_MARK("M16");
         trip->pulled = !alive;
         return status;
     }
     if (answer->reply->type == REDIS_REPLY_ERROR) {
         status = read_error(transport, connection, answer->reply, outcome);
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
+        HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
         outcome->met = HF_MET_PREDECESSOR;
     } else if (trip->request->replicas > 0) {
@@ -359,6 +375,7 @@ static void pause_for(int64_t ms) {
 
 hf_status hf_transport_unknown(const hf_transport *transport) {
     char why[300];
+    HF_MARK("M3");
     snprintf(why, sizeof why, "%s", hf_error_message());
     return hf_fail(HF_EUNKNOWN,
                    "the answer of %s was lost, and the request may have been carried out: %s",
@@ -616,8 +633,9 @@ static bool flush_read(hf_transport *transport, hf_connection *connection, flush
     return true;
 }
 
-/* Send the first request of a script with the text, so that the server knows the script. False:
- * the connection is useless. */
+/* Send the first request of a script with the text, so that the server knows the script. Without
+ * PINGs: their answers would stand between those that flush_read() reads. False: the connection is
+ * useless. */
 static bool flush_write(hf_transport *transport, hf_connection *connection,
                         const hf_request *const *requests, size_t count, flushed *all) {
     const hf_script *last = NULL;
@@ -628,7 +646,7 @@ static bool flush_write(hf_transport *transport, hf_connection *connection,
         all[i].tried = true;
         all[i].course.whole = requests[i]->script != last;
         last = requests[i]->script;
-        if (!append(connection, requests[i], &all[i].course))
+        if (!hf_connection_append(connection, requests[i], all[i].course.whole, false))
             return false;
         all[i].state = SENT;
     }

@@ -83,6 +83,10 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
 int hf_transport_node(const hf_transport *transport, unsigned slot);
 /* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_transport_change(const hf_transport *transport);
+/* Another number than before: the slot has another server. */
+unsigned hf_transport_place(const hf_transport *transport, unsigned slot);
+/* May other servers take the place of these? Then a thread of the client is to know. */
+bool hf_transport_follows(const hf_transport *transport);
 /* Does the node serve any slot? */
 bool hf_transport_serves(hf_transport *transport, int node);
 /* Is it a cluster, where all keys of a script must be in one slot? */

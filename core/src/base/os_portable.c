@@ -1,47 +1,36 @@
-#include "base/sleep.h"
-
-#include <time.h>
-
-#ifndef HF_PORTABLE
-#include <linux/futex.h>
-#include <sys/syscall.h>
+#include <fcntl.h>
 #include <unistd.h>
-#endif
 
 #include "base/list.h"
-#include "base/util.h"
+#include "base/os.h"
 
-#define MOST_MS 3600000
+/* ---------------------------------------------------------------- A pipe is an event */
 
-/* Deadlines are on CLOCK_BOOTTIME, on which a condition cannot wait. */
-void hf_sleep_init(pthread_cond_t *woken) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-#ifndef __APPLE__
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-#endif
-    pthread_cond_init(woken, &attributes);
-    pthread_condattr_destroy(&attributes);
+hf_event hf_event_new(void) {
+    int ends[2];
+    if (pipe(ends) != 0)
+        return HF_NO_EVENT;
+    hf_event event = {ends[0], ends[1]};
+    for (int i = 0; i < 2; i++)
+        if (!hf_set_blocking(ends[i], false) || fcntl(ends[i], F_SETFD, FD_CLOEXEC) != 0) {
+            hf_event_free(event);
+            return HF_NO_EVENT;
+        }
+    return event;
 }
 
-void hf_sleep(pthread_cond_t *woken, pthread_mutex_t *mutex, int64_t ms) {
-    struct timespec until;
-    if (ms > MOST_MS)
-        ms = MOST_MS;
-#ifdef __APPLE__ /* where a condition knows only the wall clock, or a duration */
-    until.tv_sec = ms / 1000;
-    until.tv_nsec = ms % 1000 * HF_MS;
-    pthread_cond_timedwait_relative_np(woken, mutex, &until);
-#else
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ms += until.tv_nsec / HF_MS;
-    until.tv_sec += ms / 1000;
-    until.tv_nsec = ms % 1000 * HF_MS;
-    pthread_cond_timedwait(woken, mutex, &until);
-#endif
+bool hf_clock_open(int *clock) {
+    *clock = -1;
+    return true;
 }
 
-#ifdef HF_PORTABLE
+void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until) {
+    (void)clock;
+    int64_t now = hf_now(), ms = until > now ? (until - now - 1) / HF_MS + 1 : 0;
+    poll(fds, (nfds_t)count, until == HF_NO_DEADLINE ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+/* ---------------------------------------------------------------- A list of sleepers is a futex */
 
 /* Each has a condition of its own: one that several share may keep the one that wakes waiting for
  * a thread that a signal handler has stopped. */
@@ -91,17 +80,3 @@ void hf_wake(int *word) {
     }
     pthread_mutex_unlock(&all.mutex);
 }
-
-#else
-
-void hf_sleep_while(int *word, int is, int64_t ms) {
-    /* As the kernel has it: a 32-bit libc's own struct timespec may be wider. */
-    struct {
-        long seconds, ns;
-    } most = {ms / 1000, ms % 1000 * HF_MS};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, is, &most, NULL, 0);
-}
-
-void hf_wake(int *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
-
-#endif

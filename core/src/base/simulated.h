@@ -1,0 +1,24 @@
+/* What the simulation (tests/sim) is told, and decides; elsewhere nothing of it is compiled. */
+#ifndef HF_SIMULATED_H
+#define HF_SIMULATED_H
+
+#include <stdbool.h>
+
+#ifdef HF_SIMULATED
+
+/* A defence is at work: the row of docs/interleavings.md. The seeds that come here are counted. */
+void sim_mark(const char *row);
+#define HF_MARK(row) sim_mark(row)
+
+/* Is the rare but legal branch to be taken here, though nothing calls for it? */
+bool sim_unusual(const char *branch);
+#define HF_UNUSUAL(branch) sim_unusual(branch)
+
+#else
+
+#define HF_MARK(row) ((void)0)
+#define HF_UNUSUAL(branch) false
+
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+#include "net/socket.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_OF(at) HF_OF(hf_socket, open, at)
+
+/* Those of the process. Each is made and closed with the mutex, so that no child has a copy that is
+ * not in the list. */
+static struct {
+    pthread_mutex_t mutex;
+    hf_list open;
+} all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void before_fork(void) { pthread_mutex_lock(&all.mutex); }
+static void in_parent(void) { pthread_mutex_unlock(&all.mutex); }
+
+static void in_child(void) {
+    HF_EACH(at, &all.open)
+    close(SOCKET_OF(at)->fd);
+    all.open = (hf_list){0};
+    pthread_mutex_unlock(&all.mutex);
+}
+
+static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
+
+/* 0, or an errno. */
+static int open_socket(hf_socket *socket, int family) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&all.mutex);
+    socket->fd = hf_socket_new(family);
+    int error = socket->fd < 0 ? errno : 0;
+    if (error == 0)
+        hf_list_add_first(&all.open, &socket->open);
+    pthread_mutex_unlock(&all.mutex);
+    return error;
+}
+
+void hf_socket_close(hf_socket *socket) {
+    pthread_mutex_lock(&all.mutex);
+    if (socket->open.list != NULL)
+        close(socket->fd);
+    hf_list_remove(&socket->open);
+    pthread_mutex_unlock(&all.mutex);
+}
+
+/* 0, or an errno. */
+static int await(int fd, int64_t deadline) {
+    struct pollfd writable = {.fd = fd, .events = POLLOUT};
+    int error = 0, ready = 0;
+    socklen_t size = sizeof error;
+    while (ready == 0) {
+        int64_t ms = hf_until(deadline, hf_now());
+        ready = poll(&writable, 1, (int)(ms < INT32_MAX ? ms : INT32_MAX));
+        if (ready < 0 && errno == EINTR)
+            ready = 0;
+        else if (ready == 0 && ms == 0)
+            return ETIMEDOUT;
+    }
+    if (ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        return errno;
+    return error;
+}
+
+static int connect_to(hf_socket *socket, const struct sockaddr *place, socklen_t size,
+                      int64_t deadline) {
+    int error = open_socket(socket, place->sa_family);
+    if (error == 0 && connect(socket->fd, place, size) != 0)
+        error = errno == EINPROGRESS || errno == EINTR ? await(socket->fd, deadline) : errno;
+    if (error == 0 && !hf_set_blocking(socket->fd, true))
+        error = errno;
+    if (error != 0)
+        hf_socket_close(socket);
+    return error;
+}
+
+static const char *connect_to_path(hf_socket *socket, const char *path, int64_t deadline) {
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    strcpy(place.sun_path, path); /* hf_address_parse() has seen to its length */
+    int error = connect_to(socket, (struct sockaddr *)&place, sizeof place, deadline);
+    return error != 0 ? strerror(error) : NULL;
+}
+
+/* Each gets a share of the time that is left. */
+static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int64_t deadline) {
+    int64_t left = 0;
+    int error = 0;
+    for (const struct addrinfo *at = places; at != NULL; at = at->ai_next)
+        left++;
+    for (const struct addrinfo *at = places; at != NULL; at = at->ai_next, left--) {
+        int64_t now = hf_now(), share = now + (deadline - now) / left;
+        error = connect_to(socket, at->ai_addr, at->ai_addrlen, share);
+        if (error == 0)
+            break;
+    }
+    return error;
+}
+
+/* Its IPv4 addresses first, because many servers listen on no other. */
+static const char *connect_to_host(hf_socket *socket, const char *host, int port,
+                                   int64_t deadline) {
+    static const int families[] = {AF_INET, AF_INET6};
+    char service[16];
+    int error = 0, unknown = 0;
+    snprintf(service, sizeof service, "%d", port);
+    for (size_t i = 0; i < sizeof families / sizeof *families && hf_now() < deadline; i++) {
+        struct addrinfo hints = {.ai_family = families[i], .ai_socktype = SOCK_STREAM}, *places;
+        int status = getaddrinfo(host, service, &hints, &places);
+        if (status != 0) {
+            unknown = status;
+            continue;
+        }
+        error = connect_to_any(socket, places, deadline);
+        freeaddrinfo(places);
+        if (error == 0)
+            return NULL;
+    }
+    return error != 0 ? strerror(error) : gai_strerror(unknown);
+}
+
+hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_t deadline) {
+    const char *why = "no answer in time";
+    int on = 1;
+    *socket = (hf_socket){.fd = -1};
+    if (hf_now() < deadline)
+        why = address->path != NULL
+                  ? connect_to_path(socket, address->path, deadline)
+                  : connect_to_host(socket, address->host, address->port, deadline);
+    if (why != NULL)
+        return hf_fail(HF_ECONNECT, "cannot reach %s: %s", address->shown, why);
+    if (address->path != NULL)
+        return HF_OK;
+    setsockopt(socket->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (address->options.keepalive_ms != HF_NEVER)
+        hf_socket_keep_alive(socket->fd, address->options.keepalive_ms);
+    return HF_OK;
+}
