@@ -25,6 +25,21 @@ static inline int listen_somewhere(int backlog, int *port) {
     return fd;
 }
 
+/* A socket as by listen_somewhere(), where connecting takes for ever: with a full backlog the
+ * system drops further connections, like a dead host. */
+enum { FILLERS = 8 };
+static inline int listen_in_vain(int *port, int fillers[FILLERS]) {
+    int fd = listen_somewhere(0, port);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)*port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (size_t i = 0; i < FILLERS; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(fillers[i], (struct sockaddr *)&address, sizeof address);
+    }
+    return fd;
+}
+
 static inline bool say(int fd, const void *bytes, size_t length) {
     return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
@@ -34,29 +49,68 @@ static inline bool say(int fd, const void *bytes, size_t length) {
 typedef struct fake {
     int fd, port;
     pthread_t thread;
-    void (*talk)(int fd); /* one conversation after the other */
+    void (*talk)(int fd);              /* one conversation after the other; */
+    void (*talk_to)(void *of, int fd); /* or each on a thread of its own, about this: */
+    void *of;
+    _Atomic int talks;    /* under way */
+    _Atomic int accepted; /* all together */
 } fake;
+
+typedef struct visit {
+    fake *at;
+    int fd;
+} visit;
+
+static inline void *fake_visit(void *argument) {
+    visit one = *(visit *)argument;
+    free(argument);
+    one.at->talk_to(one.at->of, one.fd);
+    close(one.fd);
+    atomic_fetch_sub(&one.at->talks, 1);
+    return NULL;
+}
 
 static inline void *fake_main(void *argument) {
     fake *server = argument;
+    pthread_t thread;
     int fd;
     while ((fd = accept(server->fd, NULL, NULL)) >= 0) {
-        server->talk(fd);
-        close(fd);
+        atomic_fetch_add(&server->accepted, 1);
+        if (server->talk != NULL) {
+            server->talk(fd);
+            close(fd);
+            continue;
+        }
+        visit *one = malloc(sizeof *one);
+        *one = (visit){server, fd};
+        atomic_fetch_add(&server->talks, 1);
+        if (pthread_create(&thread, NULL, fake_visit, one) != 0)
+            abort();
+        pthread_detach(thread);
     }
     return NULL;
 }
 
-static inline void fake_start(fake *server, void (*talk)(int fd)) {
-    server->fd = listen_somewhere(16, &server->port);
-    server->talk = talk;
+static inline void fake_begin(fake *server) {
+    server->fd = listen_somewhere(64, &server->port);
     assert_int_equal(pthread_create(&server->thread, NULL, fake_main, server), 0);
+}
+
+static inline void fake_start(fake *server, void (*talk)(int fd)) {
+    *server = (fake){.talk = talk};
+    fake_begin(server);
+}
+
+static inline void fake_start_many(fake *server, void (*talk_to)(void *of, int fd), void *of) {
+    *server = (fake){.talk_to = talk_to, .of = of};
+    fake_begin(server);
 }
 
 /* After the clients have closed their connections. */
 static inline void fake_stop(fake *server) {
     shutdown(server->fd, SHUT_RDWR);
     pthread_join(server->thread, NULL);
+    assert_soon(atomic_load(&server->talks) == 0);
     close(server->fd);
 }
 
@@ -77,14 +131,12 @@ typedef enum {
 } mishap;
 
 typedef struct proxy {
-    int fd, port;
-    pthread_t thread;
+    fake door;
+    int port;
     _Atomic mishap next;
     const char *_Atomic only; /* a call without these bytes passes; NULL: any is meant */
     _Atomic int again;        /* so many times more */
     _Atomic int mishaps;      /* so many have happened */
-    _Atomic int talks;        /* so many connections go through it */
-    _Atomic int accepted;     /* so many have come, all together */
     _Atomic int cut_at;       /* of the lost reply so much arrives; then after a stall the end */
     _Atomic int stall_ms, answered; /* and so long was all of it */
     _Atomic int delay_ms;           /* each way */
@@ -270,11 +322,9 @@ static inline bool pass_some(talk *t, int from) {
     return true;
 }
 
-static inline void *proxy_talk(void *argument) {
+static inline void proxy_talk(void *of, int fd) {
     static const char ended[] = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n";
-    talk t = *(talk *)argument;
-    free(argument);
-    t.server = connect_to_server();
+    talk t = {.of = of, .fd = fd, .server = connect_to_server()};
     for (bool goes_on = t.server >= 0; goes_on;) {
         struct pollfd fds[] = {{.fd = t.fd, .events = POLLIN}, {.fd = t.server, .events = POLLIN}};
         int ready = poll(fds, 2, pause_of(&t));
@@ -288,32 +338,13 @@ static inline void *proxy_talk(void *argument) {
         *(t.requests != NULL ? &t.requests : &t.answers) = left->next;
     if (t.server >= 0)
         close(t.server);
-    close(t.fd);
-    atomic_fetch_sub(&t.of->talks, 1);
-    return NULL;
-}
-
-static inline void *proxy_main(void *argument) {
-    proxy *p = argument;
-    pthread_t thread;
-    int fd;
-    while ((fd = accept(p->fd, NULL, NULL)) >= 0) {
-        talk *t = malloc(sizeof *t);
-        *t = (talk){.of = p, .fd = fd};
-        atomic_fetch_add(&p->talks, 1);
-        atomic_fetch_add(&p->accepted, 1);
-        if (pthread_create(&thread, NULL, proxy_talk, t) != 0)
-            abort();
-        pthread_detach(thread);
-    }
-    return NULL;
 }
 
 static inline proxy *proxy_start(void) {
     proxy *p = calloc(1, sizeof *p);
-    p->fd = listen_somewhere(64, &p->port);
     p->late_fd = -1;
-    assert_int_equal(pthread_create(&p->thread, NULL, proxy_main, p), 0);
+    fake_start_many(&p->door, proxy_talk, p);
+    p->port = p->door.port;
     return p;
 }
 
@@ -328,10 +359,7 @@ static inline void proxy_stop(proxy *p) {
     atomic_store(&p->holds_request, false);
     atomic_store(&p->holds_reply, false);
     atomic_store(&p->holds_grants, false);
-    shutdown(p->fd, SHUT_RDWR);
-    pthread_join(p->thread, NULL);
-    assert_soon(atomic_load(&p->talks) == 0);
-    close(p->fd);
+    fake_stop(&p->door);
     if (p->late_fd >= 0)
         close(p->late_fd);
     free(p);

@@ -215,7 +215,7 @@ static bool given_and_released(void) {
 /* The keeper's requests: operations started without blocking, and a holder that died. */
 static bool keeps(void) {
     hf_hold *first;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 150};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 300};
     hf_lock *brief;
     assert_status(hf_lock_open(ben, "app:stock", 9, "ben", 3, &options, &brief), HF_OK);
     bool fine = came(hf_lock_acquire(brief, 0, &first), HF_OK);
@@ -252,7 +252,7 @@ static bool looks_and_breaks(void) {
 
 /* Shared holds: one ends by itself, one is released, and a waiter comes after them. */
 static bool shares(void) {
-    hf_lock_options brief = {.size = sizeof brief, .lease_ms = 60, .mode = HF_SHARED};
+    hf_lock_options brief = {.size = sizeof brief, .lease_ms = 200, .mode = HF_SHARED};
     hf_lock_options options = {
         .size = sizeof options, .lease_ms = LEASE_MS, .mode = HF_SHARED, .permits = 3};
     hf_lock *short_ones, *readers;
@@ -263,7 +263,7 @@ static bool shares(void) {
     bool fine = came(hf_lock_acquire(short_ones, 0, &first), HF_OK) &&
                 came(hf_lock_acquire(readers, 0, &second), HF_OK) &&
                 came(hf_lock_inspect(readers, 0, &info, NULL), HF_OK);
-    sleep_ms(80);
+    sleep_ms(220);
     fine = fine && came(hf_lock_acquire_start(anns, NULL, 0, 5000, NULL, 9), HF_OK);
     for (int i = 0; fine && i < 100 && !is_queued(); i++)
         sleep_ms(2);

@@ -414,6 +414,33 @@ static void test_a_hold_outlives_the_move_of_its_slot(void **state) {
     hf_client_close(client);
 }
 
+/* As in a failover to a replica that did not have it. */
+static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **state) {
+    static const char *const names[] = {"{asked}kept", "{asked}renewed", "{asked}not"};
+    hf_lock *locks[3];
+    hf_hold *holds[3];
+    int slot = slot_of("{asked}"), from = owner_of(slot), to = (from + 1) % MASTERS;
+    (void)state;
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    for (int i = 0; i < 3; i++) {
+        locks[i] = lease_lock(client, names[i], 60000, i == 1 ? HF_ON : HF_OFF);
+        holds[i] = held(locks[i]);
+    }
+    begin_moving(slot, from, to);
+    assert_int_equal(tell(nodes[from], "DEL {asked}renewed")->integer, 1);
+    assert_int_equal(tell(nodes[from], "DEL {asked}not")->integer, 1);
+    end_moving(slot, from, to);
+    give_back(holds[0], HF_OK); /* and so it knows */
+    for (int i = 1; i < 3; i++) {
+        assert_soon(hf_hold_state(holds[i]) == HF_STATE_LOST);
+        assert_int_equal(hf_hold_cause(holds[i]), HF_CAUSE_GONE);
+        hf_hold_close(holds[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        hf_lock_close(locks[i]);
+    hf_client_close(client);
+}
+
 static void *wait_for_it(void *lock) {
     hf_hold *hold = NULL;
     if (hf_lock_acquire(lock, 10000, &hold) != HF_OK)
@@ -821,6 +848,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),
         cmocka_unit_test_setup(test_a_slot_moves_under_load, begin),
         cmocka_unit_test_setup(test_a_hold_outlives_the_move_of_its_slot, begin),
+        cmocka_unit_test_setup(test_the_new_node_of_a_slot_is_asked_for_all_holds_there, begin),
         cmocka_unit_test_setup(test_channels_that_nobody_waits_on_are_let_go, begin),
         cmocka_unit_test_setup(test_a_waiter_goes_with_its_slot, begin),
         cmocka_unit_test_setup(test_redirections_are_limited, begin),

@@ -131,12 +131,54 @@ static void test_a_closed_client_listens_to_no_sentinel(void **state) {
     assert_soon(watched() < 0);
 }
 
+static long long connections(redisContext *sentinel) {
+    redisReply *reply = kept(redisCommand(sentinel, "INFO stats"));
+    return atoll(strchr(strstr(reply->str, "total_connections_received:"), ':') + 1);
+}
+
+/* It hears nothing of a failover, as on the old master's side of a partition. */
+static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **state) {
+    (void)state;
+    hf_answer answer;
+    settle();
+    int port = free_port(), old = (int)master_port();
+    const char *file = text("%s/deaf.conf", folder);
+    FILE *conf = fopen(file, "w");
+    fprintf(conf, "port %d\nsentinel monitor mine 127.0.0.1 %d 2\n", port, old);
+    fprintf(conf, "sentinel rename-command mine SUBSCRIBE NOTHING\n"
+                  "sentinel rename-command mine PUBLISH NOTHING\n");
+    fclose(conf);
+    pid_t deaf = START(file, "--sentinel");
+    assert_soon(answers(port));
+    redisContext *sentinel = redisConnect("127.0.0.1", port);
+    char *places = text("%.*s,127.0.0.1:%d", (int)(strrchr(url, '/') - url), url, port);
+    open_transport(text("%s/mine?connect_timeout=0.3&command_timeout=30", places));
+    unsigned version = hf_transport_version(transport, 0);
+    fail_over(0);
+    wait_for_version(version + 1);
+    assert_status(ask_for_stock(&answer), HF_OK);
+    long long before = connections(sentinel);
+    for (int i = 0; i < NODES; i++)
+        kill(sentinel_pids[i], SIGSTOP);
+    /* Two connections for its answer; with the next one the client has made up its mind. */
+    assert_soon(connections(sentinel) >= before + 3 ||
+                hf_transport_version(transport, 0) != version + 1);
+    assert_int_equal(hf_transport_version(transport, 0), version + 1);
+    assert_true(role_is(old, "master"));
+    assert_status(ask_for_stock(&answer), HF_OK);
+    assert_false(has_our_connection(old));
+    close_transport();
+    redisFree(sentinel);
+    stop_server(&deaf);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_closed_client_listens_to_no_sentinel, afresh),
         cmocka_unit_test_setup(test_a_planned_failover_is_followed_at_once, afresh),
         cmocka_unit_test_setup(test_what_a_replaced_master_answers_does_not_count, afresh),
         cmocka_unit_test_setup(test_another_sentinel_is_followed_when_one_hangs, afresh),
+        cmocka_unit_test_setup(test_a_sentinel_that_missed_the_failover_is_not_followed, afresh),
     };
     return cmocka_run_group_tests(tests, start_all, stop_all);
 }

@@ -228,6 +228,33 @@ static void test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in(void
     assert_in_range(took_ms, 0, 2500); /* by then it is renewed at the new master */
 }
 
+/* The replicas do not have the one hold; neither is renewed. */
+static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **state) {
+    (void)state;
+    int64_t old = master_port();
+    assert_status(hf_client_open(url, NULL, &client), HF_OK);
+    hf_lock *lock = lease_lock(client, "known", 60000, HF_OFF);
+    hf_lock *other = lease_lock(client, "unknown", 60000, HF_OFF);
+    hf_hold *known = held(lock), *unknown = held(other);
+    assert_soon(everywhere("known") && everywhere("unknown"));
+    for (int i = 0; i < NODES; i++) {
+        tell(nodes[i], "CONFIG SET replica-read-only no");
+        if (nodes[i] != old)
+            assert_int_equal(tell(nodes[i], "DEL unknown")->integer, 1);
+    }
+    fail_over_from(old);
+    assert_soon(hf_hold_state(unknown) == HF_STATE_LOST);
+    assert_int_equal(hf_hold_cause(unknown), HF_CAUSE_GONE);
+    for (int i = 0; i < NODES; i++)
+        tell(nodes[i], "CONFIG SET replica-read-only yes");
+    give_back(known, HF_OK);
+    give_back(unknown, HF_ELOST);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+    hf_client_close(client);
+    await_replica((int)old);
+}
+
 /* A cursor counts on the server that gave it: the walk begins again at the new master. */
 static void test_a_walk_over_all_locks_goes_on_at_the_new_master(void **state) {
     enum { MANY = 300 };
@@ -358,6 +385,7 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_one_sentinel_that_answers_is_enough, afresh),
         cmocka_unit_test_setup(test_a_planned_failover_loses_no_hold_and_lets_no_second_one_in,
                                afresh),
+        cmocka_unit_test_setup(test_a_new_master_is_asked_for_holds_that_are_not_renewed, afresh),
         cmocka_unit_test_setup(test_a_walk_over_all_locks_goes_on_at_the_new_master, afresh),
         cmocka_unit_test_setup(test_the_threads_of_one_client_never_overlap_in_a_planned_failover,
                                afresh),

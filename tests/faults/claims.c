@@ -98,6 +98,30 @@ static void test_a_grant_that_a_recheck_finds_late_is_claimed_at_once(void **sta
     hf_lock_close(lock);
 }
 
+/* It is to be answered with its whole lease, and does not get that: then nobody has it. */
+static void test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back(void **state) {
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, &options, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, REFUSE, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    hf_completion ended = next_of(client);
+    assert_int_equal(ended.kind, HF_KIND_ACQUIRE);
+    assert_status(ended.status, HF_ESERVER);
+    assert_null(ended.hold);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    /* Long before its grant would have ended. */
+    assert_status(hf_lock_acquire(theirs, 1000, &hold), HF_OK);
+    give_back(hold, HF_OK);
+    hf_lock_close(theirs);
+    hf_lock_close(lock);
+}
+
 /* ---------------------------------------------------------------- Leases */
 
 /* A fence is the time of the grant, by the server's clock. */
@@ -141,6 +165,7 @@ int main(int count, char **words) {
         TEST(test_a_claim_that_is_refused_once_is_made_again),
         TEST(test_a_grant_that_comes_late_is_claimed_at_once),
         TEST(test_a_grant_that_a_recheck_finds_late_is_claimed_at_once),
+        TEST(test_an_acquire_whose_lease_cannot_be_made_whole_gives_the_lock_back),
         TEST(test_a_short_lease_won_by_waiting_ends_when_it_should),
         TEST(test_a_short_lease_won_by_waiting_is_renewed_if_that_is_wanted),
     };

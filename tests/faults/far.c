@@ -40,12 +40,12 @@ static void test_a_lease_of_five_round_trips_is_renewed(void **state) {
     wake_keeper();
     atomic_store(&way->delay_ms, 100 * SLOW);
     assert_status(hf_lock_acquire(lock, 5000, &hold), HF_OK);
-    int accepted = atomic_load(&way->accepted);
+    int accepted = atomic_load(&way->door.accepted);
     int64_t since = now_ms();
     while (hf_hold_state(hold) == HF_STATE_HELD && now_ms() < since + 5000)
         sleep_ms(1);
     int64_t held_ms = now_ms() - since;
-    int more = atomic_load(&way->accepted) - accepted;
+    int more = atomic_load(&way->door.accepted) - accepted;
     if (hf_hold_state(hold) != HF_STATE_HELD || more > 3)
         fail_msg("held for %lld ms, with %d new connections", (long long)held_ms, more);
     give_back(hold, HF_OK);

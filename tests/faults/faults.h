@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
@@ -49,6 +48,13 @@ enum { SLOW = 1 };
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);                                \
         }                                                                                          \
     } while (0)
+
+/* For rand_r(). In the simulation it is the history's. */
+static inline unsigned some_seed(void) {
+    unsigned seed;
+    must(getentropy(&seed, sizeof seed) == 0);
+    return seed;
+}
 
 /* ------------------------------------------------------------- Workers */
 

@@ -25,7 +25,8 @@ import time
 
 import edges
 import redis
-from scripts import NOBODY, Keys, Server, expand, general, member, scripts
+from server import Server
+from texts import NOBODY, Keys, expand, general, member, scripts
 
 KEYS = Keys()
 NEVER = float("inf")

@@ -13,7 +13,8 @@ import sys
 import time
 
 import redis
-from scripts import NOBODY, Keys, Server, member, scripts
+from server import Server
+from texts import NOBODY, Keys, member, scripts
 
 DAY = 86400000
 REDISSON = """

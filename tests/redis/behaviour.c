@@ -1356,7 +1356,7 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
                                       "hf1  1 x"};
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_status(hf_lock_adopt(theirs, bad[i], strlen(bad[i]), &none), HF_EINVAL);
-    assert_status(hf_lock_adopt(theirs, token, 52, &none), HF_EINVAL); /* cut off */
+    assert_status(hf_lock_adopt(theirs, token, 53, &none), HF_EINVAL); /* cut off */
     hf_hold_close(hold);
     hf_hold_close(adopted);
     hf_lock_close(mine);
@@ -1408,6 +1408,72 @@ static void test_a_kept_hold_ends_by_itself(void **state) {
     hf_hold_close(hold);
     hf_lock_close(mine);
     hf_lock_close(theirs);
+}
+
+/* Acquire theirs while mine is held and then released. */
+static hf_hold *won_by_waiting(hf_lock *mine, hf_lock *theirs, uint32_t flags, bool started) {
+    hf_acquire_options options = {.size = sizeof options, .flags = flags};
+    attempt waiter = {.lock = theirs, .timeout_ms = 20000, .flags = flags};
+    pthread_t thread = 0;
+    hf_hold *hold = acquired(mine);
+    if (started)
+        assert_status(hf_lock_acquire_start(theirs, NULL, 0, 20000, &options, 1), HF_OK);
+    else
+        thread = start(acquire_there, &waiter);
+    assert_soon(NUMBER("ZCARD {stock}stock:hf1:q") > 0);
+    release(hold);
+    if (started) {
+        hf_completion granted = next_of(bob);
+        assert_int_equal(granted.kind, HF_KIND_ACQUIRE);
+        assert_status(granted.status, HF_OK);
+        return granted.hold;
+    }
+    pthread_join(thread, NULL);
+    assert_status(waiter.status, HF_OK);
+    return waiter.hold;
+}
+
+static void test_an_acquire_that_waited_has_its_whole_lease_if_that_is_wanted(void **state) {
+    static const char unmarked[] = "--------------------------------";
+    static const int64_t leases[] = {0, 60000, HF_NEVER}; /* 0: the default */
+    (void)state;
+    for (size_t i = 0; i < COUNT(leases) * 2; i++) {
+        bool started = i % 2 > 0;
+        int64_t lease_ms = leases[i / 2];
+        hf_lock *mine = stock_for(alice, 60000), *theirs = stock_for(bob, lease_ms);
+        hf_hold *hold = won_by_waiting(mine, theirs, HF_ACQUIRE_WHOLE, started);
+        int64_t here = hf_hold_remaining_ms(hold), there = NUMBER("PTTL stock");
+        if (lease_ms == HF_NEVER) {
+            assert_int_equal(here, HF_NEVER);
+            assert_int_equal(there, -1);
+        } else {
+            int64_t whole = lease_ms == 0 ? HF_LEASE_DEFAULT : lease_ms;
+            assert_in_range(here, whole * 2 / 3, whole);
+            assert_in_range(there, whole * 2 / 3, whole);
+        }
+        assert_non_null(strstr(STRING("GET {stock}stock:hf1:f"), unmarked));
+        release(hold);
+        hold = won_by_waiting(mine, theirs, 0, started);
+        assert_in_range(hf_hold_remaining_ms(hold), 1, 3000);
+        release(hold);
+        hf_lock_close(mine);
+        hf_lock_close(theirs);
+    }
+}
+
+static void test_a_whole_lease_may_be_left_with_the_client(void **state) {
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        hf_lock *mine = stock_for(alice, 60000), *theirs = lock_with(bob, "stock", "ben", 0, 0);
+        hf_hold *hold =
+            won_by_waiting(mine, theirs, HF_ACQUIRE_WHOLE | HF_ACQUIRE_KEEP, started > 0);
+        assert_int_equal(hf_lock_count_as(theirs, NULL, 0), 1);
+        assert_status(hf_lock_release(theirs), HF_OK);
+        hf_hold_close(hold);
+        assert_free(mine);
+        hf_lock_close(mine);
+        hf_lock_close(theirs);
+    }
 }
 
 /* A mark that stayed would count against its client. */
@@ -1602,6 +1668,8 @@ int main(void) {
         TEST(test_a_hold_is_handed_over_by_a_token),
         TEST(test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client),
         TEST(test_a_kept_hold_ends_by_itself),
+        TEST(test_an_acquire_that_waited_has_its_whole_lease_if_that_is_wanted),
+        TEST(test_a_whole_lease_may_be_left_with_the_client),
         TEST(test_a_grant_is_claimed_before_it_is_kept),
         TEST(test_an_owner_does_not_nest_in_what_it_has_released),
         TEST(test_an_operator_sees_since_when_and_who_waits),

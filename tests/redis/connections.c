@@ -524,6 +524,35 @@ static void test_a_lazy_client_connects_at_its_first_call(void **state) {
     assert_status(hf_client_open("redis://127.0.0.1:1", &lazy, &idle), HF_EINVAL);
 }
 
+/* ------------------------------------------------------------ A busy server */
+
+static void *keep_busy(void *argument) {
+    /* Some 300 ms of a script that does nothing else. */
+    freeReplyObject(
+        redisCommand(argument, "EVAL %s 0",
+                     "local t = redis.call('TIME') local till = t[1] * 1000000 + t[2] + 300000 "
+                     "repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > till"));
+    return NULL;
+}
+
+static void test_a_server_that_is_busy_is_waited_for(void **state) {
+    pthread_t thread;
+    redisContext *context = connect_raw();
+    hf_client *client = open_client();
+    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
+    (void)state;
+    TELL("CONFIG SET lua-time-limit 20");
+    assert_int_equal(pthread_create(&thread, NULL, keep_busy, context), 0);
+    sleep_ms(60); /* by now it answers BUSY */
+    hf_hold *hold = held(lock);
+    pthread_join(thread, NULL);
+    give_back(hold, HF_OK);
+    TELL("CONFIG SET lua-time-limit 5000");
+    hf_lock_close(lock);
+    hf_client_close(client);
+    redisFree(context);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_all_connections_have_the_clients_name),
@@ -538,6 +567,7 @@ int main(int count, char **words) {
         TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
         TEST(test_a_crowd_that_comes_at_once_takes_few_connections),
         TEST(test_a_lazy_client_connects_at_its_first_call),
+        TEST(test_a_server_that_is_busy_is_waited_for),
     };
     if (count > 1)
         cmocka_set_test_filter(words[1]);

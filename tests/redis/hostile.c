@@ -11,7 +11,7 @@ enum { SANITIZED = 1 }; /* freed memory is kept for a while */
 enum { SANITIZED = 0 };
 #endif
 
-static int listener, port;
+static fake server;
 static _Atomic(const char *) answer; /* to every script and SUBSCRIBE; or one of those below */
 static const char endless_bulk[] = "", endless_line[] = "", endless_lists[] = "",
                   announced_lists[] = "", endless_pushes[] = "", endless_answers[] = "";
@@ -46,8 +46,8 @@ static void misbehave(int fd, const char *what) {
         tell(fd, what);
 }
 
-static void *talk_to_one(void *argument) {
-    int fd = (int)(intptr_t)argument;
+static void talk_to_one(void *unused, int fd) {
+    (void)unused;
     char bytes[65536];
     ssize_t length;
     while ((length = recv(fd, bytes, sizeof bytes - 1, 0)) > 0) {
@@ -67,25 +67,13 @@ static void *talk_to_one(void *argument) {
             at = name;
         }
     }
-    close(fd);
-    return NULL;
-}
-
-static void *serve(void *unused) {
-    pthread_t thread;
-    int fd;
-    while ((fd = accept(listener, NULL, NULL)) >= 0)
-        if (pthread_create(&thread, NULL, talk_to_one, (void *)(intptr_t)fd) == 0)
-            pthread_detach(thread);
-    return unused;
 }
 
 static int start_serving(void **state) {
-    static pthread_t thread;
     (void)state;
     alarm(60);
-    listener = listen_somewhere(64, &port);
-    return pthread_create(&thread, NULL, serve, NULL);
+    fake_start_many(&server, talk_to_one, NULL);
+    return 0;
 }
 
 /* The most that this process has had in memory since it was asked last, in KiB. */
@@ -127,10 +115,11 @@ static void ask_everything(const char *what) {
     hf_client *client;
     hf_lock *lock;
     hf_hold *hold;
-    const char *token = "hf1 0123456789abcdef0123456789abcdef 5 me";
+    const char *token = "hf1 0123456789abcdef0123456789abcdef x5 me";
     atomic_store(&answer, what);
     int64_t begun = now_ms();
-    assert_status(hf_client_open(text("redis://127.0.0.1:%d/1", port), &options, &client), HF_OK);
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d/1", server.port), &options, &client),
+                  HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &short_lease, &lock), HF_OK);
     check(hf_lock_inspect(lock, 0, &info, NULL));
     check(hf_lock_break(lock, 5, 0));
@@ -237,7 +226,7 @@ static void test_an_answer_too_many_is_no_answer_to_the_next_request(void **stat
     hf_hold *hold;
     (void)state;
     atomic_store(&answer, "$16\r\n1700000000000000\r\n$16\r\n1700000000000001\r\n");
-    assert_status(hf_client_open(text("redis://127.0.0.1:%d", port), NULL, &client), HF_OK);
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", server.port), NULL, &client), HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_OK);
     hf_hold_close(hold);
@@ -256,7 +245,7 @@ static void test_an_error_of_the_server_is_shown_as_one_plain_line(void **state)
     hf_hold *hold;
     (void)state;
     atomic_store(&answer, "-ERR \x1b[2Jall\tis well\x7f\r\n");
-    assert_status(hf_client_open(text("redis://127.0.0.1:%d", port), NULL, &client), HF_OK);
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", server.port), NULL, &client), HF_OK);
     assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
     assert_status(hf_lock_acquire(lock, 0, &hold), HF_ESERVER);
     assert_message("answered: ERR ?[2Jall?is well?");

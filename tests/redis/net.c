@@ -5,6 +5,7 @@
 #include "net/dial.h"
 #include "net/pool.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -19,9 +20,46 @@ static int afresh(void **state) {
 static hf_discovery *discovered(void) {
     hf_address address;
     hf_discovery *discovery;
+    int64_t deadline;
     read_address(tcp_url(), &address);
-    assert_status(hf_discovery_open(&address, &discovery), HF_OK);
+    assert_status(hf_discovery_open(&address, &deadline, &discovery), HF_OK);
     return discovery;
+}
+
+static void *connect_in_vain(void *discovery) {
+    hf_connection *connection;
+    return (void *)(intptr_t)hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection);
+}
+
+/* C12: also while it is being connected. */
+static void test_a_child_has_no_copy_of_a_socket(void **state) {
+    int port, fillers[FILLERS], listener = listen_in_vain(&port, fillers), status = -1, type;
+    socklen_t size = sizeof type;
+    hf_address address;
+    hf_discovery *discovery;
+    int64_t deadline;
+    pthread_t thread;
+    void *outcome;
+    (void)state;
+    read_address(text("redis://127.0.0.1:%d?connect_timeout=1", port), &address);
+    assert_status(hf_discovery_open(&address, &deadline, &discovery), HF_OK);
+    int next = dup(listener);
+    close(next); /* which will be the socket */
+    assert_int_equal(pthread_create(&thread, NULL, connect_in_vain, discovery), 0);
+    assert_soon(getsockopt(next, SOL_SOCKET, SO_TYPE, &type, &size) == 0);
+    assert_int_equal(fcntl(next, F_GETFD), FD_CLOEXEC);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(fcntl(next, F_GETFD) == -1 ? 0 : 1);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    pthread_join(thread, &outcome);
+    assert_ptr_equal(outcome, HF_ECONNECT);
+    for (size_t i = 0; i < FILLERS; i++)
+        close(fillers[i]);
+    close(listener);
+    hf_discovery_drop(discovery);
 }
 
 static int64_t soon(void) { return hf_after(hf_now(), 10000); }
@@ -239,6 +277,7 @@ static void test_a_forked_child_does_not_dial(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_child_has_no_copy_of_a_socket),
         TEST(test_calls_are_served_in_their_order_and_urgent_ones_first),
         TEST(test_there_are_as_many_connections_as_there_may_be),
         TEST(test_a_dial_brings_a_connection_that_does_not_block),

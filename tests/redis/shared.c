@@ -434,6 +434,8 @@ static void test_a_shared_hold_is_handed_over(void **state) {
     hf_hold *hold = held(one), *other = held(same), *taken;
     assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
     hf_hold_close(hold);
+    assert_status(hf_lock_adopt(writer, token, length, &taken), HF_EINVAL);
+    assert_message("the token of a shared hold");
     assert_status(hf_lock_adopt(same, token, length, &taken), HF_OK);
     assert_status(hf_hold_check(taken), HF_OK);
     assert_int_equal(look(one).count, 2);
@@ -442,6 +444,12 @@ static void test_a_shared_hold_is_handed_over(void **state) {
     assert_busy(writer);
     give_back(other, HF_OK);
     assert_free();
+    hold = held(writer);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
+    hf_hold_close(hold);
+    assert_status(hf_lock_adopt(same, token, length, &taken), HF_EINVAL);
+    assert_status(hf_lock_adopt(writer, token, length, &taken), HF_OK);
+    give_back(taken, HF_OK);
     hf_lock_close(one);
     hf_lock_close(same);
     hf_lock_close(writer);

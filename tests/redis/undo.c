@@ -17,7 +17,7 @@ static void undo_without_a_thread(hf_client *client, hf_hold *hold) {
     hf_client_lock(client);
     assert_false(client->started);
     client->stop = true;
-    hf_undo_locked(client, hold, NULL);
+    hf_undo_locked(hold);
     client->stop = false;
     hf_client_unlock(client);
 }

@@ -1,0 +1,264 @@
+#include "judge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rules.h"
+#include "store.h"
+
+struct belief {
+    belief *next, *previous;
+    char key[64];
+    int64_t fence;
+    bool shared;
+    int64_t permits;
+    int64_t began; /* the call that it is from */
+    int64_t until; /* that it is certain */
+    bool excused;
+    bool joined; /* with one of another lock, whose loss is its own */
+    const sim_process *process;
+};
+
+typedef struct waiting {
+    struct waiting *next;
+    char key[64];
+    const sim_process *process;
+    int64_t since;
+    int count;
+} waiting;
+
+static belief *beliefs;
+static waiting *waits;
+static struct {
+    char key[64];
+    int64_t at;
+} excuses[256];
+static size_t excuse_count;
+static int64_t all_excused, kind_since;
+static const sim_process
+    *closed[64]; /* whose clients are closed, or who are dead: the last of them */
+static size_t closed_count;
+uint64_t judge_acquired, judge_checked;
+
+/* How long a waiter may find a free lock before it has it, when all is well (guarantees.md): a
+ * lost wake-up costs 3 s, and so does a dead one in front of it. */
+enum { SERVED_WITHIN_MS = 3000, SLACK_MS = 1500 };
+
+/* Until when what was certain of that hold is excused. */
+static int64_t excused_at(const belief *b) {
+    int64_t at = all_excused;
+    for (size_t i = 0; i < excuse_count; i++)
+        if ((b->joined || strcmp(excuses[i].key, b->key) == 0) && excuses[i].at > at)
+            at = excuses[i].at;
+    return at;
+}
+
+/* ------------------------------------------------------------------- Holds */
+
+static void look_at(const belief *b) {
+    int64_t now = sim_now();
+    if (b->until <= now || b->excused || b->began <= excused_at(b))
+        return;
+    judge_checked++;
+    if (!store_has(b->key, b->fence))
+        sim_wrong("%s counts on its hold of %s with fence %lld for %.3f s more, which the server "
+                  "does not have: it has %s",
+                  sim_name(b->process), b->key, (long long)b->fence,
+                  b->until == SIM_NEVER ? -1 : (double)(b->until - now) / 1e9, store_tell(b->key));
+}
+
+static void look(void *unused) {
+    (void)unused;
+    for (const belief *b = beliefs; b != NULL; b = b->next)
+        look_at(b);
+    sim_at(sim_now() + SIM_MS + (int64_t)sim_random(30 * SIM_MS), look, NULL);
+}
+
+belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
+    belief *b = calloc(1, sizeof *b);
+    snprintf(b->key, sizeof b->key, "%s", key);
+    b->fence = fence;
+    b->shared = shared;
+    b->permits = permits;
+    b->began = began;
+    b->process = sim_self();
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        b->excused = b->excused || closed[i] == b->process;
+    b->next = beliefs;
+    if (beliefs != NULL)
+        beliefs->previous = b;
+    judge_acquired++;
+    rules_hold(key, fence, shared, permits, began);
+    return beliefs = b;
+}
+
+bool judge_knows(const char *key, int64_t fence) {
+    for (const belief *b = beliefs; b != NULL; b = b->next)
+        if (b->fence == fence && strcmp(b->key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Two that are certain at once are both shared, or of one owner. */
+static void look_beside(const belief *b) {
+    for (const belief *other = beliefs; other != NULL && b->until > sim_now(); other = other->next)
+        if (other->until > sim_now() && other->fence != b->fence && !other->excused &&
+            !b->excused && !(other->shared && b->shared) && strcmp(other->key, b->key) == 0 &&
+            other->began > excused_at(other) && b->began > excused_at(b))
+            sim_wrong("%s and %s both count on a hold of %s, with fences %lld and %lld",
+                      sim_name(b->process), sim_name(other->process), b->key, (long long)b->fence,
+                      (long long)other->fence);
+}
+
+void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began) {
+    int64_t until = remaining_ms < 0    ? SIM_NEVER
+                    : remaining_ms == 0 ? 0
+                                        : sim_promised(asked, remaining_ms);
+    sim_trace("counts on %s (%lld) for %lld ms, until %.6f", b->key, (long long)b->fence,
+              (long long)remaining_ms, (double)until / 1e9);
+    /* What was certain stays so, unless its holder gives it up. */
+    if (b->until > sim_now())
+        look_at(b);
+    if (until > b->until || b->until <= sim_now()) {
+        b->began = b->began > began ? b->began : began;
+        b->until = until;
+    }
+    look_at(b);
+    look_beside(b);
+}
+
+void judge_forget(belief *b) { b->until = 0; }
+
+void judge_join(belief *b) { b->joined = true; }
+
+void judge_over(belief *b) {
+    if (b->next != NULL)
+        b->next->previous = b->previous;
+    if (b->previous != NULL)
+        b->previous->next = b->next;
+    else
+        beliefs = b->next;
+    free(b);
+}
+
+void judge_leave(const sim_process *process) {
+    closed[closed_count++ % (sizeof closed / sizeof *closed)] = process;
+    for (belief *b = beliefs; b != NULL; b = b->next)
+        if (b->process == process)
+            b->excused = true;
+}
+
+void judge_excuse(const char *key) {
+    for (belief *b = beliefs; b != NULL; b = b->next)
+        if (key == NULL || b->joined || strcmp(b->key, key) == 0)
+            b->excused = true;
+    if (key == NULL) {
+        all_excused = all_excused > sim_now() ? all_excused : sim_now();
+        rules_lose(0);
+        return;
+    }
+    for (size_t i = 0; i < excuse_count; i++)
+        if (strcmp(excuses[i].key, key) == 0) {
+            excuses[i].at = sim_now();
+            return;
+        }
+    if (excuse_count == sizeof excuses / sizeof *excuses)
+        abort();
+    snprintf(excuses[excuse_count].key, sizeof excuses->key, "%s", key);
+    excuses[excuse_count++].at = sim_now();
+}
+
+void judge_excuse_for(int64_t ns) {
+    judge_excuse(NULL);
+    all_excused = sim_now() + ns;
+    rules_lose(ns);
+}
+
+/* ------------------------------------------------------------------ Calls */
+
+call judge_call(const char *name) {
+    sim_trace("%s", name);
+    return (call){name, sim_now(), sim_stood(sim_self())};
+}
+
+void judge_answered(const call *c, int64_t within_ms) {
+    int64_t took = sim_now() - c->since - (sim_stood(sim_self()) - c->stood);
+    if (within_ms >= 0 && took > within_ms * SIM_MS + SLACK_MS * SIM_MS)
+        sim_wrong("%s took %.3f s of its %.3f s", c->name, (double)took / 1e9,
+                  (double)within_ms / 1e3);
+}
+
+/* ---------------------------------------------------------------- Waiting */
+
+static waiting *waits_of(const char *key) {
+    for (waiting *w = waits; w != NULL; w = w->next)
+        if (w->process == sim_self() && strcmp(w->key, key) == 0)
+            return w;
+    waiting *w = calloc(1, sizeof *w);
+    snprintf(w->key, sizeof w->key, "%s", key);
+    w->process = sim_self();
+    w->next = waits;
+    return waits = w;
+}
+
+void judge_waits(const char *key) {
+    waiting *w = waits_of(key);
+    if (w->count++ == 0)
+        w->since = sim_now();
+}
+
+void judge_waits_no_more(const char *key) {
+    waiting *w = waits_of(key);
+    w->count--;
+    w->since = sim_now(); /* it was served; the next one waits since now */
+}
+
+/* In a kind world a free lock is given to a waiter soon. */
+static void look_for_idle(void *unused) {
+    (void)unused;
+    for (waiting *w = waits; w != NULL; w = w->next) {
+        if (w->count <= 0 || !sim_alive(w->process))
+            continue;
+        int64_t since = store_free_since(w->key);
+        since = since > w->since ? since : w->since;
+        since = since > kind_since ? since : kind_since;
+        if (sim_now() - since > (2 * SERVED_WITHIN_MS + SLACK_MS) * SIM_MS)
+            sim_wrong("lock %s has been free for %.3f s, and %s waits for it", w->key,
+                      (double)(sim_now() - since) / 1e9, sim_name(w->process));
+    }
+    sim_at(sim_now() + 100 * SIM_MS, look_for_idle, NULL);
+}
+
+void judge_kind(bool killed) {
+    kind_since = sim_now();
+    rules_kind(killed);
+    sim_at(sim_now() + 100 * SIM_MS, look_for_idle, NULL);
+}
+
+void judge_quiet(void) {
+    const char *left = store_left();
+    if (left != NULL)
+        sim_trace("%s", store_tell(left));
+    if (left != NULL)
+        sim_wrong("left on the server: %s", left);
+}
+
+void judge_begin(void) {
+    all_excused = kind_since = -1;
+    excuse_count = 0;
+    memset(closed, 0, sizeof closed);
+    store_begin();
+    rules_begin();
+    sim_at(SIM_MS, look, NULL);
+}
+
+void judge_end(void) {
+    while (beliefs != NULL)
+        judge_over(beliefs);
+    while (waits != NULL) {
+        waiting *gone = waits;
+        waits = gone->next;
+        free(gone);
+    }
+}

@@ -1,0 +1,57 @@
+/*
+ * The judge: knows what each client says of its holds, and what the server has, at each
+ * instant of the world's time. docs/guarantees.md says what must be true.
+ */
+#ifndef SIM_JUDGE_H
+#define SIM_JUDGE_H
+
+#include "kernel.h"
+
+/* A hold, as its client sees it. */
+typedef struct belief belief;
+
+void judge_begin(void);
+void judge_end(void);
+
+/* A hold of the lock `key`, by a call that began then. What is certain of it: from the time at
+ * which the holder asked on it counts on it for so many ms (-1: for ever). */
+belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
+void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t began);
+/* Is there a hold with that fence? */
+bool judge_knows(const char *key, int64_t fence);
+/* The holder gives up what was certain: it shortens it, or ends it. */
+void judge_forget(belief *hold);
+/* It is lost with a hold of another lock. */
+void judge_join(belief *hold);
+/* And it is over. */
+void judge_over(belief *hold);
+/* Nothing is certain of the process's holds: its client is closed, or it is dead. */
+void judge_leave(const sim_process *process);
+/* Nothing is certain of that lock (NULL: of any) that was certain now: data are gone, by
+ * something that docs/guarantees.md excepts. */
+void judge_excuse(const char *key);
+void judge_excuse_for(int64_t ns); /* of any, from now on for so long */
+
+/* A call of the running thread: from begin to end it may take so many ms, beside the time for
+ * which its process stood still. */
+typedef struct call {
+    const char *name;
+    int64_t since, stood;
+} call;
+call judge_call(const char *name);
+void judge_answered(const call *call, int64_t within_ms);
+
+/* An acquire waits for that lock; and waits no more. */
+void judge_waits(const char *key);
+void judge_waits_no_more(const char *key);
+
+/* Faults have ended: from now on the world is kind, and waiters must be served. killed: processes
+ * were, and have left on the servers what ends by itself. */
+void judge_kind(bool killed);
+/* All programs have ended: nothing may be left on the server. */
+void judge_quiet(void);
+
+/* Of all seeds. */
+extern uint64_t judge_acquired, judge_checked;
+
+#endif

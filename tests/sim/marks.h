@@ -1,0 +1,12 @@
+/* What base/simulated.h calls. */
+#ifndef SIM_MARKS_H
+#define SIM_MARKS_H
+
+#include <stdbool.h>
+
+void sim_mark(const char *row);
+bool sim_unusual(const char *branch);
+/* All that were met, with how often, on stdout. */
+void marks_tell(void);
+
+#endif

@@ -1,0 +1,232 @@
+"""mutants.py [--seeds N] [--seconds S] [--only-tests] [--table] [NAME…]: puts each fault of
+mutants/ into a copy of the source, builds the simulation, and runs it until a seed is red, and
+the scenarios that the mutant names, which must fail. A mutant that survives both is a fault of
+the simulation. What was found is kept for --table, which writes mutants.md.
+
+A mutant's file: a sentence that says what is wrong; for each change the file's path, and
+between <<<< and ==== what stands there, between ==== and >>>> what the mutant has instead.
+Before the changes it may have lines of these kinds:
+
+    test: PROGRAM [WORDS]    a scenario that must fail
+    run: WORDS               how the program sim is called, if not as usual
+    seeds: REASON            random seeds do not find it
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = ROOT / "build" / "mutants"
+SOURCE = BUILD / "source"
+PROGRAMS = BUILD / "tests" / "sim"
+UNCHANGED = BUILD / "unchanged"  # the simulation without a mutant
+FOUND = BUILD / "found.json"
+
+
+class Mutant(NamedTuple):
+    name: str
+    says: str
+    run: list[str]
+    tests: list[str]
+    no_seeds: str
+    changes: list[tuple[str, str, str]]
+
+
+def read(file: Path) -> Mutant:
+    text = file.read_text()
+    says, rest = text.split("\n", 1)
+    head = rest.split("<<<<", 1)[0]
+    run = re.search(r"^run: (.*)$", head, re.MULTILINE)
+    reason = re.search(r"^seeds: (.*)$", head, re.MULTILINE)
+    changes = re.findall(
+        r"^(\S+/\S+)\n<<<<\n(.*?)\n====\n(.*?)\n?>>>>$", rest, re.MULTILINE | re.DOTALL
+    )
+    if not changes:
+        sys.exit(f"{file}: no change")
+    return Mutant(
+        file.name,
+        says,
+        run[1].split() if run else [],
+        re.findall(r"^test: (.*)$", head, re.MULTILINE),
+        reason[1] if reason else "",
+        changes,
+    )
+
+
+def copy_source() -> None:
+    """The source as it is; files that are the same stay older."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        check=True, capture_output=True, cwd=ROOT, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    files = {ROOT / name for name in listed if (ROOT / name).is_file()}
+    for file in files:
+        copy = SOURCE / file.relative_to(ROOT)
+        if not copy.exists() or copy.read_bytes() != file.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+    for copy in SOURCE.rglob("*"):
+        if copy.is_file() and ROOT / copy.relative_to(SOURCE) not in files:
+            copy.unlink()
+
+
+def put(path: str, before: str, after: str) -> str:
+    file = SOURCE / path
+    text = file.read_text()
+    if text.count(before) != 1:
+        raise LookupError(f"{path} has {text.count(before)} times, not once:\n{before}")
+    file.write_text(text.replace(before, after))
+    return path
+
+
+def build(*targets: str) -> None:
+    if not (BUILD / "build.ninja").exists():
+        subprocess.run(
+            ["cmake", "-G", "Ninja", "-S", SOURCE, "-B", BUILD, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+             "-DHOLDFAST_TESTS=ON", "-DHOLDFAST_CLI=OFF"],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    subprocess.run(
+        ["cmake", "--build", BUILD, "--target", *targets], check=True, capture_output=True
+    )
+
+
+def fails(program: Path, *words: str, seconds: int = 300) -> str:
+    """What it prints if it fails, or takes too long; empty: it does not."""
+    try:
+        done = subprocess.run(
+            [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return "it does not end"
+    return done.stdout + f"\nends with {done.returncode}" if done.returncode != 0 else ""
+
+
+def red_seed(mutant: Mutant, seeds: int, seconds: int) -> tuple[int, str]:
+    """The first seed that is red, but not without the mutant; 0: there is none."""
+    first, until = 1, time.monotonic() + seconds
+    while first <= seeds and time.monotonic() < until:
+        left = max(1, int(until - time.monotonic()))
+        text = fails(
+            PROGRAMS / "sim", "--seeds", f"{first}-{seeds}", "--seconds", str(left), *mutant.run,
+            seconds=left + 300,
+        )  # fmt: skip
+        if not text:
+            return 0, ""
+        found = re.search(r"^seed (\d+).*?: WRONG (.*)$", text, re.MULTILINE)
+        if found is None:
+            return first, text.strip()
+        first = int(found[1])
+        if not fails(UNCHANGED, "--seeds", f"{first}-{first}", *mutant.run):
+            return first, found[2]
+        first += 1
+    return 0, ""
+
+
+def judge(mutant: Mutant, words: argparse.Namespace) -> dict[str, object]:
+    programs = [f"sim_{test.split()[0]}" for test in mutant.tests]
+    wants_seeds = not words.only_tests and not mutant.no_seeds
+    build(*programs, *(["sim"] if wants_seeds else []))
+    found: dict[str, object] = {"says": mutant.says, "no_seeds": mutant.no_seeds}
+    found["tests"] = {
+        test: bool(fails(PROGRAMS / program, *test.split()[1:]))
+        for test, program in zip(mutant.tests, programs, strict=True)
+    }
+    if wants_seeds:
+        found["seed"], found["verdict"] = red_seed(mutant, words.seeds, words.seconds)
+    return found
+
+
+def tell(found: dict[str, object]) -> str:
+    tests: dict[str, bool] = found["tests"]  # type: ignore[assignment]
+    parts = [test for test, red in tests.items() if red]
+    parts += [f"NOT by {test}" for test, red in tests.items() if not red]
+    if found.get("seed"):
+        parts.append(f"seed {found['seed']}: {found['verdict']}")
+    elif "seed" in found:
+        parts.append("NOT by seeds")
+    return "; ".join(parts) or "SURVIVES"
+
+
+def survives(found: dict[str, object]) -> bool:
+    tests: dict[str, bool] = found["tests"]  # type: ignore[assignment]
+    caught = found.get("seed") or any(tests.values())
+    return not all(tests.values()) or not caught
+
+
+def write_table() -> None:
+    kept = json.loads(FOUND.read_text())
+    names = sorted(file.name for file in (HERE / "mutants").iterdir())
+    lines = [
+        "# Mutants: faults that the simulation must find",
+        "",
+        "Each is a file of `mutants/`, which `mutants.py NAME` puts into a copy of the source.",
+        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. *Scenario*:",
+        "a test in virtual time, by name, that fails. `mutants.py --table` writes this page.",
+        "",
+        "| Mutant | What it does | Seed | Scenario |",
+        "|---|---|---|---|",
+    ]
+    for name in names:
+        mutant, found = read(HERE / "mutants" / name), kept.get(name, {})
+        seed = found.get("seed") or (f"none: {mutant.no_seeds}" if mutant.no_seeds else "none")
+        tests = "; ".join(f"`{test}`" for test in mutant.tests if found.get("tests", {}).get(test))
+        lines.append(f"| `{name}` | {mutant.says} | {seed} | {tests} |")
+    (HERE / "mutants.md").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3000)
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--only-tests", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("names", nargs="*")
+    words = parser.parse_args()
+    if words.table:
+        write_table()
+        return
+    copy_source()
+    if not words.only_tests:
+        build("sim")
+        shutil.copyfile(PROGRAMS / "sim", UNCHANGED)
+        UNCHANGED.chmod(0o755)
+    kept = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+    survivors = []
+    for file in sorted((HERE / "mutants").iterdir()):
+        if words.names and not any(name in file.name for name in words.names):
+            continue
+        mutant = read(file)
+        changed = sorted({path for path, _, _ in mutant.changes})
+        began = time.monotonic()
+        try:
+            for change in mutant.changes:
+                put(*change)
+            found = judge(mutant, words)
+        except (LookupError, subprocess.CalledProcessError) as error:
+            output = getattr(error, "stdout", None)
+            print(f"{mutant.name} is of no use: {output.decode()[-3000:] if output else error}")
+            survivors.append(mutant.name)
+            continue
+        finally:
+            for path in changed:
+                shutil.copyfile(ROOT / path, SOURCE / path)
+        print(f"{mutant.name}: {tell(found)} ({time.monotonic() - began:.0f} s)", flush=True)
+        kept[mutant.name] = {**kept.get(mutant.name, {}), **found}
+        FOUND.write_text(json.dumps(kept, indent=1))
+        if survives(kept[mutant.name]):
+            survivors.append(mutant.name)
+    if survivors:
+        sys.exit(f"{len(survivors)} survive: {', '.join(survivors)}")
+
+
+if __name__ == "__main__":
+    main()

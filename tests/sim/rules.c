@@ -1,0 +1,231 @@
+#include "rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "servers.h"
+#include "store.h"
+
+enum { LOCKS = 16, FENCES = 64, PROCESSES = 256 };
+
+/* How long after the last fault connections may still be dead without a word, requests without an
+ * answer, and what was given up not undone; and how long a hold may be on its way to its owner. */
+enum { SETTLED_MS = 12000, UNKNOWN_MS = 2500, LOOK_MS = 10 };
+
+typedef struct lock_of {
+    char key[64];
+    struct {
+        int64_t at, fence;
+    } seen[FENCES]; /* the highest fences, the oldest first */
+    size_t seen_count;
+    struct {
+        int64_t at, fence;
+    } floors[PROCESSES]; /* the highest that each process has seen */
+    struct {
+        int64_t fence, since;
+    } unknown[8];         /* holds of which no client knows */
+    int64_t left[FENCES]; /* on purpose */
+    size_t left_count;
+    int several;
+    char head[600]; /* of its queue, and what the last fence was */
+    int64_t last;
+    struct {
+        int64_t fence, at, until;
+    } done; /* the last result that was left for certain */
+    int64_t finished[FENCES];
+    size_t finished_count;
+} lock_of;
+
+static lock_of locks[LOCKS];
+static int64_t lost_until;
+static bool killed, stepped, stepped_back;
+static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
+
+static lock_of *lock_named(const char *key) {
+    for (size_t i = 0; i < LOCKS; i++) {
+        if (locks[i].key[0] == '\0')
+            snprintf(locks[i].key, sizeof locks[i].key, "%s", key);
+        if (strcmp(locks[i].key, key) == 0)
+            return &locks[i];
+    }
+    abort();
+}
+
+/* -------------------------------------------------------- Fences, permits */
+
+/* What was the highest then? 0: not known. */
+static int64_t highest_at(const lock_of *l, int64_t at) {
+    size_t i = l->seen_count;
+    while (i > 0 && l->seen[i - 1].at > at)
+        i--;
+    return i > 0 ? l->seen[i - 1].fence : 0;
+}
+
+static void see_fence(lock_of *l, int64_t fence) {
+    if (l->seen_count > 0 && l->seen[l->seen_count - 1].fence >= fence)
+        return;
+    if (l->seen_count == FENCES)
+        memmove(l->seen, l->seen + 1, --l->seen_count * sizeof *l->seen);
+    l->seen[l->seen_count].at = sim_now();
+    l->seen[l->seen_count++].fence = fence;
+}
+
+void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
+    int64_t fences[STORE_HOLDS];
+    lock_of *l = lock_named(key);
+    size_t self = (size_t)sim_pid(sim_self()) % PROCESSES;
+    bool split = sim_now() < lost_until; /* there may be two masters */
+    if (!shared && !split && !(forgot && stepped_back) && fence < highest_at(l, began))
+        sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
+                  sim_name(sim_self()), (long long)fence, key, (long long)highest_at(l, began));
+    if (!shared && fence < l->floors[self].fence && l->floors[self].at < began)
+        sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
+                  (long long)fence, key, (long long)l->floors[self].fence);
+    if (!split)
+        see_fence(l, fence);
+    if (fence > l->floors[self].fence) {
+        l->floors[self].fence = fence;
+        l->floors[self].at = sim_now();
+    }
+    int64_t count = (int64_t)store_fences(key, fences, STORE_HOLDS);
+    if (permits > 0 && count > permits && !split && !stepped) /* or what had ended goes on */
+        sim_wrong("%s has %lld holds, and all of them asked for %lld permits", key,
+                  (long long)count, (long long)permits);
+}
+
+/* ------------------------------------------------------ Held for nobody */
+
+void rules_leave(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    l->left[l->left_count++ % FENCES] = fence;
+}
+
+void rules_several(const char *key, int change) { lock_named(key)->several += change; }
+
+static bool is_known(const lock_of *l, int64_t fence) {
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->left[i] == fence)
+            return true;
+    return l->several > 0 || judge_knows(l->key, fence);
+}
+
+/* A hold that is there for a while has a client that knows of it. */
+static void look_for_orphans(lock_of *l) {
+    int64_t fences[STORE_HOLDS], now = sim_now();
+    size_t count = store_fences(l->key, fences, STORE_HOLDS);
+    for (size_t i = 0; i < sizeof l->unknown / sizeof *l->unknown; i++) {
+        size_t at = 0;
+        while (at < count && fences[at] != l->unknown[i].fence)
+            at++;
+        if (at == count || is_known(l, l->unknown[i].fence))
+            l->unknown[i].fence = 0;
+        else if (now - l->unknown[i].since > UNKNOWN_MS * SIM_MS)
+            sim_wrong("%s is held with fence %lld, and no client knows of that for %.3f s: it has "
+                      "%s",
+                      l->key, (long long)l->unknown[i].fence,
+                      (double)(now - l->unknown[i].since) / 1e9, store_tell(l->key));
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0, room = SIZE_MAX;
+        for (; at < sizeof l->unknown / sizeof *l->unknown; at++) {
+            if (l->unknown[at].fence == fences[i])
+                break;
+            if (l->unknown[at].fence == 0)
+                room = at;
+        }
+        if (at < sizeof l->unknown / sizeof *l->unknown || room == SIZE_MAX ||
+            is_known(l, fences[i]))
+            continue;
+        l->unknown[room].fence = fences[i];
+        l->unknown[room].since = now;
+    }
+}
+
+/* -------------------------------------------------------------- The queue */
+
+/* Nobody passes the first, who is well. */
+static void look_for_passing(lock_of *l) {
+    char head[sizeof l->head];
+    int64_t last;
+    bool waits = store_head(l->key, head, sizeof head, &last);
+    if (waits && strcmp(head, l->head) == 0 && last > l->last)
+        sim_wrong("the first of the queue of %s was passed: %s; it has %s", l->key, head,
+                  store_tell(l->key));
+    snprintf(l->head, sizeof l->head, "%s", waits ? head : "");
+    l->last = last;
+}
+
+static void look(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < LOCKS && locks[i].key[0] != '\0'; i++) {
+        if (!killed && !stepped_back) /* with the clock leases end late */
+            look_for_orphans(&locks[i]);
+        look_for_passing(&locks[i]);
+    }
+    sim_at(sim_now() + LOOK_MS * SIM_MS, look, NULL);
+}
+
+/* ------------------------------------------------------------------- Once */
+
+void rules_finish(const char *key, int64_t fence, bool left, int64_t ttl_ms) {
+    lock_of *l = lock_named(key);
+    l->finished[l->finished_count++ % FENCES] = fence;
+    if (!left || fence < l->done.fence || sim_now() < lost_until)
+        return;
+    l->done.fence = fence;
+    l->done.at = sim_now();
+    l->done.until = sim_now() + (ttl_ms - 1000) * SIM_MS;
+}
+
+void rules_result(const char *key, const void *result, size_t length, int64_t began) {
+    const lock_of *l = lock_named(key);
+    char text[24] = "";
+    bool known = false;
+    memcpy(text, result, length < sizeof text ? length : sizeof text - 1);
+    int64_t fence = atoll(text);
+    for (size_t i = 0; i < FENCES; i++)
+        known = known || l->finished[i] == fence;
+    if (!known && l->finished_count <= FENCES)
+        sim_wrong("a result of %s that nobody left: '%s'", key, text);
+    if (l->done.at > 0 && l->done.at < began && fence < l->done.fence)
+        sim_wrong("the result of %s is that of %lld, and that of %lld was there before", key,
+                  (long long)fence, (long long)l->done.fence);
+}
+
+void rules_once(const char *key, int64_t fence, int64_t began) {
+    const lock_of *l = lock_named(key);
+    if (l->done.at > 0 && l->done.at < began && sim_now() < l->done.until)
+        sim_wrong("%lld is to do for %s what %lld has done", (long long)fence, key,
+                  (long long)l->done.fence);
+}
+
+/* ------------------------------------------------------------------ World */
+
+void rules_lose(int64_t ns) {
+    forgot = true;
+    lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
+    for (size_t i = 0; i < LOCKS; i++) {
+        locks[i].done.at = 0;
+        if (stepped_back)
+            locks[i].seen_count = 0;
+    }
+}
+
+void rules_step(bool back) {
+    stepped = true;
+    stepped_back = stepped_back || back;
+}
+
+void rules_kind(bool some_were_killed) {
+    killed = some_were_killed;
+    sim_at(sim_now() + SETTLED_MS * SIM_MS, look, NULL);
+}
+
+void rules_begin(void) {
+    forgot = false;
+    memset(locks, 0, sizeof locks);
+    lost_until = -1;
+    killed = stepped = stepped_back = false;
+}

@@ -1,0 +1,27 @@
+/* Rules of the judge for all that hold, wait for or want one lock together. */
+#ifndef SIM_RULES_H
+#define SIM_RULES_H
+
+#include "kernel.h"
+
+void rules_begin(void);
+/* Faults have ended. killed: holders died, and what they left on the server ends by itself. */
+void rules_kind(bool killed);
+/* Data may be gone, from now on for so long; and the servers' clocks have stepped. */
+void rules_lose(int64_t ns);
+void rules_step(bool back);
+
+/* A hold of the process that runs, by a call that began then. permits: of all that share it. */
+void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
+/* A holder leaves it on the server, on purpose. */
+void rules_leave(const char *key, int64_t fence);
+/* An acquire of several has perhaps some of them that it does not tell of; and no more. */
+void rules_several(const char *key, int change);
+
+/* Once: a hold's result is being left, and stays for so long; is left; was answered; and its
+ * caller is to do it. The call of the last two began then. */
+void rules_finish(const char *key, int64_t fence, bool left, int64_t ttl_ms);
+void rules_result(const char *key, const void *result, size_t length, int64_t began);
+void rules_once(const char *key, int64_t fence, int64_t began);
+
+#endif

@@ -1,0 +1,156 @@
+/* What is certain of a hold is true, stays so, and is told. */
+#include "scenario.h"
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+
+static int set_up(void **state) {
+    int result = begin_scenario(state);
+    way = proxy_start();
+    client = open_with(url_of(way), 2000, 2000);
+    other = open_client();
+    warm_up(client);
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    close_both(way, client, other);
+    return 0;
+}
+
+/* F7: the companion key of one lock is of another type, and the server refuses all of the call. */
+static void test_a_bad_companion_key_costs_its_own_lock_alone(void **state) {
+    (void)state;
+    hf_lock *well = lease_lock(client, "a", 2000, HF_ON), *bad;
+    bad =
+        open_lock(client, "b", NULL, OPTIONS(.lease_ms = 2000, .renew = HF_ON, .mode = HF_SHARED));
+    hf_hold *kept = held(well), *lost = held(bad);
+    TELL("DEL {b}b:hf1:s");
+    TELL("SET {b}b:hf1:s text");
+    for (int64_t until = now_ms() + 8000; now_ms() < until; sleep_ms(5)) {
+        assert_int_equal(hf_hold_state(kept), HF_STATE_HELD);
+        assert_in_range(hf_hold_remaining_ms(kept), 1, NUMBER("PTTL a"));
+    }
+    assert_int_equal(hf_hold_state(lost), HF_STATE_LOST);
+    give_back(kept, HF_OK);
+    hf_hold_close(lost);
+    hf_lock_close(well);
+    hf_lock_close(bad);
+}
+
+/* F11 */
+static void test_a_token_is_adopted_in_its_own_mode_alone(void **state) {
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    (void)state;
+    hf_lock *shared = open_lock(client, "k", NULL, OPTIONS(.lease_ms = 5000, .mode = HF_SHARED)),
+            *theirs = open_lock(other, "k", NULL, OPTIONS(.lease_ms = 5000, .mode = HF_SHARED)),
+            *exclusive = lease_lock(other, "k", 5000, HF_OFF);
+    hf_hold *beside = held(theirs), *handed = held(shared), *adopted;
+    assert_status(hf_hold_hand_over(handed, token, sizeof token, &length), HF_OK);
+    hf_hold_close(handed);
+    assert_status(hf_lock_adopt(exclusive, token, length, &adopted), HF_EINVAL);
+    assert_status(hf_lock_adopt(theirs, token, length, &adopted), HF_OK);
+    give_back(adopted, HF_OK);
+    give_back(beside, HF_OK);
+    hf_lock_close(shared);
+    hf_lock_close(theirs);
+    hf_lock_close(exclusive);
+}
+
+/* G7: what was certain before it stays so. */
+static void test_a_check_with_a_slow_way_takes_nothing_back(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
+    hf_hold *hold = held(lock);
+    int64_t until = now_ms() + hf_hold_remaining_ms(hold);
+    atomic_store(&way->delay_ms, 300);
+    assert_status(hf_hold_check(hold), HF_OK);
+    atomic_store(&way->delay_ms, 0);
+    assert_in_range(now_ms() + hf_hold_remaining_ms(hold), until - 5, until + 5);
+    for (; now_ms() < until - 5; sleep_ms(1))
+        assert_int_equal(NUMBER("EXISTS k"), 1);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* The slow check: its way takes longer than what is left when it arrives. */
+static void test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 1000, HF_OFF);
+    hf_hold *hold = held(lock);
+    sleep_ms(600);
+    atomic_store(&way->delay_ms, 150);
+    assert_status(hf_hold_check(hold), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    atomic_store(&way->delay_ms, 0);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* Leaders: what was waited for has its whole lease when the acquire answers. */
+static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_ON),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, &options, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_in_range(hf_hold_remaining_ms(done.hold), 6600, 10000);
+    for (int64_t until = now_ms() + 20000; now_ms() < until; sleep_ms(10))
+        assert_in_range(hf_hold_remaining_ms(done.hold), 2501, 10000);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+/* A step back of the server's clock gives the key a longer life, which a correction may end. */
+static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
+    hf_hold *hold = held(lock);
+    int64_t until = now_ms() + 3000;
+    sim_server_step(servers_at(0), -10 * SIM_S);
+    assert_status(hf_hold_check(hold), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 12000, 13000);
+    assert_in_range(now_ms() + hf_hold_remaining_ms(hold), 0, until);
+    sim_server_step(servers_at(0), 10 * SIM_S);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* The server forgets one of two, and that is found by its renewal. */
+static void test_of_joined_holds_losing_one_is_losing_all(void **state) {
+    (void)state;
+    hf_lock *locks[] = {lease_lock(client, "a", 2000, HF_ON), lease_lock(client, "b", 2000, HF_ON)};
+    hf_hold *holds[2];
+    assert_status(hf_lock_acquire_all(locks, 2, 0, NULL, holds), HF_OK);
+    TELL("DEL a");
+    assert_soon(hf_hold_state(holds[0]) == HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(holds[1]), HF_STATE_LOST);
+    assert_soon(NUMBER("EXISTS b") == 0);
+    for (int i = 0; i < 2; i++) {
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
+        TEST(test_a_token_is_adopted_in_its_own_mode_alone),
+        TEST(test_a_check_with_a_slow_way_takes_nothing_back),
+        TEST(test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold),
+        TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
+        TEST(test_of_joined_holds_losing_one_is_losing_all),
+        TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
+    };
+    return RUN_TESTS(tests, count, words);
+}

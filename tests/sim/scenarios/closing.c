@@ -1,0 +1,179 @@
+/* A client that is closed, or whose process forks, leaves nothing behind, takes its time and no
+ * more, and harms no other thread. */
+#include "scenario.h"
+
+static int set_up(void **state) { return begin_scenario(state); }
+static int tear_down(void **state) {
+    (void)state;
+    return 0;
+}
+
+/* F5: each release of what was waited for is refused once. */
+static void test_a_close_sends_again_what_a_server_that_loads_refuses(void **state) {
+    enum { LOCKS = 8 };
+    static const char *const names[LOCKS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000), *other = open_client();
+    hf_lock *locks[LOCKS], *theirs[LOCKS];
+    hf_hold *holds[LOCKS];
+    hf_completion done[LOCKS];
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] = lease_lock(client, names[i], HF_NEVER, HF_OFF);
+        theirs[i] = lease_lock(other, names[i], 60000, HF_OFF);
+        holds[i] = held(theirs[i]);
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 20000, NULL, i + 1), HF_OK);
+        assert_soon(queued(names[i]) == 1);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        give_back(holds[i], HF_OK);
+        done[i] = next_of(client);
+        assert_status(done[i].status, HF_OK);
+    }
+    sleep_ms(2000); /* they are claimed */
+    servers_refuse(0, SIM_SCRIPTS, "LOADING Redis is loading the dataset in memory", LOCKS);
+    hf_client_close(client);
+    for (int i = 0; i < LOCKS; i++)
+        assert_int_equal(NUMBER("EXISTS %s", names[i]), 0);
+    for (int i = 0; i < LOCKS; i++) {
+        hf_hold_close(done[i].hold);
+        hf_lock_close(locks[i]);
+        hf_lock_close(theirs[i]);
+    }
+    hf_client_close(other);
+}
+
+/* --------------------------------------------------- What a close meets */
+
+typedef struct several {
+    hf_lock *locks[2];
+    hf_hold *holds[2];
+    hf_status status;
+} several;
+
+static void *acquire_several(void *argument) {
+    several *all = argument;
+    all->status = hf_lock_acquire_all(all->locks, 2, 20000, NULL, all->holds);
+    return NULL;
+}
+
+/* G1: the close has that hold in a list of its own when the thread gives it back. */
+static void test_a_close_and_a_thread_that_gives_back_end_a_hold_once(void **state) {
+    several all = {.status = -1};
+    pthread_t thread;
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000), *other = open_client();
+    hf_lock *theirs = lease_lock(other, "b", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    all.locks[0] = lease_lock(client, "a", 60000, HF_OFF);
+    all.locks[1] = lease_lock(client, "b", 60000, HF_OFF);
+    assert_int_equal(pthread_create(&thread, NULL, acquire_several, &all), 0);
+    assert_soon(queued("b") == 1);
+    sim_server_pause(servers_at(0), true); /* the close waits for its answers */
+    hf_client_close(client);
+    sim_server_pause(servers_at(0), false);
+    pthread_join(thread, NULL);
+    assert_int_equal(all.status, HF_ECANCELED);
+    assert_soon(NUMBER("EXISTS a") == 0);
+    give_back(hold, HF_OK);
+    assert_stays_free("b", 0);
+    hf_lock_close(all.locks[0]);
+    hf_lock_close(all.locks[1]);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+}
+
+typedef struct trying {
+    hf_lock *lock;
+    hf_status status;
+    int64_t took_ms;
+    char message[HF_MESSAGE_MAX];
+} trying;
+
+static void *try_once(void *argument) {
+    trying *mine = argument;
+    hf_hold *none;
+    int64_t began = now_ms();
+    mine->status = hf_lock_acquire(mine->lock, 0, &none);
+    mine->took_ms = now_ms() - began;
+    snprintf(mine->message, sizeof mine->message, "%s", hf_error_message());
+    return NULL;
+}
+
+/* G3: it undoes itself within the time that is left of it. */
+static void test_a_call_that_a_close_meets_keeps_its_time_and_its_message(void **state) {
+    pthread_t thread;
+    (void)state;
+    hf_client *client = open_with(tcp_url(), 2000, 2000);
+    warm_up(client);
+    trying mine = {.lock = lease_lock(client, "k", 60000, HF_OFF)};
+    sim_way(HERE, SERVER, false);
+    assert_int_equal(pthread_create(&thread, NULL, try_once, &mine), 0);
+    sleep_ms(1000);
+    hf_client_close(client);
+    pthread_join(thread, NULL);
+    assert_int_equal(mine.status, HF_EUNKNOWN);
+    assert_in_range(mine.took_ms, 1900, 2200);
+    assert_non_null(strstr(mine.message, "was lost"));
+    hf_lock_close(mine.lock);
+}
+
+/* F15: its caller has counted on it no more for a while. */
+static void test_a_close_does_not_send_again_what_was_given_up(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 2000);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    proxy_next(way, HOLD_REQUEST, hf_script_renew.sha1);
+    assert_status(hf_hold_extend_start(hold, 3000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EUNKNOWN);
+    TELL("CONFIG RESETSTAT");
+    hf_client_close(client);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_int_equal(scripts_run(), 1);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    proxy_stop(way);
+}
+
+/* ------------------------------------------------------------------ Forks */
+
+static void *open_far(void *argument) {
+    *(hf_client **)argument = open_with(tcp_url(), 5000, 2000);
+    return NULL;
+}
+
+/* F13: the child would keep the connection open for as long as it lives. */
+static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void **state) {
+    hf_client *client;
+    pthread_t thread;
+    (void)state;
+    sleep_ms(3000); /* what others had opened is closed */
+    size_t before = sim_redis_peers(servers_redis(0));
+    sim_way(HERE, SERVER, false);
+    assert_int_equal(pthread_create(&thread, NULL, open_far, &client), 0);
+    sleep_ms(100);
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    sim_way(HERE, SERVER, true);
+    pthread_join(thread, NULL);
+    assert_true(sim_redis_peers(servers_redis(0)) > before);
+    hf_client_close(client);
+    assert_soon(sim_redis_peers(servers_redis(0)) == before);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
+        TEST(test_a_close_and_a_thread_that_gives_back_end_a_hold_once),
+        TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
+        TEST(test_a_close_does_not_send_again_what_was_given_up),
+        TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,191 @@
+/* Each call ends in its time, says why, and asks no more often than it should. */
+#include "scenario.h"
+
+static int set_up(void **state) { return begin_scenario(state); }
+static int tear_down(void **state) {
+    (void)state;
+    return 0;
+}
+
+/* A server that takes its time for the log-in, and answers nothing after it. */
+static void greet_late(int fd) {
+    static const char greeting[] =
+        "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n";
+    char heard[1000];
+    if (recv(fd, heard, sizeof heard, 0) <= 0)
+        return;
+    sleep_ms(1500);
+    say(fd, greeting, sizeof greeting - 1);
+    while (recv(fd, heard, sizeof heard, 0) > 0)
+        continue;
+}
+
+/* G4 */
+static void test_an_open_takes_the_time_to_connect_once(void **state) {
+    fake server;
+    hf_client *client;
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 2000};
+    (void)state;
+    fake_start(&server, greet_late);
+    int64_t began = now_ms();
+    hf_status status = hf_client_open(text("redis://127.0.0.1:%d", server.port), &options, &client);
+    assert_in_range(now_ms() - began, 1500, 2200);
+    if (status == HF_OK)
+        hf_client_close(client);
+    fake_stop(&server);
+}
+
+/* G5: each part of it is taken in time. */
+static void test_a_large_request_on_a_slow_way_ends_in_its_time(void **state) {
+    enum { SIZE = 1024 * 1024 };
+    (void)state;
+    hf_hold *hold;
+    relay *way = relay_start(SERVER);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way->port), 2000, 2000);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    char *result = calloc(1, SIZE);
+    assert_status(hf_once_begin(lock, 0, NULL, &hold), HF_OK);
+    atomic_store(&way->bytes, 16384);
+    int64_t began = now_ms();
+    assert_status(hf_once_finish(hold, result, SIZE, 60000), HF_EUNKNOWN);
+    assert_in_range(now_ms() - began, 1900, 2300);
+    atomic_store(&way->bytes, 0);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    relay_stop(way);
+    free(result);
+}
+
+/* ------------------------------------------------------------ Several locks */
+
+typedef struct several {
+    hf_lock *locks[3];
+    hf_hold *holds[3];
+    hf_status status;
+} several;
+
+static void *acquire_several(void *argument) {
+    several *all = argument;
+    all->status = hf_lock_acquire_all(all->locks, 3, HF_FOREVER, NULL, all->holds);
+    return NULL;
+}
+
+/* G8: the first is over when the last is there. */
+static void test_leases_shorter_than_the_ways_cost_few_requests(void **state) {
+    static const char *const names[] = {"a", "b", "c"};
+    several all = {.status = -1};
+    pthread_t thread;
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 2000, 2000);
+    warm_up(client);
+    for (int i = 0; i < 3; i++)
+        all.locks[i] = lease_lock(client, names[i], 60, HF_OFF);
+    atomic_store(&way->delay_ms, 12);
+    assert_int_equal(pthread_create(&thread, NULL, acquire_several, &all), 0);
+    sleep_ms(5000);
+    TELL("CONFIG RESETSTAT");
+    sleep_ms(10000);
+    assert_in_range(scripts_run(), 1, 300);
+    atomic_store(&way->delay_ms, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(all.status, HF_OK);
+    for (int i = 0; i < 3; i++) {
+        hf_hold_release(all.holds[i]);
+        hf_hold_close(all.holds[i]);
+        hf_lock_close(all.locks[i]);
+    }
+    hf_client_close(client);
+    proxy_stop(way);
+}
+
+/* ---------------------------------------------------------------- Replicas */
+
+/* G9: the server falls silent when replicas are to be asked for. */
+static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 2000, 2000), *other = open_client();
+    warm_up(client);
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
+    lock = open_lock(client, "k", NULL,
+                     OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 500));
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, GO_DEAD, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    int64_t began = now_ms();
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    sim_server_pause(servers_at(0), true);
+    pthread_join(w->thread, NULL);
+    assert_true(w->status == HF_EUNKNOWN || w->status == HF_ECONNECT);
+    assert_in_range(w->done_at - began, 1900, 2800);
+    sim_server_pause(servers_at(0), false);
+    assert_stays_free("k", 3000);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    close_both(way, client, other);
+}
+
+/* G9: and it says what it was. */
+static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 2000, 2000), *other = open_client();
+    warm_up(client);
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
+    lock = open_lock(client, "k", NULL,
+                     OPTIONS(.lease_ms = 200, .replicas = 1, .replica_timeout_ms = 100));
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    sleep_ms(400);
+    atomic_store(&way->holds_request, false);
+    hf_completion done;
+    do
+        done = next_of(client);
+    while (done.kind != HF_KIND_ACQUIRE);
+    assert_status(done.status, HF_EBUSY);
+    assert_non_null(strstr(done.error.message, "ended before the answer came"));
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    close_both(way, client, other);
+}
+
+/* G10: the server is silent when the acquire would undo itself. */
+static void test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 2000, 2000);
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 100, HF_OFF);
+    atomic_store(&way->delay_ms, 80);
+    int64_t began = now_ms();
+    waiter *w = waiter_start(lock, 0);
+    assert_soon(NUMBER("EXISTS k") == 1);
+    sim_server_pause(servers_at(0), true);
+    waiter_join(w, HF_EBUSY);
+    assert_in_range(w->done_at - began, 150, 500);
+    sim_server_pause(servers_at(0), false);
+    atomic_store(&way->delay_ms, 0);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    proxy_stop(way);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_an_open_takes_the_time_to_connect_once),
+        TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
+        TEST(test_leases_shorter_than_the_ways_cost_few_requests),
+        TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
+        TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
+        TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,207 @@
+/* A request without an answer may be carried out late: whatever it does then is undone, and
+ * nothing counts on that it does not come. */
+#include "scenario.h"
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+
+static int set_up(void **state) {
+    int result = begin_scenario(state);
+    way = proxy_start();
+    client = open_with(url_of(way), 500, 2000);
+    other = open_client();
+    warm_up(client);
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    close_both(way, client, other);
+    return 0;
+}
+
+/* -------------------------------------------------------- Given up while sent */
+
+/* F1: it is given up after the time to connect, its connection after the time for an answer. */
+static void test_a_replacement_that_was_given_up_may_still_shorten_the_hold(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    hf_hold *hold = held(lock);
+    proxy_next(way, HOLD_REQUEST, hf_script_renew.sha1);
+    assert_status(hf_hold_extend_start(hold, 3000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EUNKNOWN);
+    assert_status(hf_hold_extend(hold, 20000, 0), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 15000, 30000);
+    atomic_store(&way->holds_request, false);
+    assert_soon(NUMBER("PTTL k") <= 3000);
+    assert_in_range(hf_hold_remaining_ms(hold), 0, NUMBER("PTTL k"));
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+static void test_what_a_replacement_that_was_given_up_may_shorten_is_not_kept(void **state) {
+    (void)state;
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    hf_hold *hold = held(lock);
+    proxy_next(way, HOLD_REQUEST, hf_script_renew.sha1);
+    assert_status(hf_hold_extend_start(hold, 3000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EUNKNOWN);
+    assert_status(hf_hold_keep(hold, 20000), HF_EUNKNOWN);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_EUNKNOWN);
+    atomic_store(&way->holds_request, false);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* The same past the proxy: what was sent comes when the way is open again. */
+static void start_in_vain(const char *key, int64_t lease_ms, int64_t timeout_ms,
+                          hf_status expected) {
+    hf_client *far = open_with(tcp_url(), 500, 2000);
+    warm_up(far);
+    hf_lock *lock = lease_lock(far, key, lease_ms, HF_OFF);
+    sim_way(HERE, SERVER, false);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, timeout_ms, NULL, 1), HF_OK);
+    hf_completion done = next_of(far);
+    assert_status(done.status, expected);
+    assert_null(done.hold);
+    hf_lock_close(lock);
+    sim_way(HERE, SERVER, true);
+    assert_stays_free(key, 2500);
+    hf_client_close(far);
+}
+
+static void test_a_started_try_that_was_given_up_is_undone(void **state) {
+    (void)state;
+    start_in_vain("k", 60000, 0, HF_EUNKNOWN);
+}
+
+static void test_a_started_try_without_an_end_that_was_given_up_is_undone(void **state) {
+    (void)state;
+    start_in_vain("k", HF_NEVER, 0, HF_EUNKNOWN);
+}
+
+static void test_a_started_acquire_that_was_given_up_is_undone(void **state) {
+    (void)state;
+    start_in_vain("k", 60000, HF_FOREVER, HF_EUNKNOWN);
+}
+
+static void test_a_started_acquire_that_was_given_up_leaves_no_place(void **state) {
+    (void)state;
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
+    hf_hold *hold = held(theirs);
+    hf_client *far = open_with(tcp_url(), 500, 2000);
+    warm_up(far);
+    lock = lease_lock(far, "k", 60000, HF_OFF);
+    sim_way(HERE, SERVER, false);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    assert_status(next_of(far).status, HF_EUNKNOWN);
+    sim_way(HERE, SERVER, true);
+    sleep_ms(2500);
+    assert_int_equal(queued("k"), 0);
+    give_back(hold, HF_OK);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(far);
+}
+
+/* F14: for longer than its lease the server refuses to undo it, and the kernel sends for minutes.
+ */
+static void test_a_copy_that_comes_minutes_later_is_undone(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 30000, HF_OFF);
+    hf_hold *none;
+    proxy_next(way, LATE_REQUEST, NULL);
+    servers_refuse(0, SIM_SCRIPTS, "ERR something is wrong", -1);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EUNKNOWN);
+    sleep_ms(40000);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    sleep_ms(1000);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+}
+
+/* ------------------------------------------------------------ Busy all the same */
+
+/* F4: the first copy of the request is late, the second is answered. */
+static hf_hold *hold_by_other(hf_lock **theirs) {
+    *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    return held(*theirs);
+}
+
+static void assert_undone(hf_lock *theirs, hf_hold *hold) {
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    sleep_ms(500);
+    give_back(hold, HF_OK);
+    hf_lock_close(theirs);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+}
+
+static void test_a_busy_try_is_undone_if_a_copy_of_it_may_come(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs), *none;
+    proxy_next(way, LATE_REQUEST, NULL);
+    assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
+    assert_undone(theirs, hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_busy_started_try_is_undone_if_a_copy_of_it_may_come(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs);
+    proxy_next(way, LATE_REQUEST, NULL);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EBUSY);
+    assert_undone(theirs, hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs);
+    TELL("ACL SETUSER default resetchannels");
+    waiter *w = waiter_start(lock, 2000);
+    sleep_ms(1000);
+    proxy_next(way, LATE_REQUEST, NULL);
+    waiter_join(w, HF_ETIMEOUT);
+    assert_undone(theirs, hold);
+    hf_lock_close(lock);
+}
+
+/* Its first try has no answer, the second is busy, and its time is up before it can subscribe. */
+static void test_a_timeout_without_a_place_is_undone_if_a_copy_may_come(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs), *none;
+    proxy_next(way, LATE_REQUEST, NULL);
+    servers_limit(0, (int)sim_redis_peers(servers_redis(0)) + 1);
+    assert_status(hf_lock_acquire(lock, 1000, &none), HF_ETIMEOUT);
+    assert_int_equal(queued("k"), 0);
+    servers_limit(0, 0);
+    assert_undone(theirs, hold);
+    hf_lock_close(lock);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
+        TEST(test_what_a_replacement_that_was_given_up_may_shorten_is_not_kept),
+        TEST(test_a_started_try_that_was_given_up_is_undone),
+        TEST(test_a_started_try_without_an_end_that_was_given_up_is_undone),
+        TEST(test_a_started_acquire_that_was_given_up_is_undone),
+        TEST(test_a_started_acquire_that_was_given_up_leaves_no_place),
+        TEST(test_a_copy_that_comes_minutes_later_is_undone),
+        TEST(test_a_busy_try_is_undone_if_a_copy_of_it_may_come),
+        TEST(test_a_busy_started_try_is_undone_if_a_copy_of_it_may_come),
+        TEST(test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come),
+        TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
+    };
+    return RUN_TESTS(tests, count, words);
+}

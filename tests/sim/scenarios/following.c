@@ -1,0 +1,177 @@
+/* A client behind sentinels: it follows the master, and none that was one before; and it is told
+ * what the new one does not know. */
+#include "scenario.h"
+
+deployment sim_deployment = SENTINELS;
+
+static hf_client *client;
+
+static int master(void) {
+    int which = 0;
+    while (!servers_is_master(which))
+        which++;
+    return which;
+}
+
+static void set_way(int from, int to, bool open) {
+    sim_way(from, to, open);
+    sim_way(to, from, open);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    alarm(200);
+    for (int i = 0; i < servers_count(); i++)
+        for (int j = 0; j < servers_count(); j++)
+            sim_way(servers_host(i), servers_host(j), true);
+    servers_heal();
+    sleep_ms(15000);
+    client = open_with(servers_url(SENTINELS), 2000, 2000);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(client);
+    return 0;
+}
+
+/* The master has no time to tell its replicas of what comes now. */
+static void hide_from_replicas(void) {
+    for (int i = 0; i < servers_count(); i++)
+        if (!servers_is_master(i))
+            sim_way(servers_host(master()), servers_host(i), false);
+}
+
+static bool is_at(int which, const char *key) {
+    sim_seen seen;
+    return sim_redis_see(servers_redis(which), 0, (sim_bytes){key, strlen(key)}, &seen);
+}
+
+static void test_a_planned_failover_loses_no_hold(void **state) {
+    (void)state;
+    hf_lock *renewed = lease_lock(client, "a", 3000, HF_ON),
+            *lock = lease_lock(client, "b", 60000, HF_OFF);
+    hf_hold *mine = held(renewed), *other = held(lock);
+    servers_fail_over(true);
+    for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(5)) {
+        assert_int_equal(hf_hold_state(mine), HF_STATE_HELD);
+        assert_int_equal(hf_hold_state(other), HF_STATE_HELD);
+    }
+    assert_true(is_at(master(), "a") && is_at(master(), "b"));
+    give_back(mine, HF_OK);
+    give_back(other, HF_OK);
+    hf_lock_close(renewed);
+    hf_lock_close(lock);
+}
+
+/* F3 */
+static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "c", 60000, HF_OFF);
+    hide_from_replicas();
+    hf_hold *hold = held(lock);
+    servers_fail_over(false);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+    assert_int_equal(hf_hold_cause(hold), HF_CAUSE_GONE);
+    assert_false(is_at(master(), "c"));
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* It has been carried out, and its answer comes when another one is the master. */
+static void test_what_a_predecessor_answers_does_not_count(void **state) {
+    int before = master();
+    (void)state;
+    hf_lock *lock = lease_lock(client, "f", 60000, HF_OFF);
+    give_back(held(lock), HF_OK);
+    sleep_ms(1000); /* the replicas have it, too */
+    hide_from_replicas();
+    sim_way(servers_host(before), HERE, false);
+    waiter *w = waiter_start(lock, 0);
+    assert_soon(is_at(before, "f"));
+    servers_fail_over(false);
+    for (int i = 0; i < 3; i++)
+        sim_sentinel_switch(servers_sentinel(i), sim_address(servers_host(master())), 6379, 100);
+    sleep_ms(300);
+    sim_way(servers_host(before), HERE, true);
+    waiter_join(w, HF_OK);
+    assert_true(is_at(master(), "f"));
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+}
+
+/* F2: of three sentinels one has not heard of the failover, and is the one that is left. */
+static void test_who_knows_of_the_new_master_does_not_go_back(void **state) {
+    int before = master();
+    hf_hold *hold;
+    (void)state;
+    hf_lock *lock = lease_lock(client, "d", 60000, HF_OFF);
+    servers_fail_over(false);
+    sleep_ms(12000);
+    assert_int_not_equal(master(), before);
+    give_back(held(lock), HF_OK);
+    sleep_ms(1000); /* the replica has it, too */
+    sim_way(servers_host(master()), servers_host(before), false);
+    sim_redis_promote(servers_redis(before));
+    sim_sentinel_switch(servers_sentinel(0), sim_address(servers_host(before)), 6379, 1);
+    for (int i = 1; i < 3; i++) {
+        set_way(HERE, SENTINEL_HOSTS + i, false);
+        sim_cut(HERE, SENTINEL_HOSTS + i, 1);
+    }
+    int times = 0;
+    for (int64_t until = now_ms() + 8000; now_ms() < until; sleep_ms(20)) {
+        if (hf_lock_acquire(lock, 0, &hold) != HF_OK)
+            continue;
+        assert_true(is_at(master(), "d") && !is_at(before, "d"));
+        give_back(hold, HF_OK);
+        times++;
+    }
+    assert_in_range(times, 100, 400);
+    for (int i = 1; i < 3; i++)
+        set_way(HERE, SENTINEL_HOSTS + i, true);
+    hf_lock_close(lock);
+}
+
+/* F16: the name of the server is another server's for one connection. */
+static void test_a_subscription_at_another_server_is_found_out(void **state) {
+    int now = master(), another = now == 0 ? 1 : 0;
+    (void)state;
+    sim_way(servers_host(now), servers_host(another), false);
+    sim_redis_promote(servers_redis(another));
+    relay *way = relay_start(servers_host(now));
+    hf_client *named = open_with(text("redis://127.0.0.1:%d", way->port), 2000, 2000);
+    hf_lock *lock = lease_lock(named, "e", 60000, HF_OFF),
+            *theirs = lease_lock(client, "e", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    waiter *w = waiter_start(lock, 60000);
+    sleep_ms(2000);
+    atomic_store(&way->host, servers_host(another));
+    servers_command(now, "CLIENT KILL TYPE pubsub");
+    sleep_ms(500);
+    atomic_store(&way->host, servers_host(now));
+    sleep_ms(5000);
+    int64_t asked = sim_redis_calls(servers_redis(now), "evalsha");
+    assert_soon(sim_redis_calls(servers_redis(now), "evalsha") > asked);
+    sleep_ms(200); /* it asks again in 3 s */
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_in_range(w->done_at - since, 0, 500);
+    give_back(w->hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(named);
+    relay_stop(way);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_planned_failover_loses_no_hold),
+        TEST(test_a_new_master_is_asked_for_holds_that_are_not_renewed),
+        TEST(test_what_a_predecessor_answers_does_not_count),
+        TEST(test_who_knows_of_the_new_master_does_not_go_back),
+        TEST(test_a_subscription_at_another_server_is_found_out),
+    };
+    return RUN_TESTS(tests, count, words);
+}

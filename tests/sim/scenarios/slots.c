@@ -1,0 +1,116 @@
+/* A client of a cluster: it follows slots, with its holds and with what waits. */
+#include "scenario.h"
+
+deployment sim_deployment = CLUSTER;
+
+static hf_client *client, *other;
+
+static int set_up(void **state) {
+    (void)state;
+    alarm(200);
+    servers_heal();
+    client = open_with(servers_url(CLUSTER), 2000, 2000);
+    other = open_with(servers_url(CLUSTER), 2000, 2000);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(client);
+    hf_client_close(other);
+    return 0;
+}
+
+/* Which node has the key; -1: none. */
+static int node_of(const char *key) {
+    sim_seen seen;
+    for (int i = 0; i < servers_count(); i++)
+        if (sim_redis_see(servers_redis(i), 0, (sim_bytes){key, strlen(key)}, &seen))
+            return i;
+    return -1;
+}
+
+/* F3: the slot's new node does not know the hold. */
+static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "{t}a", 60000, HF_OFF),
+            *renewed = lease_lock(client, "{t}c", 60000, HF_ON),
+            *another = lease_lock(client, "{t}b", 60000, HF_OFF);
+    hf_hold *hold = held(lock), *mine = held(renewed);
+    int slot = sim_cluster_slot((sim_bytes){"{t}a", 4});
+    int next = (node_of("{t}a") + 1) % servers_count();
+    for (int i = 0; i < servers_count(); i++)
+        sim_cluster_give(servers_redis(i), slot, slot, next);
+    give_back(held(another), HF_OK); /* which is redirected */
+    for (int64_t until = now_ms() + 2000; now_ms() < until; sleep_ms(10))
+        continue;
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(mine), HF_STATE_LOST);
+    hf_hold_close(hold);
+    hf_hold_close(mine);
+    hf_lock_close(lock);
+    hf_lock_close(renewed);
+    hf_lock_close(another);
+}
+
+/* All of the slot is the other node's from now on. */
+static void move_slot(const char *key, int from, int to) {
+    int slot = sim_cluster_slot((sim_bytes){key, strlen(key)});
+    sim_seen seen;
+    for (uint64_t cursor = 0; sim_redis_next(servers_redis(from), 0, &cursor, &seen);)
+        if (sim_cluster_slot(seen.name) == slot) {
+            sim_cluster_move_key(servers_redis(from), servers_redis(to), seen.name);
+            cursor = 0;
+        }
+    for (int i = 0; i < servers_count(); i++)
+        sim_cluster_give(servers_redis(i), slot, slot, to);
+}
+
+/* A lock of that node. */
+static const char *name_at(int node) {
+    for (int i = 0;; i++) {
+        const char *name = text("n%d", i);
+        if (sim_cluster_slot((sim_bytes){name, strlen(name)}) * 3 / 16384 == node)
+            return name;
+    }
+}
+
+/* F6: the client polls there already, and nothing tells it that it must for this one. */
+static void test_who_waits_polls_where_its_slot_went_and_no_grants_come(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    int from = node_of("k"), to = (from + 1) % servers_count();
+    servers_command(to, "ACL SETUSER default resetchannels");
+    hf_lock *there = lease_lock(client, name_at(to), 60000, HF_OFF),
+            *held_there = lease_lock(other, name_at(to), 60000, HF_OFF);
+    hf_hold *busy = held(held_there);
+    assert_true(hf_client_fd(client) >= 0);
+    assert_status(hf_lock_acquire_start(there, NULL, 0, 8000, NULL, 1), HF_OK); /* it polls */
+    waiter *w = waiter_start(lock, 60000);
+    sleep_ms(4000);
+    int64_t asked = sim_redis_calls(servers_redis(from), "evalsha");
+    assert_soon(sim_redis_calls(servers_redis(from), "evalsha") > asked); /* and in 3 s again */
+    move_slot("k", from, to);
+    sleep_ms(300);
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_in_range(w->done_at - since, 0, 500);
+    give_back(w->hold, HF_OK);
+    assert_status(next_of(client).status, HF_ETIMEOUT);
+    give_back(busy, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_lock_close(there);
+    hf_lock_close(held_there);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
+        TEST(test_who_waits_polls_where_its_slot_went_and_no_grants_come),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,275 @@
+/* Who waits for a lock gets it soon after it is free, whatever becomes of the messages, of the
+ * connections and of the server's clock. */
+#include "scenario.h"
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+static hf_lock *lock, *theirs;
+static hf_hold *hold; /* the other's */
+
+static int set_up(void **state) {
+    int result = begin_scenario(state);
+    way = proxy_start();
+    client = open_with(url_of(way), 2000, 2000);
+    other = open_client();
+    warm_up(client);
+    lock = lease_lock(client, "k", 60000, HF_OFF);
+    theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hold = held(theirs);
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    close_both(way, client, other);
+    return 0;
+}
+
+static void assert_had_within(waiter *w, int64_t since, int64_t ms) {
+    waiter_join(w, HF_OK);
+    if (w->done_at - since > ms)
+        fail_msg("it waited for %lld ms for a free lock", (long long)(w->done_at - since));
+    give_back(w->hold, HF_OK);
+}
+
+/* -------------------------------------------------- Where no messages come */
+
+/* F6 */
+static void test_threads_that_wait_poll_when_their_client_has_to(void **state) {
+    enum { THREADS = 3 };
+    waiter *waiters[THREADS];
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        waiters[i] = waiter_start(lock, 25000);
+        assert_soon(queued("k") == i + 1);
+    }
+    TELL("ACL SETUSER default resetchannels");
+    sleep_ms(1000);
+    give_back(hold, HF_OK);
+    int64_t since = now_ms();
+    for (int i = 0; i < THREADS; i++)
+        assert_soon(atomic_load(&waiters[0]->done) || atomic_load(&waiters[1]->done) ||
+                    atomic_load(&waiters[2]->done));
+    assert_in_range(now_ms() - since, 0, 1000);
+    sleep_ms(2000);
+    TELL("ACL SETUSER default allchannels");
+    /* As often as one has it, it gives it back. */
+    for (int left = THREADS; left > 0;)
+        for (int i = 0; i < THREADS; i++) {
+            sleep_ms(1);
+            if (waiters[i] == NULL || !atomic_load(&waiters[i]->done))
+                continue;
+            assert_in_range(now_ms() - since, 0, 10000);
+            waiter_join(waiters[i], HF_OK);
+            give_back(waiters[i]->hold, HF_OK);
+            waiters[i] = NULL;
+            left--;
+        }
+}
+
+static void end_subscription(void) {
+    TELL("CLIENT KILL TYPE pubsub");
+    servers_limit(0, (int)sim_redis_peers(servers_redis(0)));
+}
+
+/* F8: the server is full, and requests go on. */
+static void test_a_thread_asks_while_its_subscription_cannot_be_made_again(void **state) {
+    (void)state;
+    waiter *w = waiter_start(lock, 25000);
+    assert_soon(queued("k") == 1);
+    end_subscription();
+    sleep_ms(1000);
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 5000);
+}
+
+static void test_what_is_started_asks_while_its_subscription_cannot_be_made_again(void **state) {
+    (void)state;
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 25000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    end_subscription();
+    sleep_ms(1000);
+    give_back(hold, HF_OK);
+    hf_completion done = completion_within(client, 5000);
+    assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+}
+
+/* ---------------------------------------------------------- Lost messages */
+
+static void *begin_once(void *argument) {
+    waiter *w = argument;
+    w->status = hf_once_begin(w->lock, 20000, NULL, &w->hold);
+    w->done_at = now_ms();
+    return NULL;
+}
+
+/* F9: one asks after 3 s at most, and finds the result for all. */
+static void test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck(void **state) {
+    enum { THREADS = 5 };
+    waiter waiters[THREADS];
+    hf_hold *once;
+    (void)state;
+    give_back(hold, HF_OK);
+    assert_status(hf_once_begin(theirs, 0, NULL, &once), HF_OK);
+    for (int i = 0; i < THREADS; i++) {
+        waiters[i] = (waiter){.lock = lock};
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, begin_once, &waiters[i]), 0);
+        assert_soon(queued("k") == i + 1);
+    }
+    atomic_store(&way->loses_grants, true);
+    assert_status(hf_once_finish(once, "done", 4, 60000), HF_OK);
+    hf_hold_close(once);
+    int64_t since = now_ms();
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].status, HF_EDONE);
+        assert_in_range(waiters[i].done_at - since, 0, 3500);
+        hf_hold_close(waiters[i].hold);
+    }
+}
+
+/* F12: the hold that a message has delivered is its thread's, whatever a late copy of its request
+ * is answered: here that another has left a result since. */
+static void test_an_answer_that_comes_after_the_grant_changes_nothing(void **state) {
+    hf_lock_info info = {.size = sizeof info};
+    hf_hold *once;
+    (void)state;
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 100, NULL, 1), HF_OK); /* to subscribe */
+    assert_status(next_of(client).status, HF_ETIMEOUT);
+    atomic_store(&way->stall_ms, 200);
+    proxy_next(way, LOSE_REPLY, hf_script_acquire.sha1);
+    waiter w = {.lock = lock};
+    assert_int_equal(pthread_create(&w.thread, NULL, begin_once, &w), 0);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_acquire.sha1);
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    give_back(hold, HF_OK);
+    assert_status(hf_lock_inspect(theirs, 0, &info, NULL), HF_OK);
+    assert_status(hf_lock_break(theirs, info.fence, 0), HF_OK);
+    assert_status(hf_once_begin(theirs, 0, NULL, &once), HF_OK);
+    assert_status(hf_once_finish(once, "done", 4, 60000), HF_OK);
+    hf_hold_close(once);
+    atomic_store(&way->holds_request, false);
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.status, HF_OK);
+    assert_null(hf_hold_result(w.hold, NULL));
+    assert_int_not_equal(hf_hold_state(w.hold), HF_STATE_RELEASED);
+    hf_hold_close(w.hold);
+}
+
+/* One of them reads for all, and another one when that has the lock. */
+static void test_each_handoff_to_the_next_thread_is_prompt(void **state) {
+    enum { THREADS = 5 };
+    waiter *waiters[THREADS];
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        waiters[i] = waiter_start(lock, 20000);
+        assert_soon(queued("k") == i + 1);
+    }
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    for (int i = 0; i < THREADS; i++) {
+        assert_had_within(waiters[i], since, 100);
+        since = now_ms();
+    }
+}
+
+/* ------------------------------------------------------ Dead connections */
+
+/* F10: a request that nobody answers stands in front of the renewal. */
+static void test_a_renewal_does_not_wait_for_an_older_request_without_an_answer(void **state) {
+    (void)state;
+    hf_client *far = open_with(tcp_url(), 2000, 2000);
+    warm_up(far);
+    hf_lock *renewed = lease_lock(far, "r", 2000, HF_ON),
+            *another = lease_lock(far, "x", 2000, HF_OFF);
+    hf_hold *mine = held(renewed);
+    sleep_ms(700); /* its first renewal has gone */
+    sim_deaden(HERE, SERVER, 1);
+    assert_status(hf_lock_acquire_start(another, NULL, 0, 0, NULL, 7), HF_OK);
+    for (int64_t until = now_ms() + 5000; now_ms() < until; sleep_ms(5))
+        assert_int_equal(hf_hold_state(mine), HF_STATE_HELD);
+    hf_hold_release(mine);
+    hf_hold_close(mine);
+    hf_lock_close(renewed);
+    hf_lock_close(another);
+    hf_client_close(far);
+}
+
+/* F10: the grant has come, and the answer that it overtook never does. */
+static void test_a_grant_does_not_wait_for_an_answer_that_does_not_come(void **state) {
+    (void)state;
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 25000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, GO_DEAD, hf_script_acquire.sha1);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    give_back(hold, HF_OK);
+    hf_completion done = completion_within(client, 500);
+    assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+    assert_status(done.status, HF_OK);
+    give_back(done.hold, HF_OK);
+}
+
+/* ---------------------------------------------------------- When to ask */
+
+/* F17: its place is over by the server's clock alone. */
+static void test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew(void **state) {
+    (void)state;
+    waiter *w = waiter_start(lock, 20000);
+    assert_status(hf_hold_extend(hold, HF_NEVER, HF_EXTEND_REPLACE), HF_OK);
+    assert_soon(queued("k") == 1);
+    sim_server_step(servers_at(0), 30 * SIM_S);
+    sleep_ms(4000);
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 500);
+}
+
+/* One script that is slow makes the subscription's PING an error. That passes. */
+static void test_a_server_that_was_busy_for_a_while_still_sends_grants(void **state) {
+    (void)state;
+    waiter *w = waiter_start(lock, HF_FOREVER);
+    assert_soon(queued("k") == 1);
+    servers_refuse(0, SIM_BUSY, NULL, -1);
+    sleep_ms(4000);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    sleep_ms(1000); /* subscribed anew by now */
+    int64_t before = scripts_run();
+    sleep_ms(2000);
+    assert_in_range(scripts_run() - before, 0, 5); /* it would be two hundred, if it polled */
+    give_back(hold, HF_OK);
+    assert_had_within(w, now_ms(), 500);
+}
+
+/* G6: the second is told how soon the lock ends, and the first has the next turn. */
+static void test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends(void **state) {
+    (void)state;
+    waiter *first = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    assert_status(hf_hold_keep(hold, 400), HF_OK);
+    int64_t since = now_ms() + 400;
+    hf_hold_close(hold);
+    waiter *second = waiter_start(lock, 20000);
+    assert_had_within(first, since, 300);
+    assert_had_within(second, since, 600);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_threads_that_wait_poll_when_their_client_has_to),
+        TEST(test_a_thread_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_what_is_started_asks_while_its_subscription_cannot_be_made_again),
+        TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
+        TEST(test_each_handoff_to_the_next_thread_is_prompt),
+        TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
+        TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
+        TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
+        TEST(test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew),
+        TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
+        TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
+    };
+    return RUN_TESTS(tests, count, words);
+}

@@ -1,0 +1,393 @@
+#include "servers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERVERS = 8, SENTINEL_COUNT = 3, PORT = 6379, SENTINEL_PORT = 26379, SLOTS = 16384 };
+
+/* Of the first server, from all hosts, past the network. */
+#define UNIX_PATH "/sim/redis.sock"
+
+typedef struct server {
+    sim_server *at;
+    sim_redis *redis;
+    int host;
+    int64_t ticks_at; /* that an event is planned for */
+    int follows;      /* the server whose replica it is; -1: none */
+    int number;       /* as which the master knows it */
+} server;
+
+static server servers[SERVERS], sentinels[SENTINEL_COUNT];
+static int count, sentinel_count, master;
+static int64_t epoch;
+static deployment kind;
+static int64_t lag_ns;
+
+int servers_count(void) { return count; }
+sim_server *servers_at(int which) { return servers[which].at; }
+sim_redis *servers_redis(int which) { return servers[which].redis; }
+sim_redis *servers_sentinel(int which) { return sentinels[which].redis; }
+int servers_host(int which) { return servers[which].host; }
+int servers_any(void) { return (int)sim_random((uint64_t)count); }
+bool servers_is_master(int which) { return kind == CLUSTER || which == master; }
+
+const char *servers_url(deployment what) {
+    static const char *const urls[] = {
+        "redis://10.0.0.1:6379",
+        "redis+sentinel://10.0.0.12:26379,10.0.0.13:26379,10.0.0.14:26379/mymaster",
+        "redis+cluster://10.0.0.1:6379,10.0.0.8:6379",
+    };
+    return urls[what];
+}
+
+/* ---------------------------------------------------- What a server takes */
+
+static int64_t now_us(void *world) { return sim_server_time(((server *)world)->at); }
+static uint64_t any(void *world) { return (void)world, sim_random(UINT64_MAX); }
+
+/* What comes and goes, for people: the lengths of RESP left out. */
+static void tell(const server *of, const char *what, const char *bytes, size_t length) {
+    char text[1000];
+    size_t at = 0;
+    if (!sim_set.traces)
+        return;
+    for (size_t i = 0; i < length && at < sizeof text - 2; i++) {
+        if ((bytes[i] == '$' || bytes[i] == '*') && (i == 0 || bytes[i - 1] == '\n')) {
+            while (i < length && bytes[i] != '\n')
+                i++;
+            continue;
+        }
+        if (bytes[i] != '\r')
+            text[at++] = (char)(bytes[i] >= ' ' && bytes[i] < 127 ? bytes[i] : ' ');
+    }
+    text[at] = '\0';
+    sim_trace("server %d %s %s", of->host, what, text);
+}
+
+static void answer(void *world, void *connection, const void *bytes, size_t length) {
+    tell(world, "says", bytes, length);
+    if (connection != NULL)
+        sim_send(connection, bytes, length);
+}
+
+static void hang_up(void *world, void *connection) {
+    (void)world;
+    if (connection != NULL)
+        sim_disconnect_soon(connection);
+}
+
+static void spent(void *world, int64_t ns) { sim_server_spend(((server *)world)->at, ns); }
+
+static const sim_redis_host host_calls = {now_us, any, answer, hang_up, spent};
+
+static void plan_tick(server *of);
+
+static void tick(void *argument) {
+    server *of = argument;
+    of->ticks_at = SIM_NEVER;
+    sim_redis_tick(of->redis);
+    plan_tick(of);
+}
+
+/* Call it when it wants, by its own clock, unless that is planned already. */
+static void plan_tick(server *of) {
+    int64_t due = sim_redis_due(of->redis), now = sim_server_time(of->at);
+    if (due == INT64_MAX)
+        return;
+    int64_t at = sim_now() + (due > now ? due - now + 1 : 1) * SIM_US;
+    if (at < of->ticks_at) {
+        of->ticks_at = at;
+        sim_at(at, tick, of);
+    }
+}
+
+/* ------------------------------------------------------------- Its peers */
+
+typedef struct peer {
+    server *of;
+    sim_peer *peer;
+} peer;
+
+static void *joined(void *self, sim_file *connection) {
+    server *of = self;
+    sim_peer *accepted = sim_redis_accept(of->redis, connection);
+    if (accepted == NULL)
+        return NULL;
+    peer *p = malloc(sizeof *p);
+    *p = (peer){of, accepted};
+    return p;
+}
+
+static void heard(void *self, const void *bytes, size_t length) {
+    peer *p = self;
+    tell(p->of, "hears", bytes, length);
+    sim_redis_feed(p->peer, bytes, length);
+    plan_tick(p->of);
+}
+
+static void left(void *self) {
+    peer *p = self;
+    sim_redis_gone(p->peer);
+    free(p);
+}
+
+static const sim_service service = {joined, heard, left};
+
+static void killed(void *self) { sim_server_stop(((server *)self)->at); }
+
+static void begin(server *of, const char *name, int host, int port, const char *path) {
+    *of = (server){.host = host, .ticks_at = SIM_NEVER, .follows = -1, .number = -1};
+    of->at = sim_listen(name, host, port, path, &service, of);
+    sim_redis_options options = {
+        .host = sim_address(host), .port = port, .pid = sim_server_pid(of->at)};
+    of->redis = sim_redis_new(&host_calls, of, &options);
+    sim_server_on_kill(of->at, killed);
+}
+
+/* ----------------------------------------------------------- Replication */
+
+/* From now on it has what the other one has, and follows it. */
+static void follow(int which, int whom) {
+    server *replica = &servers[which], *of = &servers[whom];
+    size_t length;
+    char *snapshot = sim_redis_snapshot(of->redis, &length);
+    replica->follows = whom;
+    replica->number = sim_redis_attach(of->redis, sim_address(replica->host), PORT);
+    sim_redis_follow(replica->redis, sim_address(of->host), PORT);
+    sim_redis_load(replica->redis, snapshot, length, sim_redis_offset(of->redis));
+    free(snapshot);
+}
+
+static void replicate(server *replica) {
+    server *of = &servers[replica->follows];
+    int64_t from = sim_redis_offset(replica->redis);
+    sim_bytes stream = sim_redis_stream(of->redis, from);
+    if (stream.bytes == NULL && from != sim_redis_offset(of->redis)) { /* it began anew */
+        sim_redis_detach(of->redis, replica->number);
+        follow((int)(replica - servers), replica->follows);
+        return;
+    }
+    if (stream.length > 0) {
+        char *copy = malloc(stream.length);
+        memcpy(copy, stream.bytes, stream.length);
+        sim_redis_replay(replica->redis, copy, stream.length);
+        free(copy);
+    }
+    sim_redis_acknowledge(of->redis, replica->number, sim_redis_offset(replica->redis));
+    plan_tick(of);
+}
+
+static void pump(void *unused) {
+    (void)unused;
+    for (int i = 0; i < count; i++) {
+        const server *of = servers[i].follows >= 0 ? &servers[servers[i].follows] : NULL;
+        if (of != NULL && sim_way_open(of->host, servers[i].host) && sim_server_up(of->at))
+            replicate(&servers[i]);
+    }
+    sim_at(sim_now() + sim_span(100 * SIM_US, lag_ns), pump, NULL);
+}
+
+/* A sentinel hears of the master. */
+static void hear_of_master(void *argument) {
+    server *sentinel = argument;
+    sim_sentinel_switch(sentinel->redis, sim_address(servers[master].host), PORT, epoch);
+    plan_tick(sentinel);
+}
+
+/* The master before it learns that it is none any more: it loses what it alone has. */
+static void demote(void *argument) {
+    int which = (int)(intptr_t)argument;
+    if (which == master || servers[which].follows == master)
+        return;
+    sim_trace("server %d becomes a replica of %d", servers[which].host, servers[master].host);
+    follow(which, master);
+}
+
+void servers_fail_over(bool planned) {
+    if (kind != SENTINELS || count < 2)
+        return;
+    int before = master, next = (master + 1 + (int)sim_random((uint64_t)count - 1)) % count;
+    if (servers[next].follows != before)
+        return; /* the failover before has not reached it yet */
+    if (planned)
+        replicate(&servers[next]);
+    sim_trace("server %d takes the place of %d", servers[next].host, servers[before].host);
+    servers[next].follows = -1;
+    sim_redis_promote(servers[next].redis);
+    master = next;
+    epoch++;
+    for (int i = 0; i < count; i++)
+        if (i != next)
+            sim_at(sim_now() + (planned ? sim_span(SIM_US, SIM_MS) : sim_span(SIM_MS, 10 * SIM_S)),
+                   demote, (void *)(intptr_t)i);
+    for (int i = 0; i < sentinel_count; i++)
+        sim_at(sim_now() + sim_span(SIM_MS, planned ? 100 * SIM_MS : 5 * SIM_S), hear_of_master,
+               &sentinels[i]);
+}
+
+static void begin_sentinels(int masters) {
+    static const char *const names[] = {"sentinel1", "sentinel2", "sentinel3"};
+    count = masters;
+    begin(&servers[0], "redis1", MASTER_HOST, PORT, UNIX_PATH);
+    for (int i = 1; i < count; i++) {
+        begin(&servers[i], i == 1 ? "redis2" : "redis3", OTHER_HOSTS + i - 1, PORT, NULL);
+        follow(i, 0);
+    }
+    sentinel_count = SENTINEL_COUNT;
+    for (int i = 0; i < SENTINEL_COUNT; i++) {
+        begin(&sentinels[i], names[i], SENTINEL_HOSTS + i, SENTINEL_PORT, NULL);
+        sim_sentinel_begin(sentinels[i].redis, "mymaster", sim_address(MASTER_HOST), PORT, epoch);
+    }
+    pump(NULL);
+}
+
+/* --------------------------------------------------------------- Cluster */
+
+static int owners[SLOTS];
+static int moving_slot, moving_from, moving_to; /* -1: none */
+
+static void give_slots(int at, int first, int last, int node) {
+    sim_cluster_give(servers[at].redis, first, last, node);
+    plan_tick(&servers[at]);
+}
+
+static void begin_cluster(void) {
+    static const char *const names[] = {"node1", "node2", "node3"};
+    count = 3;
+    for (int i = 0; i < count; i++) {
+        begin(&servers[i], names[i], i == 0 ? MASTER_HOST : OTHER_HOSTS + i - 1, PORT,
+              i == 0 ? UNIX_PATH : NULL);
+        sim_cluster_begin(servers[i].redis, i);
+    }
+    for (int i = 0; i < count; i++)
+        for (int node = 0; node < count; node++) {
+            int first = node * SLOTS / count, last = (node + 1) * SLOTS / count - 1;
+            sim_cluster_meet(servers[i].redis, node, sim_address(servers[node].host), PORT, -1);
+            sim_cluster_give(servers[i].redis, first, last, node);
+            for (int slot = first; slot <= last; slot++)
+                owners[slot] = node;
+        }
+}
+
+static void learn_slot(void *argument) {
+    int which = (int)(intptr_t)argument % SERVERS, slot = (int)(intptr_t)argument / SERVERS;
+    give_slots(which, slot, slot, owners[slot]);
+}
+
+static void end_move(void) {
+    owners[moving_slot] = moving_to;
+    give_slots(moving_to, moving_slot, moving_slot, moving_to);
+    give_slots(moving_from, moving_slot, moving_slot, moving_to);
+    for (int i = 0; i < count; i++)
+        if (i != moving_to && i != moving_from)
+            sim_at(sim_now() + sim_span(SIM_MS, SIM_S), learn_slot,
+                   (void *)(intptr_t)(moving_slot * SERVERS + i));
+    sim_trace("slot %d is node %d's", moving_slot, moving_to);
+    moving_slot = -1;
+}
+
+/* One key more; with the last one the slot is the other node's. */
+static void move_one(void *unused) {
+    sim_seen key;
+    (void)unused;
+    if (moving_slot < 0)
+        return;
+    for (uint64_t cursor = 0; sim_redis_next(servers[moving_from].redis, 0, &cursor, &key);) {
+        if (sim_cluster_slot(key.name) != moving_slot)
+            continue;
+        if (!sim_cluster_move_key(servers[moving_from].redis, servers[moving_to].redis, key.name)) {
+            char words[200]; /* there it was made anew meanwhile */
+            snprintf(words, sizeof words, "DEL %.*s", (int)key.name.length, key.name.bytes);
+            servers_command(moving_from, words);
+        }
+        sim_at(sim_now() + sim_span(100 * SIM_US, 50 * SIM_MS), move_one, NULL);
+        return;
+    }
+    end_move();
+}
+
+void servers_move_slot(const char *key) {
+    if (kind != CLUSTER || moving_slot >= 0)
+        return;
+    moving_slot = sim_cluster_slot((sim_bytes){key, strlen(key)});
+    moving_from = owners[moving_slot];
+    moving_to = (moving_from + 1 + (int)sim_random(2)) % count;
+    sim_trace("slot %d of %s moves from node %d to %d", moving_slot, key, moving_from, moving_to);
+    sim_cluster_moving(servers[moving_to].redis, moving_slot, moving_from, moving_to);
+    sim_cluster_moving(servers[moving_from].redis, moving_slot, moving_from, moving_to);
+    sim_at(sim_now() + sim_span(SIM_MS, SIM_S), move_one, NULL);
+}
+
+/* ------------------------------------------------------------------ World */
+
+void servers_begin(deployment what, uint64_t seed) {
+    kind = what;
+    count = 1;
+    sentinel_count = 0;
+    master = 0;
+    epoch = 1;
+    moving_slot = -1;
+    lag_ns = 20 * SIM_MS;
+    if (kind == SENTINELS)
+        begin_sentinels(2 + (int)(seed % 2));
+    else if (kind == CLUSTER)
+        begin_cluster();
+    else
+        begin(&servers[0], "redis", MASTER_HOST, PORT, UNIX_PATH);
+}
+
+void servers_end(void) {
+    for (int i = 0; i < count; i++)
+        sim_redis_free(servers[i].redis);
+    for (int i = 0; i < sentinel_count; i++)
+        sim_redis_free(sentinels[i].redis);
+}
+
+void servers_heal(void) {
+    for (int i = 0; i < count; i++) {
+        sim_server_pause(servers[i].at, false);
+        servers_refuse(i, SIM_EVERYTHING, NULL, 0);
+        servers_limit(i, 0);
+        servers_command(i, "ACL SETUSER default &*");
+    }
+    for (int i = 0; i < sentinel_count; i++)
+        hear_of_master(&sentinels[i]);
+    for (int i = 0; kind == SENTINELS && i < count; i++)
+        demote((void *)(intptr_t)i);
+    while (moving_slot >= 0)
+        move_one(NULL);
+    lag_ns = SIM_MS;
+}
+
+/* ----------------------------------------------------------------- Faults */
+
+void servers_refuse(int which, sim_refusal what, const char *error, int64_t times) {
+    for (int i = 0; i < SIM_REFUSALS && times == 0; i++)
+        sim_redis_refuse(servers[which].redis, (sim_refusal)i, NULL, 0);
+    if (times != 0)
+        sim_redis_refuse(servers[which].redis, what, error, times);
+}
+
+static void start(void *self) { sim_server_start(((server *)self)->at); }
+
+void servers_restart(int which, bool keeps_data, int64_t down_ns) {
+    sim_server_stop(servers[which].at);
+    sim_redis_restart(servers[which].redis, keeps_data);
+    sim_at(sim_now() + down_ns, start, &servers[which]);
+}
+
+void servers_command(int which, const char *words) {
+    char line[200];
+    int length = snprintf(line, sizeof line, "%s\r\n", words);
+    sim_peer *once = sim_redis_accept(servers[which].redis, NULL);
+    if (once == NULL)
+        return;
+    sim_redis_feed(once, line, (size_t)length);
+    sim_redis_gone(once);
+    plan_tick(&servers[which]);
+}
+
+void servers_limit(int which, int connections) {
+    sim_redis_set_max_clients(servers[which].redis, connections > 0 ? connections : 10000);
+}

@@ -1,0 +1,38 @@
+/* The simulated servers of a world, and what faults do to them. */
+#ifndef SIM_SERVERS_H
+#define SIM_SERVERS_H
+
+#include "kernel.h"
+#include "redis.h"
+
+/* Servers' hosts; programs are on those before. */
+enum { MASTER_HOST = 1, OTHER_HOSTS = 8, SENTINEL_HOSTS = 12 };
+
+/* One server, or one behind sentinels with its replicas, or the nodes of a cluster. */
+typedef enum { ONE_SERVER, SENTINELS, CLUSTER, DEPLOYMENTS } deployment;
+void servers_begin(deployment what, uint64_t seed);
+void servers_end(void);
+const char *servers_url(deployment what);
+
+int servers_count(void); /* without sentinels */
+sim_server *servers_at(int which);
+sim_redis *servers_redis(int which);
+sim_redis *servers_sentinel(int which); /* on the hosts from SENTINEL_HOSTS on */
+int servers_host(int which);
+bool servers_is_master(int which); /* and no other one has taken its place */
+int servers_any(void);             /* one of them, by chance */
+
+void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: no more */
+void servers_restart(int which, bool keeps_data, int64_t down_ns);
+void servers_command(int which, const char *words); /* through no connection */
+void servers_limit(int which, int connections);     /* 0: as many as there are */
+
+/* A replica takes the master's place; the sentinels hear of it one after the other. planned: the
+ * master is stopped first, and has told the replica everything. */
+void servers_fail_over(bool planned);
+/* The slot of that key goes to another node, key by key. */
+void servers_move_slot(const char *key);
+/* Sentinels, replicas and nodes agree from now on. */
+void servers_heal(void);
+
+#endif

@@ -1,0 +1,159 @@
+#include "store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis.h"
+#include "servers.h"
+
+static sim_bytes bytes_of(const char *text) { return (sim_bytes){text, strlen(text)}; }
+
+static int64_t number(sim_bytes in, size_t from, size_t length) {
+    char text[24] = "";
+    if (from + length > in.length || length >= sizeof text)
+        return -1;
+    memcpy(text, in.bytes + from, length);
+    return atoll(text);
+}
+
+/* A lock's hash, if it is there; while a slot moves it may be at either node. */
+static int see(const char *key, sim_seen *seen) {
+    for (int i = 0; i < servers_count(); i++)
+        if (servers_is_master(i) && sim_redis_see(servers_redis(i), 0, bytes_of(key), seen) &&
+            seen->type == 'h')
+            return i;
+    return -1;
+}
+
+/* A companion of a lock, `:hf1:` and that letter, on that server. */
+static bool see_companion(int server, const char *key, char which, sim_seen *seen) {
+    char name[100];
+    bool tagged = key[0] == '{'; /* keys of the workload have a tag in front, or none */
+    snprintf(name, sizeof name, "{%.*s}%s:hf1:%c", tagged ? 1 : 60, key + tagged, key, which);
+    return servers_is_master(server) &&
+           sim_redis_see(servers_redis(server), 0, bytes_of(name), seen);
+}
+
+/* One of many: its end is in S. */
+static bool stands(const char *key, sim_bytes field) {
+    sim_seen ends;
+    sim_entry end;
+    for (int i = 0; i < servers_count(); i++)
+        if (see_companion(i, key, 's', &ends) &&
+            sim_redis_find(&ends, (sim_bytes){field.bytes + 1, 32}, &end))
+            return end.score * 1000 > (double)sim_server_time(servers_at(i));
+    return false;
+}
+
+size_t store_fences(const char *key, int64_t *fences, size_t room) {
+    sim_seen lock;
+    sim_entry header;
+    size_t count = 0;
+    if (see(key, &lock) < 0)
+        return 0;
+    if (!sim_redis_find(&lock, bytes_of("hf1"), &header)) {
+        sim_entry only = sim_redis_entry(&lock, 0);
+        fences[0] = number(only.name, 33, 16);
+        return lock.count == 1 && only.name.length == 49 ? 1 : 0;
+    }
+    if (header.value.length > 33 &&
+        (header.value.bytes[32] == '1' || header.value.bytes[32] == '2')) {
+        fences[0] = number(header.value, 33, 16);
+        return 1;
+    }
+    for (size_t i = 0; i < lock.count && count < room; i++) {
+        sim_entry hold = sim_redis_entry(&lock, i);
+        if (hold.name.length == 33 && hold.name.bytes[0] == 'h' && stands(key, hold.name))
+            fences[count++] = number(hold.value, 1, 16);
+    }
+    return count;
+}
+
+bool store_has(const char *key, int64_t fence) {
+    int64_t fences[STORE_HOLDS];
+    size_t count = store_fences(key, fences, STORE_HOLDS);
+    while (count > 0 && fences[count - 1] != fence)
+        count--;
+    return count > 0;
+}
+
+bool store_head(const char *key, char *member, size_t room, int64_t *last) {
+    sim_seen queue, fence;
+    for (int i = 0; i < servers_count(); i++) {
+        if (!see_companion(i, key, 'q', &queue) || queue.count == 0 ||
+            !see_companion(i, key, 'f', &fence))
+            continue;
+        sim_entry first = sim_redis_entry(&queue, 0);
+        snprintf(member, room, "%.*s", (int)first.name.length, first.name.bytes);
+        *last = number(fence.string, 0, 16);
+        return first.name.length > 75;
+    }
+    return false;
+}
+
+const char *store_tell(const char *key) {
+    static char text[2000];
+    sim_seen lock;
+    int at_server = see(key, &lock);
+    if (at_server < 0)
+        return "nothing";
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < lock.count && at < sizeof text - 1; i++) {
+        sim_entry entry = sim_redis_entry(&lock, i);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%.*s=%.*s ", (int)entry.name.length,
+                               entry.name.bytes, (int)entry.value.length, entry.value.bytes);
+    }
+    snprintf(text + at, at < sizeof text ? sizeof text - at : 0, "ending in %lld ms",
+             (long long)(lock.expires_ms == INT64_MAX
+                             ? -1
+                             : lock.expires_ms - sim_server_time(servers_at(at_server)) / 1000));
+    return text;
+}
+
+/* By key: since when it has been seen free. */
+static struct {
+    char key[64];
+    int64_t since;
+} free_since[16];
+
+int64_t store_free_since(const char *key) {
+    for (size_t i = 0; i < sizeof free_since / sizeof *free_since; i++) {
+        if (free_since[i].key[0] == '\0') {
+            snprintf(free_since[i].key, sizeof free_since[i].key, "%s", key);
+            free_since[i].since = SIM_NEVER;
+        }
+        if (strcmp(free_since[i].key, key) != 0)
+            continue;
+        int64_t fences[STORE_HOLDS];
+        if (store_fences(key, fences, STORE_HOLDS) > 0)
+            free_since[i].since = SIM_NEVER;
+        else if (free_since[i].since == SIM_NEVER)
+            free_since[i].since = sim_now();
+        return free_since[i].since;
+    }
+    abort();
+}
+
+void store_begin(void) { memset(free_since, 0, sizeof free_since); }
+
+static bool ends_with(sim_bytes name, const char *end) {
+    size_t length = strlen(end);
+    return name.length >= length && memcmp(name.bytes + name.length - length, end, length) == 0;
+}
+
+const char *store_left(void) {
+    static char text[200];
+    sim_seen key;
+    for (int i = 0; i < servers_count(); i++)
+        for (uint64_t cursor = 0;
+             servers_is_master(i) && sim_redis_next(servers_redis(i), 0, &cursor, &key);) {
+            if (ends_with(key.name, ":hf1:f") || ends_with(key.name, ":hf1:d") ||
+                ends_with(key.name, ":hf1:r"))
+                continue;
+            snprintf(text, sizeof text, "%.*s", (int)key.name.length, key.name.bytes);
+            return text;
+        }
+    return NULL;
+}

@@ -1,0 +1,23 @@
+/* What the judge sees of the locks on the servers, past all commands. */
+#ifndef SIM_STORE_H
+#define SIM_STORE_H
+
+#include "kernel.h"
+
+void store_begin(void);
+
+/* The fences of a lock's holds whose end has not come by the server's clock; how many. */
+enum { STORE_HOLDS = 200 };
+size_t store_fences(const char *key, int64_t *fences, size_t room);
+/* Has the lock such a hold with that fence? */
+bool store_has(const char *key, int64_t fence);
+/* The first of its queue, and its last fence. False: nobody waits. */
+bool store_head(const char *key, char *member, size_t room, int64_t *last);
+/* What it has, for people. */
+const char *store_tell(const char *key);
+/* Since when no valid hold stands; SIM_NEVER: one does. Looks each time it is asked. */
+int64_t store_free_since(const char *key);
+/* A key that no lock may leave; NULL: none. */
+const char *store_left(void);
+
+#endif

@@ -1,0 +1,456 @@
+#include "swarm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "judge.h"
+#include "rules.h"
+#include "servers.h"
+
+enum { PROCESSES = 8, SPAWNED_MAX = 200 };
+
+static const char *const fault_names[FAULTS] = {
+    "cut",    "deaden", "one-way", "apart",   "stall",    "refuse",  "restart",
+    "empty",  "forget", "pause",   "kill",    "power",    "signal",  "step",
+    "delete", "full",   "deaf",    "unheard", "nameless", "promote",
+};
+
+static const char *const deployment_names[DEPLOYMENTS] = {"one", "sentinels", "cluster"};
+
+static swarm now_drawn;
+static sim_process *processes[PROCESSES];
+static bool over; /* no more faults */
+static int spawned;
+static int64_t stepped_back; /* leases end so much later */
+
+workload work;
+
+/* ---------------------------------------------------------------- Drawing */
+
+static uint64_t drawing;
+static uint64_t draw(uint64_t below) {
+    /* Apart from the world's own numbers: what is drawn more does not change the history. */
+    drawing += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = drawing;
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ z >> 31) % below;
+}
+static bool maybe(int percent) { return draw(100) < (uint64_t)percent; }
+static int64_t span(int64_t low, int64_t high) {
+    int doublings = 0;
+    for (int64_t at = low; at < high; at *= 2)
+        doublings++;
+    int64_t top = low << draw((uint64_t)doublings + 1);
+    top = top < high ? top : high;
+    return low + (int64_t)draw((uint64_t)(top - low) + 1);
+}
+/* Not at all in half of the seeds, a little or much in the others. */
+static double share(double most) {
+    return maybe(50) ? 0 : most * (double)(1 + draw(100)) / 100 * (maybe(50) ? 1 : 0.1);
+}
+
+static void draw_world(swarm *s) {
+    s->settings = (sim_settings){
+        .seed = s->seed,
+        .overtaken = share(0.5),
+        .overtaken_ns = span(SIM_US, 200 * SIM_US),
+        .stunned = maybe(30) ? 0.001 * (double)draw(10) : 0,
+        .stunned_ns = span(SIM_MS, 500 * SIM_MS),
+        .wake_ns = span(SIM_US, 200 * SIM_US),
+        .spurious = share(0.1),
+        .latency_ns = span(50 * SIM_US, 50 * SIM_MS),
+        .jitter_ns = span(SIM_US, 5 * SIM_MS),
+        .slow = share(0.05),
+        .slow_ns = span(SIM_MS, 3 * SIM_S),
+        .pieces = share(0.5),
+        .unusual = maybe(50),
+    };
+    if (s->memory)
+        s->settings.no_memory = 0.002 * (double)draw(20);
+}
+
+static void draw_work(swarm *s) {
+    workload *w = &s->work;
+    *w = (workload){.url = servers_url(s->deployment),
+                    .keys = 1 + (int)draw(KEYS_MAX),
+                    .threads = 1 + (int)draw(6),
+                    .connect_ms = maybe(60) ? 2000 : span(100, 5000),
+                    .command_ms = maybe(60) ? 2000 : span(100, 5000),
+                    .shortest_ms = maybe(70) ? span(100, 3000) : 10,
+                    .longest_ms = span(3000, 30000),
+                    .think_ms = (int)span(1, 300),
+                    .endless = maybe(15),
+                    .starts = maybe(60),
+                    .cancels = maybe(40),
+                    .interrupts = maybe(30),
+                    .lazy = maybe(20),
+                    .counts = maybe(20),
+                    .shared = share(0.7),
+                    .permits = maybe(50) ? 0 : 1 + (int)draw(3),
+                    .owned = share(0.2),
+                    .nested = maybe(50) ? 0 : 0.5,
+                    .tries = share(0.6),
+                    .forever = share(0.5),
+                    .renewed = (double)draw(101) / 100,
+                    .max_hold = share(0.1),
+                    .closes = share(0.5),
+                    .until = span(2 * SIM_S, 60 * SIM_S)};
+    /* A lease that is shorter than the way to the server and back is never held. */
+    int64_t trip_ms = 2 * (s->settings.latency_ns + s->settings.jitter_ns) / SIM_MS + 1;
+    if (w->shortest_ms < 4 * trip_ms)
+        w->shortest_ms = 4 * trip_ms;
+    int *weights = &w->weights.acquire;
+    for (size_t i = 0; i < sizeof w->weights / sizeof(int); i++)
+        weights[i] = maybe(50) ? (int)draw(10) : 0;
+    w->weights.acquire = 20;
+    w->weights.release = 10 + (int)draw(20);
+    w->weights.break_ = maybe(10) ? 1 : 0;
+}
+
+static void draw_faults(swarm *s) {
+    s->fault_every_ns = maybe(20) ? 0 : span(20 * SIM_MS, 10 * SIM_S);
+    s->longest_ns = span(10 * SIM_MS, 30 * SIM_S);
+    for (int i = 0; i < FAULTS; i++)
+        s->weights[i] = maybe(35) ? 1 + (int)draw(10) : 0;
+    /* What ends locks for ever, if nobody can end them, is for locks that end. */
+    if (s->work.endless)
+        s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = 0;
+    if (s->work.endless && s->deployment == SENTINELS)
+        s->weights[PROMOTE] = 0; /* a failover may lose a release */
+    s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
+}
+
+swarm swarm_draw(uint64_t seed, const char *only) {
+    swarm s = {.seed = seed};
+    drawing = seed * 2 + 1;
+    s.hosts = 1 + (int)draw(3);
+    s.processes = 1 + (int)draw(PROCESSES - 2);
+    s.memory = maybe(10);
+    s.deployment = maybe(60) ? ONE_SERVER : maybe(50) ? SENTINELS : CLUSTER;
+    draw_world(&s);
+    draw_work(&s);
+    draw_faults(&s);
+    for (int i = 0; only != NULL && i < DEPLOYMENTS; i++)
+        if (strcmp(only, deployment_names[i]) == 0) {
+            s.deployment = (deployment)i;
+            s.work.url = servers_url(s.deployment);
+        }
+    if (only != NULL && strcmp(only, "calm") == 0)
+        s.fault_every_ns = 0;
+    return s;
+}
+
+void swarm_tell(const swarm *s) {
+    fprintf(stderr,
+            "seed %llu (%s): %d processes on %d hosts, %d threads, %d keys, %.1f s; leases %lld to "
+            "%lld "
+            "ms; timeouts %lld, %lld ms\n",
+            (unsigned long long)s->seed, deployment_names[s->deployment], s->processes, s->hosts,
+            s->work.threads, s->work.keys, (double)s->work.until / 1e9,
+            (long long)s->work.shortest_ms, (long long)s->work.longest_ms,
+            (long long)s->work.connect_ms, (long long)s->work.command_ms);
+    fprintf(stderr, "faults every %.3f s:", (double)s->fault_every_ns / 1e9);
+    for (int i = 0; i < FAULTS && s->fault_every_ns > 0; i++)
+        if (s->weights[i] > 0)
+            fprintf(stderr, " %s %d", fault_names[i], s->weights[i]);
+    fprintf(stderr, "\n");
+}
+
+/* ----------------------------------------------------------------- Faults */
+
+static int client_host(void) { return 2 + (int)sim_random((uint64_t)now_drawn.hosts); }
+static int64_t duration(void) { return sim_span(SIM_MS, now_drawn.longest_ns); }
+
+static void way_opens(void *way) {
+    sim_way((int)(intptr_t)way / 64, (int)(intptr_t)way % 64, true);
+}
+static void shut_way(int from, int to, int64_t ns) {
+    sim_way(from, to, false);
+    sim_at(sim_now() + ns, way_opens, (void *)(intptr_t)(from * 64 + to));
+}
+static void server_goes_on(void *which) {
+    sim_server_pause(servers_at((int)(intptr_t)which), false);
+}
+static void refuses_no_more(void *which) {
+    servers_refuse((int)(intptr_t)which, SIM_EVERYTHING, NULL, 0);
+}
+static void has_room(void *which) { servers_limit((int)(intptr_t)which, 0); }
+static void may_listen(void *which) {
+    servers_command((int)(intptr_t)which, "ACL SETUSER default &*");
+}
+static void finds_names(void *unused) {
+    (void)unused;
+    sim_names(true);
+}
+
+static const char *work_key(void) {
+    static const char *const keys[] = {"a", "b", "{t}c", "d", "e", "{t}f"};
+    return keys[sim_random((uint64_t)work.keys)];
+}
+
+static int any_process(void) { return (int)sim_random((uint64_t)now_drawn.processes); }
+
+static void goes_on(void *process) { sim_resume(process); }
+
+static void spawn(int which) {
+    char name[16];
+    snprintf(name, sizeof name, "p%d.%d", which, spawned++);
+    processes[which] = sim_spawn(name, client_host(), workload_process, NULL);
+    if (now_drawn.drift_ppm > 0)
+        sim_drift(processes[which],
+                  (int)sim_random(2 * (uint64_t)now_drawn.drift_ppm) - now_drawn.drift_ppm);
+    sim_may_lack_memory(processes[which], now_drawn.memory);
+}
+
+static void refuse(int server) {
+    static const struct {
+        sim_refusal what;
+        const char *error;
+    } refusals[] = {
+        {SIM_LOADING, NULL},
+        {SIM_BUSY, NULL},
+        {SIM_WRITES, NULL},
+        {SIM_WRITES, "READONLY You can't write against a read only replica."},
+        {SIM_GROWTH, NULL},
+        {SIM_SCRIPTS, "NOPERM this user has no permissions to run the 'evalsha' command"},
+        {SIM_EVERYTHING, "ERR something is wrong"},
+        {SIM_EVERYTHING, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set "
+                         "to 'no'."},
+    };
+    size_t chosen = sim_random(sizeof refusals / sizeof *refusals);
+    servers_refuse(server, refusals[chosen].what, refusals[chosen].error,
+                   sim_chance(0.5) ? -1 : 1 + (int64_t)sim_random(3));
+    sim_at(sim_now() + duration(), refuses_no_more, (void *)(intptr_t)server);
+}
+
+static void cause(fault what) {
+    int host = client_host(), which = any_process(), server = servers_any();
+    int server_host = servers_host(server);
+    void *it = (void *)(intptr_t)server;
+    sim_process *process = processes[which];
+    sim_trace("fault: %s", fault_names[what]);
+    switch (what) {
+    case CUT:
+        sim_cut(server_host, host, sim_chance(0.5) ? 1 : 0.3);
+        break;
+    case DEADEN:
+        sim_deaden(server_host, host, sim_chance(0.3) ? 1 : 0.3);
+        break;
+    case ONE_WAY:
+        if (sim_chance(0.5))
+            shut_way(server_host, host, duration());
+        else
+            shut_way(host, server_host, duration());
+        break;
+    case APART: {
+        int64_t ns = duration();
+        shut_way(server_host, host, ns);
+        shut_way(host, server_host, ns);
+        break;
+    }
+    case STALL:
+        sim_server_pause(servers_at(server), true);
+        sim_at(sim_now() + duration(), server_goes_on, it);
+        break;
+    case REFUSE:
+        refuse(server);
+        break;
+    case RESTART:
+        servers_restart(server, true, duration());
+        break;
+    case EMPTY:
+        judge_excuse(NULL);
+        servers_restart(server, false, duration());
+        break;
+    case FORGET:
+        servers_command(server, "SCRIPT FLUSH");
+        break;
+    case PAUSE:
+        sim_pause(process);
+        sim_at(sim_now() + 3 * duration(), goes_on, process);
+        break;
+    case KILL:
+    case POWER:
+        if (sim_alive(process) && spawned < SPAWNED_MAX) {
+            judge_leave(process);
+            sim_kill(process, what == POWER);
+            spawn(which);
+        }
+        break;
+    case SIGNAL:
+        sim_interrupt(process);
+        break;
+    case STEP: {
+        int64_t step = (sim_chance(0.5) ? -1 : 1) * sim_span(SIM_MS, 60 * SIM_S);
+        rules_step(step < 0);
+        judge_excuse(NULL);
+        stepped_back += step < 0 ? -step : 0;
+        for (int i = 0; i < servers_count(); i++) /* they agree, as far as servers do */
+            sim_server_step(servers_at(i), step);
+        break;
+    }
+    case DELETE: {
+        char words[32];
+        const char *key = work_key();
+        judge_excuse(key);
+        snprintf(words, sizeof words, "DEL %s", key);
+        for (int i = 0; i < servers_count(); i++)
+            servers_command(i, words);
+        break;
+    }
+    case FULL:
+        servers_limit(server, 1 + (int)sim_random(5));
+        sim_at(sim_now() + duration(), has_room, it);
+        break;
+    case DEAF:
+        servers_command(server, "ACL SETUSER default resetchannels");
+        sim_at(sim_now() + duration(), may_listen, it);
+        break;
+    case UNHEARD:
+        servers_command(server, "CLIENT KILL TYPE pubsub");
+        break;
+    case PROMOTE:
+        if (now_drawn.deployment == SENTINELS) {
+            judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
+            servers_fail_over(sim_chance(0.5));
+        } else {
+            servers_move_slot(work_key());
+        }
+        break;
+    default:
+        sim_names(false);
+        sim_at(sim_now() + duration(), finds_names, NULL);
+    }
+}
+
+static void next_fault(void *unused) {
+    (void)unused;
+    if (over)
+        return;
+    int total = 0, what = 0;
+    for (int i = 0; i < FAULTS; i++)
+        total += now_drawn.weights[i];
+    if (total == 0)
+        return;
+    int chosen = (int)sim_random((uint64_t)total);
+    for (; chosen >= now_drawn.weights[what]; what++)
+        chosen -= now_drawn.weights[what];
+    cause((fault)what);
+    sim_at(sim_now() + sim_span(SIM_MS, 2 * now_drawn.fault_every_ns), next_fault, NULL);
+}
+
+/* ------------------------------------------------------------- Two phases */
+
+static void quiet(void *unused) {
+    (void)unused;
+    judge_quiet();
+    sim_stop();
+}
+
+/* All programs have ended: what may stay for a while goes, and then nothing may be there. */
+static void wait_for_end(void *unused) {
+    (void)unused;
+    for (int i = 0; i < now_drawn.processes; i++)
+        if (sim_alive(processes[i])) {
+            if (sim_now() > work.until + 600 * SIM_S) {
+                sim_tell_threads(processes[i]);
+                sim_wrong("process %s does not end", sim_name(processes[i]));
+            }
+            sim_at(sim_now() + SIM_S, wait_for_end, NULL);
+            return;
+        }
+    sim_at(sim_now() + 60 * SIM_S + work.longest_ms * SIM_MS + stepped_back, quiet, NULL);
+}
+
+/* The faults are over, and the world is kind. */
+static void heal(void *unused) {
+    (void)unused;
+    over = true;
+    sim_trace("the world is kind from now on");
+    for (int a = 1; a < 16; a++)
+        for (int b = 1; b < 16; b++)
+            sim_way(a, b, true);
+    servers_heal();
+    sim_names(true);
+    sim_set.stunned = sim_set.no_memory = sim_set.slow = 0;
+    for (int i = 0; i < now_drawn.processes; i++)
+        sim_resume(processes[i]);
+    judge_kind(spawned > now_drawn.processes);
+    wait_for_end(NULL);
+}
+
+void swarm_begin(const swarm *drawn) {
+    now_drawn = *drawn;
+    over = false;
+    stepped_back = 0;
+    spawned = 0;
+    int64_t faults_until = work.until * 2 / 3;
+    for (int i = 0; i < drawn->processes; i++)
+        spawn(i);
+    if (drawn->fault_every_ns > 0)
+        sim_at(sim_span(SIM_MS, drawn->fault_every_ns), next_fault, NULL);
+    sim_at(faults_until, heal, NULL);
+}
+
+/* ---------------------------------------------------------------- Shrinking */
+
+static bool clear(double *share) {
+    bool there = *share != 0;
+    *share = 0;
+    return there;
+}
+
+static bool leave_out_feature(swarm *s, int part) {
+    double *shares[] = {&s->settings.overtaken, &s->settings.stunned, &s->settings.spurious,
+                        &s->settings.slow,      &s->settings.pieces,  &s->settings.no_memory,
+                        &s->work.shared,        &s->work.owned,       &s->work.nested,
+                        &s->work.tries,         &s->work.forever,     &s->work.renewed,
+                        &s->work.max_hold,      &s->work.closes};
+    bool *flags[] = {&s->work.endless, &s->work.starts, &s->work.cancels, &s->work.lazy,
+                     &s->work.counts};
+    int *weights = &s->work.weights.acquire;
+    int count = sizeof shares / sizeof *shares, flag_count = sizeof flags / sizeof *flags;
+    if (part < count)
+        return clear(shares[part]);
+    if ((part -= count) < flag_count) {
+        bool there = *flags[part];
+        *flags[part] = false;
+        return there;
+    }
+    part -= flag_count;
+    if (part < 1 || part >= (int)(sizeof s->work.weights / sizeof(int)) || weights[part] == 0)
+        return false;
+    weights[part] = 0;
+    return true;
+}
+
+enum { LATER = 4 };
+
+int swarm_parts(void) { return FAULTS + 1 + LATER * 3 + 40; }
+
+bool swarm_leave_out(swarm *s, int part) {
+    if (part < FAULTS) {
+        bool there = s->weights[part] > 0 && s->fault_every_ns > 0;
+        s->weights[part] = 0;
+        return there;
+    }
+    part -= FAULTS;
+    if (part == 0) {
+        bool there = s->fault_every_ns > 0;
+        s->fault_every_ns = 0;
+        return there;
+    }
+    part--;
+    if (part < LATER * 3) {
+        int *number = part % 3 == 0   ? &s->processes
+                      : part % 3 == 1 ? &s->work.threads
+                                      : &s->work.keys;
+        if (*number <= 1)
+            return false;
+        *number /= 2;
+        return true;
+    }
+    return leave_out_feature(s, part - LATER * 3);
+}

@@ -1,0 +1,602 @@
+#include "workload.h"
+
+#include <holdfast/holdfast.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "judge.h"
+#include "rules.h"
+
+enum { HOLDS = 4, OPS = 6 };
+
+static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
+
+/* A hold that a program has, with what it was asked with. */
+typedef struct mine {
+    hf_hold *hold;
+    belief *belief;
+    const char *key;
+    bool shared;
+    bool joined; /* it is lost with others, which may be excused */
+} mine;
+
+typedef struct program {
+    hf_client *client;
+    pthread_t thread;
+    int number;
+    mine holds[HOLDS];
+    int count;
+    const bool *closed; /* the close of its client has returned */
+} program;
+
+static int below(int most) { return (int)sim_random((uint64_t)most); }
+static bool often(double p) { return sim_chance(p); }
+static const char *any_key(void) { return keys[below(work.keys)]; }
+static void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1000 + 10)); }
+
+/* For how long a call may take that waits for an answer; and one that waits for a lock. */
+static int64_t patience(void) { return work.connect_ms; }
+static int64_t bound_of(int64_t timeout_ms) {
+    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience();
+}
+
+/* ------------------------------------------------------------------ Holds */
+
+/* What is certain of it now. */
+static void believe(mine *m, int64_t began) {
+    int64_t asked = sim_now();
+    judge_promise(m->belief, asked, hf_hold_remaining_ms(m->hold), m->joined ? 0 : began);
+}
+
+static mine *keep_hold(program *p, hf_hold *hold, const char *key, bool shared, int64_t permits,
+                       int64_t began, bool joined) {
+    mine *m = &p->holds[p->count++];
+    *m = (mine){.hold = hold, .key = key, .shared = shared, .joined = joined};
+    m->belief = judge_holds(key, hf_hold_fence(hold), shared, permits, began);
+    if (joined)
+        judge_join(m->belief);
+    believe(m, began);
+    sim_trace("holds %s with fence %lld", key, (long long)hf_hold_fence(hold));
+    return m;
+}
+
+static void drop_hold(program *p, int which) {
+    judge_over(p->holds[which].belief);
+    hf_hold_close(p->holds[which].hold);
+    p->holds[which] = p->holds[--p->count];
+}
+
+static hf_lock_options lock_options(bool *shared, int64_t *permits) {
+    hf_lock_options o = {.size = sizeof o};
+    *shared = often(work.shared);
+    *permits = 0;
+    if (*shared) {
+        o.mode = HF_SHARED;
+        *permits = o.permits = work.permits;
+    }
+    o.lease_ms =
+        work.endless && often(0.1) ? HF_NEVER : sim_span(work.shortest_ms, work.longest_ms);
+    o.renew = often(work.renewed) && o.lease_ms != HF_NEVER ? HF_ON : HF_OFF;
+    o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nested it counts, too */
+    if (o.lease_ms != HF_NEVER && often(work.max_hold))
+        o.max_hold_ms = sim_span(100, 20000);
+    return o;
+}
+
+static hf_lock *open_lock(program *p, const char *key, const hf_lock_options *options) {
+    hf_lock *lock = NULL;
+    char owner[32];
+    bool owned = often(work.owned);
+    snprintf(owner, sizeof owner, "owner %d", below(3));
+    hf_status status = hf_lock_open(p->client, key, strlen(key), owned ? owner : NULL,
+                                    owned ? strlen(owner) : 0, options, &lock);
+    if (status != HF_OK && status != HF_ENOMEM && status != HF_ECLOSED)
+        sim_wrong("hf_lock_open answers %s: %s", hf_status_name(status), hf_error_message());
+    return lock;
+}
+
+static int64_t any_timeout(const program *p) {
+    if (often(work.tries))
+        return 0;
+    if (often(work.forever) && p->count == 0)
+        return HF_FOREVER;
+    return sim_span(5, 20000);
+}
+
+static void acquire(program *p) {
+    bool shared;
+    int64_t permits;
+    const char *key = any_key();
+    if (p->count == HOLDS)
+        return;
+    hf_lock_options options = lock_options(&shared, &permits);
+    hf_lock *lock = open_lock(p, key, &options);
+    if (lock == NULL)
+        return;
+    int64_t timeout = any_timeout(p);
+    hf_hold *hold = NULL;
+    call c = judge_call("acquire");
+    if (timeout != 0 && permits == 0 && !shared)
+        judge_waits(key);
+    hf_status status = hf_lock_acquire(lock, timeout, &hold);
+    if (timeout != 0 && permits == 0 && !shared)
+        judge_waits_no_more(key);
+    sim_trace("acquire of %s (%lld ms, lease %lld): %s %s", key, (long long)timeout,
+              (long long)options.lease_ms, hf_status_name(status),
+              status != HF_OK ? hf_error_message() : "");
+    judge_answered(&c, bound_of(timeout));
+    if (status == HF_OK)
+        keep_hold(p, hold, key, shared, permits, c.since, false);
+    hf_lock_close(lock);
+}
+
+static void acquire_all(program *p) {
+    hf_lock *locks[3] = {0};
+    const char *names[3];
+    hf_hold *holds[3];
+    bool shared[3];
+    int64_t permits[3];
+    int count = 1 + below(3);
+    if (p->count + count > HOLDS || work.keys < count)
+        return;
+    int first = below(work.keys), opened = 0;
+    for (int i = 0; i < count; i++) {
+        names[i] = keys[(first + i) % work.keys];
+        hf_lock_options options = lock_options(&shared[i], &permits[i]);
+        locks[i] = open_lock(p, names[i], &options);
+        opened += locks[i] != NULL;
+    }
+    int64_t timeout = p->count > 0 ? sim_span(5, 5000) : any_timeout(p);
+    if (opened == count) {
+        call c = judge_call("acquire all");
+        for (int i = 0; i < count; i++)
+            rules_several(names[i], 1);
+        hf_status status = hf_lock_acquire_all(locks, (size_t)count, timeout, NULL, holds);
+        sim_trace("acquire of %d: %s", count, hf_status_name(status));
+        judge_answered(&c, bound_of(timeout));
+        for (int i = 0; status == HF_OK && i < count; i++)
+            keep_hold(p, holds[i], names[i], shared[i], permits[i], c.since, count > 1);
+        for (int i = 0; i < count; i++)
+            rules_several(names[i], -1);
+    }
+    for (int i = 0; i < count; i++)
+        hf_lock_close(locks[i]);
+}
+
+static void release(program *p, int which) {
+    mine *m = &p->holds[which];
+    judge_forget(m->belief);
+    call c = judge_call("release");
+    hf_status status = hf_hold_release(m->hold);
+    sim_trace("release of %s: %s", m->key, hf_status_name(status));
+    judge_answered(&c, patience());
+    if (status == HF_EINVAL)
+        sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
+    drop_hold(p, which);
+}
+
+static void renew(mine *m) {
+    call c = judge_call("renew");
+    hf_status status = hf_hold_renew(m->hold);
+    sim_trace("renew of %s: %s", m->key, hf_status_name(status));
+    judge_answered(&c, patience());
+    believe(m, status == HF_OK ? c.since : 0);
+}
+
+/* Its lease is replaced. Of those that are joined the least counts for all. */
+static void forget(program *p, const mine *m) {
+    for (int i = 0; i < p->count; i++)
+        if (&p->holds[i] == m || (m->joined && p->holds[i].joined))
+            judge_forget(p->holds[i].belief);
+}
+
+static void extend(program *p, mine *m, bool replaces) {
+    int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
+    if (replaces)
+        forget(p, m);
+    call c = judge_call(replaces ? "replace" : "extend");
+    hf_status status = hf_hold_extend(m->hold, ms, replaces ? HF_EXTEND_REPLACE : 0);
+    sim_trace("extend of %s by %lld ms: %s", m->key, (long long)ms, hf_status_name(status));
+    judge_answered(&c, patience());
+    believe(m, status == HF_OK ? c.since : 0);
+}
+
+static void check(mine *m) {
+    call c = judge_call("check");
+    hf_status status = hf_hold_check(m->hold);
+    sim_trace("check of %s: %s", m->key, hf_status_name(status));
+    judge_answered(&c, patience());
+    believe(m, status == HF_OK ? c.since : 0);
+}
+
+static void keep(program *p, int which) {
+    mine *m = &p->holds[which];
+    forget(p, m);
+    call c = judge_call("keep");
+    hf_status status = hf_hold_keep(m->hold, sim_span(10, 5000));
+    sim_trace("keep of %s: %s", m->key, hf_status_name(status));
+    judge_answered(&c, 2 * patience());
+    if (status == HF_OK)
+        rules_leave(m->key, hf_hold_fence(m->hold));
+    if (status == HF_OK || status == HF_ENOTHELD || status == HF_ELOST)
+        drop_hold(p, which);
+    else
+        believe(m, status == HF_OK ? c.since : 0);
+}
+
+static void hand(program *p, int which) {
+    mine *m = &p->holds[which];
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    const char *key = m->key;
+    bool shared = m->shared;
+    if (hf_hold_remaining_ms(m->hold) == HF_NEVER)
+        return; /* if it cannot be adopted, nobody ends it */
+    judge_forget(m->belief);
+    hf_status status = hf_hold_hand_over(m->hold, token, sizeof token, &length);
+    sim_trace("hand over of %s: %s", key, hf_status_name(status));
+    if (status != HF_OK) {
+        believe(m, sim_now());
+        return;
+    }
+    rules_leave(key, hf_hold_fence(m->hold)); /* and perhaps nobody adopts it */
+    drop_hold(p, which);
+    hf_lock_options options = {.size = sizeof options,
+                               .lease_ms = 2000,
+                               .renew = HF_ON,
+                               .mode = shared ? HF_SHARED : HF_EXCLUSIVE};
+    hf_lock *lock = open_lock(p, key, &options);
+    if (lock == NULL)
+        return;
+    hf_hold *hold;
+    call c = judge_call("adopt");
+    status = hf_lock_adopt(lock, token, length, &hold);
+    sim_trace("adopt of %s: %s", key, hf_status_name(status));
+    judge_answered(&c, patience());
+    if (status == HF_OK)
+        keep_hold(p, hold, key, shared, 0, c.since, false);
+    hf_lock_close(lock);
+}
+
+static void look(program *p) {
+    hf_lock_options options = {.size = sizeof options};
+    hf_lock_info info = {.size = sizeof info};
+    hf_view *view = NULL;
+    hf_lock *lock = open_lock(p, any_key(), &options);
+    if (lock == NULL)
+        return;
+    call c = judge_call("inspect");
+    hf_status status = hf_lock_inspect(lock, 0, &info, &view);
+    judge_answered(&c, patience());
+    if (status == HF_OK)
+        hf_view_close(view);
+    hf_lock_close(lock);
+}
+
+static void break_lock(program *p) {
+    const char *key = any_key();
+    hf_lock_options options = {.size = sizeof options};
+    hf_lock *lock = open_lock(p, key, &options);
+    if (lock == NULL)
+        return;
+    judge_excuse(key);
+    call c = judge_call("break");
+    hf_lock_break(lock, 0, 0);
+    judge_answered(&c, patience());
+    judge_excuse(key);
+    hf_lock_close(lock);
+}
+
+static bool goes_on(const program *p) {
+    return !work.stop && sim_now() < work.until && !(*p->closed && often(0.5));
+}
+
+/* A program of one thread: random calls, and at the end it gives back what it has. */
+static void step(program *p) {
+    int total = 0, at = 0;
+    const int *weights = &work.weights.acquire;
+    enum { KINDS = sizeof work.weights / sizeof(int) };
+    for (int i = 0; i < KINDS; i++)
+        total += weights[i];
+    int chosen = below(total);
+    for (; chosen >= weights[at]; at++)
+        chosen -= weights[at];
+    int which = p->count > 0 ? below(p->count) : -1;
+    switch (at) {
+    case 0:
+        acquire(p);
+        break;
+    case 1:
+        acquire_all(p);
+        break;
+    case 10:
+        look(p);
+        break;
+    case 11:
+        break_lock(p);
+        break;
+    default:
+        if (which < 0)
+            return;
+    }
+    if (at == 3)
+        release(p, which);
+    else if (at == 4)
+        renew(&p->holds[which]);
+    else if (at == 5 || at == 6)
+        extend(p, &p->holds[which], at == 6);
+    else if (at == 7)
+        check(&p->holds[which]);
+    else if (at == 8)
+        keep(p, which);
+    else if (at == 9)
+        hand(p, which);
+}
+
+static void *run_program(void *argument) {
+    program *p = argument;
+    while (goes_on(p)) {
+        step(p);
+        for (int i = 0; i < p->count; i++)
+            believe(&p->holds[i], 0);
+        think();
+    }
+    while (p->count > 0)
+        release(p, p->count - 1);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- Started */
+
+/* A loop that starts operations and reads how they ended. */
+typedef struct pending {
+    int64_t op;
+    int kind; /* 1 acquire, 2 release, 3 renew, extend, check */
+    const char *key;
+    bool shared, waits;
+    int64_t permits;
+    call since;
+    int64_t bound;
+    hf_hold *hold;
+    belief *belief;
+} pending;
+
+typedef struct loop {
+    program base;
+    pending ops[OPS];
+    int count;
+    int64_t number;
+    int fd;
+} loop;
+
+static void start_acquire(loop *l) {
+    bool shared;
+    int64_t permits;
+    const char *key = any_key();
+    hf_lock_options options = lock_options(&shared, &permits);
+    hf_lock *lock = open_lock(&l->base, key, &options);
+    if (lock == NULL)
+        return;
+    /* The loop's holds are one owner's, who must not wait for itself for ever. */
+    int64_t timeout = often(work.tries) ? 0 : sim_span(5, 10000), op = ++l->number;
+    char owner[40];
+    snprintf(owner, sizeof owner, "task %d.%lld", l->base.number, (long long)op);
+    pending *o = &l->ops[l->count];
+    *o = (pending){.op = op,
+                   .kind = 1,
+                   .key = key,
+                   .shared = shared,
+                   .permits = permits,
+                   .since = judge_call("start acquire"),
+                   .bound = bound_of(timeout)};
+    hf_status status = hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);
+    if (status == HF_OK) {
+        l->count++;
+        o->waits = timeout != 0 && !shared;
+        if (o->waits)
+            judge_waits(key);
+    }
+    hf_lock_close(lock);
+}
+
+static void start_on(loop *l, int which, int kind) {
+    mine m = l->base.holds[which];
+    pending *o = &l->ops[l->count];
+    *o = (pending){.op = ++l->number,
+                   .kind = kind,
+                   .key = m.key,
+                   .hold = m.hold,
+                   .belief = m.belief,
+                   .shared = m.shared,
+                   .since = judge_call("start"),
+                   .bound = patience() + work.command_ms};
+    bool replaces = false;
+    hf_status status;
+    int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
+    if (kind == 2) {
+        judge_forget(m.belief);
+        status = hf_hold_release_start(m.hold, o->op);
+    } else if (often(0.3)) {
+        status = hf_hold_check_start(m.hold, o->op);
+    } else if (often(0.4)) {
+        status = hf_hold_renew_start(m.hold, o->op);
+    } else {
+        replaces = work.weights.replace > 0 && often(0.5);
+        if (replaces)
+            judge_forget(m.belief);
+        status = hf_hold_extend_start(m.hold, ms, replaces ? HF_EXTEND_REPLACE : 0, o->op);
+    }
+    if (status != HF_OK) {
+        if (kind == 2) {
+            rules_leave(m.key, hf_hold_fence(m.hold)); /* for want of memory */
+            drop_hold(&l->base, which);
+        }
+        return;
+    }
+    l->count++;
+    l->base.holds[which] = l->base.holds[--l->base.count]; /* it is the operation's */
+}
+
+static void end_op(loop *l, const hf_completion *done) {
+    for (int i = 0; i < l->count; i++) {
+        pending o = l->ops[i];
+        if (o.op != done->op)
+            continue;
+        l->ops[i] = l->ops[--l->count];
+        if (o.waits)
+            judge_waits_no_more(o.key);
+        sim_trace("operation %lld (%d) on %s: %s %s", (long long)o.op, o.kind, o.key,
+                  hf_status_name(done->status), done->status != HF_OK ? done->error.message : "");
+        judge_answered(&o.since, o.bound);
+        if (o.kind == 1 && done->status == HF_OK) {
+            keep_hold(&l->base, done->hold, o.key, o.shared, o.permits, o.since.since, false);
+        } else if (o.kind == 2) {
+            judge_over(o.belief);
+            hf_hold_close(o.hold);
+        } else if (o.kind == 3) {
+            mine *m = &l->base.holds[l->base.count++];
+            *m = (mine){.hold = o.hold, .belief = o.belief, .key = o.key, .shared = o.shared};
+            believe(m, done->status == HF_OK ? o.since.since : 0);
+        }
+        return;
+    }
+    sim_wrong("a completion of operation %lld, which is not under way", (long long)done->op);
+}
+
+/* The client was closed, and its queue is empty: what is still missing never comes. */
+static void give_up_all(loop *l) {
+    while (l->count > 0) {
+        pending o = l->ops[--l->count];
+        if (o.waits)
+            judge_waits_no_more(o.key);
+        if (o.kind == 1)
+            continue;
+        judge_over(o.belief);
+        hf_hold_close(o.hold);
+    }
+}
+
+static void read_completions(loop *l, int ms) {
+    hf_completion done = {.size = sizeof done};
+    hf_status status;
+    if (l->fd >= 0)
+        poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, ms);
+    else
+        usleep((unsigned)ms * 1000);
+    while ((status = hf_client_next(l->base.client, &done)) == HF_OK && done.kind != HF_KIND_NONE)
+        if (done.kind != HF_KIND_LOSS && done.kind != HF_KIND_ALARM)
+            end_op(l, &done);
+    if (status == HF_ECLOSED && !*l->base.closed)
+        usleep(1000); /* the close is about to end them */
+    if (status == HF_ECLOSED && *l->base.closed) {
+        if (l->count > 0)
+            sim_wrong("%d operations of a closed client have not ended", l->count);
+        give_up_all(l);
+    }
+}
+
+static void *run_loop(void *argument) {
+    loop *l = argument;
+    l->fd = hf_client_fd(l->base.client);
+    while (goes_on(&l->base)) {
+        int room = HOLDS - l->base.count - l->count;
+        if (room > 0 && l->count < OPS && often(0.6))
+            start_acquire(l);
+        else if (l->base.count > 0 && l->count < OPS)
+            start_on(l, below(l->base.count), often(0.5) ? 2 : 3);
+        if (work.cancels && l->count > 0 && often(0.1))
+            hf_op_cancel(l->base.client, l->ops[below(l->count)].op);
+        for (int i = 0; i < l->base.count; i++)
+            believe(&l->base.holds[i], 0);
+        read_completions(l, (int)sim_span(1, work.think_ms + 1));
+    }
+    for (;;) {
+        while (l->base.count > 0 && l->count < OPS)
+            start_on(l, l->base.count - 1, 2);
+        if (l->count == 0)
+            return NULL;
+        read_completions(l, 1000);
+    }
+}
+
+/* ---------------------------------------------------------------- Process */
+
+static hf_client *open_client(void) {
+    hf_client_options options = {.size = sizeof options,
+                                 .connect_timeout_ms = work.connect_ms,
+                                 .command_timeout_ms = work.command_ms,
+                                 .lazy = work.lazy ? HF_ON : HF_OFF,
+                                 .count_names = work.counts ? HF_ON : HF_DEFAULT};
+    hf_client *client = NULL;
+    while (sim_now() < work.until && !work.stop) {
+        call c = judge_call("open");
+        hf_status status = hf_client_open(work.url, &options, &client);
+        judge_answered(&c, patience());
+        if (status == HF_OK)
+            return client;
+        sim_trace("open: %s", hf_error_message());
+        think();
+    }
+    return NULL;
+}
+
+static void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument) {
+    while (pthread_create(thread, NULL, main, argument) != 0)
+        think();
+}
+
+static void close_client(hf_client *client) {
+    judge_leave(sim_self());
+    call c = judge_call("close");
+    hf_client_close(client);
+    judge_answered(&c, work.command_ms);
+}
+
+void *workload_process(void *unused) {
+    static program programs[16];
+    static loop loops[4];
+    static bool closed;
+    (void)unused;
+    int threads = 1 + below(work.threads), looping = work.starts ? below(3) : 0;
+    hf_client *client = open_client();
+    if (client == NULL)
+        return NULL;
+    /* It keeps the handle good after the close, which may come while others use it. */
+    hf_lock *anchor = NULL;
+    while (anchor == NULL)
+        if (hf_lock_open(client, "anchor", 6, NULL, 0, NULL, &anchor) == HF_ECLOSED)
+            break;
+    for (int i = 0; i < threads; i++) {
+        programs[i] = (program){.client = client, .number = i, .closed = &closed};
+        begin_thread(&programs[i].thread, run_program, &programs[i]);
+    }
+    pthread_t looper = 0;
+    if (looping > 0) {
+        loops[0] =
+            (loop){.base = {.client = client, .number = sim_pid(sim_self()), .closed = &closed}};
+        begin_thread(&looper, run_loop, &loops[0]);
+    }
+    if (often(work.closes)) {
+        usleep((unsigned)sim_span(100, 5000000));
+        close_client(client);
+        closed = true;
+    }
+    for (int i = 0; i < threads; i++)
+        pthread_join(programs[i].thread, NULL);
+    if (looper != 0)
+        pthread_join(looper, NULL);
+    if (!closed)
+        close_client(client);
+    hf_lock_close(anchor);
+    sleep(60); /* what was given up ends in the background */
+    if (sim_threads(sim_self()) > 1 || sim_descriptors(sim_self()) > 0)
+        sim_wrong("a closed client leaves %zu threads and %zu descriptors",
+                  sim_threads(sim_self()) - 1, sim_descriptors(sim_self()));
+    if (sim_allocated(sim_self()) > 0)
+        sim_wrong("a closed client leaves %zu allocations", sim_allocated(sim_self()));
+    return NULL;
+}

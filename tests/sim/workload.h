@@ -1,0 +1,31 @@
+/* Random programs over the public header, in simulated processes. */
+#ifndef SIM_WORKLOAD_H
+#define SIM_WORKLOAD_H
+
+#include "kernel.h"
+
+enum { KEYS_MAX = 6 };
+
+/* What a seed draws: which features its programs use and how. Weights of 0: not at all. */
+typedef struct workload {
+    const char *url;
+    int keys, clients, threads; /* at most so many threads of each client */
+    int64_t connect_ms, command_ms;
+    int64_t shortest_ms, longest_ms; /* leases */
+    int think_ms;                    /* between two calls */
+    bool endless, starts, interrupts, cancels, lazy, counts;
+    struct {
+        int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, break_;
+    } weights;
+    int permits; /* of all shared holds; 0: no limit */
+    double shared, owned, nested, tries, forever, renewed, max_hold, closes;
+    int64_t until; /* no new work from then on */
+    bool stop;
+} workload;
+
+extern workload work; /* the same for all processes */
+
+/* The main function of a process of programs: the argument is not used. */
+void *workload_process(void *unused);
+
+#endif
