@@ -272,7 +272,8 @@ public interface HoldfastClient extends AutoCloseable {
         if (lease.equals(Hold.FOREVER)) {
             throw new IllegalArgumentException("a leader needs a lease that ends");
         }
-        LockOptions options = LockOptions.defaults().lease(lease).renew(true).reentrant(false);
+        LockOptions options =
+                LockOptions.defaults().lease(lease).renew(true).reentrant(false).whole();
         return new Leader(lock(name, options), lease, elected, lost, resigned);
     }
 

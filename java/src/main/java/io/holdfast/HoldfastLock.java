@@ -137,9 +137,10 @@ public interface HoldfastLock extends Lock {
      * lease and renewal apply from now on; the owner and the fence stay. The call renews the hold
      * first, because a deadline does not travel between hosts.
      *
-     * @param token from {@link Hold#handOver()}, of a lock of the same name
+     * @param token from {@link Hold#handOver()}, of a lock of the same name, {@link #shared()} or not
+     *     as here
      * @return the hold; close it
-     * @throws IllegalArgumentException if the bytes are not a token
+     * @throws IllegalArgumentException if the bytes are not such a token
      * @throws LockLostException if its lease ended before, or it was released
      * @throws LockUnknownException if the answer was lost: not adopted; you may try again
      * @throws HoldfastException if the server could not be asked: you may try again

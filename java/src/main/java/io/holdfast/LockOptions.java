@@ -31,6 +31,9 @@ public final class LockOptions {
     private int alarmTimeouts;
     private long alarmWindowMillis;
 
+    /** Is a started acquire to be answered with the whole lease? A leader's is. */
+    boolean whole;
+
     /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
     byte[] owner;
 
@@ -51,6 +54,7 @@ public final class LockOptions {
         copy.countName = countName;
         copy.alarmTimeouts = alarmTimeouts;
         copy.alarmWindowMillis = alarmWindowMillis;
+        copy.whole = whole;
         change.accept(copy);
         return copy;
     }
@@ -277,6 +281,11 @@ public final class LockOptions {
                     o.alarmTimeouts = -1;
                     o.alarmWindowMillis = 0;
                 });
+    }
+
+    /** Those of a leader, or it could be told within moments that it must step down. */
+    LockOptions whole() {
+        return with(o -> o.whole = true);
     }
 
     /** Has it an alarm of its own? */

@@ -268,7 +268,9 @@ final class RedisLock implements HoldfastLock {
             byte[] owner, long timeoutMillis, long leaseMillis, boolean keep) {
         try (hf_acquire_options options = new hf_acquire_options()) {
             options.setLease_ms(leaseMillis);
-            options.setFlags(keep ? Core.HF_ACQUIRE_KEEP : 0);
+            options.setFlags(
+                    (keep ? Core.HF_ACQUIRE_KEEP : 0)
+                            | (this.options.whole ? Core.HF_ACQUIRE_WHOLE : 0));
             return client.start(
                     number ->
                             call(

@@ -20,7 +20,7 @@ final class AlarmTest extends RedisTest {
 
     private static void timeOut(HoldfastLock lock, int times) throws InterruptedException {
         for (int i = 0; i < times; i++) {
-            assertFalse(lock.tryLock(300, TimeUnit.MILLISECONDS));
+            assertFalse(lock.tryLock(30, TimeUnit.MILLISECONDS));
         }
     }
 

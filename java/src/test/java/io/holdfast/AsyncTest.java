@@ -78,6 +78,8 @@ final class AsyncTest extends RedisTest {
         Hold outer = stranger.acquire();
         Hold inner = get(stranger.acquireAsync());
         assertEquals(outer.fence(), inner.fence());
+        assertTrue(stranger.isHeldByCurrentThread()); // by that owner
+        assertEquals(inner.fence(), stranger.fence());
         get(outer.releaseAsync());
         inner.check();
         get(inner.releaseAsync());
@@ -94,7 +96,7 @@ final class AsyncTest extends RedisTest {
                             LockTimeoutException.class,
                             stranger.acquireAsync(Duration.ofMillis(millis)));
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
-            assertTrue(secondsSince(start) < 1);
+            assertInTime(start);
             assertTrue(timeout.getMessage().contains(name.substring(0, 30)), timeout.getMessage());
             if (millis == 80) {
                 assertTrue(
@@ -132,7 +134,7 @@ final class AsyncTest extends RedisTest {
 
     @Test
     void aCancelThatRacesTheGrantLeavesNothingBehind() throws Exception {
-        for (int i = 0; i < 200; i++) {
+        for (int i = 0; i < 100; i++) {
             Hold first = lock.acquire();
             CompletableFuture<Hold> future = stranger.acquireAsync();
             if (i % 4 != 0) {
@@ -224,7 +226,7 @@ final class AsyncTest extends RedisTest {
         for (CompletableFuture<Hold> each : waiting) {
             failure(ClosedException.class, each);
         }
-        assertTrue(secondsSince(start) < 1);
+        assertInTime(start);
         assertEquals(0, queued());
         assertFalse(redis.exists(name + "2"));
         assertFalse(held.isValid());
@@ -241,23 +243,30 @@ final class AsyncTest extends RedisTest {
             Class<E> type, String reason, HoldfastLock lock) throws Exception {
         E tried = assertThrows(type, lock::tryLock);
         assertTrue(tried.getMessage().contains(reason), tried.getMessage());
-        for (int i = 0; i < 2; i++) {
-            long start = System.nanoTime();
-            E told = assertThrows(type, () -> lock.acquire(SECOND));
-            E later = failure(type, lock.acquireAsync(SECOND));
-            assertTrue(told.getMessage().contains(reason), told.getMessage());
-            assertTrue(later.getMessage().contains(reason), later.getMessage());
-            assertTrue(secondsSince(start) < 8); // each: its time and one connect timeout
-        }
+        long start = System.nanoTime();
+        E told = assertThrows(type, () -> lock.acquire(BRIEFLY));
+        E later = failure(type, lock.acquireAsync(BRIEFLY));
+        assertTrue(told.getMessage().contains(reason), told.getMessage());
+        assertTrue(later.getMessage().contains(reason), later.getMessage());
+        assertInTime(start);
+    }
+
+    private static final Duration BRIEFLY = Duration.ofMillis(300);
+    private static final ClientOptions HASTY =
+            ClientOptions.defaults().connectTimeout(BRIEFLY).commandTimeout(BRIEFLY);
+
+    /** The client looks at a connection that was idle for some ms before it asks on it. */
+    private static void awaitTheLook() throws InterruptedException {
+        Thread.sleep(100);
     }
 
     @Test
     void aServerThatWasStoppedIsNoLockThatOthersHold() throws Exception {
         RedisServer server = RedisServer.start();
-        try (HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
+        try (HoldfastClient other = Holdfast.connect(server.tcpUrl, HASTY)) {
             other.lock(name).acquire().close();
             server.kill();
-            Thread.sleep(100); // until the client has seen the end of its connections
+            awaitTheLook();
             alike(ConnectionFailedException.class, server.tcpUrl, other.lock(name));
         } finally {
             server.close();
@@ -274,7 +283,7 @@ final class AsyncTest extends RedisTest {
             admin.auth("new");
             admin.sendCommand(Protocol.Command.CLIENT, "KILL", "TYPE", "normal");
             admin.sendCommand(Protocol.Command.CLIENT, "KILL", "TYPE", "pubsub");
-            Thread.sleep(100); // until the client has seen the end of its connections
+            awaitTheLook();
             alike(AuthenticationException.class, "NOAUTH", other.lock(name));
         }
     }

@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import java.time.Duration;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
@@ -28,6 +30,11 @@ abstract class ClientTest {
     @AfterEach
     void close() {
         client.close();
+    }
+
+    /** It did not wait for what takes LONG or longer; the machine may be busy. */
+    static void assertInTime(long start) {
+        assertTrue(secondsSince(start) < 8, () -> secondsSince(start) + " s");
     }
 
     static double secondsSince(long nanoTime) {

@@ -26,7 +26,7 @@ import redis.clients.jedis.Jedis;
 import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 
-/** TLS, Sentinel and Cluster, with servers of these tests' own. */
+/** TLS in a JVM. Sentinel and Cluster are the core's alone: tests/deployments. */
 final class DeploymentTest {
     private static final Duration LONG = Duration.ofSeconds(20);
 
@@ -60,14 +60,6 @@ final class DeploymentTest {
     private static int freePort() throws IOException {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return socket.getLocalPort();
-        }
-    }
-
-    private static boolean says(int port, String section, String what) {
-        try (Jedis server = new Jedis("127.0.0.1", port)) {
-            return server.info(section).contains(what);
-        } catch (JedisConnectionException e) {
-            return false;
         }
     }
 
@@ -150,95 +142,5 @@ final class DeploymentTest {
     private static void assertTold(Class<? extends Exception> type, String says, String url) {
         Exception error = assertThrows(type, () -> Holdfast.connect(url).close());
         assertTrue(error.getMessage().contains(says), error.getMessage());
-    }
-
-    // --------------------------------------------------------------- Sentinel
-
-    @Test
-    void aSentinelTellsWhereTheMasterIsAlsoAfterAFailover() throws Exception {
-        int master = freePort();
-        int replica = freePort();
-        int sentinel = freePort();
-        start("--port", "" + master, "--repl-diskless-sync-delay", "0");
-        Async.until(() -> says(master, "replication", "role:master"));
-        start("--port", "" + replica, "--replicaof", "127.0.0.1", "" + master);
-        Async.until(() -> says(replica, "replication", "master_link_status:up"));
-        Files.writeString(
-                folder.resolve("sentinel.conf"),
-                "port " + sentinel + "\nsentinel monitor mine 127.0.0.1 " + master + " 1\n"
-                        + "sentinel down-after-milliseconds mine 300\n");
-        start("sentinel.conf", "--sentinel");
-        Async.until(() -> says(sentinel, "sentinel", "slaves=1"));
-
-        String url = "redis+sentinel://127.0.0.1:" + sentinel;
-        assertTold(ConnectionFailedException.class, "yours", url + "/yours");
-        try (HoldfastClient client = Holdfast.connect(url + "/mine")) {
-            exercise(client);
-            servers.get(0).getOutputStream().close(); // the master dies
-            servers.get(0).waitFor();
-            exercise(client);
-        }
-        assertTrue(says(replica, "replication", "role:master"));
-    }
-
-    // ---------------------------------------------------------------- Cluster
-
-    /** A port whose partner for the nodes' bus is free too. */
-    private static int nodePort() throws IOException {
-        InetAddress loopback = InetAddress.getLoopbackAddress();
-        while (true) {
-            int port = ThreadLocalRandom.current().nextInt(10000, 22000);
-            try (ServerSocket node = new ServerSocket(port, 1, loopback);
-                    ServerSocket bus = new ServerSocket(port + 10000, 1, loopback)) {
-                return port;
-            } catch (BindException taken) {
-                continue;
-            }
-        }
-    }
-
-    private static void tell(int port, String... words) {
-        String[] rest = Arrays.copyOfRange(words, 1, words.length);
-        try (Jedis node = new Jedis("127.0.0.1", port)) {
-            node.sendCommand(Protocol.Command.valueOf(words[0]), rest);
-        }
-    }
-
-    private static boolean isUp(int port) {
-        try (Jedis node = new Jedis("127.0.0.1", port)) {
-            return node.clusterInfo().contains("cluster_state:ok");
-        }
-    }
-
-    @Test
-    void inAClusterLocksAreOnAllOfItsNodes() throws Exception {
-        int[] nodes = {nodePort(), nodePort(), nodePort()};
-        for (int i = 0; i < nodes.length; i++) {
-            int port = nodes[i];
-            start(("--port " + port + " --cluster-enabled yes --cluster-config-file " + i).split(" "));
-            Async.until(() -> says(port, "cluster", "cluster_enabled:1"));
-            String[] slots = {"" + i * 16384 / 3, "" + ((i + 1) * 16384 / 3 - 1)};
-            tell(port, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]);
-            tell(port, "CLUSTER", "SET-CONFIG-EPOCH", "" + (i + 1));
-            tell(nodes[0], "CLUSTER", "MEET", "127.0.0.1", "" + port);
-        }
-        for (int port : nodes) {
-            Async.until(() -> isUp(port));
-        }
-        String url = "redis+cluster://127.0.0.1:" + nodes[1];
-        try (HoldfastClient client = Holdfast.connect(url)) {
-            exercise(client);
-            List<Hold> holds = new ArrayList<>();
-            for (int i = 0; i < 30; i++) {
-                holds.add(client.lock("lock-" + i).acquireAsync(LONG).get(20, TimeUnit.SECONDS));
-            }
-            for (int port : nodes) {
-                try (Jedis node = new Jedis("127.0.0.1", port)) {
-                    assertTrue(node.dbSize() > 0);
-                }
-            }
-            holds.forEach(Hold::close);
-        }
-        assertTold(IllegalArgumentException.class, "only the database 0", url + "/1");
     }
 }

@@ -77,7 +77,7 @@ final class InterruptTest extends RedisTest {
             long start = System.nanoTime();
             waiting.thread.interrupt();
             assertFalse(waiting.get());
-            assertTrue(secondsSince(start) < 1);
+            assertInTime(start);
             Async.until(() -> queued() == 0);
         }
         lock.unlock();
@@ -106,7 +106,7 @@ final class InterruptTest extends RedisTest {
                             return Thread.currentThread().isInterrupted();
                         });
         waiting.thread.interrupt();
-        Thread.sleep(150); // nothing happens that could be waited for
+        Thread.sleep(30); // nothing happens that could be waited for
         assertTrue(waiting.isRunning());
         lock.unlock();
         assertTrue(waiting.get());
@@ -133,7 +133,7 @@ final class InterruptTest extends RedisTest {
     void anInterruptThatRacesTheGrantLeavesNothingBehind() throws Exception {
         int interrupted = 0;
         HoldfastLock endless = client.lock(name, ENDLESS);
-        for (int i = 0; i < 200; i++) {
+        for (int i = 0; i < 100; i++) {
             boolean inHand = i % 2 == 0;
             endless.lock();
             Async<Boolean> victim =
@@ -178,7 +178,7 @@ final class InterruptTest extends RedisTest {
         AtomicInteger left = new AtomicInteger();
         AtomicInteger interrupted = new AtomicInteger();
         HoldfastLock endless = client.lock(name, ENDLESS);
-        for (int i = 0; i < 50; i++) {
+        for (int i = 0; i < 25; i++) {
             List<Async<Void>> victims = new ArrayList<>();
             for (int j = 0; j < 4; j++) {
                 victims.add(
@@ -206,7 +206,7 @@ final class InterruptTest extends RedisTest {
                 victim.get();
             }
         }
-        assertEquals(200, interrupted.get());
+        assertEquals(100, interrupted.get());
         assertEquals(entered.get(), left.get());
         Async.until(() -> queued() == 0 && !redis.exists(name));
     }
@@ -236,31 +236,38 @@ final class InterruptTest extends RedisTest {
         }
     }
 
-    @ParameterizedTest
-    @EnumSource
-    void anInterruptIsAnsweredAtOnceAlsoWhileTheServerIsStalled(Wait wait) throws Exception {
+    @Test
+    void anInterruptIsAnsweredAtOnceAlsoWhileTheServerIsStalled() throws Exception {
         try (RedisServer server = RedisServer.start();
                 Jedis admin = server.look();
                 HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
             HoldfastLock there = other.lock(name, ENDLESS); // free
-            there.acquire().close();
-            server.stall();
-            Async<Boolean> waiting =
-                    Async.start(
-                            () -> {
-                                assertThrows(InterruptedException.class, () -> wait.on(there));
-                                return Thread.currentThread().isInterrupted();
-                            });
-            Thread.sleep(100); // at any moment
-            assertTrue(waiting.isRunning());
-            long start = System.nanoTime();
-            waiting.thread.interrupt();
-            assertFalse(waiting.get());
-            assertTrue(secondsSince(start) < 0.2, secondsSince(start) + " s");
-            server.resume();
+            for (Wait wait : Wait.values()) {
+                there.acquire(LONG).close();
+                server.stall();
+                Async<Boolean> waiting =
+                        Async.start(
+                                () -> {
+                                    assertThrows(
+                                            InterruptedException.class, () -> wait.on(there));
+                                    return Thread.currentThread().isInterrupted();
+                                });
+                Thread.sleep(50); // at any moment
+                assertTrue(waiting.isRunning());
+                long start = System.nanoTime();
+                waiting.thread.interrupt();
+                assertFalse(waiting.get());
+                assertBeforeTheTimeouts(start);
+                server.resume();
+            }
             there.acquire(LONG).close();
             Async.until(() -> !admin.exists(name));
         }
+    }
+
+    /** A request is given up after 2 s. */
+    private static void assertBeforeTheTimeouts(long start) {
+        assertTrue(secondsSince(start) < 1.5, secondsSince(start) + " s");
     }
 
     /** One that follows an answer at once, and so tries in native code. */
@@ -270,7 +277,7 @@ final class InterruptTest extends RedisTest {
         try (Proxy proxy = new Proxy(SERVER.tcpUrl);
                 HoldfastClient other = Holdfast.connect(proxy.url())) {
             HoldfastLock there = other.lock(name, ENDLESS);
-            for (int i = 0; i < 10; i++) {
+            for (int i = 0; i < 4; i++) {
                 Proxy.Way way = i % 2 == 0 ? Proxy.Way.REQUESTS : Proxy.Way.ANSWERS;
                 Async<Boolean> waiting =
                         Async.start(
@@ -285,12 +292,12 @@ final class InterruptTest extends RedisTest {
                 long start = System.nanoTime();
                 waiting.thread.interrupt();
                 assertFalse(waiting.get());
-                assertTrue(secondsSince(start) < 0.1, way + ": " + secondsSince(start) + " s");
+                assertBeforeTheTimeouts(start);
                 proxy.letGo();
                 Async.until(() -> queued() == 0 && !redis.exists(name));
             }
             there.acquire(LONG).close();
-            Thread.sleep(100); // nothing comes that could be waited for
+            Thread.sleep(20); // nothing comes that could be waited for
             assertFalse(redis.exists(name));
             assertEquals(0, other.stats().all().held());
             assertEquals(0, other.stats().all().failed().get(FailureCause.UNKNOWN));

@@ -9,6 +9,9 @@ import java.util.concurrent.TimeUnit;
 
 /** A Java program in a process of its own. */
 final class Jvm {
+    /** The tag of what differs in the newest Java: scripts/test runs it with that once more. */
+    static final String NEWEST = "newest";
+
     static final String CLASSES = System.getProperty("holdfast.classes");
     static final String TEST_CLASSES = System.getProperty("holdfast.test.classes");
 
@@ -31,6 +34,7 @@ final class Jvm {
             throws IOException, InterruptedException {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add("-XX:TieredStopAtLevel=1"); // it lives for a second
         command.addAll(options);
         command.addAll(List.of(program));
         command.addAll(List.of(arguments));

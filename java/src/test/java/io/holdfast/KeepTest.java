@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 /** A release that keeps the lock, while no answer comes. */
 final class KeepTest extends RedisTest {
     private static final LockOptions SHORT =
-            LockOptions.defaults().lease(Duration.ofSeconds(2)).renew(true);
+            LockOptions.defaults().lease(Duration.ofMillis(1500)).renew(true);
 
     private static final String TIMES = "?connect_timeout=0.3&command_timeout=0.3";
 
@@ -20,7 +20,7 @@ final class KeepTest extends RedisTest {
         try (Proxy proxy = new Proxy(SERVER.tcpUrl);
                 HoldfastClient other = Holdfast.connect(proxy.url() + TIMES)) {
             Hold hold = other.lock(name, SHORT).acquire();
-            hold.keepAtLeast(Duration.ofSeconds(4));
+            hold.keepAtLeast(Duration.ofMillis(1600));
             proxy.hold(Proxy.Way.REQUESTS);
             assertThrows(HoldfastException.class, hold::close);
             assertFalse(hold.isValid());
@@ -35,7 +35,7 @@ final class KeepTest extends RedisTest {
     void aReleaseThatIsAnsweredLateKeepsTheLock() throws Exception {
         try (Proxy proxy = new Proxy(SERVER.tcpUrl);
                 HoldfastClient other =
-                        Holdfast.connect(proxy.url() + "?connect_timeout=2&command_timeout=2")) {
+                        Holdfast.connect(proxy.url() + "?connect_timeout=2&command_timeout=0.3")) {
             Hold hold = other.lock(name).acquire();
             hold.keepAtLeast(Duration.ofHours(1));
             proxy.hold(Proxy.Way.ANSWERS);
@@ -46,7 +46,7 @@ final class KeepTest extends RedisTest {
                                 return true;
                             });
             proxy.awaitCaught();
-            Thread.sleep(2500); // the first try has ended
+            Thread.sleep(600); // the first try has ended
             proxy.letGo();
             assertTrue(closing.get());
         }

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -57,6 +58,29 @@ final class LeaderTest extends RedisTest {
                         "a elected",
                         "a resigned"),
                 told);
+    }
+
+    @Test
+    void whoIsElectedAfterAWaitHasItsWholeLease() throws Exception {
+        Duration lease = Duration.ofSeconds(10); // the default
+        CompletableFuture<Duration> left = new CompletableFuture<>();
+        try (Leader first = candidate("a");
+                Leader second =
+                        client.leader(
+                                name,
+                                fence -> left.complete(lock.inspect().remaining()),
+                                () -> told.add("b lost"),
+                                () -> {})) {
+            first.start();
+            until(first::isLeader);
+            second.start();
+            until(() -> queued() == 1);
+            first.resign();
+            Duration least = lease.multipliedBy(6).dividedBy(10); // a renewal leaves as much
+            assertTrue(left.get(20, TimeUnit.SECONDS).compareTo(least) >= 0, left::toString);
+            assertTrue(second.isLeader());
+        }
+        assertFalse(told.contains("b lost"));
     }
 
     @Test

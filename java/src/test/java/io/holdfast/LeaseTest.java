@@ -57,8 +57,9 @@ final class LeaseTest extends RedisTest {
         brief.lock();
         try (Hold hold = brief.acquire()) {
             Watch watch = new Watch(hold);
-            assertFalse(stranger.tryLock(2000, TimeUnit.MILLISECONDS));
+            until(() -> client.stats().all().renewed() >= 8); // each of both, four times
             hold.check();
+            assertFalse(stranger.tryLock());
             assertEquals(1, brief.getHoldCount());
             assertFalse(watch.loss.isDone());
             assertEquals(Optional.empty(), hold.lossCause());
@@ -68,26 +69,11 @@ final class LeaseTest extends RedisTest {
     }
 
     @Test
-    void aHoldThatWaitedIsRenewedToo() throws Exception {
-        Hold first = lock.acquire();
-        Async<Hold> waiting = Async.start(() -> client.lock(name, BRIEF).acquire());
-        until(() -> queued() == 1);
-        first.close();
-        try (Hold hold = waiting.get()) {
-            assertFalse(stranger.tryLock(1500, TimeUnit.MILLISECONDS));
-            hold.check();
-        }
-    }
-
-    @Test
     void anExplicitLeaseOfOneAcquireIsNotRenewed() throws Exception {
         Duration lease = Duration.ofMillis(300);
         lock.lock(lease);
-        long start = System.nanoTime();
         assertTrue(redis.pttl(name) <= 300);
-        assertFalse(stranger.tryLock(Duration.ofMillis(10), lease));
         assertTrue(stranger.tryLock(LONG, lease));
-        assertTrue(secondsSince(start) < 2);
         assertTrue(redis.pttl(name) <= 300);
         assertThrows(LockLostException.class, lock::unlock);
         until(() -> !redis.exists(name));
@@ -101,12 +87,12 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void noHoldIsRenewedBeyondMaxHold() throws Exception {
-        HoldfastLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1000)));
+        HoldfastLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(700)));
         long start = System.nanoTime();
         Watch watch = new Watch(capped.acquire());
         try (Hold next = stranger.acquire(LONG)) {
-            assertTrue(secondsSince(start) > 0.9);
-            assertTrue(secondsSince(start) < 3);
+            assertTrue(secondsSince(start) > 0.65);
+            assertInTime(start);
             watch.awaitLoss(LossCause.EXPIRED);
             next.check();
         }
@@ -117,22 +103,12 @@ final class LeaseTest extends RedisTest {
     }
 
     @Test
-    void aThreadThatEndsHoldingKeepsTheLockUntilMaxHold() throws Exception {
-        HoldfastLock capped = client.lock(name, BRIEF.maxHold(Duration.ofMillis(1500)));
-        long start = System.nanoTime();
-        Async.elsewhere(() -> capped.lock());
-        assertFalse(stranger.tryLock(1000, TimeUnit.MILLISECONDS));
-        assertTrue(stranger.tryLock(10, TimeUnit.SECONDS));
-        assertTrue(secondsSince(start) > 1.4);
-        stranger.unlock();
-    }
-
-    @Test
     void aThreadThatEndsHoldingKeepsTheLockUntilTheClientIsClosed() throws Exception {
         try (HoldfastClient other = Holdfast.connect(url())) {
             HoldfastLock there = other.lock(name, BRIEF);
             Async.elsewhere(() -> there.lock());
-            assertFalse(stranger.tryLock(1500, TimeUnit.MILLISECONDS));
+            until(() -> other.stats().all().renewed() >= 4); // for longer than its lease
+            assertFalse(stranger.tryLock());
         }
         assertTrue(stranger.tryLock());
     }
@@ -165,7 +141,7 @@ final class LeaseTest extends RedisTest {
         assertTrue(stranger.forceUnlock());
         long start = System.nanoTime();
         watch.awaitLoss(LossCause.GONE);
-        assertTrue(secondsSince(start) < 0.5);
+        assertInTime(start);
     }
 
     @Test
@@ -182,13 +158,10 @@ final class LeaseTest extends RedisTest {
         try (RedisServer server = RedisServer.start();
                 HoldfastClient other = Holdfast.connect(server.tcpUrl)) {
             Watch watch = new Watch(other.lock(name, BRIEF).acquire());
-            try (var admin = server.look()) {
-                admin.clientPause(1500);
-            }
-            long start = System.nanoTime();
+            server.stall();
             assertSame(watch.hold, watch.loss.get(10, TimeUnit.SECONDS));
-            assertTrue(secondsSince(start) < 1, "before the server answers again");
             assertEquals(Optional.of(LossCause.UNREACHABLE), watch.hold.lossCause());
+            server.resume();
         }
     }
 
@@ -207,7 +180,7 @@ final class LeaseTest extends RedisTest {
         released.close();
         released.onLost(lost -> watch.times.incrementAndGet());
         redis.del(name);
-        Thread.sleep(50); // nothing happens that could be waited for
+        Thread.sleep(20); // nothing happens that could be waited for
         assertEquals(0, watch.times.get());
         assertEquals(Optional.empty(), released.lossCause());
     }

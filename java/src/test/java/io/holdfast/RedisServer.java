@@ -2,6 +2,8 @@ package io.holdfast;
 
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.net.Socket;
+import java.net.URI;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.Jedis;
@@ -65,9 +67,19 @@ final class RedisServer implements AutoCloseable {
         signal("-CONT");
     }
 
-    /** It is gone, at once. */
+    /** It is gone, and so are its connections. */
     void kill() throws IOException, InterruptedException {
         signal("-KILL");
+        Async.until(() -> !listens());
+    }
+
+    private boolean listens() {
+        URI uri = URI.create(tcpUrl);
+        try (Socket socket = new Socket(uri.getHost(), uri.getPort())) {
+            return socket.isConnected();
+        } catch (IOException e) {
+            return false;
+        }
     }
 
     private void signal(String signal) throws IOException, InterruptedException {

@@ -235,6 +235,7 @@ abstract class SharedContract extends ClientTest {
     void aSharedHoldIsHandedOverAndKept() throws Exception {
         HoldfastLock seats = seats(2).shared();
         byte[] token = seats.acquire().handOver();
+        assertThrows(IllegalArgumentException.class, () -> seats(2).adopt(token));
         try (Hold beside = seats.acquire();
                 Hold adopted = seats.adopt(token)) {
             adopted.renew();

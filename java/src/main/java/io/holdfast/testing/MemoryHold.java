@@ -394,7 +394,11 @@ final class MemoryHold implements Hold {
         if (!token.startsWith(TOKEN)) {
             throw new IllegalArgumentException("these bytes are no token of a hold in memory");
         }
-        MemoryHold old = lock.client.server.handedOver.remove(token);
+        MemoryHold old = lock.client.server.handedOver.get(token);
+        if (old != null && old.lock.shares != lock.shares) {
+            throw new IllegalArgumentException("that is the token of a hold of the other mode");
+        }
+        lock.client.server.handedOver.remove(token);
         if (old == null || old.ended || old.state != lock.state()) {
             throw lock.lost(LossCause.GONE);
         }

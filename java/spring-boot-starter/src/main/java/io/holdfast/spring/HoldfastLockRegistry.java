@@ -1,14 +1,18 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
-import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
 import java.util.Objects;
+import java.util.concurrent.locks.Lock;
 import org.springframework.integration.support.locks.LockRegistry;
 
 /**
  * Spring Integration's locks, on Redis: for aggregators and resequencers on several hosts, and
- * leaders. A lock is a {@link HoldfastLock}, reentrant for its thread and without conditions.
+ * leaders. A lock is reentrant for its thread, renewed until it is released, and without conditions.
+ *
+ * <p>A thread that has lost a lock is told by {@link Lock#unlock()}, and, if it has not called that
+ * yet, by its next acquire of that lock: a {@link io.holdfast.LockLostException}, once. So a leader
+ * that has lost its lock does not take another for it.
  */
 public final class HoldfastLockRegistry implements LockRegistry {
     private final HoldfastClient client;
@@ -19,12 +23,12 @@ public final class HoldfastLockRegistry implements LockRegistry {
      * A registry.
      *
      * @param client makes the locks
-     * @param options what they have
+     * @param options what they have; they are renewed in any case
      * @param prefix what stands before each key in the lock's name
      */
     public HoldfastLockRegistry(HoldfastClient client, LockOptions options, String prefix) {
         this.client = Objects.requireNonNull(client, "client");
-        this.options = Objects.requireNonNull(options, "options");
+        this.options = options.renew(true);
         this.prefix = Objects.requireNonNull(prefix, "prefix");
     }
 
@@ -36,7 +40,8 @@ public final class HoldfastLockRegistry implements LockRegistry {
      * @throws IllegalArgumentException if no lock may have that name
      */
     @Override
-    public HoldfastLock obtain(Object key) {
-        return client.lock(prefix + Objects.requireNonNull(key, "key"), options);
+    public Lock obtain(Object key) {
+        return new RegistryLock(
+                client.lock(prefix + Objects.requireNonNull(key, "key"), options));
     }
 }

@@ -54,9 +54,11 @@ final class FailureTest {
 
     private static String urlOfNobody() {
         try (TestRedis gone = TestRedis.start()) {
-            return gone.url();
+            return gone.url() + HASTY;
         }
     }
+
+    private static final String HASTY = "?connect_timeout=0.3&command_timeout=0.3";
 
     @Test
     void theApplicationStartsWhileRedisIsDown() {
@@ -82,7 +84,8 @@ final class FailureTest {
     @Test
     void redisThatDiesIsNeverToldAsBusy() throws Exception {
         TestRedis redis = TestRedis.start();
-        Map<String, Object> properties = Map.of("holdfast.url", redis.url());
+        Map<String, Object> properties =
+                Map.of("holdfast.url", redis.url() + HASTY, "patience", "5s");
         try (redis;
                 var one = start(properties, Jobs.class);
                 var other = start(properties, Jobs.class)) {

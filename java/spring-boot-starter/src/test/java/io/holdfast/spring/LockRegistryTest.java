@@ -11,14 +11,19 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
-import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.ConfigurableApplicationContext;
@@ -29,9 +34,9 @@ import org.springframework.integration.support.locks.LockRegistry;
 
 /** Spring Integration's locks in two applications. */
 final class LockRegistryTest {
-    private final ConfigurableApplicationContext one = start(Map.of());
-    private final ConfigurableApplicationContext other =
-            start(Map.of("holdfast.lock-registry.prefix", "spring-integration:"));
+    private static ConfigurableApplicationContext one;
+    private static ConfigurableApplicationContext other;
+    private final List<String> told = new CopyOnWriteArrayList<>();
     private String key;
 
     @BeforeEach
@@ -39,8 +44,14 @@ final class LockRegistryTest {
         key = unique();
     }
 
-    @AfterEach
-    void end() {
+    @BeforeAll
+    static void begin() {
+        one = start(Map.of());
+        other = start(Map.of("holdfast.lock-registry.prefix", "spring-integration:"));
+    }
+
+    @AfterAll
+    static void end() {
         one.close();
         other.close();
     }
@@ -102,12 +113,67 @@ final class LockRegistryTest {
         lock(other, key).unlock();
     }
 
-    /** Counts those who lead. */
+    /** The lock as the library knows it. */
+    private HoldfastLock there(ConfigurableApplicationContext application) {
+        return client(application).lock("spring-integration:" + key);
+    }
+
+    @Test
+    void oneThatWasLostIsToldByTheNextAcquireOfItsThread() throws Exception {
+        Lock mine = lock(one, key);
+        mine.lock();
+        assertTrue(there(other).forceUnlock());
+        assertThrows(LockLostException.class, mine::tryLock);
+        assertFalse(there(other).isLocked());
+        assertThrows(LockNotHeldException.class, mine::unlock); // it is over
+        mine.lock();
+        mine.lock();
+        assertTrue(there(other).forceUnlock());
+        assertThrows(LockLostException.class, () -> mine.tryLock(1, TimeUnit.SECONDS));
+        assertFalse(there(other).isLocked());
+        assertThrows(LockLostException.class, mine::unlock);
+        assertTrue(mine.tryLock());
+        mine.unlock();
+    }
+
+    @Test
+    void oneThatAnotherHasSinceIsBusyAndThenToldAsLost() {
+        Lock mine = lock(one, key);
+        mine.lock();
+        assertTrue(there(other).forceUnlock());
+        there(other).lock();
+        assertFalse(mine.tryLock()); // which a leader takes for the loss, and never unlocks
+        there(other).unlock();
+        assertThrows(LockLostException.class, mine::lockInterruptibly);
+        assertTrue(mine.tryLock());
+        mine.unlock();
+        assertFalse(there(other).isLocked());
+    }
+
+    @Test
+    void aLeaseThatIsGivenIsRenewedAllTheSame() throws Exception {
+        try (var brief = start(Map.of("holdfast.lock.lease", "300ms"))) {
+            Lock mine = lock(brief, key);
+            mine.lock();
+            until(() -> client(brief).stats().all().renewed() > 3);
+            assertTrue(there(brief).isLocked());
+            mine.unlock();
+        }
+    }
+
+    /** Tells what becomes of it. */
     private LockRegistryLeaderInitiator candidate(ConfigurableApplicationContext application) {
         var candidate =
                 new DefaultCandidate(application.getId(), key) {
                     @Override
-                    public void onGranted(Context context) {}
+                    public void onGranted(Context context) {
+                        told.add("granted");
+                    }
+
+                    @Override
+                    public void onRevoked(Context context) {
+                        told.add("revoked");
+                    }
                 };
         var initiator =
                 new LockRegistryLeaderInitiator(application.getBean(LockRegistry.class), candidate);
@@ -122,11 +188,23 @@ final class LockRegistryTest {
         var first = candidate(one);
         until(() -> first.getContext().isLeader());
         var second = candidate(other);
-        Thread.sleep(100);
+        until(() -> there(one).inspect().waiters() == 1);
         assertFalse(second.getContext().isLeader());
         first.stop();
         until(() -> second.getContext().isLeader());
         second.stop();
-        assertEquals(0, client(one).lock("spring-integration:" + key).inspect().waiters());
+        assertEquals(0, there(one).inspect().waiters());
+    }
+
+    @Test
+    void aLeaderWhoseLockWasTakenAwayIsToldAndLeadsAgainWithAnother() throws Exception {
+        var leader = candidate(one);
+        until(() -> leader.getContext().isLeader());
+        assertTrue(there(other).forceUnlock());
+        until(() -> told.size() == 3 && leader.getContext().isLeader());
+        assertEquals(List.of("granted", "revoked", "granted"), told);
+        assertTrue(there(other).isLocked());
+        leader.stop();
+        until(() -> !there(other).isLocked());
     }
 }

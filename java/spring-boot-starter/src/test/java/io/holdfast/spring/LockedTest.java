@@ -28,7 +28,10 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
+import java.util.function.BooleanSupplier;
 import org.aopalliance.intercept.MethodInterceptor;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.springframework.aop.framework.ProxyFactory;
 import org.springframework.aop.support.AopUtils;
@@ -138,8 +141,27 @@ final class LockedTest {
     private static final Map<String, Object> PROPERTIES =
             Map.of("patience", "50ms", "short.lease", "100ms", "prefix", "orders");
 
-    private static ConfigurableApplicationContext shop() {
-        return start(PROPERTIES, Orders.class, More.class, Suffix.class);
+    private static ConfigurableApplicationContext shop;
+    private static ConfigurableApplicationContext another;
+
+    @BeforeAll
+    static void open() {
+        shop =
+                start(
+                        PROPERTIES,
+                        Orders.class,
+                        More.class,
+                        Suffix.class,
+                        OpenStock.class,
+                        Repositories.class,
+                        Interfaces.class);
+        another = start(PROPERTIES, Orders.class, More.class, Suffix.class);
+    }
+
+    @AfterAll
+    static void close() {
+        shop.close();
+        another.close();
     }
 
     /** Holds the lock in that application until it is told to end. */
@@ -163,106 +185,93 @@ final class LockedTest {
     @Test
     void twoApplicationsExcludeEachOther() throws Exception {
         String name = unique();
-        try (var one = shop();
-                var other = shop()) {
-            CountDownLatch end = new CountDownLatch(1);
-            FutureTask<Void> holding = hold(one.getBean(Orders.class), name, end);
-            Orders orders = other.getBean(Orders.class);
+        CountDownLatch end = new CountDownLatch(1);
+        FutureTask<Void> holding = hold(shop.getBean(Orders.class), name, end);
+        Orders orders = another.getBean(Orders.class);
 
-            LockBusyException busy =
-                    assertThrows(LockBusyException.class, () -> orders.tryToRun(name, () -> null));
-            assertEquals(name, busy.name());
-            Origin holder = busy.holders().get(0).origin().orElseThrow();
-            assertEquals(ProcessHandle.current().pid(), holder.pid());
-            String said = busy.getMessage();
-            assertTrue(said.contains("Orders.tryToRun(String, Callable)"), said);
-            assertTrue(said.contains("process " + holder.pid() + " on " + holder.host()), said);
-            busy = assertThrows(LockBusyException.class, () -> orders.patiently(name));
-            assertTrue(busy.getMessage().contains("\"" + name + "\" was not free within 0.05 s; held by"));
+        LockBusyException busy =
+                assertThrows(LockBusyException.class, () -> orders.tryToRun(name, () -> null));
+        assertEquals(name, busy.name());
+        Origin holder = busy.holders().get(0).origin().orElseThrow();
+        assertEquals(ProcessHandle.current().pid(), holder.pid());
+        String said = busy.getMessage();
+        assertTrue(said.contains("Orders.tryToRun(String, Callable)"), said);
+        assertTrue(said.contains("process " + holder.pid() + " on " + holder.host()), said);
+        busy = assertThrows(LockBusyException.class, () -> orders.patiently(name));
+        assertTrue(busy.getMessage().contains("\"" + name + "\" was not free within 0.05 s; held by"));
 
-            FutureTask<String> next = elsewhere(() -> orders.run(name, () -> "mine"));
-            until(() -> client(other).lock(name).inspect().waiters() == 1);
-            end.countDown();
-            join(holding);
-            assertEquals("mine", join(next));
-            assertFalse(client(one).lock(name).isLocked());
-        }
+        FutureTask<String> next = elsewhere(() -> orders.run(name, () -> "mine"));
+        until(() -> client(another).lock(name).inspect().waiters() == 1);
+        end.countDown();
+        join(holding);
+        assertEquals("mine", join(next));
+        assertFalse(client(shop).lock(name).isLocked());
     }
 
     @Test
     void whatTheMethodThrowsComesOutAndTheLockIsFree() {
         String name = unique();
         IOException thrown = new IOException("the method's");
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            Callable<Object> failing =
-                    () -> {
-                        assertTrue(client(application).lock(name).isLocked());
-                        throw thrown;
-                    };
-            assertSame(thrown, assertThrows(IOException.class, () -> orders.run(name, failing)));
-            assertFalse(client(application).lock(name).isLocked());
-        }
+        Orders orders = shop.getBean(Orders.class);
+        Callable<Object> failing =
+                () -> {
+                    assertTrue(client(shop).lock(name).isLocked());
+                    throw thrown;
+                };
+        assertSame(thrown, assertThrows(IOException.class, () -> orders.run(name, failing)));
+        assertFalse(client(shop).lock(name).isLocked());
     }
 
     @Test
     void aThreadMayEnterAgainAndEachMethodKnowsItsHold() {
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            assertTrue(orders.fence(unique()) > 0);
-            var none = assertThrows(IllegalStateException.class, CurrentHold::get);
-            assertTrue(none.getMessage().contains("@Locked"), none.getMessage());
-            assertThrows(IllegalStateException.class, () -> orders.toItself(unique()));
-        }
+        Orders orders = shop.getBean(Orders.class);
+        assertTrue(orders.fence(unique()) > 0);
+        var none = assertThrows(IllegalStateException.class, CurrentHold::get);
+        assertTrue(none.getMessage().contains("@Locked"), none.getMessage());
+        assertThrows(IllegalStateException.class, () -> orders.toItself(unique()));
     }
 
     @Test
     void aMethodMayEndItsHold() {
         String name = unique();
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            assertDoesNotThrow(
-                    () ->
-                            orders.run(
-                                    name,
-                                    () -> {
-                                        CurrentHold.get().keep(Duration.ofMinutes(1));
-                                        return null;
-                                    }));
-            assertThrows(LockBusyException.class, () -> orders.tryToRun(name, () -> null));
-        }
+        Orders orders = shop.getBean(Orders.class);
+        assertDoesNotThrow(
+                () ->
+                        orders.run(
+                                name,
+                                () -> {
+                                    CurrentHold.get().keep(Duration.ofMinutes(1));
+                                    return null;
+                                }));
+        assertThrows(LockBusyException.class, () -> orders.tryToRun(name, () -> null));
     }
 
     @Test
     void aLostLockIsToldAfterTheMethod() throws Exception {
         String name = unique();
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            Runnable tooLong = () -> awaitLoss(CurrentHold.get());
-            assertThrows(LockLostException.class, () -> orders.shortly(name, tooLong));
-            orders.renewed(name, () -> sleep(900)); // three leases
-            RuntimeException own = new RuntimeException("the method's");
-            Runnable failing =
-                    () -> {
-                        awaitLoss(CurrentHold.get());
-                        throw own;
-                    };
-            assertSame(own, assertThrows(own.getClass(), () -> orders.shortly(name, failing)));
-            assertInstanceOf(LockLostException.class, own.getSuppressed()[0]);
-        }
+        Orders orders = shop.getBean(Orders.class);
+        Runnable tooLong = LockedTest::awaitLoss;
+        assertThrows(LockLostException.class, () -> orders.shortly(name, tooLong));
+        long before = client(shop).stats().all().renewed();
+        orders.renewed(name, () -> await(() -> client(shop).stats().all().renewed() > before + 3));
+        RuntimeException own = new RuntimeException("the method's");
+        Runnable failing =
+                () -> {
+                    awaitLoss();
+                    throw own;
+                };
+        assertSame(own, assertThrows(own.getClass(), () -> orders.shortly(name, failing)));
+        assertInstanceOf(LockLostException.class, own.getSuppressed()[0]);
     }
 
-    private static void awaitLoss(Hold hold) {
-        try {
-            until(() -> !hold.isValid());
-        } catch (InterruptedException e) {
-            throw new AssertionError(e);
-        }
+    private static void awaitLoss() {
+        Hold hold = CurrentHold.get();
+        await(() -> !hold.isValid());
     }
 
-    private static void sleep(long millis) {
+    private static void await(BooleanSupplier isTrue) {
         try {
-            Thread.sleep(millis);
+            until(isTrue);
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
@@ -271,84 +280,74 @@ final class LockedTest {
     @Test
     void itIsKeptAtLeastForSoLong() {
         String name = unique();
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            assertThrows(IOException.class, () -> orders.atLeast(name));
-            assertThrows(LockBusyException.class, () -> orders.atLeast(name));
-        }
+        Orders orders = shop.getBean(Orders.class);
+        assertThrows(IOException.class, () -> orders.atLeast(name));
+        assertThrows(LockBusyException.class, () -> orders.atLeast(name));
     }
 
     @Test
     void asManyAsThePermitsShareIt() {
         String name = unique();
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            Callable<Void> third =
-                    () -> {
-                        orders.shared(name, () -> {});
-                        return null;
-                    };
-            Callable<Void> second =
-                    () -> {
-                        orders.shared(
-                                name,
-                                () ->
-                                        assertThrows(
-                                                LockBusyException.class,
-                                                () -> join(elsewhere(third))));
-                        return null;
-                    };
-            orders.shared(name, () -> assertDoesNotThrow(() -> join(elsewhere(second))));
-        }
+        Orders orders = shop.getBean(Orders.class);
+        Callable<Void> third =
+                () -> {
+                    orders.shared(name, () -> {});
+                    return null;
+                };
+        Callable<Void> second =
+                () -> {
+                    orders.shared(
+                            name,
+                            () ->
+                                    assertThrows(
+                                            LockBusyException.class,
+                                            () -> join(elsewhere(third))));
+                    return null;
+                };
+        orders.shared(name, () -> assertDoesNotThrow(() -> join(elsewhere(second))));
     }
 
     @Test
     void anInterruptEndsTheWait() throws Exception {
         String name = unique();
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            CountDownLatch end = new CountDownLatch(1);
-            FutureTask<Void> holding = hold(orders, name, end);
-            Thread.currentThread().interrupt();
-            // It declares Exception, and so gets the exception itself; the other does not.
-            assertThrows(InterruptedException.class, () -> orders.run(name, () -> null));
-            assertFalse(Thread.currentThread().isInterrupted());
-            Thread.currentThread().interrupt();
-            var e = assertThrows(HoldfastException.class, () -> orders.forEver(name));
-            assertInstanceOf(InterruptedException.class, e.getCause());
-            assertTrue(Thread.interrupted());
-            assertFalse(e instanceof LockBusyException);
-            end.countDown();
-            join(holding);
-        }
+        Orders orders = shop.getBean(Orders.class);
+        CountDownLatch end = new CountDownLatch(1);
+        FutureTask<Void> holding = hold(orders, name, end);
+        Thread.currentThread().interrupt();
+        // It declares Exception, and so gets the exception itself; the other does not.
+        assertThrows(InterruptedException.class, () -> orders.run(name, () -> null));
+        assertFalse(Thread.currentThread().isInterrupted());
+        Thread.currentThread().interrupt();
+        var e = assertThrows(HoldfastException.class, () -> orders.forEver(name));
+        assertInstanceOf(InterruptedException.class, e.getCause());
+        assertTrue(Thread.interrupted());
+        assertFalse(e instanceof LockBusyException);
+        end.countDown();
+        join(holding);
     }
 
     @Test
     void theNameIsMadeOfWhatTheCallHas() {
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            assertTrue(orders.named(new Order("x", null), 7));
-            assertTrue(orders.ofUser("a}b:hf1:q"));
-        }
+        Orders orders = shop.getBean(Orders.class);
+        assertTrue(orders.named(new Order("x", null), 7));
+        assertTrue(orders.ofUser("a}b:hf1:q"));
     }
 
     @Test
     void aNameThatIsNoneIsRefused() {
-        try (var application = shop()) {
-            Orders orders = application.getBean(Orders.class);
-            for (Object detail : new Object[] {null, new Object(), new byte[1], ""}) {
-                var e =
-                        assertThrows(
-                                IllegalArgumentException.class,
-                                () -> orders.bad(new Order("x", detail)));
-                assertTrue(e.getMessage().contains("Orders.bad(Order)"), e.getMessage());
-            }
+        Orders orders = shop.getBean(Orders.class);
+        for (Object detail : new Object[] {null, new Object(), new byte[1], ""}) {
             var e =
                     assertThrows(
                             IllegalArgumentException.class,
-                            () -> orders.badProperty(new Order("x", 1)));
-            assertTrue(e.getMessage().contains("#{#order.detail.size}"), e.getMessage());
+                            () -> orders.bad(new Order("x", detail)));
+            assertTrue(e.getMessage().contains("Orders.bad(Order)"), e.getMessage());
         }
+        var e =
+                assertThrows(
+                        IllegalArgumentException.class,
+                        () -> orders.badProperty(new Order("x", 1)));
+        assertTrue(e.getMessage().contains("#{#order.detail.size}"), e.getMessage());
     }
 
     // ---------------------------------------------------------------- Proxies
@@ -399,12 +398,10 @@ final class LockedTest {
 
     @Test
     void itWorksBehindProxiesOfClassesWithAnInterface() {
-        try (var application = start(Map.of(), OpenStock.class)) {
-            Stock stock = application.getBean(Stock.class);
-            assertTrue(AopUtils.isCglibProxy(stock));
-            String name = unique();
-            assertTrue(stock.sell(name) < stock.count(name));
-        }
+        Stock stock = shop.getBean(OpenStock.class);
+        assertTrue(AopUtils.isCglibProxy(stock));
+        String name = unique();
+        assertTrue(stock.sell(name) < stock.count(name));
     }
 
     /** As Spring Data does: the target has not the interface's methods. */
@@ -421,10 +418,8 @@ final class LockedTest {
 
     @Test
     void itWorksOnTheInterfaceOfARepository() {
-        try (var application = start(Map.of(), Repositories.class)) {
-            Stock stock = application.getBean(Stock.class);
-            assertTrue(stock.count(unique()) > 0);
-        }
+        Stock stock = shop.getBean("repository", Stock.class);
+        assertTrue(stock.count(unique()) > 0);
     }
 
     /** As of Spring's HTTP interfaces. */
@@ -441,11 +436,9 @@ final class LockedTest {
 
     @Test
     void itWorksOnAnInterfaceThatHasNoClass() {
-        try (var application = start(Map.of(), Interfaces.class)) {
-            Stock stock = application.getBean(Stock.class);
-            assertTrue(stock.count(unique()) > 0);
-            assertThrows(IllegalStateException.class, () -> stock.sell(unique()));
-        }
+        Stock stock = shop.getBean("http", Stock.class);
+        assertTrue(stock.count(unique()) > 0);
+        assertThrows(IllegalStateException.class, () -> stock.sell(unique()));
     }
 
     @Test

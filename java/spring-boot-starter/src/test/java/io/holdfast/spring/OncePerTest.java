@@ -112,18 +112,6 @@ final class OncePerTest {
         }
     }
 
-    @Test
-    void itsNameIsThatOfTheClassAndTheMethod() {
-        try (TestRedis redis = TestRedis.start();
-                var application = start(Map.of("holdfast.url", redis.url()), Called.class)) {
-            Called called = application.getBean(Called.class);
-            called.plain();
-            called.plain();
-            assertEquals(1, RUNS.get());
-            assertTrue(client(application).lock(Called.class.getName() + ".plain").isLocked());
-        }
-    }
-
     static class Base {
         @OncePer("1h")
         public void plain() {}
@@ -143,16 +131,25 @@ final class OncePerTest {
     }
 
     @Test
-    void aClassInheritsItsJobs() {
+    void itsNameIsThatOfTheClassAndTheMethodAndAClassInheritsItsJobs() {
         try (TestRedis redis = TestRedis.start();
-                var application = start(Map.of("holdfast.url", redis.url()), Derived.class)) {
+                var application =
+                        start(Map.of("holdfast.url", redis.url()), Called.class, Derived.class)) {
+            Called called = application.getBean(Called.class);
             Derived derived = application.getBean(Derived.class);
             for (int i = 0; i < 2; i++) {
+                called.plain();
                 derived.plain();
                 derived.inherited();
             }
-            assertEquals(2, RUNS.get());
-            assertTrue(client(application).lock(Derived.class.getName() + ".inherited").isLocked());
+            assertEquals(3, RUNS.get());
+            for (String job :
+                    List.of(
+                            Called.class.getName() + ".plain",
+                            Derived.class.getName() + ".plain",
+                            Derived.class.getName() + ".inherited")) {
+                assertTrue(client(application).lock(job).isLocked(), job);
+            }
         }
     }
 

@@ -1,0 +1,96 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockLostException;
+import io.holdfast.LockNotHeldException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.Lock;
+
+/**
+ * A lock of the registry. Spring's leaders see by an acquire inside of theirs whether they still
+ * lead: one that is not inside, because the outer one was lost, must not tell them that they do.
+ */
+final class RegistryLock implements Lock {
+    private final HoldfastLock lock;
+
+    RegistryLock(HoldfastLock lock) {
+        this.lock = lock;
+    }
+
+    private interface Attempt<E extends Exception> {
+        boolean take() throws E;
+    }
+
+    private <E extends Exception> boolean take(Attempt<E> attempt) throws E {
+        for (; ; ) {
+            long outer = outerFence();
+            if (!attempt.take()) {
+                return false;
+            }
+            if (outer == 0 || lock.fence() == outer) {
+                return true;
+            }
+            lock.unlock(); // and see whether the outer one was lost, or released elsewhere
+        }
+    }
+
+    /** The fence of what this thread holds; 0: nothing. What it has lost is told, and over. */
+    private long outerFence() {
+        if (lock.getHoldCount() > 0) {
+            return lock.fence();
+        }
+        try {
+            lock.unlock();
+        } catch (LockLostException e) {
+            throw e;
+        } catch (LockNotHeldException e) {
+            // It has not acquired it, or has unlocked it.
+        }
+        return 0;
+    }
+
+    @Override
+    public void lock() {
+        take(
+                () -> {
+                    lock.lock();
+                    return true;
+                });
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        take(
+                () -> {
+                    lock.lockInterruptibly();
+                    return true;
+                });
+    }
+
+    @Override
+    public boolean tryLock() {
+        return take(lock::tryLock);
+    }
+
+    @Override
+    public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        return take(() -> lock.tryLock(time, unit));
+    }
+
+    @Override
+    public void unlock() {
+        lock.unlock();
+    }
+
+    @Override
+    public Condition newCondition() {
+        return lock.newCondition();
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return lock.toString();
+    }
+}

@@ -1,8 +1,0 @@
-package io.holdfast;
-
-final class LockOverUnixSocketTest extends LockBehaviour {
-    @Override
-    String url() {
-        return RedisTest.SERVER.unixUrl;
-    }
-}
