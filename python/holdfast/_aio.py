@@ -266,7 +266,7 @@ class AsyncLock(Bound):
         quiet: bool | None,
     ) -> AsyncHold:
         lock = self._lock
-        hold = AsyncHold(lock, handle, options is loose, lock._quiet if quiet is None else quiet)
+        hold = AsyncHold(lock, handle, options is not kept, lock._quiet if quiet is None else quiet)
         on_lost = on_lost or self._on_lost
         if on_lost is not None:
             hold._tell(on_lost)

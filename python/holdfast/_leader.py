@@ -18,6 +18,7 @@ from ._aio import AsyncHold
 from ._arguments import duration, function
 from ._errors import ClosedError, LockError
 from ._hold import Bound
+from ._lock import full
 from ._options import LockOptions
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ class BaseLeader(Bound):
         return acquiring.result()
 
     async def _acquire(self) -> AsyncHold:
-        return await self._lock.hold()
+        # Or it could be told within moments that it must step down.
+        return await self._lock._acquire(_holdfast.HF_FOREVER, None, full)
 
     async def _lead(self, hold: AsyncHold) -> None:
         self._hold = hold

@@ -31,6 +31,7 @@ def _flags(flags: int) -> _holdfast.AcquireOptions:
 # The core only reads these options, so all acquires share them.
 loose = _flags(0)
 kept = _flags(_holdfast.HF_ACQUIRE_KEEP)
+full = _flags(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
 
 
 def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
@@ -374,8 +375,8 @@ class Lock(Bound):
         token  From Hold.hand_over(), of a lock of the same name, shared() or not as here. This
                lock's lease and renew apply from now on.
 
-        Raises ValueError if the bytes are not a token, LockLost if the lease ended before or the
-        hold was released; after any other LockError you may try again.
+        Raises ValueError if the bytes are not such a token, LockLost if the lease ended before or
+        the hold was released; after any other LockError you may try again.
         """
         if not isinstance(token, bytes):
             raise TypeError(f"token must be bytes, not {token!r}")

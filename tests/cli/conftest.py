@@ -172,34 +172,6 @@ def start_redis(
             return node, at
 
 
-def is_whole(port: int) -> bool:
-    with redis.Redis("127.0.0.1", port=port) as raw:
-        info, slots = raw.execute_command("CLUSTER INFO"), raw.execute_command("CLUSTER SLOTS")
-        return bool(info["cluster_state"] == "ok" and len(slots) == 3)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[int]]:
-    """The ports of three masters, which serve a third of the slots each."""
-    options = ["--cluster-enabled", "yes", "--cluster-config-file"]
-    # The bus needs the port 10,000 above, too.
-    started = [start_redis(tmp_path, *options, f"{i}.conf") for i in range(3)]
-    ports = [port for _, port in started]
-    try:
-        for i, port in enumerate(ports):
-            with redis.Redis("127.0.0.1", port=port) as raw:
-                slots = range(16384 * i // 3, 16384 * (i + 1) // 3)
-                raw.execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
-                raw.execute_command("CLUSTER", "ADDSLOTS", *slots)
-                raw.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0])
-        until(lambda: all(map(is_whole, ports)))
-        yield ports
-    finally:
-        for node, _ in started:
-            node.kill()
-            node.wait()
-
-
 @pytest.fixture
 def waiting(client: holdfast.Client) -> Iterator[Callable[..., None]]:
     """Let an owner wait for a lock, until the end of the test."""

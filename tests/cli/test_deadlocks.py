@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 import holdfast
-from conftest import Program, until
+from conftest import Program, Server, until
 
 # Holds the locks of the first argument, and when told to waits for the one of the second.
 PROCESS = """
@@ -31,8 +33,45 @@ sys.stdin.readline()
 """
 
 
+class Owners:
+    """Owners in this process."""
+
+    def __init__(self, client: holdfast.Client) -> None:
+        self.client = client
+        self.threads: list[Thread] = []
+
+    def hold(self, owner: str, name: str) -> None:
+        self.client.lock(name, owner=owner).acquire()
+
+    def wait(self, owner: str, name: str) -> None:
+        lock = self.client.lock(name, owner=owner, reentrant=False)
+        before = lock.inspect().waiters
+        self.threads.append(Thread(target=suppressed, args=(lock.acquire,)))
+        self.threads[-1].start()
+        until(lambda: lock.inspect().waiters > before)
+
+    def deadlock(self, one: str, other: str) -> None:
+        """Let the owners of these two locks wait for each other."""
+        self.hold(f"holds {one}", one)
+        self.hold(f"holds {other}", other)
+        self.wait(f"holds {one}", other)
+        self.wait(f"holds {other}", one)
+
+    def end(self) -> None:
+        self.client.close()
+        for thread in self.threads:
+            thread.join(20)
+
+
+@pytest.fixture
+def owners(server: Server) -> Iterator[Owners]:
+    owners = Owners(holdfast.connect(server.url))
+    yield owners
+    owners.end()
+
+
 class Processes:
-    """Each holds some locks, and waits for one."""
+    """The same by processes."""
 
     def __init__(self, cli: Program, client: holdfast.Client) -> None:
         self.cli = cli
@@ -70,6 +109,11 @@ def processes(cli: Program, client: holdfast.Client) -> Iterator[Processes]:
     processes = Processes(cli, client)
     yield processes
     processes.end()
+
+
+def suppressed(call: Callable[[], object]) -> None:
+    with contextlib.suppress(holdfast.ClosedError):
+        call()
 
 
 def look(cli: Program, name: str, *options: str) -> list[dict[str, list[dict[str, object]]]]:
@@ -114,26 +158,27 @@ def test_a_deadlock_of_two_processes_and_the_command_that_ends_it(
 
 
 def test_a_deadlock_of_three_and_those_who_only_wait_for_it(
-    cli: Program, processes: Processes, name: str
+    cli: Program, owners: Owners, name: str
 ) -> None:
     a, b, c, d = (f"{name}:{each}" for each in "abcd")
-    wants = [b, c, a]
-    three = [processes.start(held, want) for held, want in zip([a, b, c], wants, strict=True)]
-    behind = processes.start(d, a)  # in no circle
-    for process, want in zip(three, wants, strict=True):
-        processes.go(process, want)
-    processes.go(behind, a)
+    for owner, lock in (("ann", a), ("ben", b), ("cat", c), ("dan", d)):
+        owners.hold(owner, lock)
+    owners.wait("ann", b)
+    owners.wait("ben", c)
+    owners.wait("dan", a)  # in no circle
+    for number in range(3):
+        owners.wait(f"of a crowd, {number}", a)
+    assert look(cli, name) == []
+    owners.wait("cat", a)
     (cycle,) = look(cli, name)
-    assert {each["pid"] for each in cycle["owners"]} == {process.pid for process in three}
+    assert {each["owner"] for each in cycle["owners"]} == {"ann", "ben", "cat"}
     assert len(cycle["breaks"]) == 3
 
 
-def test_two_deadlocks_are_two(cli: Program, processes: Processes, name: str) -> None:
+def test_two_deadlocks_are_two(cli: Program, owners: Owners, name: str) -> None:
     pairs = [(f"{name}:{i}:a", f"{name}:{i}:b") for i in range(2)]
-    for a, b in pairs:
-        one, two = processes.start(a, b), processes.start(b, a)
-        processes.go(one, b)
-        processes.go(two, a)
+    for pair in pairs:
+        owners.deadlock(*pair)
     found = look(cli, name)
     assert len(found) == 2
     assert {frozenset(str(each["name"]) for each in cycle["breaks"]) for cycle in found} == {
@@ -141,57 +186,30 @@ def test_two_deadlocks_are_two(cli: Program, processes: Processes, name: str) ->
     }
 
 
-def test_an_owner_that_waits_for_itself(cli: Program, client: holdfast.Client, name: str) -> None:
-    lock = client.lock(f"{name}:it", owner="me")
-    assert lock.acquire()
-    # Another client's acquire by the same owner, not reentrant.
-    code = (
-        "import os, holdfast; holdfast.connect(os.environ['HOLDFAST_URL'])"
-        f".lock({f'{name}:it'!r}, owner='me', reentrant=False).acquire()"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], env=cli.environment) as other:
-        until(lambda: lock.inspect().waiters == 1)
-        (cycle,) = look(cli, name)
-        assert [each["owner"] for each in cycle["owners"]] == ["me"]
-        assert "waits for itself" in cli("deadlocks", f"{name}:*").stdout
-        other.kill()
-    lock.release()
+def test_an_owner_that_waits_for_itself(cli: Program, owners: Owners, name: str) -> None:
+    owners.hold("me", f"{name}:it")
+    owners.wait("me", f"{name}:it")
+    (cycle,) = look(cli, name)
+    assert [each["owner"] for each in cycle["owners"]] == ["me"]
+    assert "waits for itself" in cli("deadlocks", f"{name}:*").stdout
 
 
-def test_a_chain_and_a_crowd_are_no_deadlock(cli: Program, processes: Processes, name: str) -> None:
-    a, b, c = (f"{name}:{each}" for each in "abc")
-    processes.start(a, "")
-    two, three = processes.start(b, a), processes.start(c, b)
-    processes.go(two, a)
-    processes.go(three, b)
-    for _ in range(3):
-        processes.go(processes.start("", a), a)
-    assert look(cli, name) == []
-
-
-def test_a_watch_tells_each_once(cli: Program, processes: Processes, name: str) -> None:
-    a, b = f"{name}:a", f"{name}:b"
+def test_a_watch_tells_each_once(cli: Program, owners: Owners, name: str) -> None:
     watch = cli.start("deadlocks", "--json", "--watch=20ms", f"{name}:*")
-    one, two = processes.start(a, b), processes.start(b, a)
-    processes.go(one, b)
-    processes.go(two, a)
+    owners.deadlock(f"{name}:a", f"{name}:b")
     assert watch.stdout is not None
     assert len(json.loads(watch.stdout.readline())["owners"]) == 2
     c, d = f"{name}:c", f"{name}:d"
-    three, four = processes.start(c, d), processes.start(d, c)
-    processes.go(three, d)
-    processes.go(four, c)
+    owners.deadlock(c, d)
     second = json.loads(watch.stdout.readline())
     assert {each["name"] for each in second["breaks"]} == {c, d}
     assert watch.poll() is None
     watch.kill()
 
 
-def test_hostile_names_in_commands(cli: Program, processes: Processes, name: str) -> None:
+def test_hostile_names_in_commands(cli: Program, owners: Owners, name: str) -> None:
     a, b = f"{name}:it's\x1b[31m \u202e", f"{name}:$(touch x) `y` \\"
-    one, two = processes.start(a, b), processes.start(b, a)
-    processes.go(one, b)
-    processes.go(two, a)
+    owners.deadlock(a, b)
     done = cli("deadlocks", f"{name}:*")
     assert done.returncode == 1
     assert all(each.isprintable() for each in set(done.stdout) - {"\n"})
@@ -208,34 +226,23 @@ def test_hostile_names_in_commands(cli: Program, processes: Processes, name: str
     assert not Path(cli.folder, "x").exists()
 
 
-def test_none_is_told_that_was_never_there(
-    cli: Program, client: holdfast.Client, name: str
-) -> None:
-    """Two owners who take two locks in turn, in the same order: each look shows another moment."""
-    a, b = f"{name}:a", f"{name}:b"
-    code = f"""
-import os, holdfast, time
-client = holdfast.connect(os.environ["HOLDFAST_URL"])
-end = time.monotonic() + 4
-print("on", flush=True)
-while time.monotonic() < end:
-    with client.lock({a!r}), client.lock({b!r}):
-        pass
-"""
-    crowd = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=cli.environment, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(3)
-    ]
-    for process in crowd:
-        assert process.stdout is not None
-        process.stdout.readline()
-    looks = 0
-    while any(process.poll() is None for process in crowd):
-        assert look(cli, name) == []
-        looks += 1
-    assert looks > 5
-    for process in crowd:
-        process.communicate()
-        assert process.returncode == 0
+def test_none_is_told_that_was_never_there(cli: Program, server: Server, name: str) -> None:
+    """Owners who take two locks in turn, in the same order: each look shows another moment."""
+    ended = Event()
+
+    def work() -> None:
+        with holdfast.connect(server.url) as client:
+            while not ended.is_set():
+                with client.lock(f"{name}:a"), client.lock(f"{name}:b"):
+                    pass
+
+    crowd = [Thread(target=work) for _ in range(3)]
+    for thread in crowd:
+        thread.start()
+    try:
+        for _ in range(20):
+            assert look(cli, name) == []
+    finally:
+        ended.set()
+        for thread in crowd:
+            thread.join(20)

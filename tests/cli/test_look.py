@@ -222,24 +222,6 @@ def test_ls_without_the_permission_says_so(cli: Program, raw: redis.Redis) -> No
     assert "not all locks of" in done.stderr
 
 
-def test_a_cluster_of_three_masters_is_listed_whole(cli: Program, cluster: list[int]) -> None:
-    url = f"redis+cluster://127.0.0.1:{cluster[1]}"
-    names = {f"lock:{i}" for i in range(300)}
-    with holdfast.connect(url) as client:
-        for name in names:
-            client.lock(name).acquire()
-        for port in cluster:
-            with redis.Redis("127.0.0.1", port=port) as raw:
-                assert raw.dbsize() > 100
-        done = cli("ls", "--json", "--url", url, "--rate", "0")
-        assert (done.returncode, done.stderr) == (0, "")
-        told = [str(each["name"]) for each in rows(done.stdout)]
-        assert sorted(told) == sorted(names)
-        assert cli("break", "--yes", "--url", url, "lock:7").returncode == 0
-        done = cli("deadlocks", "--url", url, "--rate", "0")
-        assert (done.returncode, done.stdout) == (0, "No deadlock.\n")
-
-
 # ------------------------------------------------------------------ inspect
 
 

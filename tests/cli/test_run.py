@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,8 @@ def test_a_lock_that_others_hold_is_a_conflict(
         for option in (("-w", "0.05"), ("--timeout", "50ms"), ("--wait=0.05",)):
             done = cli("run", *option, name, *ran)
             assert done.returncode == 75
-            assert "was held by others for 50 ms, at last by" in done.stderr
+            assert "was held by others for 50 ms" in done.stderr
+        assert "for 1000 ms, at last by" in cli("run", "-w", "1", name, *ran).stderr
         assert cli("run", "-q", "-w", "0.05", name, *ran).stderr == ""
         assert cli("run", "-w", "0", name, *ran).returncode == 1
         assert "is held by somebody else" in cli("run", "-nv", name, *ran).stderr
@@ -155,6 +157,17 @@ def test_shared_commands_run_beside_each_other(
     assert cli("run", "-n", shared, name, "true").returncode == 1  # it does not pass the writer
     first.communicate("\n", timeout=50)
     assert ended(writer) == (0, "alone\n", "")
+
+
+@pytest.mark.parametrize("alone", ["-x", "-e", "--exclusive"])
+def test_the_last_of_shared_and_exclusive_counts(
+    cli: Program, name: str, client: holdfast.Client, alone: str
+) -> None:
+    with client.lock(name).shared():
+        assert cli("run", "-n", alone, name, "true").returncode == 1
+        assert cli("run", "-n", "-s", alone, name, "true").returncode == 1
+        assert cli("run", "-n", alone, "-s", name, "true").returncode == 0
+    assert cli("run", "-n", alone, name, "true").returncode == 0
 
 
 def test_so_many_commands_run_at_once_as_there_are_permits(
@@ -217,6 +230,8 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
         (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
         (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
+        (["-F", "x", "true"], "--no-fork would leave nobody to renew the lock"),
+        (["--no-fork", "x", "true"], "--no-fork would leave nobody to renew the lock"),
         (["--frob", "x", "true"], "unrecognized option '--frob'"),
         (["-w"], "option requires an argument -- 'w'"),
         (["", "true"], "the name is empty"),
@@ -323,26 +338,28 @@ def test_a_signal_that_races_the_grant_leaves_no_lock_behind(
         assert not lock.locked()
 
 
+def renewed(raw: redis.Redis, name: str) -> None:
+    """Wait until what is left of the lock's lease becomes more."""
+    least = raw.pttl(name)
+    assert least > 0
+
+    def more() -> bool:
+        nonlocal least
+        before, least = least, raw.pttl(name)
+        return least > before
+
+    until(more)
+
+
 def test_a_stop_is_passed_on_and_the_lock_stays_held(
-    cli: Program, name: str, client: holdfast.Client
+    cli: Program, name: str, raw: redis.Redis
 ) -> None:
-    process = cli.start(
-        "run",
-        "--lease",
-        "1s",
-        name,
-        "--",
-        "sh",
-        "-c",
-        "echo $$; exec sleep 60",
-        start_new_session=True,
-    )
-    child, fence = int(line_of(process)), client.lock(name).inspect().fence
+    command = ("run", "--lease", "3s", name, "--", "sh", "-c", "echo $$; exec sleep 60")
+    process = cli.start(*command, start_new_session=True)
+    child = int(line_of(process))
     process.send_signal(signal.SIGTSTP)
     until(lambda: state(child) == "T")
-    with pytest.raises(holdfast.LockTimeout):
-        client.lock(name).hold(timeout=2)
-    assert client.lock(name).inspect().fence == fence
+    renewed(raw, name)
     process.send_signal(signal.SIGCONT)
     until(lambda: state(child) == "S")
     process.terminate()
@@ -355,16 +372,14 @@ STUBBORN = "trap 'echo term' TERM; echo $$; while :; do sleep 0.02; done"
 
 
 def test_the_lock_is_renewed_until_the_command_ends(
-    cli: Program, name: str, client: holdfast.Client
+    cli: Program, name: str, raw: redis.Redis
 ) -> None:
-    process = cli.start(
-        "run", "--lease", "1s", name, "-c", "echo; read line", stdin=subprocess.PIPE
-    )
+    command = ("run", "--lease", "3s", name, "-c", "echo; read line")
+    process = cli.start(*command, stdin=subprocess.PIPE)
     line_of(process)
-    with pytest.raises(holdfast.LockTimeout):
-        client.lock(name).hold(timeout=2.5)
+    renewed(raw, name)
     assert ended(process)[0] == 1
-    assert client.lock(name).acquire(timeout=0)
+    assert not raw.exists(name)
 
 
 def test_a_command_whose_lock_was_taken_away_gets_term(
@@ -373,7 +388,7 @@ def test_a_command_whose_lock_was_taken_away_gets_term(
     process = cli.start(
         "run",
         "--lease",
-        "1s",
+        "3s",
         name,
         "-c",
         "trap 'echo term; exit 0' TERM; echo; while :; do sleep 0.02; done",
@@ -414,31 +429,25 @@ def test_the_command_is_dead_before_the_lease_ends(
 ) -> None:
     """A server that does not answer still counts the lease of the last renewal."""
 
-    def left() -> int:
-        process = cli.start("run", "--url", own_server.url, "--lease", "2s", name, "-c", STUBBORN)
-        child = int(line_of(process))
-        with redis.Redis.from_url(own_server.url) as raw:
-            raw.config_set("timeout", 0)
-            os.kill(own_server.pid, signal.SIGSTOP)
-            try:
-                until(lambda: not alive(child))
-                os.kill(own_server.pid, signal.SIGCONT)
-                ms: int = raw.pttl(name)
-            finally:
-                os.kill(own_server.pid, signal.SIGCONT)
-        status, out, err = ended(process)
-        assert status == 79
-        assert "term" in out
-        assert "could not be renewed: its command gets TERM" in err
-        return ms
-
-    # It is killed 100 ms before the end, and a busy machine may pause for longer.
-    assert any(left() > 0 for _ in range(3))
+    process = cli.start("run", "--url", own_server.url, "--lease", "2s", name, "-c", STUBBORN)
+    child = int(line_of(process))
+    os.kill(own_server.pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    try:
+        until(lambda: not alive(child))
+        # It is killed 100 ms before the end, and a busy machine may pause for longer.
+        assert time.monotonic() - stopped < 2.5
+    finally:
+        os.kill(own_server.pid, signal.SIGCONT)
+    status, out, err = ended(process)
+    assert status == 79
+    assert "term" in out
+    assert "could not be renewed: its command gets TERM" in err
 
 
 def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -> None:
     stays = "trap 'echo term' TERM; echo; for i in $(seq 50); do sleep 0.02; done; echo done"
-    process = cli.start("run", "--on-lost", "term", "--lease", "600ms", name, "-c", stays)
+    process = cli.start("run", "--on-lost", "term", "--lease", "1s", name, "-c", stays)
     line_of(process)
     raw.delete(name)
     assert ended(process)[:2] == (79, "term\ndone\n")
@@ -630,7 +639,7 @@ def test_that_it_ran_is_told_to_a_server_that_is_late(
 # ------------------------------------------------------------------- A crowd
 
 
-def test_fifty_that_are_killed_at_random_never_work_at_once(
+def test_many_that_are_killed_at_random_never_work_at_once(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
     """Kernel locks that end with their processes tell whether two are inside."""
@@ -638,7 +647,7 @@ def test_fifty_that_are_killed_at_random_never_work_at_once(
         "exec 9>inside; flock -n 9 || echo two >>wrong; echo $HOLDFAST_FENCE >>fences;"
         " sleep 0.0$((HOLDFAST_FENCE % 5)); flock -u 9"
     )
-    crowd = [cli.start("run", "--lease", "1s", name, "-c", work) for _ in range(50)]
+    crowd = [cli.start("run", "--lease", "1s", name, "-c", work) for _ in range(27)]
     for number, victim in enumerate(crowd):
         if number % 3 == 0:
             until(lambda: (cli.folder / "fences").exists())
@@ -651,9 +660,9 @@ def test_fifty_that_are_killed_at_random_never_work_at_once(
     assert not (cli.folder / "wrong").exists()
     fences = [int(fence) for fence in (cli.folder / "fences").read_text().split()]
     assert fences == sorted(set(fences))
-    assert len(fences) >= 33
+    assert len(fences) >= 18
     for number, one in enumerate(crowd):
         if number % 9 == 6:
             one.send_signal(signal.SIGCONT)
             one.communicate(timeout=50)
-    assert client.lock(name).acquire(timeout=5)
+    assert client.lock(name).acquire(timeout=20)

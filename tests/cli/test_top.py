@@ -406,7 +406,7 @@ def test_it_ends_when_its_terminal_goes(cli: Program, short: str) -> None:
 def test_a_signal_ends_it_while_the_terminal_takes_no_output(cli: Program, short: str) -> None:
     with on_pty(cli, short) as (pid, fd):
         os.write(fd, b"\x13")  # Ctrl-S
-        while select.select([fd], [], [], 3)[0]:  # its clock goes no more
+        while select.select([fd], [], [], 1)[0]:  # its clock goes no more
             os.read(fd, 65536)
         os.kill(pid, signal.SIGTERM)
         assert ending_of(pid) == 143
@@ -443,11 +443,10 @@ def test_colors_respect_no_color(
         waiting(f"{short}2", "ben")
         for setting, wanted in (("", True), ("NO_COLOR=1 ", False)):
             tmux.type(f"{setting}holdfast top -o name '{short}*'")
-            tmux.until(f"^{short}2 ")  # which warns when it has seen the waiter
+            tmux.until(rf"^{short}2 +exclusive .* 1 ")  # which warns of the waiter
             if wanted:
                 tmux.until(lambda _: colored())
             else:
-                time.sleep(2)
                 assert not colored()
             tmux.press("q")
             tmux.until(PROMPT)
@@ -506,7 +505,8 @@ def test_a_server_that_is_gone_is_told_and_comes_back(cli: Program, short: str) 
 def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(
     cli: Program, own_server: Server, short: str
 ) -> None:
-    cli.environment["HOLDFAST_URL"] = own_server.url
+    quickly = "?connect_timeout=0.5&command_timeout=0.5"
+    cli.environment["HOLDFAST_URL"] = own_server.url + quickly
     tmux = Tmux(cli)
     try:
         with holdfast.connect(own_server.url) as client, client.lock(short, lease=None):
@@ -596,24 +596,6 @@ def test_the_costs_are_those_that_the_server_counts(
         assert calls <= sum(each["commands"] for each in pictures) <= calls + 10
         assert 20 < pictures[1]["commands_per_second"] < 500
         assert 0 <= pictures[1]["server_share"] < 1
-
-
-def test_a_cluster_of_three_masters_is_shown_whole(cli: Program, cluster: list[int]) -> None:
-    url = f"redis+cluster://127.0.0.1:{cluster[1]}"
-    names = {f"lock:{i}" for i in range(60)}
-    cli.environment["HOLDFAST_URL"] = url
-    tmux = Tmux(cli, rows=80)
-    try:
-        with holdfast.connect(url) as client:
-            for name in names:
-                client.lock(name).acquire()
-            tmux.type("holdfast top -d 0.3 'lock:*'")
-            screen = tmux.until("^60 locks")
-            assert set(listed(screen)) == names
-            client.lock("lock:7").release()
-            tmux.until("^59 locks")
-    finally:
-        tmux.close()
 
 
 # ------------------------------------------------------------------ Batches

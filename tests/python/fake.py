@@ -56,13 +56,13 @@ def bulk(text: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
-def redis_of_version(version: bytes, hello: bool) -> Answer:
-    """Greet as that Redis does; before 6.0 it does not know HELLO."""
+def redis_of_version(version: bytes) -> Answer:
+    """Greet as that Redis does."""
 
     def answer(words: list[bytes]) -> bytes:
         if words[0] == b"INFO":
             return bulk(b"# Server\r\nredis_version:" + version + b"\r\nredis_mode:standalone\r\n")
-        if words[0] == b"HELLO" and hello:
+        if words[0] == b"HELLO":
             pairs = {b"server": b"redis", b"version": version, b"mode": b"standalone"}
             parts = [bulk(part) for pair in pairs.items() for part in pair]
             return b"*%d\r\n" % len(parts) + b"".join(parts)

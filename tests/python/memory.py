@@ -25,7 +25,6 @@ BEHAVIOURS = {
     "test_gate.py",
     "test_logging.py",
     "test_lost.py",
-    "test_queue.py",
     "test_results.py",
     "test_several.py",
     "test_shared.py",

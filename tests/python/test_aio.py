@@ -21,10 +21,13 @@ from conftest import Server, Thread, queue, until
 Work = Callable[[], Coroutine[Any, Any, object]]
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, object]], object]:
-    """Run it in a new event loop of either kind."""
-    make = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
+Run = Callable[[Coroutine[Any, Any, object]], object]
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run it in a new event loop."""
+    make = getattr(request, "param", asyncio.new_event_loop)
 
     def run(main: Coroutine[Any, Any, object]) -> object:
         loop = make()
@@ -37,7 +40,10 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, object]
     return run
 
 
-Run = Callable[[Coroutine[Any, Any, object]], object]
+# Of either kind, where tasks wait, and are cancelled or ended.
+either_loop = pytest.mark.parametrize(
+    "run", [asyncio.new_event_loop, uvloop.new_event_loop], indirect=True, ids=["asyncio", "uvloop"]
+)
 
 
 @pytest.fixture
@@ -126,7 +132,7 @@ def test_a_release_keeps_the_lock_for_at_least(
             await hold.release()
         remaining = (await lock.inspect()).remaining
         assert remaining is not None
-        assert 40 < remaining <= 60 - 0.1
+        assert 30 < remaining <= 60
         assert await lock.acquire(blocking=False) is False
         await lock.force_release(hold.fence)
 
@@ -134,19 +140,17 @@ def test_a_release_keeps_the_lock_for_at_least(
         with pytest.raises(ValueError, match="at_least must be from 0"):
             lock.hold(at_least=-1)
         async with lock.hold(at_least=60) as hold:
-            await asyncio.sleep(0.1)
+            pass
         await refuses(hold)
         with pytest.raises(KeyError):
             async with lock.hold(at_least=60) as hold:
-                await asyncio.sleep(0.1)
                 raise KeyError
         await refuses(hold)
         hold = await lock.hold(at_least=60)
-        await asyncio.sleep(0.1)
         await hold.release()
         await refuses(hold)
         async with client.aio.locks_all(name, name + "2").hold(at_least=60) as holds:
-            await asyncio.sleep(0.1)
+            pass
         assert await client.aio.lock(name + "2").locked()
         await refuses(holds.holds[name])
         async with lock.hold(at_least=0.05):
@@ -166,13 +170,17 @@ def test_a_renewal_neither_blocks_the_loop_nor_takes_a_thread(
     async def main() -> None:
         async with lock as hold:
             threads = threading.active_count()
-            raw.client_pause(200)
-            renewals = [task(work) for _ in range(20) for work in (hold.renew(), hold.check())]
-            renewals.append(task(hold.extend(30, replace=True)))
-            await asyncio.sleep(0.05)  # others run meanwhile
-            assert not any(renewal.done() for renewal in renewals)
-            assert threading.active_count() == threads
-            renewals[0].cancel()
+            raw.client_pause(50_000, all=False)  # scripts, not CLIENT UNPAUSE
+            try:
+                renewals = [task(work) for _ in range(20) for work in (hold.renew(), hold.check())]
+                renewals.append(task(hold.extend(30, replace=True)))
+                for _ in range(100):
+                    await asyncio.sleep(0)  # others run meanwhile
+                assert not any(renewal.done() for renewal in renewals)
+                assert threading.active_count() == threads
+                renewals[0].cancel()
+            finally:
+                raw.client_unpause()
             for renewal in renewals[1:]:
                 await renewal
 
@@ -213,7 +221,7 @@ def test_a_try_answers_at_once(
         assert await stranger.acquire(timeout=0) is False
         with pytest.raises(holdfast.LockTimeout):
             await stranger.hold(timeout=0)
-        with pytest.raises(holdfast.LockTimeout, match="at last by '.*holdfast@"):
+        with pytest.raises(holdfast.LockTimeout):
             await stranger.hold(timeout=0.05)
         await lock.release()
         assert await stranger.acquire(False) is True
@@ -227,13 +235,12 @@ def test_an_acquire_times_out_in_its_time_and_leaves_nothing_behind(
 ) -> None:
     async def main() -> None:
         with client.lock(name, owner="stranger"):
-            for _ in range(2):
-                began = time.monotonic()
-                assert await lock.acquire(timeout=0.2) is False
-                assert 0.2 <= time.monotonic() - began < 0.6
-                with pytest.raises(TimeoutError):
-                    async with lock.hold(timeout=0.01):
-                        pass
+            began = time.monotonic()
+            assert await lock.acquire(timeout=0.1) is False
+            assert 0.1 <= time.monotonic() - began < 5
+            with pytest.raises(TimeoutError):
+                async with lock.hold(timeout=0.01):
+                    pass
             assert waiters(raw, name) == 0
         assert not raw.exists(name)
 
@@ -331,6 +338,7 @@ def test_wrong_arguments_are_refused_as_by_rlock(run: Run, lock: holdfast.AsyncL
 # --------------------------------------------------------------------- Waiting
 
 
+@either_loop
 def test_hundreds_of_tasks_wait_on_one_thread_and_come_in_order(
     run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
 ) -> None:
@@ -360,22 +368,38 @@ def test_hundreds_of_tasks_wait_on_one_thread_and_come_in_order(
     assert fences == sorted(set(fences))
 
 
-def test_the_loop_runs_while_a_task_waits(
-    run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str
+def test_a_wait_in_a_thread_and_one_in_a_task_do_not_hold_up_each_other(
+    client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    async def main() -> None:
-        ticks = 0
+    turns: list[str] = []
+
+    async def work(number: int) -> None:
+        async with client.aio.lock(name):
+            turns.append(f"task {number}")
+
+    def thread(number: int) -> None:
         with client.lock(name):
-            waiting = task(lock.acquire(timeout=0.3))
-            while not waiting.done():
-                ticks += 1
-                await asyncio.sleep(0.001)
-            assert await waiting is False
-        assert ticks > 30
+            turns.append(f"thread {number}")
 
-    run(main())
+    async def main() -> None:
+        waiting: list[asyncio.Task[None]] = []
+        threads = []
+        holder = client.lock(name).hold()
+        for number in range(10):
+            waiting.append(asyncio.create_task(work(number)))
+            await come(lambda number=number: waiters(raw, name) == 2 * number + 1)  # type: ignore[misc]
+            threads.append(Thread(lambda number=number: thread(number)))  # type: ignore[misc]
+            await come(lambda number=number: waiters(raw, name) == 2 * number + 2)  # type: ignore[misc]
+        holder.release()
+        await asyncio.wait_for(asyncio.gather(*waiting), 20)
+        for one in threads:
+            await asyncio.to_thread(one.finish)
+
+    asyncio.run(main())
+    assert turns == [f"{kind} {n}" for n in range(10) for kind in ("task", "thread")]
 
 
+@either_loop
 def test_loops_of_several_threads_share_a_lock(
     run: Run, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
 ) -> None:
@@ -398,6 +422,7 @@ def test_loops_of_several_threads_share_a_lock(
     assert not raw.exists(name)
 
 
+@either_loop
 def test_one_loop_after_another_uses_a_lock(run: Run, lock: holdfast.AsyncLock) -> None:
     async def main() -> None:
         async with lock:
@@ -410,6 +435,7 @@ def test_one_loop_after_another_uses_a_lock(run: Run, lock: holdfast.AsyncLock) 
 # ----------------------------------------------------------------- Cancelling
 
 
+@either_loop
 def test_a_cancelled_wait_leaves_nothing_behind(
     run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
@@ -434,16 +460,16 @@ def test_a_cancelled_wait_leaves_nothing_behind(
     run(main())
 
 
+@either_loop
 def test_a_cancel_that_races_the_grant_loses_no_lock(
     run: Run, lock: holdfast.AsyncLock, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     """Whoever says that it was cancelled holds nothing, and who does not holds the lock."""
-    won = 0
+    outcomes: list[bool] = []
 
     async def main() -> None:
-        nonlocal won
         holder = client.aio.lock(name, owner="holder")
-        for _ in range(200):
+        while len(outcomes) < 100 or (len(outcomes) < 3000 and len(set(outcomes)) < 2):
             await holder.acquire()
             waiting = task(lock.acquire())
             await asyncio.sleep(random.choice([0, 0.001, 0.003]))
@@ -456,16 +482,16 @@ def test_a_cancel_that_races_the_grant_loses_no_lock(
             try:
                 assert await waiting is True
             except asyncio.CancelledError:
-                pass
+                outcomes.append(False)
             else:
-                won += 1
+                outcomes.append(True)
                 await lock.release()
             await releasing
             assert not await lock.locked()
             assert waiters(raw, name) == 0
 
     run(main())
-    assert 0 < won < 200  # else nothing was tried
+    assert set(outcomes) == {True, False}  # else nothing was tried
     assert not lock._tasks
 
 
@@ -545,25 +571,28 @@ def test_a_wait_whose_loop_was_closed_is_given_up_by_the_next_loop(
 # ----------------------------------------------------------------- Losing, end
 
 
+@either_loop
 def test_a_loss_is_told_and_waited_for(
     run: Run, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     async def main() -> None:
         told: list[holdfast.AsyncHold] = []
-        lock = client.aio.lock(name, lease=1, renew=True, on_lost=told.append)
+        lock = client.aio.lock(name, on_lost=told.append)
         with pytest.raises(holdfast.LockLost):
             async with lock as hold:
                 watching = task(hold.lost.wait())
-                await asyncio.sleep(1.2)
+                await hold.renew()
                 assert not hold.lost.is_set()
                 raw.delete(name)
+                with pytest.raises(holdfast.LockLost):
+                    await hold.check()
                 assert await hold.lost.wait() is True
                 assert await watching is True
                 assert hold.lost.cause == "gone"
                 await come(lambda: told == [hold])
         async with lock as hold:
             watching = task(hold.lost.wait())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         assert await watching is False
         assert len(told) == 1
 
@@ -577,14 +606,17 @@ def test_cancel_on_lost_cancels_the_body(
     async def main() -> None:
         told: list[holdfast.AsyncHold] = []
         ended = []
-        lock = client.aio.lock(name, lease=0.3, renew=True, on_lost=told.append)
+        lock = client.aio.lock(name, on_lost=told.append)
         with contextlib.nullcontext() if quiet else pytest.raises(holdfast.LockLost):
             async with lock.hold(cancel_on_lost=True, raise_on_lost=not quiet) as hold:
                 raw.delete(name)
+                finding = task(hold.check())
                 try:
-                    await asyncio.sleep(20)
+                    await asyncio.sleep(40)
                 finally:
                     ended.append(hold)
+        with pytest.raises(holdfast.LockLost):
+            await finding
         assert ended == told == [hold]
         await asyncio.sleep(0)  # nothing of the cancellation is left
         current = asyncio.current_task()
@@ -618,6 +650,7 @@ def test_a_cancellation_of_others_goes_through_cancel_on_lost(
     run(main())
 
 
+@either_loop
 def test_a_client_that_closes_ends_the_waits_of_tasks(
     run: Run, server: Server, lock: holdfast.AsyncLock, name: str, raw: redis.Redis
 ) -> None:
@@ -631,7 +664,7 @@ def test_a_client_that_closes_ends_the_waits_of_tasks(
             for one in waiting:
                 with pytest.raises(holdfast.ClosedError):
                     await one
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 10
             assert waiters(raw, name) == 0
             with pytest.raises(holdfast.ClosedError):
                 await client.aio.lock(name).acquire()
@@ -664,7 +697,7 @@ def test_a_client_that_closes_releases_the_holds_of_tasks(
 def test_a_close_among_threads_and_tasks_leaves_nothing_behind(
     server: Server, name: str, raw: redis.Redis
 ) -> None:
-    for number in range(100):
+    for number in range(30):
         key = f"{name}:{number}"
         with holdfast.connect(server.tcp) as client:
 
@@ -710,7 +743,7 @@ def test_a_lock_that_goes_to_and_fro_leaves_no_dead_id(
 
     def pass_on() -> None:
         async def main(lock: holdfast.AsyncLock) -> None:
-            for _ in range(1000):
+            for _ in range(300):
                 async with lock:
                     pass
 

@@ -29,7 +29,7 @@ def test_the_alarm_names_the_lock_once_and_says_who_holds_it(
         with client.lock(name, owner="vendor"), client.lock(f"{name} 2", owner="them"):
             time_out(lock, 2)
             time_out(other, 2)  # each lock for itself
-            time_out(lock, 1, 0.5)  # long enough to queue
+            time_out(lock, 1, 1)  # long enough to queue
             until(lambda: told)
             time_out(lock, 3)  # not again within the hour
             time_out(other, 1)

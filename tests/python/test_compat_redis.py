@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import redis
 import redis.lock
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 import holdfast
 import holdfast.compat.redis as compat
@@ -57,7 +59,7 @@ def test_a_constructor_of_positions_means_the_same(raw: Client, name: str, kind:
 
 
 def test_making_one_asks_nobody(kind: Any) -> None:
-    nowhere = redis.Redis(port=1)
+    nowhere = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
     kind(nowhere, "x")
     with pytest.raises(redis.exceptions.ConnectionError):
         kind(nowhere, "x").acquire()
@@ -100,10 +102,7 @@ def test_a_wait_ends_with_the_release(raw: Client, name: str, kind: Any) -> None
     lock.release()
 
 
-@pytest.mark.parametrize("_", range(15))
-def test_reacquire_sets_an_end_that_somebody_changed(
-    raw: Client, name: str, kind: Any, _: int
-) -> None:
+def test_reacquire_sets_an_end_that_somebody_changed(raw: Client, name: str, kind: Any) -> None:
     lock = kind(raw, name, timeout=10)
     assert lock.acquire(blocking=False)
     assert raw.pexpire(name, 5000)
@@ -149,7 +148,7 @@ def test_what_has_no_timeout_cannot_be_extended(
 def test_an_expired_lock_is_anybody_s(raw: Client, name: str, kind: Any) -> None:
     first, second = kind(raw, name, timeout=0.1), kind(raw, name, timeout=10)
     first.acquire()
-    assert second.acquire(blocking_timeout=5) is True
+    assert second.acquire(blocking_timeout=20) is True
     with pytest.raises(redis.exceptions.LockNotOwnedError):
         first.release()
     assert second.owned() is True

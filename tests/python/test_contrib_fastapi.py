@@ -50,6 +50,10 @@ app = FastAPI(lifespan=mine)
 Client = Annotated[holdfast.Client, Depends(get_client)]
 
 
+# With a loss that its renewal finds soon.
+SOON = {"cancel_on_lost": True, "lease": 4, "renew": True}
+
+
 def hold(name, **options):
     return Annotated[holdfast.AsyncHold, Locked(name, **options)]
 
@@ -80,7 +84,7 @@ async def two(name: str):
 
 
 @app.get("/waits/{name}")
-async def waits(name: str, client: Client, hold: hold("{name}:outer", cancel_on_lost=True)):
+async def waits(name: str, client: Client, hold: hold("{name}:outer", **SOON)):
     async with client.aio.lock(name).hold():
         return await client.aio.lock("left").locked()
 

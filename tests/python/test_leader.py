@@ -75,6 +75,28 @@ def test_one_leads_and_the_next_follows_it(client: holdfast.Client, name: str) -
     assert not client.lock(name).locked()
 
 
+@pytest.mark.parametrize("lease", [10, 60])
+def test_one_elected_after_a_wait_has_its_whole_lease(
+    client: holdfast.Client, name: str, lease: float
+) -> None:
+    left: list[float] = []
+
+    def elected(fence: int) -> None:
+        assert second._hold is not None
+        left.append(second._hold.remaining or 0.0)
+
+    # Without a lease: the default, which is ten seconds.
+    second = client.leader(name, elected, margin=lease / 2, lease=... if lease == 10 else lease)
+    with client.leader(name, lambda fence: None) as first:
+        until(lambda: first.is_leader)
+        with second:
+            until(lambda: client.lock(name).inspect().waiters)
+            first.resign()
+            until(lambda: left)
+            assert left[0] >= lease * 0.6  # which a renewal leaves, and more than any margin
+            assert second.is_leader
+
+
 def test_a_candidate_that_waits_can_stop(client: holdfast.Client, name: str) -> None:
     with client.lock(name):
         with client.leader(name, elected=print) as leader:

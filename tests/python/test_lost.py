@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
-import sys
-import textwrap
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,12 +15,6 @@ import holdfast
 from conftest import WITH_REDIS, Server, Thread, until
 
 
-@pytest.fixture
-def short(client: holdfast.Client, name: str) -> holdfast.Lock:
-    """A lock whose loss is found soon."""
-    return client.lock(name, lease=0.6, renew=True)
-
-
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
 
@@ -32,49 +22,12 @@ def threads() -> list[str]:
 # -------------------------------------------------------------------- Renewal
 
 
-def test_a_renewed_lock_outlives_several_leases(
-    short: holdfast.Lock, name: str, raw: redis.Redis
-) -> None:
-    with short as hold:
-        assert hold.lost.wait(2) is False
-        assert hold.valid
-        assert raw.pttl(name) > 0
-        hold.check()
-    assert not raw.exists(name)
-
-
-def test_a_lock_without_a_lease_is_renewed_and_one_with_a_lease_is_not(
-    client: holdfast.Client, name: str, raw: redis.Redis
-) -> None:
-    with client.lock(name, lease=0.2, raise_on_lost=False) as hold:
-        assert hold.lost.wait(5) is True
-    assert hold.lost.cause == "expired"
-    with client.lock(name) as hold:
-        raw.pexpire(name, 5000)  # as if most of the lease were over
-        until(lambda: raw.pttl(name) > 9000)
-
-
 def test_max_hold_ends_the_renewal(client: holdfast.Client, name: str) -> None:
-    lock = client.lock(name, lease=0.3, renew=True, max_hold=0.6)
-    began = time.monotonic()
-    with pytest.raises(holdfast.LockLost), lock as hold:
-        assert hold.lost.wait(5) is True
-    assert 0.5 < time.monotonic() - began < 1.5
-    assert hold.lost.cause == "expired"
-
-
-def test_a_thread_that_ends_leaves_its_hold_renewed(
-    client: holdfast.Client, name: str, raw: redis.Redis
-) -> None:
-    lock = client.lock(name, lease=0.6, renew=True, max_hold=1.8)
-    thread = Thread(lock.acquire)
-    thread.finish()
-    began = time.monotonic()
-    time.sleep(1)
-    assert raw.exists(name)
-    assert lock.acquire(timeout=5) is True  # for max_hold sees to it
-    assert time.monotonic() - began < 3
-    lock.release()
+    with (
+        pytest.raises(holdfast.LockLost),
+        client.lock(name, lease=0.3, renew=True, max_hold=0.3) as hold,
+    ):
+        assert hold.lost.wait(20) is True
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 315_360_001])
@@ -89,20 +42,20 @@ def test_a_lock_of_another_library_without_an_end_can_be_healed(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     raw.set(name, "of another library")
-    assert client.lock(name, lease=0.2).acquire(blocking=False) is False
-    assert raw.ttl(name) == -1
-    lock = client.lock(name, lease=0.2, heal=True, raise_on_lost=False)
-    with lock.hold(timeout=10):
-        pass
+    assert client.lock(name).acquire(blocking=False) is False
+    assert raw.pttl(name) == -1
+    assert client.lock(name, lease=30, heal=True).acquire(blocking=False) is False
+    assert 10_000 < raw.pttl(name) <= 30_000
 
 
 # ----------------------------------------------------------------------- Loss
 
 
 def test_a_hold_is_lost_when_its_key_is_gone(
-    short: holdfast.Lock, name: str, raw: redis.Redis
+    client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    with pytest.raises(holdfast.LockLost), short as hold:
+    lock = client.lock(name, lease=5, renew=True)  # which finds it
+    with pytest.raises(holdfast.LockLost), lock as hold:
         assert not hold.lost.is_set()
         assert hold.lost.cause is None
         raw.delete(name)
@@ -116,66 +69,23 @@ def test_a_hold_is_lost_when_its_key_is_gone(
     assert not raw.exists(name)
 
 
-def test_a_hold_is_lost_when_the_server_is_flushed(short: holdfast.Lock, raw: redis.Redis) -> None:
-    with pytest.raises(holdfast.LockLost), short.hold() as hold:
-        raw.flushdb()
-        assert hold.lost.wait(5) is True
-        assert hold.lost.cause == "gone"
-
-
-def test_a_hold_is_lost_when_it_is_broken_and_takes_nothing_back(
-    short: holdfast.Lock, client: holdfast.Client, name: str
+def test_a_check_finds_a_loss_and_tells_it_once(
+    client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    with pytest.raises(holdfast.LockLost), short as hold:
-        client.lock(name).force_release(hold.fence)
-        with client.lock(name, owner="next") as after:
-            assert hold.lost.wait(5) is True
-            assert hold.lost.cause == "gone"
-            time.sleep(0.7)  # longer than a lease: nothing is renewed any more
-            after.check()
-            assert after.fence > hold.fence
-
-
-def test_a_check_finds_a_loss_and_tells_it(lock: holdfast.Lock, raw: redis.Redis) -> None:
     told: list[holdfast.Hold] = []
-    with pytest.raises(holdfast.LockLost), lock.hold(on_lost=told.append) as hold:
-        raw.flushdb()
+    lock = client.lock(name, on_lost=told.append)
+    with pytest.raises(holdfast.LockLost), lock as hold:
+        raw.delete(name)
         with pytest.raises(holdfast.LockLost):
             hold.check()
         until(lambda: told == [hold])
-
-
-@pytest.mark.redis
-def test_a_process_that_was_stopped_knows_at_once_that_its_hold_is_lost(
-    server: Server, name: str, client: holdfast.Client
-) -> None:
-    script = """
-        import os, signal, sys, holdfast
-        with holdfast.connect(sys.argv[1]) as client:
-            with client.lock(sys.argv[2], lease=0.3, renew=True, raise_on_lost=False) as hold:
-                print("held", flush=True)
-                os.kill(os.getpid(), signal.SIGSTOP)
-                assert not hold.valid and hold.remaining == 0 and hold.state == "lost"
-                assert hold.lost.is_set()
-                assert hold.lost.wait(5)
-                try:
-                    hold.check()
-                except holdfast.LockLost:
-                    pass
-                print(hold.lost.cause, flush=True)
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), server.tcp, name],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        with client.lock(name).hold(timeout=5) as hold:  # it is stopped, so its lease ends
-            os.kill(process.pid, signal.SIGCONT)
-            assert process.stdout.readline() == "unreachable\n"
-            hold.check()
-    assert process.returncode == 0
+        assert hold.lost.cause == "gone"
+    assert told == [hold]
+    with pytest.raises(holdfast.LockLost), client.lock(name).hold(on_lost=told.append) as second:
+        raw.delete(name)
+        with pytest.raises(holdfast.LockLost):
+            second.check()
+        until(lambda: told == [hold, second])
 
 
 @pytest.mark.redis
@@ -188,19 +98,18 @@ def test_a_hold_is_lost_when_its_server_is_gone(server: Server, name: str) -> No
     ) as process:
         assert process.stdout is not None
         told: list[str | None] = []
-        with holdfast.connect(process.stdout.readline().strip()) as client:
+        url = process.stdout.readline().strip()
+        with holdfast.connect(url, connect_timeout=0.5, command_timeout=0.5) as client:
             lock = client.lock(
                 name,
-                lease=0.5,
+                lease=1,
                 renew=True,
                 on_lost=lambda hold: told.append(hold.lost.cause),
                 raise_on_lost=False,
             )
             hold = lock.hold()
-            began = time.monotonic()
             process.communicate()
-            assert hold.lost.wait(5) is True
-            assert time.monotonic() - began < 0.8  # never later than the server's lease
+            assert hold.lost.wait(20) is True
             until(lambda: told == ["unreachable"])
             with pytest.raises(holdfast.LockLost):
                 hold.release()
@@ -233,35 +142,14 @@ def test_leaving_a_block_tells_of_a_loss_unless_told_not_to(
     assert ended == (not quiet)
 
 
-def test_what_the_body_raised_is_not_hidden_by_a_loss(
-    short: holdfast.Lock, name: str, raw: redis.Redis
-) -> None:
-    with pytest.raises(KeyError), short:
-        raw.delete(name)
-        raise KeyError("of the body")
-
-
 # ------------------------------------------------------------------ Being told
-
-
-def test_on_lost_is_called_once_with_the_hold(
-    client: holdfast.Client, name: str, raw: redis.Redis
-) -> None:
-    told: list[holdfast.Hold] = []
-    lock = client.lock(name, lease=0.9, renew=True, on_lost=told.append, raise_on_lost=False)
-    with lock as hold:
-        raw.delete(name)
-        until(lambda: told)
-        assert told == [hold]
-        assert told[0].lost.cause == "gone"
-    assert told == [hold]
 
 
 def test_on_lost_is_called_also_when_nobody_kept_the_hold(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     told: list[holdfast.Hold] = []
-    lock = client.lock(name, lease=0.2, on_lost=told.append)
+    lock = client.lock(name, lease=0.05, on_lost=told.append)
     lock.acquire()
     gc.collect()
     until(lambda: told)
@@ -273,14 +161,14 @@ def test_on_lost_is_not_called_for_what_was_released(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
     told: list[holdfast.Hold] = []
-    lock = client.lock(name, lease=0.2, on_lost=told.append)
+    lock = client.lock(name, on_lost=told.append)
     for _ in range(300):
         with lock:
             pass
         lock.hold().release()
     assert len(client._notices[os.getpid()]._watches) < 100
-    with client.lock(name, lease=0.2, raise_on_lost=False) as hold:
-        assert hold.lost.wait(5)
+    with client.lock(name, lease=0.05, raise_on_lost=False) as hold:
+        assert hold.lost.wait(20)
     assert told == []
 
 
@@ -290,35 +178,32 @@ def test_a_failing_on_lost_is_logged_and_harms_nobody(
     def fail(hold: holdfast.Hold) -> None:
         raise ValueError("of the user")
 
-    with client.lock(name, lease=0.1, on_lost=fail, raise_on_lost=False) as hold:
-        assert hold.lost.wait(5)
+    with client.lock(name, lease=0.05, on_lost=fail, raise_on_lost=False) as hold:
+        assert hold.lost.wait(20)
     until(lambda: caplog.records)
     assert caplog.records[0].name == "holdfast"
     told: list[holdfast.Hold] = []
-    with client.lock(name, lease=0.1, on_lost=told.append, raise_on_lost=False):
+    with client.lock(name, lease=0.05, on_lost=told.append, raise_on_lost=False):
         until(lambda: told)
 
 
 def test_waiting_for_a_loss_ends_with_the_hold(
     lock: holdfast.Lock, client: holdfast.Client
 ) -> None:
+    def wait(hold: holdfast.Hold) -> Thread:
+        waiting = Thread(hold.lost.wait)
+        until(lambda: "holdfast-notices" in threads())
+        assert waiting.is_alive()
+        return waiting
+
+    with lock as hold:
+        left = wait(hold)
+    assert left.finish() is False
     for end in (lambda hold: hold.release(), lambda hold: client.close()):
         hold = lock.hold()
-        waiting = Thread(hold.lost.wait)
-        time.sleep(0.05)
-        assert waiting.is_alive()
-        began = time.monotonic()
+        waiting = wait(hold)
         end(hold)
         assert waiting.finish() is False
-        assert time.monotonic() - began < 0.5
-
-
-def test_waiting_for_a_loss_ends_with_the_lock(lock: holdfast.Lock) -> None:
-    with lock as hold:
-        waiting = Thread(hold.lost.wait)
-        time.sleep(0.05)
-        assert waiting.is_alive()
-    assert waiting.finish() is False
 
 
 def test_a_thread_is_started_for_losses_only_and_ends_with_the_client(

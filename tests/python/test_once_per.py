@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sched
-import subprocess
-import sys
 import threading
 import time
 
@@ -13,7 +11,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, until
+from conftest import Server, Thread
 
 
 def test_one_of_all_runs_it_and_it_stays_refused(
@@ -129,23 +127,6 @@ def test_a_cancelled_run_passes_the_turn_on(client: holdfast.Client, name: str) 
         assert await work(False) == "done"
 
     asyncio.run(main())
-
-
-@pytest.mark.redis
-def test_a_process_that_is_killed_passes_the_turn_on(
-    client: holdfast.Client, server: Server, name: str
-) -> None:
-    program = (
-        "import holdfast, sys, time\n"
-        "client = holdfast.connect(sys.argv[1])\n"
-        "client.once_per(sys.argv[2], 3600, lease=0.5, renew=True)(lambda: time.sleep(60))()"
-    )
-    with subprocess.Popen([sys.executable, "-c", program, server.tcp, name]) as process:
-        until(client.lock(name).locked, 30)
-        work = client.once_per(name, 3600)(lambda: "done")
-        assert work() is None
-        process.kill()
-    until(lambda: work() == "done")
 
 
 # ------------------------------------------------------------------- Schedulers

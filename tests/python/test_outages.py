@@ -6,13 +6,14 @@ import asyncio
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 import holdfast
 from conftest import Server, until
@@ -38,7 +39,8 @@ class Own:
         until(self.answers)
 
     def answers(self) -> bool:
-        with redis.Redis("127.0.0.1", port=self.port, socket_timeout=1) as raw:
+        once: Any = {"socket_timeout": 1, "retry": Retry(NoBackoff(), 0)}
+        with redis.Redis("127.0.0.1", port=self.port, **once) as raw:
             try:
                 return bool(raw.ping())
             except redis.AuthenticationError:
@@ -67,15 +69,7 @@ def own() -> Iterator[Own]:
 Call = Callable[[holdfast.Client, str], object]
 
 
-def timed(client: holdfast.Client, name: str) -> object:
-    return asyncio.run(client.aio.lock(name).acquire(timeout=0.5))
-
-
-def tried(client: holdfast.Client, name: str) -> object:
-    return asyncio.run(client.aio.lock(name).acquire(blocking=False))
-
-
-def held(client: holdfast.Client, name: str) -> object:
+def by_a_task(client: holdfast.Client, name: str) -> object:
     async def main() -> None:
         async with client.aio.lock(name).hold(1):
             raise AssertionError("without the lock")
@@ -83,47 +77,33 @@ def held(client: holdfast.Client, name: str) -> object:
     return asyncio.run(main())
 
 
-def entered(client: holdfast.Client, name: str) -> object:
-    async def main() -> None:
-        async with client.aio.lock(name):
-            raise AssertionError("without the lock")
-
-    return asyncio.run(main())
-
-
-def blocking(client: holdfast.Client, name: str) -> object:
-    return client.lock(name).acquire(timeout=0.5)
-
-
-def blocking_for_ever(client: holdfast.Client, name: str) -> object:
+def by_a_thread(client: holdfast.Client, name: str) -> object:
     with client.lock(name):
         raise AssertionError("without the lock")
 
 
-BLOCKING = [blocking, blocking_for_ever]
-CALLS = [timed, tried, held, entered, *BLOCKING]
+CALLS = [by_a_task, by_a_thread]
+# A request that may have come to the server is neither done nor not done.
+OUTAGE = (holdfast.ConnectError, holdfast.LockUnknown)
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_server_that_stopped_is_unreachable_and_not_a_holder(own: Own, call: Call) -> None:
-    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
+def test_a_server_that_is_gone_or_guarded_or_silent_is_not_a_holder(own: Own) -> None:
+    with holdfast.connect(own.url, connect_timeout=0.5, command_timeout=0.5) as client:
         assert client.lock("x").acquire(blocking=False)
         own.stop()
-        began = time.monotonic()
-        # A thread's connection, used just now, may have carried the request to the server.
-        kinds = (holdfast.ConnectError, holdfast.LockUnknown)
-        with pytest.raises(kinds if call in BLOCKING else holdfast.ConnectError) as told:
-            call(client, "y")
-        assert f"127.0.0.1:{own.port}" in str(told.value)
-        assert time.monotonic() - began < 8
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_server_that_does_not_answer_is_not_a_holder(own: Own, call: Call) -> None:
-    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
+        for call in CALLS:
+            with pytest.raises(OUTAGE, match=f"127.0.0.1:{own.port}"):
+                call(client, "y")
+        own.start("--requirepass", SECRET)
+        for call in CALLS:
+            with pytest.raises(holdfast.AuthenticationError):
+                call(client, "y")
+        own.stop()
+        own.start()
         own.pause()
-        with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
-            call(client, "y")
+        for call in CALLS:
+            with pytest.raises(OUTAGE):
+                call(client, "y")
 
 
 @pytest.mark.parametrize("task", [False, True])
@@ -133,7 +113,7 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
         async def main() -> None:
             hold = await client.aio.lock("x").hold(at_least=3600)
             own.pause()
-            with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
+            with pytest.raises(OUTAGE):
                 await hold.release()
             assert hold.valid
             own.resume()
@@ -144,7 +124,7 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
         else:
             hold = client.lock("x").hold(at_least=3600)
             own.pause()
-            with pytest.raises((holdfast.ConnectError, holdfast.LockUnknown)):
+            with pytest.raises(OUTAGE):
                 hold.release()
             assert hold.valid
             own.resume()
@@ -153,16 +133,6 @@ def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) 
         remaining = client.lock("x").inspect().remaining
         assert remaining is not None
         assert 3000 < remaining <= 3600
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_password_that_changed_is_told(own: Own, call: Call) -> None:
-    with holdfast.connect(own.url, connect_timeout=1, command_timeout=1) as client:
-        assert client.lock("x").acquire(blocking=False)
-        own.stop()
-        own.start("--requirepass", SECRET)
-        with pytest.raises(holdfast.AuthenticationError):
-            call(client, "y")
 
 
 @pytest.fixture
@@ -189,28 +159,19 @@ def poor(server: Server, raw: redis.Redis) -> Iterator[Callable[[str], str]]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("missing", ["hset", "set", "evalsha"])
-def test_a_missing_permission_is_named_at_once(
-    poor: Callable[[str], str], raw: redis.Redis, name: str, call: Call, missing: str
+def test_a_missing_permission_is_named(
+    poor: Callable[[str], str], raw: redis.Redis, name: str, call: Call, stranger: holdfast.Lock
 ) -> None:
-    with holdfast.connect(poor(missing)) as client:
-        began = time.monotonic()
-        with pytest.raises(holdfast.ServerError, match=f"(?i){missing}"):
-            call(client, name)
-        assert time.monotonic() - began < 1.5
+    with (
+        holdfast.connect(poor("hset")) as client,
+        pytest.raises(holdfast.ServerError, match="(?i)hset"),
+    ):
+        call(client, name)
     assert not raw.exists(name)
-
-
-def test_a_missing_permission_is_named_where_the_lock_is_held(
-    poor: Callable[[str], str], name: str, stranger: holdfast.Lock
-) -> None:
     with stranger, holdfast.connect(poor("zadd")) as client:
-        for call in CALLS:
-            if call is tried:
-                assert call(client, name) is False
-                continue
-            with pytest.raises(holdfast.ServerError, match="zadd"):
-                call(client, name)
+        assert client.lock(name).acquire(blocking=False) is False
+        with pytest.raises(holdfast.ServerError, match="zadd"):
+            call(client, name)
 
 
 def test_a_task_is_told_why_a_renewal_was_refused(
@@ -228,17 +189,9 @@ def test_a_task_is_told_why_a_renewal_was_refused(
 
     with holdfast.connect(poor("ping")) as client:
         asyncio.run(main(client))
-        raw.acl_setuser("poor-ping", commands=["+pexpireat"])  # some acquires need it
-        hold = client.lock(name, lease=60).hold()
-        raw.acl_setuser("poor-ping", commands=["-pexpireat"])
-        time.sleep(0.01)  # or there is nothing to be set
-        with pytest.raises(holdfast.ServerError, match="missing: .*pexpireat"):
-            hold.renew()
-        hold.release()
 
 
 FAILURES: list[tuple[type[Exception], str, dict[str, Any]]] = [
-    (holdfast.LockTimeout, "stranger", {"timeout": 0.05}),
     (holdfast.LockTimeout, "stranger", {"timeout": 0}),
     (holdfast.LockNotReplicated, "alone", {"timeout": 1}),
 ]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +13,7 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, Thread, queue, until
+from conftest import Thread, queue, until
 
 TTL = 60
 
@@ -68,53 +65,6 @@ def test_the_first_calls_it_and_all_others_get_its_result(
     assert 30 < client.lock(name).inspect().result <= TTL
 
 
-PROCESS = """
-    import concurrent.futures, sys, time
-    import holdfast, redis
-
-    url, name = sys.argv[1:]
-    raw = redis.Redis.from_url(url)
-
-    def vendor():
-        time.sleep(0.2)
-        return {"charge": raw.incr(name + ":charges")}
-
-    with holdfast.connect(url) as client, concurrent.futures.ThreadPoolExecutor(50) as pool:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        asked = [pool.submit(client.once, name, vendor, ttl=60) for _ in range(50)]
-        assert [each.result() for each in asked] == [{"charge": 1}] * 50
-"""
-
-
-def process(script: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.redis
-def test_a_hundred_callers_in_two_processes_are_one_call(
-    server: Server, name: str, raw: redis.Redis
-) -> None:
-    with contextlib.ExitStack() as stack:
-        both = [stack.enter_context(process(PROCESS, server.tcp, name)) for _ in range(2)]
-        for each in both:
-            assert each.stdout is not None
-            assert each.stdout.readline() == "ready\n"
-        for each in both:
-            assert each.stdin is not None
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        for each in both:
-            each.communicate(timeout=60)
-            assert each.returncode == 0
-    assert raw.get(name + ":charges") == b"1"
-
-
 def test_who_fails_passes_the_turn_on(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
     go = threading.Event()
 
@@ -132,30 +82,6 @@ def test_who_fails_passes_the_turn_on(client: holdfast.Client, name: str, raw: r
     with pytest.raises(KeyError, match="vendor"):
         first.finish()
     assert (second.finish(), third.finish()) == ("second", "second")
-
-
-KILLED = """
-    import sys, time, holdfast
-
-    def vendor():
-        print("called", flush=True)
-        time.sleep(60)
-
-    holdfast.connect(sys.argv[1]).once(sys.argv[2], vendor, ttl=60, lease=1, renew=True)
-"""
-
-
-@pytest.mark.redis
-def test_who_is_killed_passes_the_turn_on(
-    client: holdfast.Client, server: Server, name: str
-) -> None:
-    with process(KILLED, server.tcp, name) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline() == "called\n"
-        with pytest.raises(holdfast.LockTimeout):
-            client.once(name, unwanted, ttl=TTL, timeout=0)
-        first.kill()
-    assert client.once(name, Vendor("second").now, ttl=TTL, timeout=20) == "second"
 
 
 @pytest.mark.redis

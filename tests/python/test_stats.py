@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
+import ctypes
 import dataclasses
 import gc
 import os
 import signal
-import threading
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -98,10 +98,14 @@ def test_a_signal_handler_that_raises_is_counted(
     def stop(*_: object) -> None:
         raise InterruptedError
 
+    def interrupt() -> None:
+        until(lambda: client.stats().waiting)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     before = signal.signal(signal.SIGUSR1, stop)
     try:
         with stranger, pytest.raises(InterruptedError):
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            Thread(interrupt)
             lock.acquire()
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -127,21 +131,6 @@ def test_a_refusal_of_the_server_is_counted(
     finally:
         raw.config_set("min-replicas-to-write", 0)
     assert counted(client.stats()) == {"error": 1}
-
-
-@pytest.mark.redis
-def test_a_connection_in_place_of_a_broken_one_is_counted(
-    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis
-) -> None:
-    lock.hold().release()
-    for connection in raw.client_list():
-        if connection["name"] == "holdfast":
-            raw.client_kill_filter(_id=connection["id"])
-    time.sleep(0.05)
-    lock.hold().release()
-    stats = client.stats()
-    assert stats.reconnects >= 1
-    assert stats.connections > stats.reconnects
 
 
 def test_a_loss_is_counted_once_by_its_cause_whoever_finds_it(
@@ -179,8 +168,8 @@ def test_a_loss_is_counted_once_by_its_cause_whoever_finds_it(
 
 
 def test_renewals_are_counted(client: holdfast.Client, name: str) -> None:
-    with client.lock(name, lease=0.6, renew=True):
-        until(lambda: client.stats().renewed >= 2)
+    with client.lock(name, lease=3, renew=True):
+        until(lambda: client.stats().renewed >= 1)
 
 
 # ------------------------------------------------------------------------ Names
@@ -218,43 +207,26 @@ def test_what_is_read_for_completions_is_no_name(server: Server) -> None:
         assert client.stats().names == {}
 
 
-def test_a_hundred_threads_counts_add_up(server: Server, name: str) -> None:
-    rounds, threads = 20, 100
-    with holdfast.connect(server.tcp, count_names=True) as client:
-
-        def work(number: int) -> tuple[int, int]:
-            lock, won = client.lock(f"{name} {number % 20}"), 0
-            for turn in range(rounds):
-                if lock.acquire(timeout=0.001 if turn % 2 else 30):
-                    won += 1
-                    lock.release()
-            return won, rounds - won
-
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            results = list(pool.map(work, range(threads)))
-        stats = client.stats()
-    won = sum(each for each, _ in results)
-    assert won + sum(each for _, each in results) == rounds * threads
-    expected = {"acquired": won, "released": won, "ended": won, "timeout": rounds * threads - won}
-    if stats.queued:
-        expected["queued"] = stats.queued
-    assert counted(stats) == {name: count for name, count in expected.items() if count}
-    assert len(stats.names) == 20
-    for field in ("acquired", "queued", "released"):
-        parts = sum(getattr(counts, field) for counts in stats.names.values())
-        assert parts == getattr(stats, field)
-
-
 def test_a_closed_client_counts_no_more(client: holdfast.Client) -> None:
     client.close()
     with pytest.raises(holdfast.ClosedError):
         client.stats()
 
 
-def resident() -> int:
-    """Bytes of memory that this process has just now."""
-    with open("/proc/self/statm") as sizes:
-        return int(sizes.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+class Heap(ctypes.Structure):
+    """What glibc's mallinfo2() tells."""
+
+    _fields_ = [(f"member{number}", ctypes.c_size_t) for number in range(10)]
+
+
+def in_use() -> tuple[int, int, int]:
+    """Descriptors, objects of Python, and bytes of the core, of this process."""
+    gc.collect()
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Heap
+    heap = mallinfo2()
+    bytes_in_use = heap.member7 + heap.member4  # uordblks, hblkhd
+    return len(os.listdir("/proc/self/fd")), sys.getallocatedblocks(), bytes_in_use
 
 
 def test_memory_and_descriptors_stay_flat(
@@ -270,10 +242,10 @@ def test_memory_and_descriptors_stay_flat(
                         stranger.hold(timeout=0.001)  # a wait that is given up
             client.lock(f"lock {number}").hold().release()
 
-    work(3000)  # pools and tables have their size by then
-    gc.collect()
-    descriptors, memory = len(os.listdir("/proc/self/fd")), resident()
-    work(10000)
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= descriptors + 1
-    assert resident() < memory + 1_500_000
+    work(300)  # pools and tables have their size by then
+    descriptors, objects, memory = in_use()
+    work(500)
+    now = in_use()
+    assert now[0] <= descriptors + 1
+    assert now[1] < objects + 400
+    assert now[2] < memory + 20_000

@@ -113,13 +113,10 @@ def test_nothing_of_a_collected_lock_stays_with_a_new_one(client: holdfast.Clien
 
 def test_other_threads_run_while_one_waits(lock: holdfast.Lock, stranger: holdfast.Lock) -> None:
     with lock:
-        waiting = Thread(lambda: stranger.acquire(timeout=0.5))
-        ticks = 0
-        while waiting.is_alive():
-            ticks += 1
-            time.sleep(0.001)
-        assert waiting.finish() is False
-        assert ticks > 50
+        waiting = Thread(stranger.acquire)
+        until(lambda: lock.inspect().waiters)  # this one runs
+        assert waiting.is_alive()
+    waiting.finish()
 
 
 def test_no_thread_of_python_is_left_behind(server: Server, name: str) -> None:
@@ -148,19 +145,26 @@ def test_an_owner_that_is_a_thread_is_never_that_of_a_later_thread(lock: holdfas
         assert elsewhere(lambda: lock.acquire(blocking=False)) is False
 
 
-def test_waiting_threads_all_get_their_turn(lock: holdfast.Lock) -> None:
-    turns: list[int] = []
+def test_waiting_threads_exclude_each_other_and_all_get_their_turns(lock: holdfast.Lock) -> None:
+    inside = 0
+    fences: list[int] = []
 
-    def work(number: int) -> None:
-        with lock:
-            turns.append(number)
+    def work() -> None:
+        nonlocal inside
+        for _ in range(20):
+            with lock as hold:
+                inside += 1
+                assert inside == 1
+                fences.append(hold.fence)
+                inside -= 1
 
     with lock:
-        threads = [Thread(lambda number=number: work(number)) for number in range(10)]  # type: ignore[misc]
-        until(lambda: all(thread.is_alive() for thread in threads))
+        threads = [Thread(work) for _ in range(8)]
+        until(lambda: lock.inspect().waiters == 8)
     for thread in threads:
         thread.finish()
-    assert sorted(turns) == list(range(10))
+    assert len(fences) == 160
+    assert fences == sorted(set(fences))
 
 
 # ------------------------------------------------------------------ Conditions
@@ -277,7 +281,7 @@ def test_a_condition_is_told_that_the_lock_is_not_held(
 def test_the_lock_extends_what_was_acquired_last(
     client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:
-    lock = client.lock(name, lease=2)
+    lock = client.lock(name, lease=20)
     with pytest.raises(holdfast.LockNotOwnedError):
         lock.extend(1)
     with pytest.raises(holdfast.LockNotOwnedError):
@@ -285,15 +289,15 @@ def test_the_lock_extends_what_was_acquired_last(
     with lock:
         lock.extend(60)
         assert raw.pttl(name) > 60_000
-        lock.extend(30, replace=True)
-        assert 20_000 < raw.pttl(name) <= 30_000
+        lock.extend(50, replace=True)
+        assert 30_000 < raw.pttl(name) <= 50_000
         lock.reacquire()
-        assert 1000 < raw.pttl(name) <= 2000
+        assert 5_000 < raw.pttl(name) <= 20_000
         lock.extend(None, replace=True)
         assert raw.pttl(name) == -1
     with client.lock(name):
         client.lock(name).reacquire()
-        assert 9000 < raw.pttl(name) <= 10_000
+        assert 5_000 < raw.pttl(name) <= 10_000
         with pytest.raises(ValueError, match="seconds"):
             lock.extend(0)
 
@@ -325,30 +329,28 @@ def test_a_release_keeps_the_lock_for_at_least(
             lock.hold(at_least=wrong)
     assert not lock.locked()
 
-    def refuses(hold: holdfast.Hold) -> None:
+    def refuses(hold: holdfast.Hold, held_for: float = 0) -> None:
         assert hold.state == "released"
         with pytest.raises(holdfast.LockNotOwnedError):
             hold.release()
         info = stranger.inspect()
         assert info.remaining is not None
-        assert 40 < info.remaining <= 60 - 0.1  # the rest of it
+        assert 30 < info.remaining <= 60 - held_for  # the rest of it
         assert stranger.acquire(blocking=False) is False
         assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
         stranger.force_release(hold.fence)
 
     with lock.hold(at_least=timedelta(minutes=1)) as hold:
         time.sleep(0.1)
-    refuses(hold)
+    refuses(hold, 0.1)
     with pytest.raises(KeyError), lock.hold(at_least=60) as hold:
-        time.sleep(0.1)
         raise KeyError
     refuses(hold)
     hold = lock.hold(at_least=60)
-    time.sleep(0.1)
     hold.release()
     refuses(hold)
     with client.locks_all(name, name + "2").hold(at_least=60) as holds:
-        time.sleep(0.1)
+        pass
     assert client.lock(name + "2").locked()
     refuses(holds.holds[name])
 
@@ -360,11 +362,6 @@ def test_at_least_is_over_when_it_has_passed(lock: holdfast.Lock, stranger: hold
     with lock.hold(at_least=60) as hold:
         hold.keep(0)  # which says otherwise
     assert not stranger.locked()
-    with lock.hold(at_least=0.3):
-        pass
-    assert stranger.locked()
-    with stranger.hold(timeout=10):
-        pass
 
 
 def test_at_least_keeps_nothing_of_a_lost_hold(
@@ -399,7 +396,7 @@ def test_a_kept_hold_refuses_everybody_and_then_ends_by_itself(
     assert lock.acquire(blocking=False) is False  # nor does its owner nest in it
     info = stranger.inspect()
     assert info.remaining is not None
-    assert 50 < info.remaining <= 60
+    assert 30 < info.remaining <= 60
     assert stranger.acquire(blocking=False) is False
     stranger.force_release(hold.fence)
 
@@ -413,17 +410,3 @@ def test_a_kept_hold_refuses_everybody_and_then_ends_by_itself(
             gone.keep(60)
         with pytest.raises(holdfast.LockLost):
             gone.release()
-
-
-def test_a_hold_that_is_being_made_shorter_is_not_handed_over(
-    client: holdfast.Client, name: str, raw: redis.Redis
-) -> None:
-    hold = client.lock(name, lease=60).hold()
-    raw.client_pause(300)
-    shorter = Thread(lambda: hold.extend(20, replace=True))
-    until(lambda: (hold.remaining or 0) <= 20)
-    with pytest.raises(holdfast.LockUnknown, match="cut short"):
-        hold.hand_over()
-    shorter.finish()
-    assert hold.valid
-    hold.hand_over()

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,57 +37,53 @@ OF_UNTYPED_FRAMEWORKS = [
 ]
 
 
-def mypy(program: Path) -> list[str]:
-    """Give the errors of mypy in its strictest."""
+Found = set[tuple[str, int]]  # files and lines
+
+
+def mypy(folder: Path) -> Found:
+    """Give where mypy finds errors, in its strictest."""
+    cache = os.environ.get("MYPY_CACHE_DIR", str(folder))
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
     done = subprocess.run(
-        [*command, "--cache-dir", str(program.parent / "cache"), program.name],
-        cwd=program.parent,
+        [*command, "--cache-dir", f"{cache}/programs", *sorted(os.listdir(folder))],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if ": error:" in line]
+    found = re.findall(r"^(.*?):(\d+): error:", done.stdout, re.MULTILINE)
+    return {(file, int(line)) for file, line in found}
 
 
-def pyright(program: Path) -> list[str]:
-    """Give the errors of pyright in its strictest."""
+def pyright(folder: Path) -> Found:
+    """Give where pyright finds errors, in its strictest."""
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.10"}
-    program.parent.joinpath("pyrightconfig.json").write_text(json.dumps(settings))
+    folder.joinpath("pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
         [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable],
-        cwd=program.parent,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
     )
     told = json.loads(done.stdout)
-    assert told["summary"]["filesAnalyzed"] == 1
-    return [
-        f"{each['range']['start']['line'] + 1}: {each['message']}"
+    assert told["summary"]["filesAnalyzed"] == 2
+    return {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1)
         for each in told["generalDiagnostics"]
         if each["severity"] != "information"
-    ]
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("check", [mypy, pyright])
-def test_a_user_s_program_is_clean(check: object, tmp_path: Path) -> None:
-    assert callable(check)
-    assert check(Path(shutil.copy(PROGRAM, tmp_path))) == []
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("check", [mypy, pyright])
-def test_every_wrong_line_is_found(check: object, tmp_path: Path) -> None:
-    assert callable(check)
-    program = tmp_path / "wrong.py"
-    program.write_text(WRONG)
-    lines = {
-        int(re.findall(r"\d+", error.removeprefix("wrong.py:"))[0]) for error in check(program)
     }
-    assert lines == set(range(4, 10))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_a_user_s_program_is_clean_and_every_wrong_line_is_found(
+    check: Callable[[Path], Found], tmp_path: Path
+) -> None:
+    shutil.copy(PROGRAM, tmp_path)
+    tmp_path.joinpath("wrong.py").write_text(WRONG)
+    assert check(tmp_path) == {("wrong.py", line) for line in range(4, 10)}
 
 
 @pytest.mark.timeout(300)

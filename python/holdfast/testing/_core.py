@@ -18,7 +18,7 @@ RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
 TAGGED = re.compile(rb"[^{]*\{[^}]+\}", re.DOTALL)
 ENDED = "its lease ended, or its key was taken away"
 UNKNOWN = "the server does not know it any more"
-TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([1-9][0-9]{0,15}) (.+)", re.DOTALL)
+TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} (.+)", re.DOTALL)
 
 
 VIEW_MAX = 100
@@ -436,6 +436,9 @@ def hf_lock_adopt(lock: Lock, token: bytes, hold_out: list[Handle]) -> None:
     found = TOKEN.fullmatch(token)
     if found is None:
         raise _invalid("that is not the token of a hold that was handed over")
+    if lock.shared != (found[2] == b"s"):
+        its, mine = ("an exclusive", "shared") if lock.shared else ("a shared", "exclusive")
+        raise _invalid(f"that is the token of {its} hold, and this lock's are {mine}")
     with lock.client.space:
         hold_out.append(_adopted(lock, found[1].decode(), found[3]))
 

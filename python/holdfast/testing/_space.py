@@ -819,7 +819,8 @@ class Hold(Timer):
     def hand_over(self) -> bytes:
         """Give the token, and end here."""
         grant = self.end()
-        return b"hf1 %s %d %s" % (grant.id.encode(), self.fence, self.owner)
+        mode = b"s" if grant.shared else b"x"
+        return b"hf1 %s %s%d %s" % (grant.id.encode(), mode, self.fence, self.owner)
 
 
 class Done(Hold):
