@@ -11,6 +11,9 @@ python=$venv/bin/python
 
 export LC_ALL=C.UTF-8
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+# Python compiles for build/pycache, and each test that starts a program of Python would otherwise
+# compile all that this imports.
+unset PYTHONDONTWRITEBYTECODE
 export MYPY_CACHE_DIR=$build/mypy RUFF_CACHE_DIR=$build/ruff PYTHONPYCACHEPREFIX=$build/pycache
 
 say() { printf '\n== %s\n' "$*"; }
@@ -61,6 +64,7 @@ missing_packages() {
     has_library cmocka.h || echo libcmocka-dev
     has_library jansson.h || echo libjansson-dev
     has_library ncurses.h || echo libncurses-dev
+    has_library lua5.1/lua.h || echo liblua5.1-0-dev
     has redis-server || echo redis-server
     [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
     has_python || echo python3
@@ -73,13 +77,12 @@ missing_packages() {
     has_hiredis || hiredis_packages
 } 2>/dev/null
 
-# scripts/fuzz also needs clang with libFuzzer, and the Lua that Redis runs.
+# scripts/fuzz also needs clang with libFuzzer.
 fuzz_packages() {
     local version
     has clang || echo clang
     version=$(apt-cache depends clang | sed -n 's/ *Depends: clang-\([0-9]*\)$/\1/p')
     [ -n "$(find /usr/lib -name 'libclang_rt.fuzzer-*.a')" ] || echo libclang-rt-${version:-14}-dev
-    has_library lua5.1/lua.h || echo liblua5.1-0-dev
 } 2>/dev/null
 
 abi_packages() { has abidiff || echo abigail-tools; }
