@@ -518,8 +518,10 @@ static hf_status append_log_in(hf_connection *connection, const hf_address *addr
 static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
                                 const redisReply *reply, int64_t deadline) {
     static const char *const names[] = {[AUTH] = "AUTH", [SELECT] = "SELECT"};
+    /* In our words: the rest of a hostile server's text may be the password. */
     if (reply->type == REDIS_REPLY_ERROR && hf_error_full(reply->str))
-        return hf_fail(HF_ECONNECT, "%.200s", reply->str);
+        return hf_fail(HF_ECONNECT, "%s refused the connection: max number of clients reached",
+                       address->shown);
     if (which == HELLO)
         return check_hello(connection, address, reply, deadline);
     if (which == ROLE)
