@@ -167,6 +167,12 @@ static void acquire_all(program *p) {
         hf_lock_close(locks[i]);
 }
 
+/* The server refused the release, also when it was sent once more: the lease ends the hold. */
+static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
+    if (status == HF_ESERVER)
+        rules_leave(key, hf_hold_fence(hold));
+}
+
 static void release(program *p, int which) {
     mine *m = &p->holds[which];
     judge_forget(m->belief);
@@ -176,6 +182,7 @@ static void release(program *p, int which) {
     judge_answered(&c, patience());
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
+    leave_refused(m->key, m->hold, status);
     drop_hold(p, which);
 }
 
@@ -455,6 +462,7 @@ static void end_op(loop *l, const hf_completion *done) {
         if (o.kind == 1 && done->status == HF_OK) {
             keep_hold(&l->base, done->hold, o.key, o.shared, o.permits, o.since.since, false);
         } else if (o.kind == 2) {
+            leave_refused(o.key, o.hold, done->status);
             judge_over(o.belief);
             hf_hold_close(o.hold);
         } else if (o.kind == 3) {
