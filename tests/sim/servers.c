@@ -272,6 +272,8 @@ static void begin_cluster(void) {
 
 static void learn_slot(void *argument) {
     int which = (int)(intptr_t)argument % SERVERS, slot = (int)(intptr_t)argument / SERVERS;
+    if (slot == moving_slot && (which == moving_from || which == moving_to))
+        return; /* it moves once more: to give it would end that */
     give_slots(which, slot, slot, owners[slot]);
 }
 
