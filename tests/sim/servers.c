@@ -348,6 +348,7 @@ void servers_end(void) {
 
 void servers_heal(void) {
     for (int i = 0; i < count; i++) {
+        sim_server_start(servers[i].at);
         sim_server_pause(servers[i].at, false);
         servers_refuse(i, SIM_EVERYTHING, NULL, 0);
         servers_limit(i, 0);

@@ -438,10 +438,8 @@ static void start_on(loop *l, int which, int kind) {
         status = hf_hold_extend_start(m.hold, ms, replaces ? HF_EXTEND_REPLACE : 0, o->op);
     }
     if (status != HF_OK) {
-        if (kind == 2) {
-            rules_leave(m.key, hf_hold_fence(m.hold)); /* for want of memory */
-            drop_hold(&l->base, which);
-        }
+        if (kind == 2) /* for want of memory, and its lease may have no end */
+            release(&l->base, which);
         return;
     }
     l->count++;
