@@ -136,11 +136,39 @@ int64_t store_free_since(const char *key) {
     abort();
 }
 
-void store_begin(void) { memset(free_since, 0, sizeof free_since); }
+/* The keys that an operator has deleted; texts that live as long as the program. */
+static const char *deleted[16];
+static size_t deleted_count;
+
+void store_delete(const char *key) {
+    for (size_t i = 0; i < deleted_count; i++)
+        if (strcmp(deleted[i], key) == 0)
+            return;
+    if (deleted_count == sizeof deleted / sizeof *deleted)
+        abort();
+    deleted[deleted_count++] = key;
+}
+
+void store_begin(void) {
+    memset(free_since, 0, sizeof free_since);
+    deleted_count = 0;
+}
 
 static bool ends_with(sim_bytes name, const char *end) {
     size_t length = strlen(end);
     return name.length >= length && memcmp(name.bytes + name.length - length, end, length) == 0;
+}
+
+/* Their K was deleted by hand: nothing counts an S without it, and nothing ends it (protocol.md).
+ */
+static bool widowed(sim_bytes name) {
+    for (size_t i = 0; i < deleted_count; i++) {
+        char end[64];
+        snprintf(end, sizeof end, "%s:hf1:s", deleted[i]);
+        if (ends_with(name, end))
+            return true;
+    }
+    return false;
 }
 
 const char *store_left(void) {
@@ -150,7 +178,7 @@ const char *store_left(void) {
         for (uint64_t cursor = 0;
              servers_is_master(i) && sim_redis_next(servers_redis(i), 0, &cursor, &key);) {
             if (ends_with(key.name, ":hf1:f") || ends_with(key.name, ":hf1:d") ||
-                ends_with(key.name, ":hf1:r"))
+                ends_with(key.name, ":hf1:r") || widowed(key.name))
                 continue;
             snprintf(text, sizeof text, "%.*s", (int)key.name.length, key.name.bytes);
             return text;

@@ -7,6 +7,7 @@
 #include "judge.h"
 #include "rules.h"
 #include "servers.h"
+#include "store.h"
 
 enum { PROCESSES = 8, SPAWNED_MAX = 200 };
 
@@ -295,6 +296,7 @@ static void cause(fault what) {
         char words[32];
         const char *key = work_key();
         judge_excuse(key);
+        store_delete(key);
         snprintf(words, sizeof words, "DEL %s", key);
         for (int i = 0; i < servers_count(); i++)
             servers_command(i, words);
