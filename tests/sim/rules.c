@@ -102,6 +102,14 @@ void rules_leave(const char *key, int64_t fence) {
     l->left[l->left_count++ % FENCES] = fence;
 }
 
+bool rules_left_for_ever(const char *key) {
+    const lock_of *l = lock_named(key);
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->left[i] != 0 && store_has(key, l->left[i]) && store_stays(key))
+            return true;
+    return false;
+}
+
 void rules_several(const char *key, int change) { lock_named(key)->several += change; }
 
 static bool is_known(const lock_of *l, int64_t fence) {

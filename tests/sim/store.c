@@ -78,6 +78,11 @@ bool store_has(const char *key, int64_t fence) {
     return count > 0;
 }
 
+bool store_stays(const char *key) {
+    sim_seen lock;
+    return see(key, &lock) >= 0 && lock.expires_ms == INT64_MAX;
+}
+
 bool store_head(const char *key, char *member, size_t room, int64_t *last) {
     sim_seen queue, fence;
     for (int i = 0; i < servers_count(); i++) {

@@ -11,6 +11,8 @@ enum { STORE_HOLDS = 200 };
 size_t store_fences(const char *key, int64_t *fences, size_t room);
 /* Has the lock such a hold with that fence? */
 bool store_has(const char *key, int64_t fence);
+/* Does no end of a lease end it? */
+bool store_stays(const char *key);
 /* The first of its queue, and its last fence. False: nobody waits. */
 bool store_head(const char *key, char *member, size_t room, int64_t *last);
 /* What it has, for people. */

@@ -186,10 +186,9 @@ static void finds_names(void *unused) {
     sim_names(true);
 }
 
-static const char *work_key(void) {
-    static const char *const keys[] = {"a", "b", "{t}c", "d", "e", "{t}f"};
-    return keys[sim_random((uint64_t)work.keys)];
-}
+static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
+
+static const char *work_key(void) { return keys[sim_random((uint64_t)work.keys)]; }
 
 static int any_process(void) { return (int)sim_random((uint64_t)now_drawn.processes); }
 
@@ -217,13 +216,23 @@ static void refuse(int server) {
         {SIM_GROWTH, NULL},
         {SIM_SCRIPTS, "NOPERM this user has no permissions to run the 'evalsha' command"},
         {SIM_EVERYTHING, "ERR something is wrong"},
-        {SIM_EVERYTHING, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set "
-                         "to 'no'."},
+        {SIM_LOADING, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set "
+                      "to 'no'."},
     };
     size_t chosen = sim_random(sizeof refusals / sizeof *refusals);
     servers_refuse(server, refusals[chosen].what, refusals[chosen].error,
                    sim_chance(0.5) ? -1 : 1 + (int64_t)sim_random(3));
     sim_at(sim_now() + duration(), refuses_no_more, (void *)(intptr_t)server);
+}
+
+/* What an operator does. */
+static void delete (const char *key) {
+    char words[80];
+    judge_excuse(key);
+    store_delete(key);
+    snprintf(words, sizeof words, "DEL %s", key);
+    for (int i = 0; i < servers_count(); i++)
+        servers_command(i, words);
 }
 
 static void cause(fault what) {
@@ -292,16 +301,9 @@ static void cause(fault what) {
             sim_server_step(servers_at(i), step);
         break;
     }
-    case DELETE: {
-        char words[32];
-        const char *key = work_key();
-        judge_excuse(key);
-        store_delete(key);
-        snprintf(words, sizeof words, "DEL %s", key);
-        for (int i = 0; i < servers_count(); i++)
-            servers_command(i, words);
+    case DELETE:
+        delete (work_key());
         break;
-    }
     case FULL:
         servers_limit(server, 1 + (int)sim_random(5));
         sim_at(sim_now() + duration(), has_room, it);
@@ -379,6 +381,9 @@ static void heal(void *unused) {
     sim_set.stunned = sim_set.no_memory = sim_set.slow = 0;
     for (int i = 0; i < now_drawn.processes; i++)
         sim_resume(processes[i]);
+    for (int i = 0; i < KEYS_MAX; i++)
+        if (rules_left_for_ever(keys[i]))
+            delete (keys[i]);
     judge_kind(spawned > now_drawn.processes);
     wait_for_end(NULL);
 }

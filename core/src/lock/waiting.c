@@ -22,6 +22,8 @@
 #define EARLY_MS 50
 /* So much later than here at least a place must end to be given up for it. */
 #define STEP_MS 1000
+/* No grant is so old, in us: the server's clock has stepped. */
+#define STEP_US INT64_C(1000000000000)
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
 /* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
@@ -822,7 +824,9 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
         hf_undo_grant_locked(HF_OF(hf_client, links, links), grant);
         return;
     }
-    if (link->pair_sent == 0) {
+    int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
+    bool stepped = gap_us > STEP_US || gap_us < -STEP_US;
+    if (link->pair_sent == 0 || stepped) {
         /* Nothing to tell its age by: ask. */
         op->epoch = 0;
         hf_op_ask_soon_locked(op);
@@ -831,9 +835,6 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     /* Not requested just now, and perhaps long in a buffer: it began at the
      * receipt or, by the server's own clock since some request of ours was
      * sent, before; whichever is earlier. */
-    int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;
-    if (gap_us > INT64_C(1000000000000) || gap_us < -INT64_C(1000000000000))
-        return;
     if (link->pair_sent + gap_us * 1000 < start) {
         HF_MARK("C4");
         start = link->pair_sent + gap_us * 1000;

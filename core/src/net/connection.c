@@ -418,7 +418,7 @@ static hf_status check_info(hf_connection *connection, const hf_address *address
     const char *version = text ? strstr(reply->str, "redis_version:") : NULL;
     status = version != NULL
                  ? check_version(connection, address, version + strlen("redis_version:"))
-                 : too_old(address, "older than 6.0");
+                 : refused(address, "INFO", reply);
     freeReplyObject(reply);
     return status;
 }
