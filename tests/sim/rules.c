@@ -39,7 +39,7 @@ typedef struct lock_of {
 } lock_of;
 
 static lock_of locks[LOCKS];
-static int64_t lost_until;
+static int64_t lost_until, forbidden_until;
 static bool killed, stepped, stepped_back;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
 
@@ -101,6 +101,12 @@ void rules_leave(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
     l->left[l->left_count++ % FENCES] = fence;
 }
+
+void rules_forbid(int64_t ns) {
+    int64_t until = sim_now() + ns;
+    forbidden_until = forbidden_until > until ? forbidden_until : until;
+}
+bool rules_forbidden(void) { return sim_now() < forbidden_until; }
 
 bool rules_left_for_ever(const char *key) {
     const lock_of *l = lock_named(key);
@@ -234,6 +240,6 @@ void rules_kind(bool some_were_killed) {
 void rules_begin(void) {
     forgot = false;
     memset(locks, 0, sizeof locks);
-    lost_until = -1;
+    lost_until = forbidden_until = -1;
     killed = stepped = stepped_back = false;
 }

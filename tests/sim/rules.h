@@ -15,6 +15,9 @@ void rules_step(bool back);
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
 /* A holder leaves it on the server, on purpose. */
 void rules_leave(const char *key, int64_t fence);
+/* The users lack a permission for so long. Do they? */
+void rules_forbid(int64_t ns);
+bool rules_forbidden(void);
 /* Has the lock such a hold, and no end? Then only an operator ends it. */
 bool rules_left_for_ever(const char *key);
 /* An acquire of several has perhaps some of them that it does not tell of; and no more. */

@@ -222,7 +222,10 @@ static void refuse(int server) {
     size_t chosen = sim_random(sizeof refusals / sizeof *refusals);
     servers_refuse(server, refusals[chosen].what, refusals[chosen].error,
                    sim_chance(0.5) ? -1 : 1 + (int64_t)sim_random(3));
-    sim_at(sim_now() + duration(), refuses_no_more, (void *)(intptr_t)server);
+    int64_t ns = duration();
+    if (refusals[chosen].what == SIM_SCRIPTS)
+        rules_forbid(ns);
+    sim_at(sim_now() + ns, refuses_no_more, (void *)(intptr_t)server);
 }
 
 /* What an operator does. */

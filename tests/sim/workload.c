@@ -167,9 +167,10 @@ static void acquire_all(program *p) {
         hf_lock_close(locks[i]);
 }
 
-/* The server refused the release, also when it was sent once more: the lease ends the hold. */
+/* The server refused the release, also when it was sent once more, for want of a permission
+ * perhaps after an answer that was lost: the lease ends the hold. */
 static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
-    if (status == HF_ESERVER)
+    if (status == HF_ESERVER || (status == HF_EUNKNOWN && rules_forbidden()))
         rules_leave(key, hf_hold_fence(hold));
 }
 
