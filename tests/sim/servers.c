@@ -16,6 +16,7 @@ typedef struct server {
     int64_t ticks_at; /* that an event is planned for */
     int follows;      /* the server whose replica it is; -1: none */
     int number;       /* as which the master knows it */
+    bool forgot;      /* it or its master: it needs all of its master's data */
 } server;
 
 static server servers[SERVERS], sentinels[SENTINEL_COUNT];
@@ -153,8 +154,10 @@ static void follow(int which, int whom) {
     size_t length;
     char *snapshot = sim_redis_snapshot(of->redis, &length);
     replica->follows = whom;
+    replica->forgot = false;
     replica->number = sim_redis_attach(of->redis, sim_address(replica->host), PORT);
     sim_redis_follow(replica->redis, sim_address(of->host), PORT);
+    tell(replica, "loads", snapshot, length);
     sim_redis_load(replica->redis, snapshot, length, sim_redis_offset(of->redis));
     free(snapshot);
 }
@@ -163,7 +166,8 @@ static void replicate(server *replica) {
     server *of = &servers[replica->follows];
     int64_t from = sim_redis_offset(replica->redis);
     sim_bytes stream = sim_redis_stream(of->redis, from);
-    if (stream.bytes == NULL && from != sim_redis_offset(of->redis)) { /* it began anew */
+    bool behind = stream.bytes == NULL && from != sim_redis_offset(of->redis);
+    if (replica->forgot || behind) {
         sim_redis_detach(of->redis, replica->number);
         follow((int)(replica - servers), replica->follows);
         return;
@@ -171,6 +175,7 @@ static void replicate(server *replica) {
     if (stream.length > 0) {
         char *copy = malloc(stream.length);
         memcpy(copy, stream.bytes, stream.length);
+        tell(replica, "repeats", copy, stream.length);
         sim_redis_replay(replica->redis, copy, stream.length);
         free(copy);
     }
@@ -208,8 +213,8 @@ void servers_fail_over(bool planned) {
     if (kind != SENTINELS || count < 2)
         return;
     int before = master, next = (master + 1 + (int)sim_random((uint64_t)count - 1)) % count;
-    if (servers[next].follows != before)
-        return; /* the failover before has not reached it yet */
+    if (servers[next].follows != before || servers[next].forgot)
+        return; /* the failover before, or the data, have not reached it yet */
     if (planned)
         replicate(&servers[next]);
     sim_trace("server %d takes the place of %d", servers[next].host, servers[before].host);
@@ -377,6 +382,8 @@ static void start(void *self) { sim_server_start(((server *)self)->at); }
 void servers_restart(int which, bool keeps_data, int64_t down_ns) {
     sim_server_stop(servers[which].at);
     sim_redis_restart(servers[which].redis, keeps_data);
+    for (int i = 0; i < count && !keeps_data; i++)
+        servers[i].forgot = servers[i].forgot || i == which || servers[i].follows == which;
     sim_at(sim_now() + down_ns, start, &servers[which]);
 }
 

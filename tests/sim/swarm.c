@@ -363,6 +363,8 @@ static void wait_for_end(void *unused) {
         if (sim_alive(processes[i])) {
             if (sim_now() > work.until + 600 * SIM_S) {
                 sim_tell_threads(processes[i]);
+                for (int k = 0; k < work.keys; k++)
+                    sim_trace("%s: %s", keys[k], store_tell(keys[k]));
                 sim_wrong("process %s does not end", sim_name(processes[i]));
             }
             sim_at(sim_now() + SIM_S, wait_for_end, NULL);
