@@ -248,7 +248,7 @@ static void hand(program *p, int which) {
     hf_status status = hf_hold_hand_over(m->hold, token, sizeof token, &length);
     sim_trace("hand over of %s: %s", key, hf_status_name(status));
     if (status != HF_OK) {
-        believe(m, sim_now());
+        believe(m, 0);
         return;
     }
     rules_leave(key, hf_hold_fence(m->hold)); /* and perhaps nobody adopts it */
