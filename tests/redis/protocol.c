@@ -639,6 +639,17 @@ static void test_a_retry_of_acquire_is_told_what_is_left_and_adds_nothing(void *
     }
 }
 
+/* Else a pushed grant that is asked for in its first millisecond is never claimed. */
+static void test_a_retry_is_told_less_than_the_whole_lease(void **state) {
+    (void)state;
+    hold_by(id(1), "ann", 60000);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(release(id(1)), 1);
+        hold_by(id(1), "ann", 60000);
+        assert_in_range(acquire((asking){id(1), "ann", .lease = 60000}).left, 50000, 59999);
+    }
+}
+
 static void test_two_acquires_and_a_retry_are_two_holds(void **state) { /* C2b */
     (void)state;
     int64_t fence = hold_by(id(1), "ann", 10000);
@@ -3219,6 +3230,7 @@ int main(void) {
         BOTH(test_a_lease_of_zero_never_ends),
         TEST(test_a_busy_answer_tells_when_to_come_back),
         BOTH(test_a_retry_of_acquire_is_told_what_is_left_and_adds_nothing),
+        BOTH(test_a_retry_is_told_less_than_the_whole_lease),
         BOTH(test_two_acquires_and_a_retry_are_two_holds),
         BOTH(test_who_may_not_nest_is_busy_for_himself),
         BOTH(test_a_late_copy_of_a_release_touches_nobody),

@@ -242,7 +242,9 @@ for i, a in ipairs(asks) do
   end
   local done = true
   if ends then
-    answer(i, 1, tonumber(fence), left(ends))
+    -- With the whole lease left it would pass for a new grant, and never be claimed.
+    local rest = left(ends)
+    answer(i, 1, tonumber(fence), rest == a.lease and rest - 1 or rest)
   elseif buried > sub(stamp, 1, 13) and call('EXISTS', KEYS[5 + i]) == 1 then
     answer(i, 3, 0, 0)
   elseif outer and a.mode ~= 's' and held.x == 0 then
