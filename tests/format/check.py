@@ -737,7 +737,7 @@ class Run:
                 "claim",
                 [KEYS.K, KEYS.F, KEYS.S],
                 hold["client"],
-                who,
+                f"{who}{hold['fence']:016d}",
                 hold["lease"],
                 self.random.randrange(2),
             )

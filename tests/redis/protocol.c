@@ -1570,6 +1570,19 @@ static void test_a_claim_gives_the_whole_lease_and_takes_the_mark_away(void **st
     redisFree(ben);
 }
 
+/* After a DEL a late copy of the acquire has the lock again, and others had it between. */
+static void test_a_claim_of_another_fence_is_of_nothing_held(void **state) {
+    (void)state;
+    int64_t fence = hold_by(id(1), "ann", 10000);
+    char named[49];
+    snprintf(named, sizeof named, "%s%016" PRId64, id(1), fence);
+    assert_int_equal(claim(named, ANN, 10000), 10000);
+    NUMBER("DEL " K);
+    hold_by(id(1), "ann", 10000);
+    assert_int_equal(claim(named, ANN, 10000), -2);
+    assert_in_range(claim(id(1), ANN, 10000), 9000, 10000);
+}
+
 static void test_a_claim_of_what_is_not_held_leaves_the_mark(void **state) {
     redisContext *ben = subscribe(BEN);
     (void)state;
@@ -3277,6 +3290,7 @@ int main(void) {
         BOTH(test_a_waiter_whose_time_is_up_is_skipped),
         BOTH(test_a_pushed_grant_lasts_until_its_claim_and_is_marked),
         BOTH(test_a_claim_gives_the_whole_lease_and_takes_the_mark_away),
+        BOTH(test_a_claim_of_another_fence_is_of_nothing_held),
         BOTH(test_a_claim_of_what_is_not_held_leaves_the_mark),
         BOTH(test_a_claim_writes_if_it_is_told_to),
         BOTH(test_who_lets_a_grant_run_out_is_taken_out_of_the_queue),

@@ -157,6 +157,8 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     if (!gone) {
         HF_MARK("H13");
         hf_undo_locked(hold);
+    } else if (hold->pushed || hold->bury) {
+        hf_undo_id_locked(hold); /* a late copy of its acquire may have been granted since */
     }
     if (hold->pushed)
         hf_queue_recheck_locked(client, hold->names);
@@ -350,8 +352,8 @@ int64_t hf_hold_claim_ms(const hf_hold *hold) {
 }
 
 void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
-    hf_request_claim(request, hold->names, hold->client->id, hold->id, hf_hold_claim_ms(hold),
-                     hold->replicas > 0);
+    hf_request_claim(request, hold->names, hold->client->id, hold->id, hold->fence,
+                     hf_hold_claim_ms(hold), hold->replicas > 0);
 }
 
 void hf_hold_claim_locked(hf_hold *hold, int64_t now) {

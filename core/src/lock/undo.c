@@ -180,6 +180,12 @@ void hf_undo_locked(hf_hold *hold) {
         undo(hold, &ask, hold->fence, hold->bury);
 }
 
+void hf_undo_id_locked(hf_hold *hold) {
+    hf_ask ask = hf_hold_ask(hold);
+    if (!hold->client->swept)
+        undo(hold, &ask, 0, true);
+}
+
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     hf_ask alone = hf_hold_ask(hold);
     bool owed = hold->bury || hold->stray || (ask != NULL && ask->score > 0);

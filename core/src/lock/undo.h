@@ -12,6 +12,8 @@ void hf_undo_end(hf_client *client);
 
 /* Release it, whatever became of it. */
 void hf_undo_locked(hf_hold *hold);
+/* Release whatever has its id now, with another fence too, and let the id be dead. */
+void hf_undo_id_locked(hf_hold *hold);
 /* Release it in the background; or, where the client is closed and there is none, on this
  * thread, until the deadline. This thread's message stays. Without the mutex. */
 void hf_undo(hf_hold *hold, int64_t deadline);

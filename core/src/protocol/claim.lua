@@ -1,12 +1,12 @@
 -- claim: give a pushed grant its full lease, and remove its mark.
 --
 -- KEYS  K, F, S
--- ARGV  client (32), hold id, lease in ms (0: never); write (1): change something in any
---       case, so that there is something to WAIT for; and the life of a plain F (ms), if that is
---       not a day
+-- ARGV  client (32); hold id and fence (48), or the id alone; lease in ms (0: never); write (1):
+--       change something in any case, so that there is something to WAIT for; and the life of a
+--       plain F (ms), if that is not a day
 -- Answers  server µs; ms left, -1: never, -2: not held, -3: the server refused
 local K, F, S = KEYS[1], KEYS[2], KEYS[3]
-local client, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local client, lease = ARGV[1], tonumber(ARGV[3])
 if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
   return redis.error_reply('HOLDFAST lease out of bounds')
 end
@@ -14,8 +14,10 @@ local life = ARGV[5]
 --@include _state.lua
 local err = look()
 if err then return err end
+local id, granted = sub(ARGV[2], 1, 32), sub(ARGV[2], 33)
 local ends, fence, _, _, whose = hold(id)
-if not ends then
+-- With another fence it was granted once more, to a late copy of its acquire, and others between.
+if not ends or (granted ~= '' and granted ~= fence) then
   refused('HDEL', K, '') -- is this still the master?
   return demoted or { now, -2 }
 end

@@ -302,12 +302,12 @@ void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask 
 }
 
 void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
-                      const char *id, int64_t lease_ms, bool write) {
+                      const char *id, int64_t fence, int64_t lease_ms, bool write) {
     begin_request(request, &hf_script_claim);
     add_lock_and_fence(request, names);
     add_companion(request, names, ENDS);
     add_argument(request, client_id, HF_ID_LENGTH);
-    add_argument(request, id, HF_ID_LENGTH);
+    add_id_and_fence(request, "", id, fence);
     add_number(request, on_the_wire(lease_ms));
     add_number(request, write);
     add_fence_life(request, names);

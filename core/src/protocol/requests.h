@@ -66,7 +66,7 @@ void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask 
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* write: something is written in any case, so that there is something to WAIT for. */
 void hf_request_claim(hf_request *request, const hf_names *names, const char *client_id,
-                      const char *id, int64_t lease_ms, bool write);
+                      const char *id, int64_t fence, int64_t lease_ms, bool write);
 
 /* How a renewal moves the end of a hold. */
 typedef enum {
