@@ -176,6 +176,7 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
 
 static void release(program *p, int which) {
     mine *m = &p->holds[which];
+    bool endless = judge_endless(m->belief);
     judge_forget(m->belief);
     call c = judge_call("release");
     hf_status status = hf_hold_release(m->hold);
@@ -184,6 +185,8 @@ static void release(program *p, int which) {
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     leave_refused(m->key, m->hold, status);
+    if (status == HF_ECLOSED && endless) /* the close may not have reached the server */
+        rules_leave(m->key, hf_hold_fence(m->hold));
     drop_hold(p, which);
 }
 

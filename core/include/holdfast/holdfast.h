@@ -448,6 +448,9 @@ HF_API hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats
  * close its connections. Locks and holds made with it stay valid handles whose
  * calls answer HF_ECLOSED. NULL is allowed.
  *
+ * What a server that cannot be reached is not told of ends with its lease: release
+ * a hold without an end before, and see that it is released.
+ *
  * In a forked child this leaves the parent's locks and connections alone.
  *
  * Threads:  any, once.   Blocks: at most one command_timeout_ms.   Since: 0.1.

@@ -87,6 +87,10 @@ int sim_cluster_slot(sim_bytes key) {
 bool sim_cluster_move_key(sim_redis *from, sim_redis *to, sim_bytes name) {
     sim_key *key = sim_db_find(&from->dbs[0], name), *old = sim_db_find(&to->dbs[0], name);
     sim_buffer dump = {0};
+    if (old != NULL && old->expires_ms <= sim_now_ms(to)) {
+        sim_db_remove(&to->dbs[0], old);
+        old = NULL;
+    }
     if (key == NULL || old != NULL)
         return false;
     sim_key_dump(key, &dump);
