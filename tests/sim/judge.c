@@ -75,6 +75,13 @@ static void look(void *unused) {
     sim_at(sim_now() + SIM_MS + (int64_t)sim_random(30 * SIM_MS), look, NULL);
 }
 
+bool judge_has_left(void) {
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        if (closed[i] == sim_self())
+            return true;
+    return false;
+}
+
 belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
     belief *b = calloc(1, sizeof *b);
     snprintf(b->key, sizeof b->key, "%s", key);
@@ -83,8 +90,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits
     b->permits = permits;
     b->began = began;
     b->process = sim_self();
-    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
-        b->excused = b->excused || closed[i] == b->process;
+    b->excused = judge_has_left();
     b->next = beliefs;
     if (beliefs != NULL)
         beliefs->previous = b;

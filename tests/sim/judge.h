@@ -29,6 +29,8 @@ void judge_join(belief *hold);
 void judge_over(belief *hold);
 /* Nothing is certain of the process's holds: its client is closed, or it is dead. */
 void judge_leave(const sim_process *process);
+/* Was that said of the process that runs? */
+bool judge_has_left(void);
 /* Nothing is certain of that lock (NULL: of any) that was certain now: data are gone, by
  * something that docs/guarantees.md excepts. */
 void judge_excuse(const char *key);

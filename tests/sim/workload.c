@@ -185,7 +185,7 @@ static void release(program *p, int which) {
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     leave_refused(m->key, m->hold, status);
-    if (status == HF_ECLOSED && endless) /* the close may not have reached the server */
+    if (endless && status != HF_OK && judge_has_left()) /* the close may not reach the server */
         rules_leave(m->key, hf_hold_fence(m->hold));
     drop_hold(p, which);
 }
