@@ -134,8 +134,6 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
     look_beside(b);
 }
 
-bool judge_endless(const belief *b) { return b->until == SIM_NEVER; }
-
 void judge_forget(belief *b) { b->until = 0; }
 
 void judge_join(belief *b) { b->joined = true; }

@@ -19,8 +19,6 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits
 void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t began);
 /* Is there a hold with that fence? */
 bool judge_knows(const char *key, int64_t fence);
-/* Is it certain for ever? */
-bool judge_endless(const belief *hold);
 /* The holder gives up what was certain: it shortens it, or ends it. */
 void judge_forget(belief *hold);
 /* It is lost with a hold of another lock. */

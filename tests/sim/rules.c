@@ -102,6 +102,11 @@ void rules_leave(const char *key, int64_t fence) {
     l->left[l->left_count++ % FENCES] = fence;
 }
 
+void rules_leave_endless(const char *key, int64_t fence) {
+    if (store_has(key, fence) && store_stays(key))
+        rules_leave(key, fence);
+}
+
 void rules_forbid(int64_t ns) {
     int64_t until = sim_now() + ns;
     forbidden_until = forbidden_until > until ? forbidden_until : until;

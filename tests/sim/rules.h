@@ -15,6 +15,8 @@ void rules_step(bool back);
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
 /* A holder leaves it on the server, on purpose. */
 void rules_leave(const char *key, int64_t fence);
+/* The same if it has no end. */
+void rules_leave_endless(const char *key, int64_t fence);
 /* The users lack a permission for so long. Do they? */
 void rules_forbid(int64_t ns);
 bool rules_forbidden(void);

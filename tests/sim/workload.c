@@ -176,7 +176,6 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
 
 static void release(program *p, int which) {
     mine *m = &p->holds[which];
-    bool endless = judge_endless(m->belief);
     judge_forget(m->belief);
     call c = judge_call("release");
     hf_status status = hf_hold_release(m->hold);
@@ -185,8 +184,8 @@ static void release(program *p, int which) {
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     leave_refused(m->key, m->hold, status);
-    if (endless && status != HF_OK && judge_has_left()) /* the close may not reach the server */
-        rules_leave(m->key, hf_hold_fence(m->hold));
+    if (status != HF_OK && judge_has_left()) /* the close may not reach the server */
+        rules_leave_endless(m->key, hf_hold_fence(m->hold));
     drop_hold(p, which);
 }
 
