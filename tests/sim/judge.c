@@ -44,6 +44,8 @@ uint64_t judge_acquired, judge_checked;
 /* How long a waiter may find a free lock before it has it, when all is well (guarantees.md): a
  * lost wake-up costs 3 s, and so does a dead one in front of it. */
 enum { SERVED_WITHIN_MS = 3000, SLACK_MS = 1500 };
+/* For how long after the last fault connections may still be dead without a word. */
+enum { SETTLED_MS = 12000 };
 
 /* Until when what was certain of that hold is excused. */
 static int64_t excused_at(const belief *b) {
@@ -56,9 +58,11 @@ static int64_t excused_at(const belief *b) {
 
 /* ------------------------------------------------------------------- Holds */
 
+bool judge_intact(const belief *b) { return !b->excused && b->began > excused_at(b); }
+
 static void look_at(const belief *b) {
     int64_t now = sim_now();
-    if (b->until <= now || b->excused || b->began <= excused_at(b))
+    if (b->until <= now || !judge_intact(b))
         return;
     judge_checked++;
     if (!store_has(b->key, b->fence))
@@ -109,9 +113,8 @@ bool judge_knows(const char *key, int64_t fence) {
 /* Two that are certain at once are both shared, or of one owner. */
 static void look_beside(const belief *b) {
     for (const belief *other = beliefs; other != NULL && b->until > sim_now(); other = other->next)
-        if (other->until > sim_now() && other->fence != b->fence && !other->excused &&
-            !b->excused && !(other->shared && b->shared) && strcmp(other->key, b->key) == 0 &&
-            other->began > excused_at(other) && b->began > excused_at(b))
+        if (other->until > sim_now() && other->fence != b->fence && !(other->shared && b->shared) &&
+            strcmp(other->key, b->key) == 0 && judge_intact(other) && judge_intact(b))
             sim_wrong("%s and %s both count on a hold of %s, with fences %lld and %lld",
                       sim_name(b->process), sim_name(other->process), b->key, (long long)b->fence,
                       (long long)other->fence);
@@ -134,9 +137,19 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
     look_beside(b);
 }
 
+void judge_lost(const belief *b) {
+    if (kind_since >= 0 && b->began > kind_since + SETTLED_MS * SIM_MS && !b->joined &&
+        judge_intact(b))
+        sim_wrong("a hold of %s that is renewed was lost, and all was well", b->key);
+}
+
 void judge_forget(belief *b) { b->until = 0; }
 
-void judge_join(belief *b) { b->joined = true; }
+void judge_join(belief *b, const belief *other) {
+    b->joined = true;
+    b->excused = b->excused || other->excused;
+    b->began = b->began < other->began ? b->began : other->began;
+}
 
 void judge_over(belief *b) {
     if (b->next != NULL)

@@ -21,8 +21,12 @@ void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t be
 bool judge_knows(const char *key, int64_t fence);
 /* The holder gives up what was certain: it shortens it, or ends it. */
 void judge_forget(belief *hold);
-/* It is lost with a hold of another lock. */
-void judge_join(belief *hold);
+/* It is lost with that of another lock, and excused with it. */
+void judge_join(belief *hold, const belief *other);
+/* Does nothing excuse its loss? */
+bool judge_intact(const belief *hold);
+/* It was lost although it is renewed, which happens in no kind world. */
+void judge_lost(const belief *hold);
 /* And it is over. */
 void judge_over(belief *hold);
 /* Nothing is certain of the process's holds: its client is closed, or it is dead. */

@@ -188,10 +188,14 @@ static void look(void *unused) {
 
 /* ------------------------------------------------------------------- Once */
 
-void rules_finish(const char *key, int64_t fence, bool left, int64_t ttl_ms) {
+void rules_finishes(const char *key, int64_t fence) {
     lock_of *l = lock_named(key);
     l->finished[l->finished_count++ % FENCES] = fence;
-    if (!left || fence < l->done.fence || sim_now() < lost_until)
+}
+
+void rules_finished(const char *key, int64_t fence, int64_t ttl_ms) {
+    lock_of *l = lock_named(key);
+    if (fence < l->done.fence || sim_now() < lost_until)
         return;
     l->done.fence = fence;
     l->done.at = sim_now();
@@ -235,6 +239,8 @@ void rules_lose(int64_t ns) {
 void rules_step(bool back) {
     stepped = true;
     stepped_back = stepped_back || back;
+    for (size_t i = 0; i < LOCKS; i++) /* results end early, or late */
+        locks[i].done.at = 0;
 }
 
 void rules_kind(bool some_were_killed) {

@@ -25,9 +25,10 @@ bool rules_left_for_ever(const char *key);
 /* An acquire of several has perhaps some of them that it does not tell of; and no more. */
 void rules_several(const char *key, int change);
 
-/* Once: a hold's result is being left, and stays for so long; is left; was answered; and its
- * caller is to do it. The call of the last two began then. */
-void rules_finish(const char *key, int64_t fence, bool left, int64_t ttl_ms);
+/* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
+ * for so long; it was answered; and its caller is to do it. The call of the last two began then. */
+void rules_finishes(const char *key, int64_t fence);
+void rules_finished(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_result(const char *key, const void *result, size_t length, int64_t began);
 void rules_once(const char *key, int64_t fence, int64_t began);
 

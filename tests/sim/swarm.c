@@ -108,6 +108,7 @@ static void draw_work(swarm *s) {
     w->weights.acquire = 20;
     w->weights.release = 10 + (int)draw(20);
     w->weights.break_ = maybe(10) ? 1 : 0;
+    w->weights.split = maybe(10) ? 1 : 0;
 }
 
 static void draw_faults(swarm *s) {
@@ -440,7 +441,7 @@ static bool leave_out_feature(swarm *s, int part) {
 
 enum { LATER = 4 };
 
-int swarm_parts(void) { return FAULTS + 1 + LATER * 3 + 40; }
+int swarm_parts(void) { return FAULTS + 1 + LATER * 3 + 50; }
 
 bool swarm_leave_out(swarm *s, int part) {
     if (part < FAULTS) {

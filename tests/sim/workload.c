@@ -1,76 +1,51 @@
-#include "workload.h"
+#include "program.h"
 
-#include <holdfast/holdfast.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "judge.h"
 #include "rules.h"
 
-enum { HOLDS = 4, OPS = 6 };
+enum { OPS = 6 };
 
 static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
 
-/* A hold that a program has, with what it was asked with. */
-typedef struct mine {
-    hf_hold *hold;
-    belief *belief;
-    const char *key;
-    bool shared;
-    bool joined; /* it is lost with others, which may be excused */
-} mine;
-
-typedef struct program {
-    hf_client *client;
-    pthread_t thread;
-    int number;
-    mine holds[HOLDS];
-    int count;
-    const bool *closed; /* the close of its client has returned */
-} program;
-
-static int below(int most) { return (int)sim_random((uint64_t)most); }
-static bool often(double p) { return sim_chance(p); }
-static const char *any_key(void) { return keys[below(work.keys)]; }
-static void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1000 + 10)); }
-
-/* For how long a call may take that waits for an answer; and one that waits for a lock. */
-static int64_t patience(void) { return work.connect_ms; }
-static int64_t bound_of(int64_t timeout_ms) {
-    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience();
-}
+const char *any_key(void) { return keys[below(work.keys)]; }
 
 /* ------------------------------------------------------------------ Holds */
 
-/* What is certain of it now. */
-static void believe(mine *m, int64_t began) {
+void believe(mine *m, int64_t began) {
     int64_t asked = sim_now();
     judge_promise(m->belief, asked, hf_hold_remaining_ms(m->hold), m->joined ? 0 : began);
+    if (m->renewed && hf_hold_state(m->hold) == HF_STATE_LOST)
+        judge_lost(m->belief);
 }
 
-static mine *keep_hold(program *p, hf_hold *hold, const char *key, bool shared, int64_t permits,
-                       int64_t began, bool joined) {
+mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_options *options,
+                int64_t began, bool joined) {
     mine *m = &p->holds[p->count++];
-    *m = (mine){.hold = hold, .key = key, .shared = shared, .joined = joined};
-    m->belief = judge_holds(key, hf_hold_fence(hold), shared, permits, began);
+    *m = (mine){.hold = hold,
+                .key = key,
+                .shared = options->mode == HF_SHARED,
+                .joined = joined,
+                .renewed = options->renew == HF_ON && options->max_hold_ms == 0};
+    m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options->permits, began);
     if (joined)
-        judge_join(m->belief);
+        judge_join(m->belief, m->belief);
     believe(m, began);
     sim_trace("holds %s with fence %lld", key, (long long)hf_hold_fence(hold));
     return m;
 }
 
-static void drop_hold(program *p, int which) {
+void drop_hold(program *p, int which) {
     judge_over(p->holds[which].belief);
+    hf_lock_close(p->holds[which].lock);
     hf_hold_close(p->holds[which].hold);
     p->holds[which] = p->holds[--p->count];
 }
 
-static hf_lock_options lock_options(bool *shared, int64_t *permits) {
+hf_lock_options lock_options(bool *shared, int64_t *permits) {
     hf_lock_options o = {.size = sizeof o};
     *shared = often(work.shared);
     *permits = 0;
@@ -87,7 +62,7 @@ static hf_lock_options lock_options(bool *shared, int64_t *permits) {
     return o;
 }
 
-static hf_lock *open_lock(program *p, const char *key, const hf_lock_options *options) {
+hf_lock *open_lock(program *p, const char *key, const hf_lock_options *options) {
     hf_lock *lock = NULL;
     char owner[32];
     bool owned = often(work.owned);
@@ -99,7 +74,7 @@ static hf_lock *open_lock(program *p, const char *key, const hf_lock_options *op
     return lock;
 }
 
-static int64_t any_timeout(const program *p) {
+int64_t any_timeout(const program *p) {
     if (often(work.tries))
         return 0;
     if (often(work.forever) && p->count == 0)
@@ -107,7 +82,7 @@ static int64_t any_timeout(const program *p) {
     return sim_span(5, 20000);
 }
 
-static void acquire(program *p) {
+void acquire(program *p) {
     bool shared;
     int64_t permits;
     const char *key = any_key();
@@ -129,8 +104,9 @@ static void acquire(program *p) {
               (long long)options.lease_ms, hf_status_name(status),
               status != HF_OK ? hf_error_message() : "");
     judge_answered(&c, bound_of(timeout));
+    p->ended[status]++;
     if (status == HF_OK)
-        keep_hold(p, hold, key, shared, permits, c.since, false);
+        keep_hold(p, hold, key, &options, c.since, false);
     hf_lock_close(lock);
 }
 
@@ -138,16 +114,17 @@ static void acquire_all(program *p) {
     hf_lock *locks[3] = {0};
     const char *names[3];
     hf_hold *holds[3];
-    bool shared[3];
-    int64_t permits[3];
+    hf_lock_options options[3];
     int count = 1 + below(3);
     if (p->count + count > HOLDS || work.keys < count)
         return;
     int first = below(work.keys), opened = 0;
     for (int i = 0; i < count; i++) {
         names[i] = keys[(first + i) % work.keys];
-        hf_lock_options options = lock_options(&shared[i], &permits[i]);
-        locks[i] = open_lock(p, names[i], &options);
+        bool shared;
+        int64_t permits;
+        options[i] = lock_options(&shared, &permits);
+        locks[i] = open_lock(p, names[i], &options[i]);
         opened += locks[i] != NULL;
     }
     int64_t timeout = p->count > 0 ? sim_span(5, 5000) : any_timeout(p);
@@ -158,8 +135,9 @@ static void acquire_all(program *p) {
         hf_status status = hf_lock_acquire_all(locks, (size_t)count, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
         judge_answered(&c, bound_of(timeout));
+        p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
-            keep_hold(p, holds[i], names[i], shared[i], permits[i], c.since, count > 1);
+            keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
         for (int i = 0; i < count; i++)
             rules_several(names[i], -1);
     }
@@ -174,22 +152,25 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
         rules_leave(key, hf_hold_fence(hold));
 }
 
-static void release(program *p, int which) {
+void release(program *p, int which) {
     mine *m = &p->holds[which];
     judge_forget(m->belief);
     call c = judge_call("release");
-    hf_status status = hf_hold_release(m->hold);
+    hf_status status = m->lock != NULL ? hf_lock_release_as(m->lock, m->owner, strlen(m->owner))
+                       : m->once && often(0.7) ? finish(m)
+                                               : hf_hold_release(m->hold);
     sim_trace("release of %s: %s", m->key, hf_status_name(status));
     judge_answered(&c, patience());
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
+    p->found_lost += status == HF_ELOST;
     leave_refused(m->key, m->hold, status);
     if (status != HF_OK && judge_has_left()) /* the close may not reach the server */
         rules_leave_endless(m->key, hf_hold_fence(m->hold));
     drop_hold(p, which);
 }
 
-static void renew(mine *m) {
+void renew(mine *m) {
     call c = judge_call("renew");
     hf_status status = hf_hold_renew(m->hold);
     sim_trace("renew of %s: %s", m->key, hf_status_name(status));
@@ -229,6 +210,7 @@ static void keep(program *p, int which) {
     call c = judge_call("keep");
     hf_status status = hf_hold_keep(m->hold, sim_span(10, 5000));
     sim_trace("keep of %s: %s", m->key, hf_status_name(status));
+    p->found_lost += status == HF_ELOST;
     judge_answered(&c, 2 * patience());
     if (status == HF_OK)
         rules_leave(m->key, hf_hold_fence(m->hold));
@@ -249,6 +231,7 @@ static void hand(program *p, int which) {
     judge_forget(m->belief);
     hf_status status = hf_hold_hand_over(m->hold, token, sizeof token, &length);
     sim_trace("hand over of %s: %s", key, hf_status_name(status));
+    p->found_lost += status == HF_ELOST;
     if (status != HF_OK) {
         believe(m, 0);
         return;
@@ -268,7 +251,7 @@ static void hand(program *p, int which) {
     sim_trace("adopt of %s: %s", key, hf_status_name(status));
     judge_answered(&c, patience());
     if (status == HF_OK)
-        keep_hold(p, hold, key, shared, 0, c.since, false);
+        keep_hold(p, hold, key, &options, c.since, false);
     hf_lock_close(lock);
 }
 
@@ -323,10 +306,34 @@ static void step(program *p) {
     case 1:
         acquire_all(p);
         break;
+    case 2:
+        once(p);
+        break;
     case 10:
         look(p);
         break;
     case 11:
+        acquire_for_owner(p);
+        break;
+    case 12:
+        join(p);
+        break;
+    case 13:
+        walk(p);
+        break;
+    case 14:
+        tell(p);
+        break;
+    case 15:
+        brake(p);
+        break;
+    case 16:
+        be_cancelled(p);
+        break;
+    case 17:
+        split(p);
+        break;
+    case 18:
         break_lock(p);
         break;
     default:
@@ -365,14 +372,13 @@ static void *run_program(void *argument) {
 /* A loop that starts operations and reads how they ended. */
 typedef struct pending {
     int64_t op;
-    int kind; /* 1 acquire, 2 release, 3 renew, extend, check */
-    const char *key;
-    bool shared, waits;
-    int64_t permits;
+    enum { ACQUIRES, RELEASES, FINISHES, KEEPS, RENEWS } kind;
+    mine m;                  /* of an acquire its key alone */
+    hf_lock_options options; /* of an acquire */
+    bool waits;
+    int64_t ttl_ms; /* of a result */
     call since;
     int64_t bound;
-    hf_hold *hold;
-    belief *belief;
 } pending;
 
 typedef struct loop {
@@ -381,6 +387,8 @@ typedef struct loop {
     int count;
     int64_t number;
     int fd;
+    int64_t lost; /* holds, as it was told */
+    int64_t last_lost[HOLDS];
 } loop;
 
 static void start_acquire(loop *l) {
@@ -393,55 +401,69 @@ static void start_acquire(loop *l) {
         return;
     /* The loop's holds are one owner's, who must not wait for itself for ever. */
     int64_t timeout = often(work.tries) ? 0 : sim_span(5, 10000), op = ++l->number;
+    bool for_result = !shared && work.weights.once > 0 && often(0.2);
     char owner[40];
     snprintf(owner, sizeof owner, "task %d.%lld", l->base.number, (long long)op);
     pending *o = &l->ops[l->count];
     *o = (pending){.op = op,
-                   .kind = 1,
-                   .key = key,
-                   .shared = shared,
-                   .permits = permits,
-                   .since = judge_call("start acquire"),
+                   .kind = ACQUIRES,
+                   .m = {.key = key, .once = for_result},
+                   .options = options,
+                   .since = judge_call(for_result ? "start once" : "start acquire"),
                    .bound = bound_of(timeout)};
-    hf_status status = hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);
+    hf_status status = for_result
+                           ? hf_once_begin_start(lock, timeout, NULL, op)
+                           : hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);
     if (status == HF_OK) {
         l->count++;
-        o->waits = timeout != 0 && !shared;
+        o->waits = timeout != 0 && !shared && !for_result;
         if (o->waits)
             judge_waits(key);
+    } else {
+        l->base.uncounted = true; /* perhaps nothing was begun */
     }
     hf_lock_close(lock);
 }
 
-static void start_on(loop *l, int which, int kind) {
-    mine m = l->base.holds[which];
+static hf_status start_end(pending *o) {
+    char text[32];
+    judge_forget(o->m.belief);
+    if (o->m.once && often(0.7)) {
+        o->kind = FINISHES;
+        o->ttl_ms = sim_span(10000, 60000);
+        int length = snprintf(text, sizeof text, "%lld", (long long)hf_hold_fence(o->m.hold));
+        rules_finishes(o->m.key, hf_hold_fence(o->m.hold));
+        return hf_once_finish_start(o->m.hold, text, (size_t)length, o->ttl_ms, o->op);
+    }
+    if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
+        o->kind = KEEPS;
+        return hf_hold_keep_start(o->m.hold, sim_span(10, 5000), o->op);
+    }
+    return hf_hold_release_start(o->m.hold, o->op);
+}
+
+static hf_status start_renewal(const pending *o) {
+    if (often(0.3))
+        return hf_hold_check_start(o->m.hold, o->op);
+    if (often(0.4))
+        return hf_hold_renew_start(o->m.hold, o->op);
+    bool replaces = work.weights.replace > 0 && often(0.5);
+    if (replaces)
+        judge_forget(o->m.belief);
+    return hf_hold_extend_start(o->m.hold, sim_span(work.shortest_ms, work.longest_ms),
+                                replaces ? HF_EXTEND_REPLACE : 0, o->op);
+}
+
+static void start_on(loop *l, int which, bool ends) {
     pending *o = &l->ops[l->count];
     *o = (pending){.op = ++l->number,
-                   .kind = kind,
-                   .key = m.key,
-                   .hold = m.hold,
-                   .belief = m.belief,
-                   .shared = m.shared,
+                   .kind = ends ? RELEASES : RENEWS,
+                   .m = l->base.holds[which],
                    .since = judge_call("start"),
-                   .bound = patience() + work.command_ms};
-    bool replaces = false;
-    hf_status status;
-    int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
-    if (kind == 2) {
-        judge_forget(m.belief);
-        status = hf_hold_release_start(m.hold, o->op);
-    } else if (often(0.3)) {
-        status = hf_hold_check_start(m.hold, o->op);
-    } else if (often(0.4)) {
-        status = hf_hold_renew_start(m.hold, o->op);
-    } else {
-        replaces = work.weights.replace > 0 && often(0.5);
-        if (replaces)
-            judge_forget(m.belief);
-        status = hf_hold_extend_start(m.hold, ms, replaces ? HF_EXTEND_REPLACE : 0, o->op);
-    }
+                   .bound = 2 * patience() + work.command_ms};
+    hf_status status = ends ? start_end(o) : start_renewal(o);
     if (status != HF_OK) {
-        if (kind == 2) /* for want of memory, and its lease may have no end */
+        if (ends) /* for want of memory, and its lease may have no end */
             release(&l->base, which);
         return;
     }
@@ -449,31 +471,59 @@ static void start_on(loop *l, int which, int kind) {
     l->base.holds[which] = l->base.holds[--l->base.count]; /* it is the operation's */
 }
 
+static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
+    l->base.ended[done->status]++;
+    if (done->status == HF_OK) {
+        mine *m = keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, false);
+        m->once = o->m.once;
+        if (m->once)
+            rules_once(m->key, hf_hold_fence(m->hold), o->since.since);
+    } else if (done->status == HF_EDONE) {
+        take_result(o->m.key, done->hold, o->since.since);
+    }
+}
+
 static void end_op(loop *l, const hf_completion *done) {
-    for (int i = 0; i < l->count; i++) {
-        pending o = l->ops[i];
-        if (o.op != done->op)
-            continue;
-        l->ops[i] = l->ops[--l->count];
-        if (o.waits)
-            judge_waits_no_more(o.key);
-        sim_trace("operation %lld (%d) on %s: %s %s", (long long)o.op, o.kind, o.key,
-                  hf_status_name(done->status), done->status != HF_OK ? done->error.message : "");
-        judge_answered(&o.since, o.bound);
-        if (o.kind == 1 && done->status == HF_OK) {
-            keep_hold(&l->base, done->hold, o.key, o.shared, o.permits, o.since.since, false);
-        } else if (o.kind == 2) {
-            leave_refused(o.key, o.hold, done->status);
-            judge_over(o.belief);
-            hf_hold_close(o.hold);
-        } else if (o.kind == 3) {
-            mine *m = &l->base.holds[l->base.count++];
-            *m = (mine){.hold = o.hold, .belief = o.belief, .key = o.key, .shared = o.shared};
-            believe(m, done->status == HF_OK ? o.since.since : 0);
-        }
+    int which = 0;
+    while (which < l->count && l->ops[which].op != done->op)
+        which++;
+    if (which == l->count)
+        sim_wrong("a completion of operation %lld, which is not under way", (long long)done->op);
+    pending o = l->ops[which];
+    hf_status status = done->status;
+    l->ops[which] = l->ops[--l->count];
+    if (o.waits)
+        judge_waits_no_more(o.m.key);
+    sim_trace("operation %lld (%d) on %s: %s %s", (long long)o.op, o.kind, o.m.key,
+              hf_status_name(status), status != HF_OK ? done->error.message : "");
+    judge_answered(&o.since, o.bound);
+    if (o.kind == ACQUIRES) {
+        end_acquire(l, &o, done);
         return;
     }
-    sim_wrong("a completion of operation %lld, which is not under way", (long long)done->op);
+    bool kept_on =
+        o.kind == KEEPS && status != HF_OK && status != HF_ENOTHELD && status != HF_ELOST;
+    if (o.kind == RENEWS || kept_on) {
+        l->base.holds[l->base.count++] = o.m;
+        believe(&o.m, o.kind == RENEWS && status == HF_OK ? o.since.since : 0);
+        return;
+    }
+    if (o.kind == FINISHES && status == HF_OK && judge_intact(o.m.belief))
+        rules_finished(o.m.key, hf_hold_fence(o.m.hold), o.ttl_ms);
+    if (o.kind == KEEPS && status == HF_OK)
+        rules_leave(o.m.key, hf_hold_fence(o.m.hold));
+    l->base.found_lost += status == HF_ELOST;
+    leave_refused(o.m.key, o.m.hold, status);
+    judge_over(o.m.belief);
+    hf_hold_close(o.m.hold);
+}
+
+/* Each hold is told lost once. */
+static void hear_of_loss(loop *l, int64_t number) {
+    for (int i = 0; i < HOLDS; i++)
+        if (l->last_lost[i] == number)
+            sim_wrong("hold %lld is told lost twice", (long long)number);
+    l->last_lost[l->lost++ % HOLDS] = number;
 }
 
 /* The client was closed, and its queue is empty: what is still missing never comes. */
@@ -481,11 +531,11 @@ static void give_up_all(loop *l) {
     while (l->count > 0) {
         pending o = l->ops[--l->count];
         if (o.waits)
-            judge_waits_no_more(o.key);
-        if (o.kind == 1)
+            judge_waits_no_more(o.m.key);
+        if (o.kind == ACQUIRES)
             continue;
-        judge_over(o.belief);
-        hf_hold_close(o.hold);
+        judge_over(o.m.belief);
+        hf_hold_close(o.m.hold);
     }
 }
 
@@ -497,7 +547,9 @@ static void read_completions(loop *l, int ms) {
     else
         usleep((unsigned)ms * 1000);
     while ((status = hf_client_next(l->base.client, &done)) == HF_OK && done.kind != HF_KIND_NONE)
-        if (done.kind != HF_KIND_LOSS && done.kind != HF_KIND_ALARM)
+        if (done.kind == HF_KIND_LOSS)
+            hear_of_loss(l, done.hold_number);
+        else if (done.kind != HF_KIND_ALARM)
             end_op(l, &done);
     if (status == HF_ECLOSED && !*l->base.closed)
         usleep(1000); /* the close is about to end them */
@@ -510,13 +562,12 @@ static void read_completions(loop *l, int ms) {
 
 static void *run_loop(void *argument) {
     loop *l = argument;
-    l->fd = hf_client_fd(l->base.client);
     while (goes_on(&l->base)) {
         int room = HOLDS - l->base.count - l->count;
         if (room > 0 && l->count < OPS && often(0.6))
             start_acquire(l);
         else if (l->base.count > 0 && l->count < OPS)
-            start_on(l, below(l->base.count), often(0.5) ? 2 : 3);
+            start_on(l, below(l->base.count), often(0.5));
         if (work.cancels && l->count > 0 && often(0.1))
             hf_op_cancel(l->base.client, l->ops[below(l->count)].op);
         for (int i = 0; i < l->base.count; i++)
@@ -525,7 +576,7 @@ static void *run_loop(void *argument) {
     }
     for (;;) {
         while (l->base.count > 0 && l->count < OPS)
-            start_on(l, l->base.count - 1, 2);
+            start_on(l, l->base.count - 1, true);
         if (l->count == 0)
             return NULL;
         read_completions(l, 1000);
@@ -534,7 +585,7 @@ static void *run_loop(void *argument) {
 
 /* ---------------------------------------------------------------- Process */
 
-static hf_client *open_client(void) {
+hf_client *open_client(void) {
     hf_client_options options = {.size = sizeof options,
                                  .connect_timeout_ms = work.connect_ms,
                                  .command_timeout_ms = work.command_ms,
@@ -553,9 +604,53 @@ static hf_client *open_client(void) {
     return NULL;
 }
 
-static void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument) {
+void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument) {
     while (pthread_create(thread, NULL, main, argument) != 0)
         think();
+}
+
+/* All calls have ended: the client has counted them as its callers have. */
+static void check_counts(hf_client *client, const program *programs, int threads, loop *l) {
+    hf_stats told = {.size = sizeof told};
+    int64_t ended[STATUSES] = {0}, others = 0;
+    bool uncounted = l->base.uncounted;
+    int64_t found = l->base.found_lost;
+    if (hf_client_stats(client, &told) != HF_OK)
+        return;
+    for (int s = 0; s < STATUSES; s++) {
+        ended[s] = l->base.ended[s];
+        for (int i = 0; i < threads; i++)
+            ended[s] += programs[i].ended[s];
+    }
+    for (int i = 0; i < threads; i++) {
+        uncounted = uncounted || programs[i].uncounted;
+        found += programs[i].found_lost;
+    }
+    const struct {
+        int64_t is, shall;
+        const char *what;
+    } counts[] = {
+        {told.acquired, ended[HF_OK], "acquired"},
+        {told.done, ended[HF_EDONE], "done"},
+        {told.busy, ended[HF_EBUSY], "busy"},
+        {told.timed_out, ended[HF_ETIMEOUT], "timed out"},
+        {told.canceled, ended[HF_ECANCELED], "canceled"},
+        {told.interrupted, ended[HF_EINTR], "interrupted"},
+        {told.deadlocks, ended[HF_EDEADLOCK], "deadlocks"},
+        {told.unknown, ended[HF_EUNKNOWN], "unknown"},
+        {told.unreachable, ended[HF_ECONNECT], "unreachable"},
+    };
+    for (size_t i = 0; !uncounted && i < sizeof counts / sizeof *counts; i++) {
+        if (counts[i].is != counts[i].shall)
+            sim_wrong("%lld acquires ended as %s, and the client counts %lld",
+                      (long long)counts[i].shall, counts[i].what, (long long)counts[i].is);
+        others += counts[i].shall;
+    }
+    int64_t lost = told.lost_expired + told.lost_unreachable + told.lost_gone;
+    /* A call that ends a hold, and finds it lost, says so itself. */
+    if (l->fd >= 0 && (l->lost > lost || l->lost + found < lost))
+        sim_wrong("%lld holds were lost, %lld are told, and calls found %lld", (long long)lost,
+                  (long long)l->lost, (long long)found);
 }
 
 static void close_client(hf_client *client) {
@@ -565,9 +660,11 @@ static void close_client(hf_client *client) {
     judge_answered(&c, work.command_ms);
 }
 
+static int interrupted(void *unused) { return (void)unused, often(0.1); }
+
 void *workload_process(void *unused) {
     static program programs[16];
-    static loop loops[4];
+    static loop one;
     static bool closed;
     (void)unused;
     int threads = 1 + below(work.threads), looping = work.starts ? below(3) : 0;
@@ -579,16 +676,17 @@ void *workload_process(void *unused) {
     while (anchor == NULL)
         if (hf_lock_open(client, "anchor", 6, NULL, 0, NULL, &anchor) == HF_ECLOSED)
             break;
+    one = (loop){.base = {.client = client, .number = sim_pid(sim_self()), .closed = &closed},
+                 .fd = looping > 0 ? hf_client_fd(client) : -1};
+    if (work.interrupts)
+        hf_client_set_interrupt(client, interrupted, NULL);
     for (int i = 0; i < threads; i++) {
         programs[i] = (program){.client = client, .number = i, .closed = &closed};
         begin_thread(&programs[i].thread, run_program, &programs[i]);
     }
     pthread_t looper = 0;
-    if (looping > 0) {
-        loops[0] =
-            (loop){.base = {.client = client, .number = sim_pid(sim_self()), .closed = &closed}};
-        begin_thread(&looper, run_loop, &loops[0]);
-    }
+    if (looping > 0)
+        begin_thread(&looper, run_loop, &one);
     if (often(work.closes)) {
         usleep((unsigned)sim_span(100, 5000000));
         close_client(client);
@@ -598,8 +696,11 @@ void *workload_process(void *unused) {
         pthread_join(programs[i].thread, NULL);
     if (looper != 0)
         pthread_join(looper, NULL);
-    if (!closed)
+    if (!closed) {
+        read_completions(&one, 0);
+        check_counts(client, programs, threads, &one);
         close_client(client);
+    }
     hf_lock_close(anchor);
     for (unsigned left = 60; left > 0;) /* what was given up ends in the background */
         left = sleep(left);             /* a signal ends it early */

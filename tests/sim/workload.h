@@ -15,7 +15,8 @@ typedef struct workload {
     int think_ms;                    /* between two calls */
     bool endless, starts, interrupts, cancels, lazy, counts;
     struct {
-        int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, break_;
+        int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, owner,
+            join, walk, tell, brake, cancel, split, break_;
     } weights;
     int permits; /* of all shared holds; 0: no limit */
     double shared, owned, nested, tries, forever, renewed, max_hold, closes;

@@ -1,0 +1,276 @@
+/* The rarer calls of the public header. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "program.h"
+#include "rules.h"
+
+/* ------------------------------------------------------------------- Once */
+
+void take_result(const char *key, hf_hold *hold, int64_t began) {
+    size_t length = 0;
+    const void *result = hf_hold_result(hold, &length);
+    if (result == NULL)
+        sim_wrong("a result of %s is told, and there is none", key);
+    rules_result(key, result, length, began);
+    hf_hold_close(hold);
+}
+
+void once(program *p) {
+    bool shared;
+    int64_t permits, timeout = any_timeout(p);
+    const char *key = any_key();
+    hf_lock_options options = lock_options(&shared, &permits);
+    if (shared || p->count == HOLDS)
+        return;
+    hf_lock *lock = open_lock(p, key, &options);
+    if (lock == NULL)
+        return;
+    hf_hold *hold = NULL;
+    call c = judge_call("once");
+    hf_status status = hf_once_begin(lock, timeout, NULL, &hold);
+    sim_trace("once of %s (%lld ms): %s", key, (long long)timeout, hf_status_name(status));
+    judge_answered(&c, bound_of(timeout));
+    p->ended[status]++;
+    if (status == HF_EDONE) {
+        take_result(key, hold, c.since);
+    } else if (status == HF_OK) {
+        rules_once(key, hf_hold_fence(hold), c.since);
+        keep_hold(p, hold, key, &options, c.since, false)->once = true;
+    }
+    hf_lock_close(lock);
+}
+
+hf_status finish(mine *m) {
+    char text[32];
+    int64_t fence = hf_hold_fence(m->hold), ttl_ms = sim_span(10000, 60000);
+    int length = snprintf(text, sizeof text, "%lld", (long long)fence);
+    rules_finishes(m->key, fence);
+    hf_status status = hf_once_finish(m->hold, text, (size_t)length, ttl_ms);
+    if (status == HF_OK && judge_intact(m->belief))
+        rules_finished(m->key, fence, ttl_ms);
+    return status;
+}
+
+/* -------------------------------------------- Left with the client, by owner */
+
+static void check_owner(program *p, const mine *m) {
+    char name[100];
+    size_t length = 0, owner = strlen(m->owner);
+    hf_status status = hf_client_kept(p->client, m->owner, owner, name, sizeof name, &length);
+    bool held = hf_hold_state(m->hold) == HF_STATE_HELD;
+    if (held && status != HF_OK && status != HF_ECLOSED)
+        sim_wrong("%s holds %s, and the client answers %s", m->owner, m->key,
+                  hf_status_name(status));
+    if (status == HF_OK && (length != strlen(m->key) || memcmp(name, m->key, length) != 0))
+        sim_wrong("%s holds %s, and the client tells of %.*s", m->owner, m->key, (int)length, name);
+    if (held && hf_lock_count_as(m->lock, m->owner, owner) != 1 &&
+        hf_hold_state(m->hold) == HF_STATE_HELD)
+        sim_wrong("%s has one hold of %s, and another count", m->owner, m->key);
+}
+
+void acquire_for_owner(program *p) {
+    static int64_t serial;
+    bool shared;
+    int64_t permits, timeout = any_timeout(p);
+    const char *key = any_key();
+    if (p->count == HOLDS)
+        return;
+    hf_lock_options options = lock_options(&shared, &permits);
+    hf_lock *lock = open_lock(p, key, &options);
+    hf_acquire_options how = {.size = sizeof how, .flags = HF_ACQUIRE_KEEP};
+    how.flags |= often(0.3) ? HF_ACQUIRE_WHOLE : 0;
+    how.flags |= work.interrupts && often(0.5) ? HF_ACQUIRE_INTERRUPTIBLE : 0;
+    char owner[32];
+    int length = snprintf(owner, sizeof owner, "task %d.%lld", p->number, (long long)++serial);
+    if (lock == NULL)
+        return;
+    hf_hold *hold = NULL;
+    call c = judge_call("acquire for an owner");
+    hf_status status = hf_lock_acquire_as(lock, owner, (size_t)length, timeout, &how, &hold);
+    sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
+    judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout) + patience());
+    p->ended[status]++;
+    if (status != HF_OK) {
+        hf_lock_close(lock);
+        return;
+    }
+    mine *m = keep_hold(p, hold, key, &options, c.since, false);
+    m->lock = lock;
+    memcpy(m->owner, owner, sizeof owner);
+    check_owner(p, m);
+    if (hf_lock_current_as(lock, owner, (size_t)length, &hold) == HF_OK) {
+        if (hf_hold_number(hold) != hf_hold_number(m->hold))
+            sim_wrong("the newest hold of %s is another", owner);
+        hf_hold_close(hold);
+    }
+}
+
+void join(program *p) {
+    int first = p->count - 2;
+    if (first < 0)
+        return;
+    mine *two = &p->holds[first];
+    hf_hold *holds[] = {two[0].hold, two[1].hold};
+    if (two[0].joined || two[1].joined)
+        return;
+    for (int i = 0; i < 2; i++) /* from now on the least counts for both */
+        judge_forget(two[i].belief);
+    hf_status status = hf_hold_join(holds, 2);
+    sim_trace("join of %s and %s: %s", two[0].key, two[1].key, hf_status_name(status));
+    for (int i = 0; i < 2; i++) {
+        two[i].joined = status == HF_OK;
+        if (two[i].joined)
+            judge_join(two[i].belief, two[1 - i].belief);
+        believe(&two[i], 0);
+    }
+}
+
+/* ---------------------------------------------------------------- Looking */
+
+void walk(program *p) {
+    hf_locks *locks = NULL;
+    hf_locks_options options = {.size = sizeof options};
+    hf_lock_info info = {.size = sizeof info};
+    hf_progress progress = {.size = sizeof progress};
+    hf_view *view = NULL;
+    bool all = often(0.5);
+    if (hf_locks_open(p->client, all ? NULL : "*[a-e]", all ? 0 : 6, &options, &locks) != HF_OK)
+        return;
+    for (int i = 0; i < 20; i++) {
+        call c = judge_call("next lock");
+        hf_status status = hf_locks_next(locks, &info, &view);
+        sim_trace("next lock: %s", hf_status_name(status));
+        judge_answered(&c, 10 * patience());
+        if (status == HF_OK && view == NULL)
+            break;
+        if (status != HF_OK)
+            continue;
+        size_t length;
+        hf_lock_holder holder = {.size = sizeof holder};
+        hf_lock_waiter waiter = {.size = sizeof waiter};
+        hf_view_name(view, &length);
+        for (size_t at = 0; at < hf_view_holders(view); at++)
+            hf_view_holder(view, at, &holder);
+        for (size_t at = 0; at < hf_view_waiters(view); at++)
+            hf_view_waiter(view, at, &waiter);
+        hf_view_close(view);
+    }
+    hf_locks_progress(locks, &progress);
+    hf_locks_close(locks);
+}
+
+static void tell_of_holds(program *p) {
+    hf_owner_parts parts = {.size = sizeof parts};
+    char owner[HF_DEFAULT_OWNER_MAX];
+    for (int i = 0; i < p->count; i++)
+        if (hf_hold_state(p->holds[i].hold) == HF_STATE_LOST &&
+            hf_hold_cause(p->holds[i].hold) == 0)
+            sim_wrong("a hold of %s is lost without a cause", p->holds[i].key);
+    if (hf_client_owner(p->client, 't', 0, owner, sizeof owner) == HF_OK &&
+        (!hf_owner_parse(owner, strlen(owner), &parts) || parts.pid != getpid()))
+        sim_wrong("a default owner is not read: %s", owner);
+}
+
+void tell(program *p) {
+    hf_finding findings[HF_FINDINGS_MAX];
+    size_t count;
+    call c;
+    switch (below(4)) {
+    case 0:
+        c = judge_call("ping");
+        sim_trace("ping: %s", hf_status_name(hf_client_ping(p->client, &count)));
+        judge_answered(&c, 3 * patience());
+        break;
+    case 1:
+        c = judge_call("survey");
+        hf_client_survey(p->client, 0, "a", 1, findings, HF_FINDINGS_MAX, &count);
+        judge_answered(&c, 20 * patience());
+        break;
+    case 2:
+        hf_client_warning(p->client);
+        hf_error_last();
+        break;
+    default:
+        tell_of_holds(p);
+    }
+}
+
+/* ------------------------------------------------- What ends calls early */
+
+static void *pull(void *brake) {
+    usleep((unsigned)sim_span(10, 100000));
+    hf_brake_pull(brake);
+    return NULL;
+}
+
+void brake(program *p) {
+    hf_brake *brake = NULL;
+    pthread_t thread;
+    if (hf_brake_open(&brake) != HF_OK)
+        return;
+    begin_thread(&thread, pull, brake);
+    hf_brake_set(brake);
+    if (p->count == 0)
+        acquire(p);
+    else if (often(0.5))
+        release(p, below(p->count));
+    else
+        renew(&p->holds[below(p->count)]);
+    hf_brake_set(NULL);
+    pthread_join(thread, NULL);
+    hf_brake_close(brake);
+}
+
+static void *acquire_only(void *argument) {
+    acquire(argument);
+    while (true)
+        usleep(1000);
+    return NULL;
+}
+
+/* A thread that is cancelled goes on to the end of its call. */
+void be_cancelled(program *p) {
+    pthread_t thread;
+    if (p->count == HOLDS)
+        return;
+    begin_thread(&thread, acquire_only, p);
+    usleep((unsigned)sim_span(10, 100000));
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+}
+
+/* ------------------------------------------------------------------- fork() */
+
+/* The parent's client is the parent's; its own one works. */
+static void be_a_child(program *p) {
+    hf_lock *lock = NULL;
+    hf_hold *hold;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 2000};
+    if (hf_lock_open(p->client, "a", 1, NULL, 0, &options, &lock) != HF_EFORKED)
+        sim_wrong("a forked child may use its parent's client");
+    if (p->count > 0 && hf_hold_release(p->holds[0].hold) != HF_EFORKED)
+        sim_wrong("a forked child may release its parent's hold");
+    hf_client_close(p->client);
+    hf_client *own = open_client();
+    if (own != NULL && hf_lock_open(own, "a", 1, NULL, 0, &options, &lock) == HF_OK) {
+        if (hf_lock_acquire(lock, 100, &hold) == HF_OK) {
+            hf_hold_release(hold);
+            hf_hold_close(hold);
+        }
+        hf_lock_close(lock);
+    }
+    hf_client_close(own);
+    _exit(0);
+}
+
+void split(program *p) {
+    pid_t child = fork();
+    if (child == 0)
+        be_a_child(p);
+    sim_trace("forks %d", (int)child);
+    for (int status; child > 0 && waitpid(child, &status, 0) != child;)
+        think();
+}

@@ -1,0 +1,82 @@
+/* One thread's program, and what it holds: for the files of the workload. */
+#ifndef SIM_PROGRAM_H
+#define SIM_PROGRAM_H
+
+#include <holdfast/holdfast.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "judge.h"
+#include "workload.h"
+
+enum { HOLDS = 4, STATUSES = 32 };
+
+/* A hold that a program has, with what it was asked with. */
+typedef struct mine {
+    hf_hold *hold;
+    belief *belief;
+    const char *key;
+    bool shared;
+    bool joined;    /* it is lost with others, which may be excused */
+    bool renewed;   /* until it is released */
+    bool once;      /* its release may leave a result */
+    hf_lock *lock;  /* through which its owner releases it, who left it with the client; or NULL */
+    char owner[32]; /* of that */
+} mine;
+
+typedef struct program {
+    hf_client *client;
+    pthread_t thread;
+    int number;
+    mine holds[HOLDS];
+    int count;
+    const bool *closed;      /* the close of its client has returned */
+    int64_t ended[STATUSES]; /* how many acquires did, by status */
+    int64_t found_lost;      /* holds that a call was to end */
+    bool uncounted;          /* some acquires were of several locks, which try more than once */
+} program;
+
+static inline int below(int most) { return (int)sim_random((uint64_t)most); }
+static inline bool often(double p) { return sim_chance(p); }
+static inline void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1000 + 10)); }
+
+/* For how long a call may take that waits for an answer; and one that waits for a lock. */
+static inline int64_t patience(void) { return work.connect_ms; }
+static inline int64_t bound_of(int64_t timeout_ms) {
+    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience();
+}
+
+const char *any_key(void);
+hf_lock_options lock_options(bool *shared, int64_t *permits);
+hf_lock *open_lock(program *p, const char *key, const hf_lock_options *options);
+int64_t any_timeout(const program *p);
+void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument);
+hf_client *open_client(void);
+
+/* What is certain of it now, by a call that began then; 0: by none. */
+void believe(mine *m, int64_t began);
+mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_options *options,
+                int64_t began, bool joined);
+void drop_hold(program *p, int which);
+/* Calls with any key, or with one of its holds. */
+void acquire(program *p);
+void release(program *p, int which);
+void renew(mine *m);
+
+/* The rarer calls (calls.c). */
+void once(program *p);
+/* What a call by which a result is asked for brings. */
+void take_result(const char *key, hf_hold *hold, int64_t began);
+/* Releases it with a result; its status. */
+hf_status finish(mine *m);
+void acquire_for_owner(program *p);
+void join(program *p);
+void walk(program *p);
+void tell(program *p);
+void brake(program *p);
+void be_cancelled(program *p);
+void split(program *p);
+
+#endif
