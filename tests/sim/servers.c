@@ -294,6 +294,10 @@ static void end_move(void) {
     moving_slot = -1;
 }
 
+int servers_owner(const char *key) {
+    return kind == CLUSTER ? owners[sim_cluster_slot((sim_bytes){key, strlen(key)})] : master;
+}
+
 /* One key more; with the last one the slot is the other node's. */
 static void move_one(void *unused) {
     sim_seen key;

@@ -20,7 +20,9 @@ sim_redis *servers_redis(int which);
 sim_redis *servers_sentinel(int which); /* on the hosts from SENTINEL_HOSTS on */
 int servers_host(int which);
 bool servers_is_master(int which); /* and no other one has taken its place */
-int servers_any(void);             /* one of them, by chance */
+/* Which has that key, or is to have it. */
+int servers_owner(const char *key);
+int servers_any(void); /* one of them, by chance */
 
 void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: no more */
 void servers_restart(int which, bool keeps_data, int64_t down_ns);

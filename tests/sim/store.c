@@ -17,12 +17,15 @@ static int64_t number(sim_bytes in, size_t from, size_t length) {
     return atoll(text);
 }
 
-/* A lock's hash, if it is there; while a slot moves it may be at either node. */
+/* A lock's hash, if it is there; while a slot moves it may be at either node. Its owner's counts,
+ * whatever another node has kept. */
 static int see(const char *key, sim_seen *seen) {
-    for (int i = 0; i < servers_count(); i++)
-        if (servers_is_master(i) && sim_redis_see(servers_redis(i), 0, bytes_of(key), seen) &&
+    for (int i = 0; i < servers_count(); i++) {
+        int at = (servers_owner(key) + i) % servers_count();
+        if (servers_is_master(at) && sim_redis_see(servers_redis(at), 0, bytes_of(key), seen) &&
             seen->type == 'h')
-            return i;
+            return at;
+    }
     return -1;
 }
 

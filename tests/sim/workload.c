@@ -585,16 +585,26 @@ static void *run_loop(void *argument) {
 
 /* ---------------------------------------------------------------- Process */
 
+/* The same servers, in other words. */
+static void any_url(char *url, size_t size) {
+    const char *rest = strstr(work.url, "//") + 2;
+    snprintf(url, size, "%.*s%s%s%s", (int)(rest - work.url), work.url,
+             often(0.3) ? "default:any%20word@" : "", rest,
+             often(0.3) ? "?client_name=a%20program&max_connections=4&keepalive=0.5" : "");
+}
+
 hf_client *open_client(void) {
+    char url[300];
     hf_client_options options = {.size = sizeof options,
                                  .connect_timeout_ms = work.connect_ms,
                                  .command_timeout_ms = work.command_ms,
                                  .lazy = work.lazy ? HF_ON : HF_OFF,
                                  .count_names = work.counts ? HF_ON : HF_DEFAULT};
     hf_client *client = NULL;
+    any_url(url, sizeof url);
     while (sim_now() < work.until && !work.stop) {
         call c = judge_call("open");
-        hf_status status = hf_client_open(work.url, &options, &client);
+        hf_status status = hf_client_open(url, &options, &client);
         judge_answered(&c, patience());
         if (status == HF_OK)
             return client;
