@@ -207,8 +207,7 @@ test_target() {
     [[ $1 != linux-aarch64* ]] || skipped='redis/(hostile|bad_input|keys)'
     IFS=';' read -ra runner <<<"$(emulator "$1")"
     ctest --test-dir "$natives/$1" -R '^(unit|redis)/|^deployments/tls$' -E "$skipped" \
-        --no-tests=error --output-on-failure --timeout 300 \
-        --repeat until-pass:5 # by qemu a race is lost more often; a fault fails each time
+        --no-tests=error --output-on-failure --timeout 300
     "$root/tests/with-redis" sh -c '"$@" "$HOLDFAST_TEST_URL"' - \
         "${runner[@]}" "$natives/$1/examples/quickstart_c"
 }
