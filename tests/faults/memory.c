@@ -720,7 +720,7 @@ static hf_stats stats_of(hf_client *client) {
 /* From the first acquire, which makes the keeper, to a renewal. One
  * failure is no reason to lose a lock. */
 static void run_keeper(void) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_ON};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1000, .renew = HF_ON};
     hf_client *client = open_client();
     hf_lock *lock = open_lock(client, "stock", NULL, &options);
     hf_hold *hold;

@@ -259,8 +259,8 @@ static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **stat
 
 /* ------------------------------------------------------------------ Turns */
 
-enum { ASKERS = 8 };
-static atomic_int asked_so_far, most_overtaken;
+enum { ASKERS = 8, CALLS = 200 };
+static atomic_int asked_so_far, most_overtaken, often_overtaken;
 static atomic_bool asks;
 
 static void *ask_in_turn(void *lock) {
@@ -270,6 +270,8 @@ static void *ask_in_turn(void *lock) {
         if (hf_lock_inspect(lock, 0, &info, NULL) != HF_OK)
             return NULL;
         int others = asked_so_far++ - before;
+        if (others > ASKERS + 2)
+            often_overtaken++;
         for (int most_yet = most_overtaken; others > most_yet;)
             atomic_compare_exchange_weak(&most_overtaken, &most_yet, others);
     }
@@ -277,8 +279,9 @@ static void *ask_in_turn(void *lock) {
     return NULL;
 }
 
-/* Nobody who comes later is given a connection first. Each call takes a few ms, so that a
- * thread that the system lets wait a little falls behind by one or two. */
+/* Nobody who comes later is given a connection first. A thread that the system lets wait falls
+ * behind all the same, by one for each 20 ms. Were it anybody's turn, a quarter of the calls
+ * would be overtaken by so many; and were it the last one's, some by all. */
 static void test_calls_wait_for_a_connection_in_turn(void **state) {
     (void)state;
     proxy *way = proxy_start();
@@ -286,12 +289,13 @@ static void test_calls_wait_for_a_connection_in_turn(void **state) {
     hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
     hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     pthread_t threads[ASKERS];
-    way->delay_ms = 2;
-    asked_so_far = most_overtaken = done = 0;
+    way->delay_ms = 10;
+    asked_so_far = most_overtaken = often_overtaken = done = 0;
     asks = true;
     for (int i = 0; i < ASKERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_in_turn, lock), 0);
-    assert_soon(asked_so_far > 500);
+    for (int64_t late = now_ms() + 20000; asked_so_far < CALLS && now_ms() < late;)
+        sleep_ms(1);
     asks = false;
     for (int i = 0; i < ASKERS; i++)
         pthread_join(threads[i], NULL);
@@ -299,7 +303,10 @@ static void test_calls_wait_for_a_connection_in_turn(void **state) {
     hf_client_close(client);
     proxy_stop(way);
     assert_int_equal(done, ASKERS);
-    assert_in_range(most_overtaken, 0, 2 * ASKERS);
+    assert_true(asked_so_far >= CALLS);
+    print_message("overtaken by %d, and %d often\n", most_overtaken, often_overtaken);
+    assert_in_range(most_overtaken, 0, CALLS / 2);
+    assert_in_range(often_overtaken, 0, CALLS / 10);
 }
 
 static void *acquire_often(void *client) {
@@ -317,13 +324,14 @@ static void *acquire_often(void *client) {
     return NULL;
 }
 
-/* Forty acquires wait for two connections, for a second or so each. What ends or renews
- * a hold goes in front of them. */
+/* Forty acquires wait for two connections, for three seconds or so each. What ends or renews
+ * a hold goes in front of them: counted in those that end meanwhile. */
 static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
-    enum { CROWDED = 40, ROUND_TRIP_MS = 50 };
+    enum { CROWDED = 40, ROUND_TRIP_MS = 150 };
     (void)state;
     proxy *way = proxy_start();
-    hf_client_options options = {.size = sizeof options, .max_connections = 2};
+    hf_client_options options = {
+        .size = sizeof options, .max_connections = 2, .connect_timeout_ms = 20000};
     hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
     pthread_t threads[CROWDED];
     hf_hold *hold;
@@ -335,11 +343,11 @@ static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     for (int i = 0; i < CROWDED; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, acquire_often, client), 0);
     assert_soon(asked_so_far > 2);
-    int64_t before = now_ms();
+    int before = asked_so_far;
     hf_status renewal = hf_hold_renew(hold);
-    int64_t renewed = now_ms();
+    int renewed = asked_so_far;
     hf_status release = hf_hold_release(hold);
-    int64_t released = now_ms();
+    int released = asked_so_far;
     asks = false;
     for (int i = 0; i < CROWDED; i++)
         pthread_join(threads[i], NULL);
@@ -350,9 +358,9 @@ static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     assert_int_equal(done, CROWDED);
     assert_int_equal(renewal, HF_OK);
     assert_int_equal(release, HF_OK);
-    /* Until one of the two is free, and there and back. */
-    assert_in_range(renewed - before, 0, 5 * ROUND_TRIP_MS);
-    assert_in_range(released - renewed, 0, 5 * ROUND_TRIP_MS);
+    print_message("in front of %d and %d\n", renewed - before, released - renewed);
+    assert_in_range(renewed - before, 0, CROWDED / 2);
+    assert_in_range(released - renewed, 0, CROWDED / 2);
 }
 
 /* -------------------------------------------------------------- Passwords */
