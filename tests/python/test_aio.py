@@ -733,24 +733,3 @@ def test_a_dropped_hold_warns_and_one_in_use_does_not(
 
     run(main())
     assert repr(name) in repr(lock)
-
-
-@pytest.mark.redis
-def test_a_lock_that_goes_to_and_fro_leaves_no_dead_id(
-    server: Server, raw: redis.Redis, name: str
-) -> None:
-    """A message that overtakes the answer to an enqueue is not taken for a lost answer."""
-
-    def pass_on() -> None:
-        async def main(lock: holdfast.AsyncLock) -> None:
-            for _ in range(300):
-                async with lock:
-                    pass
-
-        with holdfast.connect(server.tcp) as client:
-            asyncio.run(main(client.aio.lock(name)))
-
-    both = [Thread(pass_on) for _ in range(2)]
-    for each in both:
-        each.finish()
-    assert raw.keys(f"*{name}*:hf1:d") == []

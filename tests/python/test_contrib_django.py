@@ -83,7 +83,7 @@ def _busy(request: HttpRequest, busy: holdfast.LockTimeout) -> HttpResponse:
     return HttpResponse(f"{request.path}: {busy}", status=423)
 
 
-@locked_view("{name}", busy=_busy, timeout=0.01)
+@locked_view("{name}", busy=_busy, timeout=0.5)  # enough to learn who has it
 def busy_function(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse("done")
 

@@ -214,6 +214,38 @@ static void test_a_grant_does_not_wait_for_an_answer_that_does_not_come(void **s
     give_back(done.hold, HF_OK);
 }
 
+/* H36: taken at once, the hold would have a copy of its request under way, and its release would
+ * bury the id. */
+static void test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id(void **state) {
+    hf_client *clients[2] = {open_client(), open_client()};
+    hf_lock *locks[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_true(hf_client_fd(clients[i]) >= 0);
+        locks[i] = lease_lock(clients[i], "k", 60000, HF_OFF);
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, 25000, NULL, 1), HF_OK);
+        assert_soon(queued("k") == i + 1);
+    }
+    give_back(hold, HF_OK);
+    for (int i = 0, turn = 0; i < 600; i++) { /* it goes to and fro */
+        hf_completion done = {.kind = HF_KIND_NONE};
+        for (; done.kind == HF_KIND_NONE; turn = 1 - turn)
+            done = completion_within(clients[turn], 1);
+        assert_status(done.status, HF_OK);
+        int its = 1 - turn;
+        assert_status(hf_hold_release_start(done.hold, 2), HF_OK);
+        assert_status(next_of(clients[its]).status, HF_OK);
+        hf_hold_close(done.hold);
+        assert_status(hf_lock_acquire_start(locks[its], NULL, 0, 25000, NULL, 1), HF_OK);
+    }
+    assert_int_equal(NUMBER("EVAL %s 0", "return #redis.call('KEYS', '*:hf1:d')"), 0);
+    for (int i = 0; i < 2; i++) {
+        hf_lock_close(locks[i]);
+        hf_client_close(clients[i]);
+    }
+    hold = held(theirs);
+}
+
 /* ---------------------------------------------------------- When to ask */
 
 /* F17: its place is over by the server's clock alone. */
@@ -267,6 +299,7 @@ int main(int count, char **words) {
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
         TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
         TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
+        TEST(test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id),
         TEST(test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew),
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
         TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
