@@ -1,7 +1,9 @@
-"""mutants.py [--seeds N] [--seconds S] [--only-tests] [--table] [NAME…]: puts each fault of
-mutants/ into a copy of the source, builds the simulation, and runs it until a seed is red, and
-the scenarios that the mutant names, which must fail. A mutant that survives both is a fault of
-the simulation. What was found is kept for --table, which writes mutants.md.
+"""mutants.py [--seeds N] [--seconds S] [--only-tests] [--new] [--table | --check] [NAME…]: puts
+each fault of mutants/ into a copy of the source, builds the simulation, and runs the scenarios
+that the mutant names, which must fail, and then seeds until one is red. A mutant that survives
+both is a fault of the simulation. What was found is kept for --table, which writes mutants.md,
+and for --new, which leaves out what was judged before. --check builds nothing: it only sees that
+each mutant fits the source, and that its scenarios are there.
 
 A mutant's file: a sentence that says what is wrong; for each change the file's path, and
 between <<<< and ==== what stands there, between ==== and >>>> what the mutant has instead.
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,7 +90,37 @@ def put(path: str, before: str, after: str) -> str:
     return path
 
 
+def misfits(mutant: Mutant) -> list[str]:
+    """Why it is of no use with the source as it is."""
+    wrong = []
+    for path, before, _ in mutant.changes:
+        file = ROOT / path
+        count = file.read_text().count(before) if file.is_file() else 0
+        if count != 1:
+            wrong.append(f"{path} has {count} times, not once:\n{before}")
+    for test in mutant.tests:
+        program, *patterns = test.split()
+        label, name = program.split("_", 1)
+        file = (HERE if label == "scenarios" else ROOT / "tests") / label / f"{name}.c"
+        tests = re.findall(r"\bTEST\((\w+)", file.read_text()) if file.is_file() else []
+        if not any(fnmatchcase(found, one) for found in tests for one in patterns or ["*"]):
+            wrong.append(f"there is no test {test}")
+    if not mutant.tests and mutant.no_seeds:
+        wrong.append("nothing would find it")
+    return wrong
+
+
+def check() -> None:
+    mutants = [read(file) for file in sorted((HERE / "mutants").iterdir())]
+    wrong = [f"{mutant.name}: {why}" for mutant in mutants for why in misfits(mutant)]
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"{len(mutants)} mutants fit the source")
+
+
 def build(*targets: str) -> None:
+    if not targets:
+        return
     if not (BUILD / "build.ninja").exists():
         subprocess.run(
             ["cmake", "-G", "Ninja", "-S", SOURCE, "-B", BUILD, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
@@ -188,11 +221,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3000)
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("--only-tests", action="store_true")
+    parser.add_argument("--new", action="store_true")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("names", nargs="*")
     words = parser.parse_args()
-    if words.table:
-        write_table()
+    if words.table or words.check:
+        write_table() if words.table else check()
         return
     copy_source()
     if not words.only_tests:
@@ -203,6 +238,8 @@ def main() -> None:
     survivors = []
     for file in sorted((HERE / "mutants").iterdir()):
         if words.names and not any(name in file.name for name in words.names):
+            continue
+        if words.new and file.name in kept and not survives(kept[file.name]):
             continue
         mutant = read(file)
         changed = sorted({path for path, _, _ in mutant.changes})
