@@ -32,7 +32,7 @@ void once(program *p) {
     call c = judge_call("once");
     hf_status status = hf_once_begin(lock, timeout, NULL, &hold);
     sim_trace("once of %s (%lld ms): %s", key, (long long)timeout, hf_status_name(status));
-    judge_answered(&c, bound_of(timeout));
+    judge_answered(&c, bound_of(timeout, &options));
     p->ended[status]++;
     if (status == HF_EDONE) {
         take_result(key, hold, c.since);
@@ -91,7 +91,7 @@ void acquire_for_owner(program *p) {
     call c = judge_call("acquire for an owner");
     hf_status status = hf_lock_acquire_as(lock, owner, (size_t)length, timeout, &how, &hold);
     sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
-    judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout) + patience());
+    judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + patience());
     p->ended[status]++;
     if (status != HF_OK) {
         hf_lock_close(lock);

@@ -44,8 +44,8 @@ static inline void think(void) { usleep((unsigned)sim_span(10, work.think_ms * 1
 
 /* For how long a call may take that waits for an answer; and one that waits for a lock. */
 static inline int64_t patience(void) { return work.connect_ms; }
-static inline int64_t bound_of(int64_t timeout_ms) {
-    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience();
+static inline int64_t bound_of(int64_t timeout_ms, const hf_lock_options *options) {
+    return timeout_ms < 0 ? -1 : timeout_ms + 2 * patience() + options->replica_timeout_ms;
 }
 
 const char *any_key(void);

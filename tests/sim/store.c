@@ -144,6 +144,15 @@ int64_t store_free_since(const char *key) {
     abort();
 }
 
+bool store_foreign(const char *key) {
+    sim_seen lock;
+    for (int i = 0; i < servers_count(); i++)
+        if (servers_is_master(i) && sim_redis_see(servers_redis(i), 0, bytes_of(key), &lock) &&
+            lock.type != 'h')
+            return true;
+    return false;
+}
+
 /* The keys that an operator has deleted; texts that live as long as the program. */
 static const char *deleted[16];
 static size_t deleted_count;

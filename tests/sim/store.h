@@ -19,6 +19,8 @@ bool store_head(const char *key, char *member, size_t room, int64_t *last);
 const char *store_tell(const char *key);
 /* Since when no valid hold stands; SIM_NEVER: one does. Looks each time it is asked. */
 int64_t store_free_since(const char *key);
+/* Has another library it? */
+bool store_foreign(const char *key);
 /* An operator deletes that key, a text that stays; its S may then be left over. */
 void store_delete(const char *key);
 /* A key that no lock may leave; NULL: none. */

@@ -14,7 +14,7 @@ enum { PROCESSES = 8, SPAWNED_MAX = 200 };
 static const char *const fault_names[FAULTS] = {
     "cut",    "deaden", "one-way", "apart",   "stall",    "refuse",  "restart",
     "empty",  "forget", "pause",   "kill",    "power",    "signal",  "step",
-    "delete", "full",   "deaf",    "unheard", "nameless", "promote",
+    "delete", "full",   "deaf",    "unheard", "nameless", "promote", "foreign",
 };
 
 static const char *const deployment_names[DEPLOYMENTS] = {"one", "sentinels", "cluster"};
@@ -88,6 +88,7 @@ static void draw_work(swarm *s) {
                     .interrupts = maybe(30),
                     .lazy = maybe(20),
                     .counts = maybe(20),
+                    .heals = maybe(30),
                     .shared = share(0.7),
                     .permits = maybe(50) ? 0 : 1 + (int)draw(3),
                     .owned = share(0.2),
@@ -97,6 +98,7 @@ static void draw_work(swarm *s) {
                     .renewed = (double)draw(101) / 100,
                     .max_hold = share(0.1),
                     .closes = share(0.5),
+                    .replicated = s->deployment == SENTINELS ? share(0.3) : 0,
                     .until = span(2 * SIM_S, 60 * SIM_S)};
     /* A lease that is shorter than the way to the server and back is never held. */
     int64_t trip_ms = 2 * (s->settings.latency_ns + s->settings.jitter_ns) / SIM_MS + 1;
@@ -239,6 +241,16 @@ static void delete (const char *key) {
         servers_command(i, words);
 }
 
+/* What another library does. Locks that heal give what has no end one. */
+static void take(const char *key) {
+    char words[80];
+    int length = snprintf(words, sizeof words, "SET %s other NX", key);
+    if (!work.heals || sim_chance(0.5))
+        snprintf(words + length, sizeof words - (size_t)length, " PX %d", (int)sim_span(10, 3000));
+    for (int i = 0; i < servers_count(); i++)
+        servers_command(i, words);
+}
+
 static void cause(fault what) {
     int host = client_host(), which = any_process(), server = servers_any();
     int server_host = servers_host(server);
@@ -305,6 +317,9 @@ static void cause(fault what) {
             sim_server_step(servers_at(i), step);
         break;
     }
+    case FOREIGN:
+        take(work_key());
+        break;
     case DELETE:
         delete (work_key());
         break;
@@ -388,7 +403,7 @@ static void heal(void *unused) {
     for (int i = 0; i < now_drawn.processes; i++)
         sim_resume(processes[i]);
     for (int i = 0; i < KEYS_MAX; i++)
-        if (rules_left_for_ever(keys[i]))
+        if (rules_left_for_ever(keys[i]) || store_foreign(keys[i]))
             delete (keys[i]);
     judge_kind(spawned > now_drawn.processes);
     wait_for_end(NULL);
@@ -420,9 +435,9 @@ static bool leave_out_feature(swarm *s, int part) {
                         &s->settings.slow,      &s->settings.pieces,  &s->settings.no_memory,
                         &s->work.shared,        &s->work.owned,       &s->work.nested,
                         &s->work.tries,         &s->work.forever,     &s->work.renewed,
-                        &s->work.max_hold,      &s->work.closes};
-    bool *flags[] = {&s->work.endless, &s->work.starts, &s->work.cancels, &s->work.lazy,
-                     &s->work.counts};
+                        &s->work.max_hold,      &s->work.closes,      &s->work.replicated};
+    bool *flags[] = {&s->work.endless, &s->work.starts, &s->work.cancels,
+                     &s->work.lazy,    &s->work.counts, &s->work.heals};
     int *weights = &s->work.weights.acquire;
     int count = sizeof shares / sizeof *shares, flag_count = sizeof flags / sizeof *flags;
     if (part < count)

@@ -27,6 +27,7 @@ typedef enum {
     UNHEARD,  /* the server ends all subscriptions */
     NAMELESS, /* names are not found, for a while */
     PROMOTE,  /* a replica takes the master's place; or a slot of a cluster moves */
+    FOREIGN,  /* another library takes a free lock, for a while or for ever */
     FAULTS
 } fault;
 

@@ -59,6 +59,11 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nested it counts, too */
     if (o.lease_ms != HF_NEVER && often(work.max_hold))
         o.max_hold_ms = sim_span(100, 20000);
+    o.heal = work.heals ? HF_ON : HF_OFF;
+    if (often(work.replicated)) {
+        o.replicas = 1;
+        o.replica_timeout_ms = sim_span(1, work.shortest_ms - 1);
+    }
     return o;
 }
 
@@ -103,7 +108,7 @@ void acquire(program *p) {
     sim_trace("acquire of %s (%lld ms, lease %lld): %s %s", key, (long long)timeout,
               (long long)options.lease_ms, hf_status_name(status),
               status != HF_OK ? hf_error_message() : "");
-    judge_answered(&c, bound_of(timeout));
+    judge_answered(&c, bound_of(timeout, &options));
     p->ended[status]++;
     if (status == HF_OK)
         keep_hold(p, hold, key, &options, c.since, false);
@@ -114,7 +119,7 @@ static void acquire_all(program *p) {
     hf_lock *locks[3] = {0};
     const char *names[3];
     hf_hold *holds[3];
-    hf_lock_options options[3];
+    hf_lock_options options[3], slowest = {0};
     int count = 1 + below(3);
     if (p->count + count > HOLDS || work.keys < count)
         return;
@@ -125,6 +130,7 @@ static void acquire_all(program *p) {
         int64_t permits;
         options[i] = lock_options(&shared, &permits);
         locks[i] = open_lock(p, names[i], &options[i]);
+        slowest.replica_timeout_ms += options[i].replica_timeout_ms;
         opened += locks[i] != NULL;
     }
     int64_t timeout = p->count > 0 ? sim_span(5, 5000) : any_timeout(p);
@@ -134,7 +140,7 @@ static void acquire_all(program *p) {
             rules_several(names[i], 1);
         hf_status status = hf_lock_acquire_all(locks, (size_t)count, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
-        judge_answered(&c, bound_of(timeout));
+        judge_answered(&c, bound_of(timeout, &slowest));
         p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
             keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
@@ -410,7 +416,7 @@ static void start_acquire(loop *l) {
                    .m = {.key = key, .once = for_result},
                    .options = options,
                    .since = judge_call(for_result ? "start once" : "start acquire"),
-                   .bound = bound_of(timeout)};
+                   .bound = bound_of(timeout, &options)};
     hf_status status = for_result
                            ? hf_once_begin_start(lock, timeout, NULL, op)
                            : hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);

@@ -13,13 +13,13 @@ typedef struct workload {
     int64_t connect_ms, command_ms;
     int64_t shortest_ms, longest_ms; /* leases */
     int think_ms;                    /* between two calls */
-    bool endless, starts, interrupts, cancels, lazy, counts;
+    bool endless, starts, interrupts, cancels, lazy, counts, heals;
     struct {
         int acquire, all, once, release, renew, extend, replace, check, keep, hand, look, owner,
             join, walk, tell, brake, cancel, split, break_;
     } weights;
     int permits; /* of all shared holds; 0: no limit */
-    double shared, owned, nested, tries, forever, renewed, max_hold, closes;
+    double shared, owned, nested, tries, forever, renewed, max_hold, closes, replicated;
     int64_t until; /* no new work from then on */
     bool stop;
 } workload;

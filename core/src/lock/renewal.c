@@ -145,6 +145,7 @@ static const char *loss_text(int cause) {
 
 static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     hf_client *client = hold->client;
+    bool known = hold->counts_since != 0; /* else its acquire, which still waits, says so */
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
     hf_hold_count_loss_locked(hold, hf_now());
@@ -152,7 +153,8 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     hf_completion completion = {
         .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
     hf_hold_explain_lost(hold, how);
-    hf_tell_locked(client, &hold->news, &completion);
+    if (known)
+        hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
     if (!gone) {
         HF_MARK("H13");
