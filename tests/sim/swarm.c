@@ -109,6 +109,8 @@ static void draw_work(swarm *s) {
         weights[i] = maybe(50) ? (int)draw(10) : 0;
     w->weights.acquire = 20;
     w->weights.release = 10 + (int)draw(20);
+    for (int *rare = &w->weights.walk; rare < &w->weights.split; rare++)
+        *rare = maybe(50) ? 1 : 0; /* they take much of the time */
     w->weights.break_ = maybe(10) ? 1 : 0;
     w->weights.split = maybe(10) ? 1 : 0;
 }

@@ -679,21 +679,28 @@ static void close_client(hf_client *client) {
 static int interrupted(void *unused) { return (void)unused, often(0.1); }
 
 void *workload_process(void *unused) {
-    static program programs[16];
-    static loop one;
     static bool closed;
     (void)unused;
     int threads = 1 + below(work.threads), looping = work.starts ? below(3) : 0;
     hf_client *client = open_client();
     if (client == NULL)
         return NULL;
+    /* Not static: such data is copied at each change of the process. */
+    struct {
+        program programs[16];
+        loop loop;
+    } * all;
+    while ((all = calloc(1, sizeof *all)) == NULL)
+        think();
+    program *programs = all->programs;
+    loop *one = &all->loop;
     /* It keeps the handle good after the close, which may come while others use it. */
     hf_lock *anchor = NULL;
     while (anchor == NULL)
         if (hf_lock_open(client, "anchor", 6, NULL, 0, NULL, &anchor) == HF_ECLOSED)
             break;
-    one = (loop){.base = {.client = client, .number = sim_pid(sim_self()), .closed = &closed},
-                 .fd = looping > 0 ? hf_client_fd(client) : -1};
+    *one = (loop){.base = {.client = client, .number = sim_pid(sim_self()), .closed = &closed},
+                  .fd = looping > 0 ? hf_client_fd(client) : -1};
     if (work.interrupts)
         hf_client_set_interrupt(client, interrupted, NULL);
     for (int i = 0; i < threads; i++) {
@@ -702,7 +709,7 @@ void *workload_process(void *unused) {
     }
     pthread_t looper = 0;
     if (looping > 0)
-        begin_thread(&looper, run_loop, &one);
+        begin_thread(&looper, run_loop, one);
     if (often(work.closes)) {
         usleep((unsigned)sim_span(100, 5000000));
         close_client(client);
@@ -713,11 +720,12 @@ void *workload_process(void *unused) {
     if (looper != 0)
         pthread_join(looper, NULL);
     if (!closed) {
-        read_completions(&one, 0);
-        check_counts(client, programs, threads, &one);
+        read_completions(one, 0);
+        check_counts(client, programs, threads, one);
         close_client(client);
     }
     hf_lock_close(anchor);
+    free(all);
     for (unsigned left = 60; left > 0;) /* what was given up ends in the background */
         left = sleep(left);             /* a signal ends it early */
     if (sim_threads(sim_self()) > 1 || sim_descriptors(sim_self()) > 0)

@@ -265,12 +265,14 @@ static void wait_for(sim_call *call) {
         return;
     }
     peer->waits = SIM_WAITS;
-    peer->wait_until_ms = ms == 0 ? SIM_NEVER : sim_now_ms(call->server) + ms;
+    peer->wait_until_ms = ms == 0 ? SIM_NEVER - 1 : sim_now_ms(call->server) + ms;
     if (peer->wait_until_ms < call->server->waits_until_ms)
         call->server->waits_until_ms = peer->wait_until_ms;
 }
 
 void sim_waits_end(sim_redis *server) {
+    if (server->waits_until_ms == SIM_NEVER)
+        return; /* no peer waits */
     server->waits_until_ms = SIM_NEVER;
     for (sim_peer *peer = server->first_peer, *after; peer != NULL; peer = after) {
         after = peer->after;
