@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "servers.h"
 
@@ -23,6 +24,13 @@ static void *run_tests(void *unused) {
     result = sim_main(words_count, the_words);
     sim_stop();
     return NULL;
+}
+
+static void ends(int number) {
+    static const char text[] = "WRONG a thread goes on without end\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
 }
 
 static bool run(uint64_t seed) {
@@ -56,6 +64,7 @@ int main(int count, char **words) {
     bool good = true;
     words_count = count;
     the_words = words;
+    sim_when_endless(ends);
     setenv("HOLDFAST_TEST_URL", "redis://10.0.0.1:6379", 1);
     setenv("HOLDFAST_TEST_UNIX_URL", "unix:///sim/redis.sock", 1);
     for (uint64_t at = first; at < last; at++)

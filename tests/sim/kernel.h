@@ -52,6 +52,9 @@ void sim_begin(const sim_settings *settings);
 /* Run until there is no event left, sim_stop(), or that time. */
 void sim_play(int64_t until);
 void sim_stop(void);
+/* Call this, as a signal's handler, when a thread goes on without end: the program computes for
+ * seconds, and its world's time stands still. */
+void sim_when_endless(void (*call)(int number));
 /* End all that is left in it. */
 void sim_end(void);
 

@@ -35,7 +35,8 @@ static unsigned long long running;
 static void ends(int number) {
     static char text[100];
     int length = snprintf(text, sizeof text, "seed %llu: WRONG %s\n", running,
-                          number == SIGALRM ? "a thread goes on without end" : "a crash");
+                          number == SIGALRM || number == SIGPROF ? "a thread goes on without end"
+                                                                 : "a crash");
     (void)!write(STDOUT_FILENO, text, (size_t)length);
     _exit(1);
 }
@@ -48,6 +49,7 @@ static void catch_signals(void) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &(struct sigaction){.sa_handler = ends, .sa_flags = SA_ONSTACK},
                   NULL);
+    sim_when_endless(ends);
 }
 
 /* One history. NULL: nothing was wrong. */
