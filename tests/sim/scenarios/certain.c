@@ -142,6 +142,63 @@ static void test_of_joined_holds_losing_one_is_losing_all(void **state) {
     }
 }
 
+static int64_t releases(void) {
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    return stats.released;
+}
+
+static void test_a_started_release_is_counted_as_any_other(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 3000, HF_OFF);
+    int64_t before = releases();
+    give_back(held(lock), HF_OK);
+    assert_int_equal(releases(), before + 1);
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_release_start(hold, 1), HF_OK);
+    assert_status(next_of(client).status, HF_OK);
+    assert_int_equal(releases(), before + 2);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* Calls on one connection, while the server stands still: all but the last give up and ask anew,
+ * and that one asks for what another client holds. */
+static void test_an_answer_whose_call_has_given_up_is_nobody_elses(void **state) {
+    enum { CROWD = 4, LAST = CROWD - 1 };
+    hf_lock *locks[CROWD];
+    waiter *crowd[CROWD];
+    (void)state;
+    hf_client *far = open_with(tcp_url(), 2000, 1000);
+    hf_lock *theirs = lease_lock(other, "k3", 60000, HF_OFF);
+    for (int i = 0; i < CROWD; i++)
+        locks[i] = lease_lock(far, text("k%d", i), 30000, HF_OFF);
+    for (int round = 0; round < 2; round++) { /* the first makes connections */
+        hf_hold *hold = round > 0 ? held(theirs) : NULL;
+        sim_server_pause(servers_at(0), true);
+        for (int i = 0; i < CROWD; i++) {
+            if (i == LAST && round > 0)
+                sleep_ms(500);
+            crowd[i] = waiter_start(locks[i], 0);
+            sleep_ms(1);
+        }
+        sleep_ms(round > 0 ? 700 : 50);
+        sim_server_pause(servers_at(0), false);
+        for (int i = 0; i < CROWD; i++) {
+            waiter_join(crowd[i], round > 0 && i == LAST ? HF_EBUSY : HF_OK);
+            if (crowd[i]->hold != NULL)
+                give_back(crowd[i]->hold, HF_OK);
+        }
+        if (hold != NULL)
+            give_back(hold, HF_OK);
+    }
+    assert_stays_free("k3", 0);
+    for (int i = 0; i < CROWD; i++)
+        hf_lock_close(locks[i]);
+    hf_lock_close(theirs);
+    hf_client_close(far);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
@@ -151,6 +208,8 @@ int main(int count, char **words) {
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
+        TEST(test_a_started_release_is_counted_as_any_other),
+        TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
     };
     return RUN_TESTS(tests, count, words);
 }
