@@ -132,36 +132,37 @@ def build(*targets: str) -> None:
     )
 
 
-def fails(program: Path, *words: str, seconds: int = 300) -> str:
-    """What it prints if it fails, or takes too long; empty: it does not."""
+def fails(program: Path, *words: str, seconds: int = 300, always: bool = False) -> str:
+    """What it prints if it fails, or takes too long; empty: it does not. Or what it prints."""
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, errors="replace", timeout=seconds
         )
     except subprocess.TimeoutExpired:
         return "it does not end"
-    return done.stdout + f"\nends with {done.returncode}" if done.returncode != 0 else ""
+    if done.returncode != 0:
+        return f"{done.stdout}\nends with {done.returncode}"
+    return done.stdout if always else ""
 
 
-def red_seed(mutant: Mutant, seeds: int, seconds: int) -> tuple[int, str]:
-    """The first seed that is red, but not without the mutant; 0: there is none."""
+def red_seed(mutant: Mutant, seeds: int, seconds: int) -> tuple[int, str, int]:
+    """The first seed that is red, but not without the mutant, or 0; its verdict; how many ran."""
     first, until = 1, time.monotonic() + seconds
     while first <= seeds and time.monotonic() < until:
         left = max(1, int(until - time.monotonic()))
         text = fails(
             PROGRAMS / "sim", "--seeds", f"{first}-{seeds}", "--seconds", str(left), *mutant.run,
-            seconds=left + 300,
+            seconds=left + 300, always=True,
         )  # fmt: skip
-        if not text:
-            return 0, ""
         found = re.search(r"^seed (\d+).*?: WRONG (.*)$", text, re.MULTILINE)
         if found is None:
-            return first, text.strip()
+            ran = re.search(r"^(\d+) seeds in", text, re.MULTILINE)
+            return (0, "", first - 1 + int(ran[1])) if ran else (first, text.strip(), first)
         first = int(found[1])
         if not fails(UNCHANGED, "--seeds", f"{first}-{first}", *mutant.run):
-            return first, found[2]
+            return first, found[2], first
         first += 1
-    return 0, ""
+    return 0, "", first - 1
 
 
 def judge(mutant: Mutant, words: argparse.Namespace) -> dict[str, object]:
@@ -169,12 +170,13 @@ def judge(mutant: Mutant, words: argparse.Namespace) -> dict[str, object]:
     wants_seeds = not words.only_tests and not mutant.no_seeds
     build(*programs, *(["sim"] if wants_seeds else []))
     found: dict[str, object] = {"says": mutant.says, "no_seeds": mutant.no_seeds}
-    found["tests"] = {
+    tests = found["tests"] = {
         test: bool(fails(PROGRAMS / program, *test.split()[1:]))
         for test, program in zip(mutant.tests, programs, strict=True)
     }
     if wants_seeds:
-        found["seed"], found["verdict"] = red_seed(mutant, words.seeds, words.seconds)
+        seconds = words.seconds // 3 if any(tests.values()) else words.seconds
+        found["seed"], found["verdict"], found["ran"] = red_seed(mutant, words.seeds, seconds)
     return found
 
 
@@ -185,7 +187,7 @@ def tell(found: dict[str, object]) -> str:
     if found.get("seed"):
         parts.append(f"seed {found['seed']}: {found['verdict']}")
     elif "seed" in found:
-        parts.append("NOT by seeds")
+        parts.append(f"NOT by {found['ran']} seeds")
     return "; ".join(parts) or "SURVIVES"
 
 
@@ -210,7 +212,7 @@ def write_table() -> None:
     ]
     for name in names:
         mutant, found = read(HERE / "mutants" / name), kept.get(name, {})
-        seed = found.get("seed") or (f"none: {mutant.no_seeds}" if mutant.no_seeds else "none")
+        seed = found.get("seed") or mutant.no_seeds or f"none of {found.get('ran', 0)}"
         tests = "; ".join(f"`{test}`" for test in mutant.tests if found.get("tests", {}).get(test))
         lines.append(f"| `{name}` | {mutant.says} | {seed} | {tests} |")
     (HERE / "mutants.md").write_text("\n".join(lines) + "\n")
@@ -219,7 +221,7 @@ def write_table() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3000)
-    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--seconds", type=int, default=300, help="a third, if a scenario fails")
     parser.add_argument("--only-tests", action="store_true")
     parser.add_argument("--new", action="store_true")
     parser.add_argument("--table", action="store_true")
