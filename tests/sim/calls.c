@@ -79,17 +79,20 @@ void acquire_for_owner(program *p) {
     if (p->count == HOLDS)
         return;
     hf_lock_options options = lock_options(&shared, &permits);
-    hf_lock *lock = open_lock(p, key, &options);
+    hf_lock *lock = NULL;
     hf_acquire_options how = {.size = sizeof how, .flags = HF_ACQUIRE_KEEP};
     how.flags |= often(0.3) ? HF_ACQUIRE_WHOLE : 0;
     how.flags |= work.interrupts && often(0.5) ? HF_ACQUIRE_INTERRUPTIBLE : 0;
     char owner[32];
     int length = snprintf(owner, sizeof owner, "task %d.%lld", p->number, (long long)++serial);
-    if (lock == NULL)
+    size_t given = often(0.5) ? 0 : (size_t)length; /* it is the lock's, too */
+    if (hf_lock_open(p->client, key, strlen(key), owner, (size_t)length, &options, &lock) != HF_OK)
         return;
     hf_hold *hold = NULL;
+    hf_lock_contended(lock);
     call c = judge_call("acquire for an owner");
-    hf_status status = hf_lock_acquire_as(lock, owner, (size_t)length, timeout, &how, &hold);
+    hf_status status =
+        hf_lock_acquire_as(lock, given > 0 ? owner : NULL, given, timeout, &how, &hold);
     sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
     judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + patience());
     p->ended[status]++;

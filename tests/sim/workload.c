@@ -162,7 +162,8 @@ void release(program *p, int which) {
     mine *m = &p->holds[which];
     judge_forget(m->belief);
     call c = judge_call("release");
-    hf_status status = m->lock != NULL ? hf_lock_release_as(m->lock, m->owner, strlen(m->owner))
+    hf_status status = m->lock != NULL && often(0.5) ? hf_lock_release(m->lock)
+                       : m->lock != NULL ? hf_lock_release_as(m->lock, m->owner, strlen(m->owner))
                        : m->once && often(0.7) ? finish(m)
                                                : hf_hold_release(m->hold);
     sim_trace("release of %s: %s", m->key, hf_status_name(status));
@@ -625,6 +626,23 @@ void begin_thread(pthread_t *thread, void *(*main)(void *), void *argument) {
         think();
 }
 
+/* The counts of the names are those of the client. */
+static void check_names(hf_client *client, const hf_stats *all) {
+    hf_stats sum = {0}, one = {.size = sizeof one};
+    char name[100];
+    size_t length;
+    for (int64_t i = 0; i <= all->names; i++) {
+        if (hf_client_name_stats(client, i, &one, name, sizeof name, &length) != HF_OK)
+            sim_wrong("no counts of the name %lld of %lld", (long long)i, (long long)all->names);
+        sum.acquired += one.acquired;
+        sum.timed_out += one.timed_out;
+        sum.released += one.released;
+    }
+    if (sum.acquired != all->acquired || sum.timed_out != all->timed_out ||
+        sum.released != all->released)
+        sim_wrong("the counts of %lld names are not those of their client", (long long)all->names);
+}
+
 /* All calls have ended: the client has counted them as its callers have. */
 static void check_counts(hf_client *client, const program *programs, int threads, loop *l) {
     hf_stats told = {.size = sizeof told};
@@ -662,6 +680,7 @@ static void check_counts(hf_client *client, const program *programs, int threads
                       (long long)counts[i].shall, counts[i].what, (long long)counts[i].is);
         others += counts[i].shall;
     }
+    check_names(client, &told);
     int64_t lost = told.lost_expired + told.lost_unreachable + told.lost_gone;
     /* A call that ends a hold, and finds it lost, says so itself. */
     if (l->fd >= 0 && (l->lost > lost || l->lost + found < lost))
