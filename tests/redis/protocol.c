@@ -291,7 +291,7 @@ static int64_t place(const char *its_member) {
     return score != NULL ? strtoll(score, NULL, 10) : -1;
 }
 
-/* At this time, or soon after it. A relative end counts from when the script began. */
+/* At about this time. A relative end counts from when the script began. */
 static void assert_expires(const char *key, int64_t at) {
     assert_in_range(expires_at(key), at - 1000, at + 1000);
 }
