@@ -204,8 +204,9 @@ def write_table() -> None:
         "# Mutants: faults that the simulation must find",
         "",
         "Each is a file of `mutants/`, which `mutants.py NAME` puts into a copy of the source.",
-        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. *Scenario*:",
-        "a test in virtual time, by name, that fails. `mutants.py --table` writes this page.",
+        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. Or why there is",
+        "none; or among how many there was none, where a scenario finds it. *Scenario*: a test in",
+        "virtual time, by name, that fails. `mutants.py --table` writes this page.",
         "",
         "| Mutant | What it does | Seed | Scenario |",
         "|---|---|---|---|",
@@ -213,6 +214,8 @@ def write_table() -> None:
     for name in names:
         mutant, found = read(HERE / "mutants" / name), kept.get(name, {})
         seed = found.get("seed") or mutant.no_seeds or f"none of {found.get('ran', 0)}"
+        if mutant.run and not mutant.no_seeds:
+            seed = f"{seed} with `{' '.join(mutant.run)}`"
         tests = "; ".join(f"`{test}`" for test in mutant.tests if found.get("tests", {}).get(test))
         lines.append(f"| `{name}` | {mutant.says} | {seed} | {tests} |")
     (HERE / "mutants.md").write_text("\n".join(lines) + "\n")
