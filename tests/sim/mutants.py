@@ -32,6 +32,7 @@ SOURCE = BUILD / "source"
 PROGRAMS = BUILD / "tests" / "sim"
 UNCHANGED = BUILD / "unchanged"  # the simulation without a mutant
 FOUND = BUILD / "found.json"
+CHANGE = re.compile(r"^(\S+/\S+)\n<<<<\n(.*?)\n====\n(.*?)\n?>>>>$", re.MULTILINE | re.DOTALL)
 
 
 class Mutant(NamedTuple):
@@ -44,22 +45,23 @@ class Mutant(NamedTuple):
 
 
 def read(file: Path) -> Mutant:
-    text = file.read_text()
-    says, rest = text.split("\n", 1)
-    head = rest.split("<<<<", 1)[0]
-    run = re.search(r"^run: (.*)$", head, re.MULTILINE)
-    reason = re.search(r"^seeds: (.*)$", head, re.MULTILINE)
-    changes = re.findall(
-        r"^(\S+/\S+)\n<<<<\n(.*?)\n====\n(.*?)\n?>>>>$", rest, re.MULTILINE | re.DOTALL
-    )
-    if not changes:
-        sys.exit(f"{file}: no change")
+    says, rest = file.read_text().split("\n", 1)
+    head, *between = CHANGE.split(rest)[::4]
+    words: dict[str, list[str]] = {"test": [], "run": [], "seeds": []}
+    changes = CHANGE.findall(rest)
+    for line in head.splitlines():
+        kind, _, what = line.partition(": ")
+        if kind not in words:
+            sys.exit(f"{file}: what is {line!r}?")
+        words[kind].append(what)
+    if not changes or "".join(between).strip():
+        sys.exit(f"{file}: no change, or more than changes")
     return Mutant(
         file.name,
         says,
-        run[1].split() if run else [],
-        re.findall(r"^test: (.*)$", head, re.MULTILINE),
-        reason[1] if reason else "",
+        " ".join(words["run"]).split(),
+        words["test"],
+        " ".join(words["seeds"]),
         changes,
     )
 
