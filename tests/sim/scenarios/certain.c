@@ -91,6 +91,42 @@ static void test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold(voi
     hf_lock_close(lock);
 }
 
+/* A grant, which came so late, and whose claim is under way for long. */
+static void assert_grant_is_short(int late_ms) {
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    sleep_ms(500);
+    atomic_store(&way->holds_grants, true);
+    proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    sleep_ms(late_ms);
+    atomic_store(&way->holds_grants, false);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    int64_t until = now_ms() + 500;
+    for (; now_ms() < until; sleep_ms(5))
+        assert_in_range(hf_hold_remaining_ms(done.hold), 1, NUMBER("PTTL k"));
+    atomic_store(&way->holds_request, false);
+    assert_soon(hf_hold_remaining_ms(done.hold) > 50000);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+static void test_a_grant_is_short_until_it_is_claimed(void **state) {
+    (void)state;
+    assert_grant_is_short(0);
+}
+
+static void test_a_grant_that_comes_late_is_shorter(void **state) {
+    (void)state;
+    assert_grant_is_short(1000);
+}
+
 /* Leaders: what was waited for has its whole lease when the acquire answers. */
 static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
@@ -207,6 +243,8 @@ int main(int count, char **words) {
         TEST(test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold),
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
         TEST(test_of_joined_holds_losing_one_is_losing_all),
+        TEST(test_a_grant_is_short_until_it_is_claimed),
+        TEST(test_a_grant_that_comes_late_is_shorter),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
