@@ -30,11 +30,11 @@ def test_so_many_pass_and_no_more(client: holdfast.Client, name: str) -> None:
 
 
 def test_a_pass_is_free_again_after_its_time(client: holdfast.Client, name: str) -> None:
-    gate = client.gate(name, limit=2, per=0.1)
+    gate = client.gate(name, limit=2, per=0.5)
     passed = 0
     began = time.monotonic()
     waits: list[float] = []
-    while passed < 8:
+    while passed < 6:
         try:
             gate.enter()
             passed += 1
@@ -42,17 +42,17 @@ def test_a_pass_is_free_again_after_its_time(client: holdfast.Client, name: str)
             waits.append(full.retry_after)
             time.sleep(full.retry_after)
     assert waits
-    assert max(waits) <= 0.101
-    assert time.monotonic() - began >= 3 * 0.1 - 0.05
+    assert max(waits) <= 0.501
+    assert time.monotonic() - began >= 2 * 0.5 - 0.05
 
 
 def test_who_waits_passes_in_its_turn(client: holdfast.Client, name: str) -> None:
-    gate = client.gate(name, limit=1, per=0.2)
+    gate = client.gate(name, limit=1, per=0.5)
     began = time.monotonic()
     gate.enter()
     for _ in range(2):
         gate.enter(timeout=20)
-    assert time.monotonic() - began >= 2 * 0.2 - 0.05
+    assert time.monotonic() - began >= 2 * 0.5 - 0.05
 
 
 @pytest.mark.parametrize("task", [False, True])
@@ -83,7 +83,7 @@ def test_a_pass_outlives_its_client(server: Server, name: str) -> None:
 
 
 def test_a_pass_is_no_loss(client: holdfast.Client, name: str) -> None:
-    client.gate(name, limit=1, per=0.05).enter()
+    client.gate(name, limit=1, per=0.5).enter()
     while client.lock(name).locked():
         time.sleep(0.01)
     time.sleep(0.05)
@@ -117,7 +117,7 @@ def test_tasks_pass(client: holdfast.Client, name: str) -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        brief = client.aio.gate(name + "b", limit=1, per=0.1)
+        brief = client.aio.gate(name + "b", limit=1, per=0.5)
         await brief.enter()
         await brief.enter(timeout=20)
 
