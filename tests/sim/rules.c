@@ -20,6 +20,8 @@ typedef struct lock_of {
         int64_t at, fence;
     } seen[FENCES]; /* the highest fences, the oldest first */
     size_t seen_count;
+    int64_t highest;  /* fence of all, and */
+    int64_t reverted; /* that up to which a release may be lost with the master that knew it */
     struct {
         int64_t at, fence;
     } floors[PROCESSES]; /* the highest that each process has seen */
@@ -40,7 +42,7 @@ typedef struct lock_of {
 
 static lock_of locks[LOCKS];
 static int64_t lost_until, forbidden_until;
-static bool killed, stepped, stepped_back;
+static bool killed, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
 
 static lock_of *lock_named(const char *key) {
@@ -83,7 +85,10 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     if (!shared && fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
                   (long long)fence, key, (long long)l->floors[self].fence);
-    if (!split)
+    l->highest = fence > l->highest ? fence : l->highest;
+    if (split)
+        l->reverted = l->highest;
+    else
         see_fence(l, fence);
     if (fence > l->floors[self].fence) {
         l->floors[self].fence = fence;
@@ -110,15 +115,29 @@ void rules_leave_endless(const char *key, int64_t fence) {
 void rules_forbid(int64_t ns) {
     int64_t until = sim_now() + ns;
     forbidden_until = forbidden_until > until ? forbidden_until : until;
+    were_forbidden = true;
 }
 bool rules_forbidden(void) { return sim_now() < forbidden_until; }
 
-bool rules_left_for_ever(const char *key) {
-    const lock_of *l = lock_named(key);
-    for (size_t i = 0; i < FENCES; i++)
-        if (l->left[i] != 0 && store_has(key, l->left[i]) && store_stays(key))
+/* What was given up is not undone for ever where a permission is missing, and no caller has its
+ * fence. */
+static bool forsaken(const char *key) {
+    int64_t fences[STORE_HOLDS];
+    size_t count = were_forbidden ? store_fences(key, fences, STORE_HOLDS) : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!judge_knows(key, fences[i]))
             return true;
     return false;
+}
+
+bool rules_left_for_ever(const char *key) {
+    const lock_of *l = lock_named(key);
+    if (!store_stays(key))
+        return false;
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->left[i] != 0 && store_has(key, l->left[i]))
+            return true;
+    return forsaken(key);
 }
 
 void rules_several(const char *key, int change) { lock_named(key)->several += change; }
@@ -127,7 +146,7 @@ static bool is_known(const lock_of *l, int64_t fence) {
     for (size_t i = 0; i < FENCES; i++)
         if (l->left[i] == fence)
             return true;
-    return l->several > 0 || judge_knows(l->key, fence);
+    return l->several > 0 || fence <= l->reverted || judge_knows(l->key, fence);
 }
 
 /* A hold that is there for a while has a client that knows of it. */
@@ -231,6 +250,8 @@ void rules_lose(int64_t ns) {
     lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
     for (size_t i = 0; i < LOCKS; i++) {
         locks[i].done.at = 0;
+        if (ns > 0)
+            locks[i].reverted = locks[i].highest;
         if (stepped_back)
             locks[i].seen_count = 0;
     }
@@ -252,5 +273,5 @@ void rules_begin(void) {
     forgot = false;
     memset(locks, 0, sizeof locks);
     lost_until = forbidden_until = -1;
-    killed = stepped = stepped_back = false;
+    killed = stepped = stepped_back = were_forbidden = false;
 }
