@@ -127,6 +127,33 @@ static void test_a_grant_that_comes_late_is_shorter(void **state) {
     assert_grant_is_short(1000);
 }
 
+/* Seed 16060: the key was deleted, others had the lock, and then a late copy of its acquire. */
+static void test_a_claim_finds_that_only_a_late_copy_has_the_lock(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF),
+            *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(theirs);
+    proxy_next(way, LATE_REQUEST, hf_script_acquire.sha1);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    TELL("DEL k");
+    give_back(held(theirs), HF_OK);
+    proxy_deliver(way);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    atomic_store(&way->holds_request, false);
+    assert_soon(hf_hold_state(done.hold) == HF_STATE_LOST);
+    hf_hold_close(done.hold);
+    assert_stays_free("k", 500);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 /* Leaders: what was waited for has its whole lease when the acquire answers. */
 static void test_an_acquire_that_asks_for_its_whole_lease_has_it(void **state) {
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
@@ -245,6 +272,7 @@ int main(int count, char **words) {
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
         TEST(test_a_grant_that_comes_late_is_shorter),
+        TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_started_release_is_counted_as_any_other),
         TEST(test_an_answer_whose_call_has_given_up_is_nobody_elses),
