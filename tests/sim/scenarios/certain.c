@@ -189,6 +189,20 @@ static void test_a_clock_that_steps_back_makes_no_hold_last_longer(void **state)
     hf_lock_close(lock);
 }
 
+static void test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(other, "k", 20000, HF_OFF);
+    sim_server_drift(servers_at(0), 900);
+    hf_hold *hold = held(lock);
+    sleep_ms(19900);
+    for (; hf_hold_remaining_ms(hold) > 0; sleep_ms(1))
+        assert_int_equal(NUMBER("EXISTS k"), 1);
+    sim_server_drift(servers_at(0), 0);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
 /* The server forgets one of two, and that is found by its renewal. */
 static void test_of_joined_holds_losing_one_is_losing_all(void **state) {
     (void)state;
@@ -269,6 +283,7 @@ int main(int count, char **words) {
         TEST(test_a_check_with_a_slow_way_takes_nothing_back),
         TEST(test_a_check_whose_way_is_longer_than_what_is_left_loses_no_hold),
         TEST(test_a_clock_that_steps_back_makes_no_hold_last_longer),
+        TEST(test_a_clock_that_runs_fast_ends_no_hold_before_its_client_knows),
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
         TEST(test_a_grant_that_comes_late_is_shorter),

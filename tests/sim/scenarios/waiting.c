@@ -178,6 +178,23 @@ static void test_each_handoff_to_the_next_thread_is_prompt(void **state) {
     }
 }
 
+/* The key is deleted by hand. */
+static void test_a_try_passes_nobody_who_waits(void **state) {
+    hf_hold *none;
+    (void)state;
+    hf_client *third = open_client();
+    hf_lock *tried = lease_lock(third, "k", 60000, HF_OFF);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    TELL("DEL k");
+    assert_status(hf_lock_acquire(tried, 0, &none), HF_EBUSY);
+    assert_had_within(w, now_ms(), 3500);
+    hf_lock_close(tried);
+    hf_client_close(third);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+}
+
 /* ------------------------------------------------------ Dead connections */
 
 /* F10: a request that nobody answers stands in front of the renewal. */
@@ -297,6 +314,7 @@ int main(int count, char **words) {
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
+        TEST(test_a_try_passes_nobody_who_waits),
         TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
         TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
         TEST(test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id),
