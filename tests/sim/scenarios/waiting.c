@@ -178,6 +178,28 @@ static void test_each_handoff_to_the_next_thread_is_prompt(void **state) {
     }
 }
 
+/* Their client has just waited for the lock, so that each queues in the cheapest way. */
+static void test_who_waits_is_served_in_the_order_of_arrival(void **state) {
+    enum { THREADS = 8 };
+    waiter *waiters[THREADS];
+    (void)state;
+    waiter *first = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    give_back(hold, HF_OK);
+    waiter_join(first, HF_OK);
+    for (int i = 0; i < THREADS; i++) {
+        waiters[i] = waiter_start(lock, 20000);
+        assert_soon(queued("k") == i + 1);
+    }
+    give_back(first->hold, HF_OK);
+    for (int i = 0; i < THREADS; i++) {
+        sleep_ms(100);
+        for (int j = i + 1; j < THREADS; j++)
+            assert_false(atomic_load(&waiters[j]->done));
+        assert_had_within(waiters[i], now_ms(), 0);
+    }
+}
+
 /* The key is deleted by hand. */
 static void test_a_try_passes_nobody_who_waits(void **state) {
     hf_hold *none;
@@ -314,6 +336,7 @@ int main(int count, char **words) {
         TEST(test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck),
         TEST(test_each_handoff_to_the_next_thread_is_prompt),
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
+        TEST(test_who_waits_is_served_in_the_order_of_arrival),
         TEST(test_a_try_passes_nobody_who_waits),
         TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
         TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
