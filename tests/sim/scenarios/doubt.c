@@ -124,6 +124,29 @@ static void test_a_copy_that_comes_minutes_later_is_undone(void **state) {
     hf_lock_close(lock);
 }
 
+static void test_what_cannot_be_undone_without_memory_is_undone_later(void **state) {
+    (void)state;
+    hf_client *far = open_with(tcp_url(), 500, 2000);
+    warm_up(far);
+    hf_lock *lock = lease_lock(far, "k", 60000, HF_OFF);
+    sim_way(HERE, SERVER, false);
+    waiter *w = waiter_start(lock, 0);
+    sleep_ms(200);
+    sim_may_lack_memory(sim_self(), true);
+    sim_set.no_memory = 1;
+    while (!atomic_load(&w->done))
+        sleep_ms(1);
+    sleep_ms(100);
+    sim_set.no_memory = 0;
+    sim_may_lack_memory(sim_self(), false);
+    assert_int_not_equal(w->status, HF_OK);
+    waiter_join(w, w->status);
+    sim_way(HERE, SERVER, true);
+    assert_stays_free("k", 2500);
+    hf_lock_close(lock);
+    hf_client_close(far);
+}
+
 /* ------------------------------------------------------------ Busy all the same */
 
 /* F4: the first copy of the request is late, the second is answered. */
@@ -198,6 +221,7 @@ int main(int count, char **words) {
         TEST(test_a_started_acquire_that_was_given_up_is_undone),
         TEST(test_a_started_acquire_that_was_given_up_leaves_no_place),
         TEST(test_a_copy_that_comes_minutes_later_is_undone),
+        TEST(test_what_cannot_be_undone_without_memory_is_undone_later),
         TEST(test_a_busy_try_is_undone_if_a_copy_of_it_may_come),
         TEST(test_a_busy_started_try_is_undone_if_a_copy_of_it_may_come),
         TEST(test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come),
