@@ -201,25 +201,33 @@ def survives(found: dict[str, object]) -> bool:
 
 def write_table() -> None:
     kept = json.loads(FOUND.read_text())
-    names = sorted(file.name for file in (HERE / "mutants").iterdir())
+    mutants = [read(file) for file in sorted((HERE / "mutants").iterdir())]
+    rows, seeded = [], 0
+    for mutant in mutants:
+        found = kept.get(mutant.name)
+        if found is None or survives(found):
+            sys.exit(f"{mutant.name} was not found by what it should be found by, or never run")
+        seed = found.get("seed") or mutant.no_seeds or f"none of {found['ran']}"
+        if mutant.run and not mutant.no_seeds:
+            seed = f"{seed} with `{' '.join(mutant.run)}`"
+        seeded += bool(found.get("seed"))
+        tests = "; ".join(f"`{test}`" for test in mutant.tests)
+        rows.append(f"| `{mutant.name}` | {mutant.says} | {seed} | {tests} |")
     lines = [
         "# Mutants: faults that the simulation must find",
         "",
         "Each is a file of `mutants/`, which `mutants.py NAME` puts into a copy of the source.",
-        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. Or why there is",
-        "none; or among how many there was none, where a scenario finds it. *Scenario*: a test in",
-        "virtual time, by name, that fails. `mutants.py --table` writes this page.",
+        "*Seed*: the first red one of `sim --seeds 1-N`; that is how many it took. Or why there",
+        "is none; or among how many there was none: where a scenario finds it the search is one of seconds.",
+        "*Scenario*: a test in virtual time, by program and name, that fails. Another core or",
+        "workload has other seeds. `mutants.py --table` writes this page.",
+        "",
+        f"{len(rows)} mutants: {seeded} found by a seed, {len(rows) - seeded} by scenarios only.",
         "",
         "| Mutant | What it does | Seed | Scenario |",
         "|---|---|---|---|",
+        *rows,
     ]
-    for name in names:
-        mutant, found = read(HERE / "mutants" / name), kept.get(name, {})
-        seed = found.get("seed") or mutant.no_seeds or f"none of {found.get('ran', 0)}"
-        if mutant.run and not mutant.no_seeds:
-            seed = f"{seed} with `{' '.join(mutant.run)}`"
-        tests = "; ".join(f"`{test}`" for test in mutant.tests if found.get("tests", {}).get(test))
-        lines.append(f"| `{name}` | {mutant.says} | {seed} | {tests} |")
     (HERE / "mutants.md").write_text("\n".join(lines) + "\n")
 
 
