@@ -134,7 +134,7 @@ typedef struct proxy {
     fake door;
     int port;
     _Atomic mishap next;
-    const char *_Atomic only; /* a call without these bytes passes; NULL: any is meant */
+    const char *_Atomic only; /* what has these bytes is meant; NULL: any script call */
     _Atomic int again;        /* so many times more */
     _Atomic int mishaps;      /* so many have happened */
     _Atomic int cut_at;       /* of the lost reply so much arrives; then after a stall the end */
@@ -233,9 +233,10 @@ static inline int pause_of(const talk *t) {
 
 static inline mishap take_mishap(proxy *p, const char *bytes, ssize_t length) {
     const char *only = atomic_load(&p->only);
-    bool ours = memmem(bytes, (size_t)length, "\r\nEVAL", 6) != NULL ||
-                memmem(bytes, (size_t)length, "\r\nHDEL", 6) != NULL;
-    if (!ours || (only != NULL && memmem(bytes, (size_t)length, only, strlen(only)) == NULL))
+    bool ours = only != NULL ? memmem(bytes, (size_t)length, only, strlen(only)) != NULL
+                             : memmem(bytes, (size_t)length, "\r\nEVAL", 6) != NULL ||
+                                   memmem(bytes, (size_t)length, "\r\nHDEL", 6) != NULL;
+    if (!ours)
         return PASS;
     mishap next = atomic_load(&p->next);
     if (next != LOSE_ALL && next != PASS && atomic_fetch_sub(&p->again, 1) <= 0) {
@@ -348,7 +349,7 @@ static inline proxy *proxy_start(void) {
     return p;
 }
 
-/* The next script call suffers this; one with these bytes, or NULL: any. */
+/* The next script call suffers this; or with bytes, whatever has them. */
 static inline void proxy_next(proxy *p, mishap next, const char *only) {
     atomic_store(&p->only, only);
     atomic_store(&p->next, next);

@@ -84,9 +84,9 @@ static hf_status make_whole(hf_hold *hold) {
 
 hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     hf_client *client = hold->client;
-    deadline = hf_after(deadline, hold->replica_ms);
     bool asks = hold->replicas > 0 && hold->reached < 0;
     hf_status status = asks ? ask_replicas(hold, deadline) : HF_OK;
+    deadline = hf_after(deadline, hold->replica_ms);
     bool enough = hold->replicas == 0 || hold->reached >= hold->replicas;
     if (status == HF_OK && enough)
         status = make_whole(hold);

@@ -185,34 +185,6 @@ void hf_transport_free(hf_transport *transport) {
 
 /* -------------------------------------------------------------- The call */
 
-static bool append_wait(hf_connection *connection, const hf_request *request) {
-    char count[16], ms[24];
-    snprintf(count, sizeof count, "%d", (int)request->replicas);
-    snprintf(ms, sizeof ms, "%lld", (long long)request->replica_ms);
-    return hf_connection_append_words(connection, 3, (const char *[]){"WAIT", count, ms}, NULL);
-}
-
-/* Count the replicas that have what the request wrote, if it wrote anything. False: the connection
- * is useless now. */
-static bool count_replicas(hf_transport *transport, hf_connection *connection,
-                           const hf_request *request, hf_answer *answer) {
-    redisReply *reply;
-    answer->replicas = 0;
-    if (!hf_reply_holds(answer->reply)) {
-        HF_MARK("M15");
-        return true;
-    }
-    int64_t now = hf_now(), deadline = hf_after(now, request->replica_ms + transport->command_ms);
-    if (!append_wait(connection, request) ||
-        hf_connection_exchange(connection, now, deadline, &reply) != HF_OK)
-        return false;
-    answer->replicas = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply->type == REDIS_REPLY_ERROR)
-        hf_fail(HF_ESERVER, "%s answered: %.200s", connection->shown, reply->str);
-    freeReplyObject(reply);
-    return true;
-}
-
 hf_after_error hf_transport_error(hf_transport *transport, const char *shown, const char *text,
                                   hf_status *status) {
     hf_after_error after = hf_error_class(text, status);
@@ -239,6 +211,36 @@ typedef struct hf_trip {
     hf_course course;
     int64_t deadline;
 } hf_trip;
+
+static bool append_wait(hf_connection *connection, const hf_request *request) {
+    char count[16], ms[24];
+    snprintf(count, sizeof count, "%d", (int)request->replicas);
+    snprintf(ms, sizeof ms, "%lld", (long long)request->replica_ms);
+    return hf_connection_append_words(connection, 3, (const char *[]){"WAIT", count, ms}, NULL);
+}
+
+/* Count the replicas that have what the request wrote, if it wrote anything. False: the connection
+ * is useless now. */
+static bool count_replicas(hf_transport *transport, hf_connection *connection, const hf_trip *trip,
+                           hf_answer *answer) {
+    const hf_request *request = trip->request;
+    redisReply *reply;
+    answer->replicas = 0;
+    if (!hf_reply_holds(answer->reply)) {
+        HF_MARK("M15");
+        return true;
+    }
+    int64_t now = hf_now(), by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
+    by = hf_after(by, request->replica_ms);
+    if (!append_wait(connection, request) ||
+        hf_connection_exchange(connection, now, by, &reply) != HF_OK)
+        return false;
+    answer->replicas = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    if (reply->type == REDIS_REPLY_ERROR)
+        hf_fail(HF_ESERVER, "%s answered: %.200s", connection->shown, reply->str);
+    freeReplyObject(reply);
+    return true;
+}
 
 /* Renewals, claims and releases go first, because other clients wait for them. */
 static bool is_urgent(const hf_request *request) {
@@ -329,7 +331,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
         outcome->met = HF_MET_PREDECESSOR;
     } else if (trip->request->replicas > 0) {
-        alive = count_replicas(transport, connection, trip->request, answer) && alive;
+        alive = count_replicas(transport, connection, trip, answer) && alive;
     }
     if (status != HF_OK) {
         freeReplyObject(answer->reply);

@@ -129,6 +129,25 @@ static void test_an_acquire_with_replicas_waits_once_for_a_silent_server(void **
     close_both(way, client, other);
 }
 
+/* And when they are being asked for: it ends when it would, and replica_timeout later. */
+static void test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 10000), *other = open_client();
+    warm_up(client);
+    hf_lock *lock = open_lock(client, "k", NULL,
+                              OPTIONS(.lease_ms = 60000, .replicas = 1, .replica_timeout_ms = 300));
+    hf_hold *none;
+    proxy_next(way, GO_DEAD, "WAIT");
+    int64_t began = now_ms();
+    assert_int_not_equal(hf_lock_acquire(lock, 200, &none), HF_OK);
+    assert_in_range(now_ms() - began, 500, 1000);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    assert_stays_free("k", 3000);
+    hf_lock_close(lock);
+    close_both(way, client, other);
+}
+
 /* G9: and it says what it was. */
 static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that(void **state) {
     (void)state;
@@ -182,6 +201,7 @@ int main(int count, char **words) {
         TEST(test_a_large_request_on_a_slow_way_ends_in_its_time),
         TEST(test_leases_shorter_than_the_ways_cost_few_requests),
         TEST(test_an_acquire_with_replicas_waits_once_for_a_silent_server),
+        TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
         TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
     };
