@@ -88,6 +88,8 @@ static void over(sim_file *file) {
     drop_if_over(file);
 }
 
+static void over_later(void *file) { over(file); }
+
 sim_file *sim_file_share(sim_file *file) {
     file->descriptors++;
     return file;
@@ -118,7 +120,8 @@ void sim_unwatch_all(sim_thread *thread) {
         sim_watch *gone = *at;
         *at = gone->next;
         free(gone);
-        drop_if_over(thread->watched[i]);
+        if (thread->watched[i]->descriptors == 0) /* its call still looks at it */
+            later(sim_now(), over_later, thread->watched[i]);
     }
     thread->watching = 0;
 }
