@@ -707,15 +707,14 @@ class Run:
         bury = any(copy[0] == who for copy in self.copies)
         text = self.words(who, w, True)[5]
         answer = self.run("cancel", [*KEYS.all, KEYS.dead(who)], who, int(bury), text)
+        if bury:
+            self.buried.add(who)
         if who in self.holds:
             self.expect(answer, 1)
             self.holds[who]["known"] = True
-            self.general()
-            return
-        self.expect(answer, 0)
-        self.queue.pop(who)
-        if bury:
-            self.buried.add(who)
+        else:
+            self.expect(answer, 0)
+            self.queue.pop(who)
         self.general()
 
     def late(self) -> None:

@@ -876,13 +876,26 @@ static void test_cancel_answers_a_grant_that_has_happened(void **state) {
     assert_int_equal(join(id(2), BEN, "ben").state, QUEUED);
     assert_int_equal(release(id(1)), 1);
     char *before = snapshot(K);
-    answer a = cancel(id(2), "1", member(id(2), BEN, "ben"));
+    answer a = cancel(id(2), "0", member(id(2), BEN, "ben"));
     assert_int_equal(a.state, HELD);
     assert_int_equal(a.fence, heard_grant(ben).fence);
     assert_in_range(a.left, 2000, 3000);
     assert_string_equal(snapshot(K), before);
-    assert_int_equal(exists(dead(id(2))), 0); /* it lives */
+    assert_int_equal(exists(dead(id(2))), 0);
     redisFree(ben);
+}
+
+/* What is kept may end before a copy of its acquire comes. */
+static void test_cancel_buries_what_is_held_and_leaves_it_there(void **state) {
+    (void)state;
+    hold_by(id(1), "ann", 100);
+    assert_int_equal(cancel(id(1), "1", "").state, HELD);
+    assert_holder(id(1), "ann");
+    assert_int_equal(exists(dead(id(1))), 1);
+    assert_int_equal(acquire((asking){id(1), "ann", .lease = 100}).state, HELD);
+    assert_soon(exists(K) == 0);
+    assert_int_equal(acquire((asking){id(1), "ann", .lease = 100}).state, DEAD);
+    assert_int_equal(exists(K), 0);
 }
 
 static void test_a_cancel_lets_those_behind_it_in(void **state) {
@@ -3257,6 +3270,7 @@ int main(void) {
         BOTH(test_a_dead_hold_id_is_written_only_to_bury),
         BOTH(test_a_release_takes_the_member_out_too),
         BOTH(test_cancel_answers_a_grant_that_has_happened),
+        BOTH(test_cancel_buries_what_is_held_and_leaves_it_there),
         BOTH(test_a_cancel_lets_those_behind_it_in),
         BOTH(test_leave_ends_a_hold_with_the_locks_key_alone),
         BOTH(test_a_renewal_never_shortens_another_hold),

@@ -528,6 +528,8 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_quote(hold->names->data, hold->names->length), how);
     }
+    if (hold->bury && !hf_undo_bury_locked(hold))
+        return hf_fail(HF_ENOMEM, "no memory");
     int state = hf_hold_end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);

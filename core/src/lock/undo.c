@@ -13,7 +13,7 @@
  * minutes. A dead id lives as long. */
 #define COPIES_MS 600000
 #define GIVEN_UP 64
-/* What could not be undone, for want of memory, is tried again. */
+/* What could not be undone, for want of memory or while its slot is being moved, is tried again. */
 #define AGAIN_MS 50
 
 struct hf_undoing {
@@ -23,7 +23,7 @@ struct hf_undoing {
         hf_names *names;
     } given_up[GIVEN_UP]; /* while a copy could still arrive late; the oldest is forgotten */
     unsigned next;
-    hf_list holds; /* given up when there was no memory to undo it; each with a reference */
+    hf_list holds; /* given up when it could not be undone; each with a reference */
     hf_timer timer;
 };
 
@@ -31,9 +31,16 @@ typedef struct names_task {
     hf_task task;
     hf_client *client;
     hf_names *names;
+    hf_hold *hold; /* that is undone, under this id; or NULL */
+    char id[HF_ID_LENGTH];
 } names_task;
 
-static void drop_names(hf_task *task) { hf_names_drop(HF_OF(names_task, task, task)->names); }
+static void drop_names(hf_task *task) {
+    names_task *mine = HF_OF(names_task, task, task);
+    hf_names_drop(mine->names);
+    if (mine->hold != NULL)
+        hf_hold_drop(mine->hold);
+}
 
 static hf_task *new_task(hf_client *client, hf_names *names,
                          void (*done)(hf_task *, hf_status, const redisReply *)) {
@@ -87,12 +94,6 @@ void hf_heal_locked(hf_client *client, const hf_hold *hold) {
 
 /* ------------------------------------------------------------------- Undo */
 
-static void undone(hf_task *task, hf_status status, const redisReply *reply) {
-    const names_task *mine = HF_OF(names_task, task, task);
-    if (status == HF_OK && hf_reply_release(reply) == HF_RELEASE_MORE)
-        hf_kick_locked(mine->client, mine->names);
-}
-
 /* Meanwhile the hold may be given another id, which nobody gives up. */
 static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
@@ -105,6 +106,15 @@ static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
         hf_timer_set(&client->timers, &client->undoing->timer, due); /* for when there is one */
 }
 
+static void undone(hf_task *task, hf_status status, const redisReply *reply) {
+    const names_task *mine = HF_OF(names_task, task, task);
+    hf_release_outcome outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
+    if (outcome == HF_RELEASE_MORE)
+        hf_kick_locked(mine->client, mine->names);
+    else if (outcome == HF_RELEASE_SPLIT && mine->hold != NULL)
+        undo_later(mine->client, mine->hold, mine->id);
+}
+
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
     HF_MARK("C3");
     struct hf_undoing *undoing = client->undoing;
@@ -114,21 +124,26 @@ void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id)
     memcpy(undoing->given_up[at].id, id, HF_ID_LENGTH);
 }
 
-void hf_undo_grant_locked(hf_client *client, const hf_grant *grant) {
+void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence) {
     struct hf_undoing *undoing = client->undoing;
-    hf_ask ask = {.id = grant->id};
+    hf_ask ask = {.id = id};
     for (unsigned i = 0; i < GIVEN_UP; i++) {
         hf_names *names = undoing->given_up[i].names;
-        if (names == NULL || memcmp(undoing->given_up[i].id, grant->id, HF_ID_LENGTH) != 0)
+        if (names == NULL || memcmp(undoing->given_up[i].id, id, HF_ID_LENGTH) != 0)
             continue;
         HF_MARK("H22");
         hf_task *task = new_task(client, names, undone);
         if (task == NULL)
             return; /* it ends by itself, soon */
-        hf_request_release(&task->request, names, &ask, grant->fence, true);
+        hf_request_release(&task->request, names, &ask, fence, true);
         hf_task_submit(&client->links, task, hf_after(hf_now(), HF_CLAIM_MS));
         return;
     }
+}
+
+static void insist(hf_client *client, hf_task *task, int64_t ms) {
+    task->insists = true;
+    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
 }
 
 /* This thread's message stays. */
@@ -144,18 +159,20 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         undo_later(client, hold, ask->id);
         return;
     }
+    hf_hold_grab(hold);
+    HF_OF(names_task, task, task)->hold = hold;
+    memcpy(HF_OF(names_task, task, task)->id, ask->id, HF_ID_LENGTH);
     hf_request_release(&task->request, hold->names, ask, fence, bury);
     if (task->request.encoded.failed) {
         hf_task_free(task);
         undo_later(client, hold, ask->id);
         return;
     }
-    task->insists = true;
     int64_t lease_ms = hold->validity.lease_ms;
     /* A place in the queue stays for as long as this client listens. */
     bool lasts = lease_ms == HF_NEVER || ask->channel != NULL;
     int64_t ms = lasts ? HF_FOREVER : lease_ms + (bury ? COPIES_MS : AFTERWARDS_MS);
-    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
+    insist(client, task, ms);
 }
 
 static void undo_again(hf_timer *timer, int64_t now) {
@@ -172,6 +189,23 @@ static void undo_again(hf_timer *timer, int64_t now) {
         undo(hold, &ask, 0, true); /* it may have a greater fence by now, of a later grant */
         hf_hold_drop(hold);
     }
+}
+
+bool hf_undo_bury_locked(hf_hold *hold) {
+    hf_client *client = hold->client;
+    hf_ask ask = hf_hold_ask(hold);
+    bool thread = hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? new_task(client, hold->names, NULL) : NULL;
+    if (task == NULL)
+        return false;
+    hf_request_cancel(&task->request, hold->names, &ask, true);
+    if (task->request.encoded.failed) {
+        hf_task_free(task);
+        return false;
+    }
+    HF_MARK("C3");
+    insist(client, task, COPIES_MS);
+    return true;
 }
 
 void hf_undo_locked(hf_hold *hold) {

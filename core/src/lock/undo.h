@@ -22,11 +22,14 @@ void hf_undo(hf_hold *hold, int64_t deadline);
  * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo() has to
  * follow. */
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
+/* Its hold is left to the server, or to another process: no copy of its acquire that is under way
+ * begins another. False: no memory. */
+bool hf_undo_bury_locked(hf_hold *hold);
 /* That id is given up while a copy of its enqueue can still arrive late: should it be granted the
  * lock, the grant is given back. */
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id);
 /* A grant came for an id that does not wait any more: release it, if it was given up so. */
-void hf_undo_grant_locked(hf_client *client, const hf_grant *grant);
+void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence);
 /* Hand on a lock that was left free with more of its queue to skip. */
 void hf_kick_locked(hf_client *client, hf_names *names);
 /* The same on this thread, best effort, until the deadline. Without the mutex. */

@@ -603,6 +603,15 @@ static void doubt(const recheck_task *mine) {
     hf_queue_recheck_locked(mine->client, mine->names);
 }
 
+/* Sent after its end it could be granted a lock for nobody, if the server has lost the dead id. */
+static bool recheck_over(const hf_task *task) {
+    const recheck_task *mine = HF_OF(const recheck_task, task, task);
+    for (size_t i = 0; i < mine->count; i++)
+        if (hf_op_find_locked(mine->client, mine->ids[i]) != NULL)
+            return false;
+    return true;
+}
+
 static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {
     recheck_task *mine = HF_OF(recheck_task, task, task);
     hf_client *client = mine->client;
@@ -624,12 +633,15 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     if (queue != NULL && !mine->aside)
         queue->asking = false;
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
-    if (status != HF_OK)
+    if (status != HF_OK && status != HF_ECANCELED)
         keep_reason(client);
     for (size_t i = 0; i < mine->count; i++) {
         hf_op *op = hf_op_find_locked(client, mine->ids[i]);
-        if (op == NULL)
+        if (op == NULL) {
+            if (kind == HF_ANSWER_GOOD && standings[i].state == HF_STANDS_HELD)
+                hf_undo_grant_locked(client, mine->ids[i], standings[i].fence);
             continue;
+        }
         op->asking--;
         if (kind == HF_ANSWER_ASK)
             continue; /* it is being cancelled */
@@ -688,6 +700,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
         return false;
     mine = HF_OF(recheck_task, task, task);
     task->explains = true;
+    task->over = recheck_over;
     mine->client = client;
     mine->names = hf_names_keep(queue->names);
     mine->aside = aside;
@@ -821,7 +834,7 @@ static void wake(hf_links *links) { hf_thread_wake_locked(HF_OF(hf_client, links
 static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     hf_op *op = hf_op_find_locked(HF_OF(hf_client, links, links), grant->id);
     if (op == NULL) {
-        hf_undo_grant_locked(HF_OF(hf_client, links, links), grant);
+        hf_undo_grant_locked(HF_OF(hf_client, links, links), grant->id, grant->fence);
         return;
     }
     int64_t start = hf_now(), gap_us = grant->server_us - link->pair_server;

@@ -301,6 +301,10 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
             hf_task_end(task, hf_fail(HF_ENOMEM, "no memory"), NULL);
             continue;
         }
+        if (task->over != NULL && task->over(task)) {
+            hf_task_end(task, HF_ECANCELED, NULL);
+            continue;
+        }
         if (!hf_connection_append(link->commands, &task->request, task->course.whole,
                                   task->course.asking)) {
             hf_list_add_first(&link->waiting, &task->item);

@@ -45,6 +45,8 @@ typedef struct hf_task {
      * freed, but for one that was sent and given up: it keeps its place until its answer comes. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
     void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
+    /* Does nobody want its answer any more? Then it is not sent (again). Or NULL. */
+    bool (*over)(const struct hf_task *task);
 } hf_task;
 
 /* Told of a link's events, with the mutex held. */

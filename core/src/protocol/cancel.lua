@@ -11,7 +11,7 @@ local life = ARGV[4]
 local err = read() or refused('ZREM', Q, ARGV[3])
 if err then return err end
 local ends, fence = hold(ARGV[1])
-if not ends and ARGV[2] == '1' then
+if ARGV[2] == '1' then -- a hold too may outlive its client, and end before the copy comes
   err = bury(KEYS[6])
   if err then return err end
 end

@@ -212,6 +212,65 @@ static void test_a_timeout_without_a_place_is_undone_if_a_copy_may_come(void **s
     hf_lock_close(lock);
 }
 
+static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs);
+    waiter *w = waiter_start(lock, 20000);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, LATE_REQUEST, hf_script_acquire.sha1);
+    atomic_store(&way->unsubscribes, true);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    assert_status(hf_hold_keep(w->hold, 50), HF_OK);
+    hf_hold_close(w->hold);
+    sleep_ms(500);
+    proxy_deliver(way);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+/* ---------------------------------------------- What the server has forgotten */
+
+/* A waiter without an end asks after a new subscription, its question is held up, and its time
+ * passes; then the server forgets the hold, and that this id is dead. */
+static void wait_until_forgotten(hf_lock **theirs, hf_lock **lock) {
+    *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(theirs);
+    waiter *w = waiter_start(*lock, 1500);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_acquire.sha1);
+    atomic_store(&way->unsubscribes, true);
+    waiter_join(w, HF_ETIMEOUT);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    TELL("FLUSHALL");
+    give_back(hold, HF_ELOST);
+}
+
+static void test_a_late_answer_that_grants_is_undone_though_the_server_forgot(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock;
+    wait_until_forgotten(&theirs, &lock);
+    atomic_store(&way->holds_request, false);
+    assert_stays_free("k", 1000);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+static void test_a_question_whose_waiter_is_gone_is_not_sent_again(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock;
+    wait_until_forgotten(&theirs, &lock);
+    proxy_next(way, LOSE_REPLY, hf_script_acquire.sha1);
+    sleep_ms(5000);
+    assert_int_equal(atomic_load(&way->mishaps), 1);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -226,6 +285,9 @@ int main(int count, char **words) {
         TEST(test_a_busy_started_try_is_undone_if_a_copy_of_it_may_come),
         TEST(test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come),
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
+        TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
+        TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
+        TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
     };
     return RUN_TESTS(tests, count, words);
 }

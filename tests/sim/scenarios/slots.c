@@ -107,10 +107,34 @@ static void test_who_waits_polls_where_its_slot_went_and_no_grants_come(void **s
     hf_lock_close(held_there);
 }
 
+/* Its keys are on two nodes, and none of them can end one of many holds alone. */
+static void test_one_of_many_that_is_released_while_its_slot_moves_is_released_later(void **state) {
+    (void)state;
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = HF_NEVER, .renew = HF_OFF, .mode = HF_SHARED};
+    hf_lock *lock = open_lock(client, "s", NULL, &options),
+            *theirs = open_lock(other, "s", NULL, &options);
+    hf_hold *hold = held(lock), *another = held(theirs);
+    int slot = sim_cluster_slot((sim_bytes){"s", 1}), from = node_of("s");
+    int to = (from + 1) % servers_count();
+    sim_cluster_moving(servers_redis(to), slot, from, to);
+    sim_cluster_moving(servers_redis(from), slot, from, to);
+    sim_bytes ends = {"{s}s:hf1:s", 10};
+    assert_true(sim_cluster_move_key(servers_redis(from), servers_redis(to), ends));
+    give_back(hold, HF_EUNKNOWN);
+    sleep_ms(2000);
+    move_slot("s", from, to);
+    give_back(another, HF_OK);
+    assert_soon(node_of("s") == -1);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_the_new_node_of_a_slot_is_asked_for_all_holds_there),
         TEST(test_who_waits_polls_where_its_slot_went_and_no_grants_come),
+        TEST(test_one_of_many_that_is_released_while_its_slot_moves_is_released_later),
     };
     return RUN_TESTS(tests, count, words);
 }
