@@ -24,6 +24,7 @@ typedef struct lock_of {
     int64_t reverted; /* that up to which a release may be lost with the master that knew it */
     struct {
         int64_t at, fence;
+        int pid;
     } floors[PROCESSES]; /* the highest that each process has seen */
     struct {
         int64_t fence, since;
@@ -31,6 +32,7 @@ typedef struct lock_of {
     int64_t left[FENCES]; /* on purpose */
     size_t left_count;
     int several;
+    bool deserted;  /* the close may not have reached the server */
     char head[600]; /* of its queue, and what the last fence was */
     int64_t last;
     struct {
@@ -74,15 +76,28 @@ static void see_fence(lock_of *l, int64_t fence) {
     l->seen[l->seen_count++].fence = fence;
 }
 
+static bool was_left(const lock_of *l, int64_t fence) {
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->left[i] == fence)
+            return true;
+    return false;
+}
+
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
     int64_t fences[STORE_HOLDS];
     lock_of *l = lock_named(key);
-    size_t self = (size_t)sim_pid(sim_self()) % PROCESSES;
+    int pid = sim_pid(sim_self());
+    size_t self = (size_t)pid % PROCESSES;
     bool split = sim_now() < lost_until; /* there may be two masters */
     if (!shared && !split && !(forgot && stepped_back) && fence < highest_at(l, began))
         sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
                   sim_name(sim_self()), (long long)fence, key, (long long)highest_at(l, began));
-    if (!shared && fence < l->floors[self].fence && l->floors[self].at < began)
+    if (l->floors[self].pid != pid)
+        l->floors[self].fence = 0;
+    l->floors[self].pid = pid;
+    /* A hold that was handed over may be an older one, which a failover has brought back. */
+    bool adopted = split && was_left(l, fence);
+    if (!shared && !adopted && fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
                   (long long)fence, key, (long long)l->floors[self].fence);
     l->highest = fence > l->highest ? fence : l->highest;
@@ -130,6 +145,11 @@ static bool forsaken(const char *key) {
     return false;
 }
 
+void rules_desert(const char *key) {
+    if (judge_has_left())
+        lock_named(key)->deserted = true;
+}
+
 bool rules_left_for_ever(const char *key) {
     const lock_of *l = lock_named(key);
     if (!store_stays(key))
@@ -137,16 +157,14 @@ bool rules_left_for_ever(const char *key) {
     for (size_t i = 0; i < FENCES; i++)
         if (l->left[i] != 0 && store_has(key, l->left[i]))
             return true;
-    return forsaken(key);
+    return l->deserted || forsaken(key);
 }
 
 void rules_several(const char *key, int change) { lock_named(key)->several += change; }
 
 static bool is_known(const lock_of *l, int64_t fence) {
-    for (size_t i = 0; i < FENCES; i++)
-        if (l->left[i] == fence)
-            return true;
-    return l->several > 0 || fence <= l->reverted || judge_knows(l->key, fence);
+    return was_left(l, fence) || l->several > 0 || fence <= l->reverted ||
+           (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
 
 /* A hold that is there for a while has a client that knows of it. */

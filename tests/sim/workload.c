@@ -7,7 +7,8 @@
 
 #include "rules.h"
 
-enum { OPS = 6 };
+/* A shorter lease ends while a connection is made once more. */
+enum { OPS = 6, RENEWABLE_MS = 50 };
 
 static const char *const keys[KEYS_MAX] = {"a", "b", "{t}c", "d", "e", "{t}f"};
 
@@ -29,7 +30,8 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
                 .key = key,
                 .shared = options->mode == HF_SHARED,
                 .joined = joined,
-                .renewed = options->renew == HF_ON && options->max_hold_ms == 0};
+                .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
+                           options->lease_ms >= RENEWABLE_MS};
     m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options->permits, began);
     if (joined)
         judge_join(m->belief, m->belief);
@@ -112,6 +114,8 @@ void acquire(program *p) {
     p->ended[status]++;
     if (status == HF_OK)
         keep_hold(p, hold, key, &options, c.since, false);
+    else
+        rules_desert(key);
     hf_lock_close(lock);
 }
 
@@ -144,8 +148,10 @@ static void acquire_all(program *p) {
         p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
             keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
+            rules_desert(names[i]);
             rules_several(names[i], -1);
+        }
     }
     for (int i = 0; i < count; i++)
         hf_lock_close(locks[i]);
@@ -505,6 +511,8 @@ static void end_op(loop *l, const hf_completion *done) {
               hf_status_name(status), status != HF_OK ? done->error.message : "");
     judge_answered(&o.since, o.bound);
     if (o.kind == ACQUIRES) {
+        if (status != HF_OK)
+            rules_desert(o.m.key);
         end_acquire(l, &o, done);
         return;
     }
@@ -539,8 +547,10 @@ static void give_up_all(loop *l) {
         pending o = l->ops[--l->count];
         if (o.waits)
             judge_waits_no_more(o.m.key);
-        if (o.kind == ACQUIRES)
+        if (o.kind == ACQUIRES) {
+            rules_desert(o.m.key);
             continue;
+        }
         judge_over(o.m.belief);
         hf_hold_close(o.m.hold);
     }
