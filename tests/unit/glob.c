@@ -1,8 +1,8 @@
 /* Patterns, and the set of byte strings. */
 #include "../check.h"
 
-#include "base/glob.h"
-#include "base/set.h"
+#include "look/glob.h"
+#include "look/set.h"
 
 static bool matches(const char *pattern, const char *text) {
     return hf_glob(pattern, strlen(pattern), text, strlen(text));

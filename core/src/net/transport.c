@@ -66,6 +66,12 @@ void hf_transport_set_wake(hf_transport *transport, int fd) {
 
 hf_discovery *hf_transport_discovery(hf_transport *transport) { return transport->discovery; }
 
+hf_pool *hf_transport_pool(hf_transport *transport) { return transport->pool; }
+
+bool hf_transport_hurries(const hf_transport *transport) {
+    return __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
+}
+
 const char *hf_transport_shown(const hf_transport *transport) {
     return hf_discovery_address(transport->discovery)->shown;
 }
@@ -370,7 +376,7 @@ static bool go_alone(hf_trip *trip) {
     return true;
 }
 
-static void pause_for(int64_t ms) {
+void hf_transport_pause(int64_t ms) {
     if (ms > 0)
         poll(NULL, 0, (int)hf_jitter(ms / 2, ms + 1));
 }
@@ -417,7 +423,7 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
         if (step.what == HF_STEP_FAIL)
             return fail_call(transport, trip, status, &step);
         if (step.what != HF_STEP_ALONE || !go_alone(trip))
-            pause_for(step.pause_ms);
+            hf_transport_pause(step.pause_ms);
     }
 }
 
@@ -465,131 +471,6 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_transport_refusal(text, &question, answer.reply);
     freeReplyObject(answer.reply);
     hf_request_free(&question);
-}
-
-/* ----------------------------------------------------- Servers, not locks */
-
-hf_status hf_transport_ask(hf_transport *transport, int node, int64_t deadline, char *shown,
-                           redisReply **reply_out, int count, const char **words) {
-    hf_status status = HF_ECONNECT;
-    int64_t now = hf_now();
-    *reply_out = NULL;
-    for (int tries = 0; tries < 2 && status == HF_ECONNECT && now < deadline; tries++) {
-        hf_connection *connection;
-        status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
-        if (status != HF_OK)
-            break;
-        int64_t patience = hf_after(now, transport->command_ms);
-        status =
-            hf_connection_ask(connection, hf_earlier(patience, deadline), reply_out, count, words);
-        if (shown != NULL)
-            snprintf(shown, HF_SHOWN_MAX, "%s", connection->shown);
-        if (status == HF_OK) {
-            hf_pool_give(transport->pool, connection);
-        } else {
-            hf_pool_discard(transport->pool, connection);
-            hf_pool_drop(transport->pool, node);
-            now = hf_now();
-        }
-    }
-    return status;
-}
-
-int hf_transport_next(hf_transport *transport, int node) {
-    int count = (int)hf_discovery_nodes(transport->discovery), first = node;
-    if (!hf_transport_clustered(transport))
-        return node == 0 ? 0 : -1;
-    while (node < count && !hf_transport_serves(transport, node))
-        node++;
-    if (node < count)
-        return node;
-    return first == 0 ? hf_transport_node(transport, 0) : -1; /* no map yet */
-}
-
-/* ------------------------------------------------------------- One node */
-
-static void free_replies(redisReply **replies, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        freeReplyObject(replies[i]);
-        replies[i] = NULL;
-    }
-}
-
-/* whole: with the text of a script at its first request, so that the server knows it. */
-static bool append_all(hf_connection *connection, const hf_request *requests, size_t count,
-                       bool whole) {
-    const hf_script *last = NULL;
-    for (size_t i = 0; i < count; i++) {
-        hf_course course = {.whole = whole && requests[i].script != last};
-        last = requests[i].script;
-        if (!append(connection, &requests[i], &course))
-            return false;
-    }
-    return true;
-}
-
-/* One attempt. *after: what to do then, if that was none; HF_AFTER_FAIL: nothing. */
-static hf_status ask_once(hf_transport *transport, int node, const hf_request *requests,
-                          size_t count, bool whole, int64_t deadline, redisReply **replies,
-                          hf_after_error *after) {
-    hf_connection *connection;
-    int64_t now = hf_now();
-    hf_status status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
-    *after = status == HF_ECONNECT ? HF_AFTER_WAIT : HF_AFTER_FAIL;
-    if (status != HF_OK)
-        return status;
-    if (!append_all(connection, requests, count, whole)) {
-        hf_pool_discard(transport->pool, connection);
-        return hf_fail(HF_ENOMEM, "no memory");
-    }
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        now = hf_now();
-        int64_t by = hf_after(now, transport->command_ms);
-        status =
-            hf_connection_exchange(connection, now, by < deadline ? by : deadline, &replies[i]);
-    }
-    if (status != HF_OK) {
-        hf_pool_discard(transport->pool, connection);
-        free_replies(replies, count); /* the first ones may have come */
-        *after = status == HF_ECONNECT ? HF_AFTER_RECONNECT : HF_AFTER_FAIL;
-        return status;
-    }
-    if (hf_discovery_replaced(transport->discovery, connection)) {
-        status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
-        *after = HF_AFTER_RECONNECT;
-    } else if (replies[0]->type == REDIS_REPLY_ERROR) {
-        *after = hf_transport_error(transport, connection->shown, replies[0]->str, &status);
-    }
-    hf_pool_give(transport->pool, connection);
-    return status;
-}
-
-hf_status hf_transport_ask_node(hf_transport *transport, int node, const hf_request *requests,
-                                size_t count, int64_t deadline, redisReply **replies) {
-    bool whole = false;
-    memset(replies, 0, count * sizeof *replies);
-    for (int64_t pause_ms = 5;; pause_ms = pause_ms < 100 ? 2 * pause_ms : pause_ms) {
-        hf_after_error after;
-        hf_status status =
-            ask_once(transport, node, requests, count, whole, deadline, replies, &after);
-        bool loads = after == HF_AFTER_LOAD && !whole;
-        bool again = loads || after == HF_AFTER_WAIT || after == HF_AFTER_RECONNECT;
-        if (!again && replies[0] != NULL)
-            return HF_OK;
-        if (after == HF_AFTER_RECONNECT)
-            hf_pool_drop(transport->pool, node);
-        free_replies(replies, count);
-        whole = whole || loads;
-        if (!again || hf_until(deadline, hf_now()) <= pause_ms ||
-            __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE))
-            return status;
-        if (loads)
-            continue;
-        hf_transport_look(transport);
-        pause_for(pause_ms);
-        if (!hf_transport_serves(transport, node))
-            return hf_fail(HF_ECONNECT, "another node serves its slots by now");
-    }
 }
 
 /* ------------------------------------------------------------- The flush */
@@ -705,7 +586,7 @@ void hf_transport_flush(hf_transport *transport, const hf_request *const *reques
     /* A connection of the pool may have died unnoticed: try again on a new one. */
     for (int tries = 0; tries < FLUSH_TRIES; tries++) {
         if (tries > 0)
-            pause_for(next_round(all, count, hf_until(deadline, hf_now())));
+            hf_transport_pause(next_round(all, count, hf_until(deadline, hf_now())));
         for (size_t i = 0; i < count && hf_now() < deadline; i++)
             if (all[i].state == TO_SEND && !all[i].tried)
                 flush_to(transport, hf_transport_node(transport, requests[i]->slot), requests,

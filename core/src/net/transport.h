@@ -45,15 +45,6 @@ void hf_transport_free(hf_transport *transport);
 hf_status hf_transport_call(hf_transport *transport, const hf_request *request, int64_t deadline,
                             hf_answer *answer);
 
-/* Ask a server, not a lock: one plain command to the node, again on a new connection if an idle one
- * turns out to be dead. An error is an answer too. The caller frees the reply. shown: the server's
- * address, with room for HF_SHOWN_MAX; or NULL. */
-#define HF_SHOWN_MAX 128
-hf_status hf_transport_ask(hf_transport *transport, int node, int64_t deadline, char *shown,
-                           redisReply **reply_out, int count, const char **words);
-/* The next node from this number on that serves a slot, or might; -1: there is none. */
-int hf_transport_next(hf_transport *transport, int node);
-
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
 /* The status of a request whose answer was lost, for the reason that this thread's message
@@ -62,16 +53,6 @@ hf_status hf_transport_unknown(const hf_transport *transport);
 /* The message of a refusal: its text, with what came of hf_request_permissions(): a reply, or
  * NULL and this thread's message. */
 void hf_transport_refusal(const char *text, const hf_request *question, const redisReply *reply);
-
-/*
- * Ask one node, whatever slots it serves: all requests in one write. They must only read,
- * because they are sent again while the node is not ready, until the deadline.
- *
- *   HF_OK        replies[i] is the answer to each, perhaps an error; for freeReplyObject().
- *   HF_ECONNECT  none was answered, or the node serves nothing any more.
- */
-hf_status hf_transport_ask_node(hf_transport *transport, int node, const hf_request *requests,
-                                size_t count, int64_t deadline, redisReply **replies);
 
 /* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
  * effort. If a connection dies, the unanswered requests are sent again, twice at most. */
@@ -107,6 +88,11 @@ void hf_transport_look(hf_transport *transport);
  * over; -1: no more. */
 void hf_transport_set_wake(hf_transport *transport, int fd);
 hf_discovery *hf_transport_discovery(hf_transport *transport);
+struct hf_pool *hf_transport_pool(hf_transport *transport);
+/* Has hf_transport_hurry() been called? */
+bool hf_transport_hurries(const hf_transport *transport);
+/* Pause for half of this up to all of it. */
+void hf_transport_pause(int64_t ms);
 /* The answer of hf_client_warning(). */
 const char *hf_transport_warning(const hf_transport *transport);
 /* How many connections were opened, and how many of them in place of others that broke. */

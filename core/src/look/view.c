@@ -1,4 +1,4 @@
-#include "lock/view.h"
+#include "look/view.h"
 
 #include <stdlib.h>
 #include <string.h>

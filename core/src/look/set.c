@@ -1,4 +1,4 @@
-#include "base/set.h"
+#include "look/set.h"
 
 #include <stdlib.h>
 #include <string.h>

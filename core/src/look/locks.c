@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/glob.h"
-#include "base/set.h"
-#include "lock/client.h"
-#include "lock/view.h"
+#include "look/glob.h"
+#include "look/node.h"
+#include "look/set.h"
+#include "look/view.h"
 #include "net/map.h"
 
 #define PAGE 100    /* keys that one SCAN looks at */
@@ -94,8 +94,7 @@ static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t cou
     hf_status status = pace(locks, cost);
     if (status == HF_OK) {
         int64_t now = hf_now();
-        status = hf_transport_ask_node(locks->client->transport, node, requests, count,
-                                       hf_client_patience(locks->client), replies);
+        status = hf_node_ask_all(locks->client, node, requests, count, replies);
         count_trip(locks, count, now);
     }
     for (size_t i = 0; i < count; i++)
@@ -104,11 +103,6 @@ static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t cou
 }
 
 /* ------------------------------------------------------------- The nodes */
-
-static void free_replies(redisReply **replies, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        freeReplyObject(replies[i]);
-}
 
 /* How many keys it has, and which slots. */
 static hf_status survey(hf_locks *locks, int node, place *told) {
@@ -126,7 +120,7 @@ static hf_status survey(hf_locks *locks, int node, place *told) {
     told->keys = told->known ? replies[0]->integer : 0;
     if (count == 2 && !hf_reply_slots(replies[1], &told->slots, &told->moving))
         told->moving = true; /* for all that we know */
-    free_replies(replies, count);
+    hf_node_free(replies, count);
     return HF_OK;
 }
 
@@ -332,7 +326,7 @@ static hf_status turn_page(hf_locks *locks) {
     else
         for (size_t i = 0; i < count && status == HF_OK; i++)
             status = read_page(locks, kinds[i], replies[i]);
-    free_replies(replies, count);
+    hf_node_free(replies, count);
     return status;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/client.h"
+#include "look/node.h"
 
 /* The server's clock and ours may differ by so much before it is worth a word. */
 #define CLOCK_US INT64_C(1000000)
@@ -15,8 +15,7 @@
 /* An answer of the server's, or the status of its error. */
 static hf_status ask(hf_client *client, int node, char *shown, redisReply **reply, int count,
                      const char **words) {
-    hf_status status = hf_transport_ask(client->transport, node, hf_client_patience(client), shown,
-                                        reply, count, words);
+    hf_status status = hf_node_ask(client, node, shown, reply, count, words);
     if (status != HF_OK || (*reply)->type != REDIS_REPLY_ERROR)
         return status;
     hf_transport_error(client->transport, shown, (*reply)->str, &status);
@@ -42,7 +41,7 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
     for (int node = 0; status == HF_OK; node++, servers++) {
         char shown[HF_SHOWN_MAX];
         redisReply *reply;
-        node = hf_transport_next(client->transport, node);
+        node = hf_node_next(client->transport, node);
         if (node < 0)
             break;
         status = ask(client, node, shown, &reply, 1, (const char *[]){"PING"});
@@ -300,9 +299,9 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
 
 /* The node of that number among those that serve slots; -1: there are fewer. */
 static int nth_node(hf_client *client, size_t server) {
-    int node = hf_transport_next(client->transport, 0);
+    int node = hf_node_next(client->transport, 0);
     for (; node >= 0 && server > 0; server--)
-        node = hf_transport_next(client->transport, node + 1);
+        node = hf_node_next(client->transport, node + 1);
     return node;
 }
 

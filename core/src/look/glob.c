@@ -1,4 +1,4 @@
-#include "base/glob.h"
+#include "look/glob.h"
 
 typedef struct span {
     const unsigned char *at, *end;
