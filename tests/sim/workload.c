@@ -535,6 +535,7 @@ static void end_op(loop *l, const hf_completion *done) {
 
 /* Each hold is told lost once. */
 static void hear_of_loss(loop *l, int64_t number) {
+    sim_trace("hold %lld is told lost", (long long)number);
     for (int i = 0; i < HOLDS; i++)
         if (l->last_lost[i] == number)
             sim_wrong("hold %lld is told lost twice", (long long)number);

@@ -233,6 +233,8 @@ static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts, int
     /* It ends here first, and on the server afterwards. */
     hf_client_lock(client);
     hf_hold *other = grab_other_locked(hold);
+    if (!counts) /* its caller never had it, and so cannot lose it */
+        hf_hold_count_end_locked(hold, now);
     int state = hf_hold_end_locked(hold, now, &listed);
     bool drops = !hf_waiting_expected_locked(client, hold->names);
     hf_client_unlock(client);
@@ -267,6 +269,7 @@ hf_status hf_hold_release(hf_hold *hold) { return hf_hold_leave(hold, NULL); }
 
 void hf_hold_give_up_locked(hf_hold *hold) {
     bool listed;
+    hf_hold_count_end_locked(hold, hf_now());
     if (hf_hold_end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
         hf_undo_locked(hold);
     if (listed)
