@@ -80,6 +80,13 @@ hf_status hf_options_copy(void *to, size_t size, const void *from, const char *w
     return HF_OK;
 }
 
+hf_status hf_check_switch(int32_t value, const char *what) {
+    if (value != HF_DEFAULT && value != HF_ON && value != HF_OFF)
+        return hf_fail(HF_EINVAL, "%s is %d: it takes HF_DEFAULT, HF_ON or HF_OFF", what,
+                       (int)value);
+    return HF_OK;
+}
+
 void hf_struct_tell(void *to, const void *from, size_t size) {
     uint32_t room;
     memcpy(&room, to, sizeof room);
@@ -126,6 +133,12 @@ int64_t hf_jitter(int64_t low, int64_t high) {
     state ^= state >> 27;
     uint64_t random = state * UINT64_C(2685821657736338717) >> 1;
     return high > low ? low + (int64_t)(random % (uint64_t)(high - low)) : low;
+}
+
+int64_t hf_spread(int64_t ms) { return hf_jitter(ms / 2, ms + 1); }
+
+int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms) {
+    return ms < least_ms ? least_ms : ms < most_ms / 2 ? 2 * ms : most_ms;
 }
 
 size_t hf_digits(char *to, int64_t number) {

@@ -30,6 +30,9 @@ const char *hf_quote(const void *bytes, size_t length);
  */
 hf_status hf_options_copy(void *to, size_t size, const void *from, const char *what);
 
+/* HF_DEFAULT, HF_ON or HF_OFF? */
+hf_status hf_check_switch(int32_t value, const char *what);
+
 /* Fill in a struct of the caller's, which starts with its size: what it has no room for is left
  * out, and the rest of a longer one is cleared. */
 void hf_struct_tell(void *to, const void *from, size_t size);
@@ -46,6 +49,10 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count);
 
 /* A number in [low, high), for jitter only. */
 int64_t hf_jitter(int64_t low, int64_t high);
+/* The same for a pause: half of it up to all of it. */
+int64_t hf_spread(int64_t ms);
+/* The pause after one of so many ms: twice as long, from the least up to the most. */
+int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */
 size_t hf_digits(char *to, int64_t number);

@@ -17,8 +17,8 @@
 #include "lock/waiting.h"
 
 /* Between two tries where no grants come. */
-#define POLL_MIN_MS 2
-#define POLL_MAX_MS 16
+#define POLL_MIN_MS 4
+#define POLL_MAX_MS 32
 /* What hf_quote() gives, with its NUL. */
 #define QUOTED_MAX 200
 /* Before another try, after a server answered that is the master no more. */
@@ -54,11 +54,7 @@ static int64_t deadline_of_end(const acquiring *call) {
 /* It may be held. */
 static hf_status nonsense(hf_hold *hold) {
     hold->stray = true;
-    return hf_fail(HF_EPROTOCOL, "the server gave an answer that the acquire script does not give");
-}
-
-static const char *quoted(const hf_lock *lock) {
-    return hf_quote(lock->names->data, lock->names->length);
+    return hf_unexpected("acquire");
 }
 
 /* By whom the lock is held, in quotes, by the answer to a cancel; empty: it does not say. */
@@ -77,13 +73,13 @@ static holder read_holder(const redisReply *reply) {
 
 static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, const holder *now) {
     return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
-                   hf_quote(names->data, names->length), (long long)timeout_ms,
+                   hf_names_quoted(names), (long long)timeout_ms,
                    *now->quoted != '\0' ? ", at last by " : "", now->quoted);
 }
 
 static hf_status explain_done(const hf_names *names) {
     return hf_fail(HF_EDONE, "what lock %s guards has been done, and its result is here",
-                   hf_quote(names->data, names->length));
+                   hf_names_quoted(names));
 }
 
 /* Nobody knows whether it left the queue, for the reason that this thread's message says. */
@@ -93,7 +89,7 @@ static hf_status explain_given_up(const hf_names *names) {
     return hf_fail(HF_EUNKNOWN,
                    "the wait for lock %s was given up, and the server does not know it yet; the "
                    "client goes on telling it in the background: %s",
-                   hf_quote(names->data, names->length), why);
+                   hf_names_quoted(names), why);
 }
 
 /* ------------------------------------------------------------------- Try */
@@ -222,22 +218,22 @@ static hf_status try_lock_locked(acquiring *call) {
         hf_client_lock(call->client);
     }
     if (status == HF_EBUSY)
-        return hf_fail(HF_EBUSY, "lock %s is held by somebody else", quoted(call->lock));
+        return hf_fail(HF_EBUSY, "lock %s is held by somebody else",
+                       hf_names_quoted(call->lock->names));
     if (status != HF_ELOST)
         return status;
     /* The answer was so late that the lease is over. That id is spent. */
     hf_undo_acquire_locked(hold, NULL);
     return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
-                   quoted(call->lock));
+                   hf_names_quoted(call->lock->names));
 }
 
 /* ------------------------------------------------------------------ Poll */
 
 /* Until the next try, with jitter so that no two keep step. */
 static int64_t poll_pause(const acquiring *call, int64_t *pause_ms) {
-    int64_t ms = hf_jitter(*pause_ms, 2 * *pause_ms + 1), left_ms = hf_until(call->until, hf_now());
-    if (*pause_ms < POLL_MAX_MS)
-        *pause_ms *= 2;
+    *pause_ms = hf_backoff(*pause_ms, POLL_MIN_MS, POLL_MAX_MS);
+    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(call->until, hf_now());
     if (call->ttl_ms >= 0 && ms > call->ttl_ms)
         ms = call->ttl_ms + 1;
     return ms < left_ms ? ms : left_ms;
@@ -247,7 +243,7 @@ static int64_t poll_pause(const acquiring *call, int64_t *pause_ms) {
  * now. */
 static hf_status poll_lock_locked(acquiring *call, bool *again) {
     hf_client *client = call->client;
-    for (int64_t pause_ms = POLL_MIN_MS;;) {
+    for (int64_t pause_ms = 0;;) {
         hf_status status = try_lock_locked(call);
         if (status != HF_EBUSY)
             return status;
@@ -571,10 +567,10 @@ static hf_status await_master(const acquiring *call) {
 
 /* After HF_ELOST: is there another try? */
 static hf_status prepare_again(const acquiring *call) {
-    hf_status status =
-        hf_now() < call->until
-            ? await_master(call)
-            : hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile", quoted(call->lock));
+    hf_status status = hf_now() < call->until
+                           ? await_master(call)
+                           : hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
+                                     hf_names_quoted(call->lock->names));
     if (status == HF_OK)
         return status;
     hf_client_lock(call->client);
@@ -652,7 +648,7 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 /* For the completion, unless this thread's message says it already. */
 static void explain_outcome(const hf_op *op, hf_status status) {
     const hf_names *names = op->hold->names;
-    const char *lock = hf_quote(names->data, names->length);
+    const char *lock = hf_names_quoted(names);
     switch (op->explained ? HF_OK : status) {
     case HF_EBUSY:
         hf_fail(status, "lock %s is held by somebody else", lock);

@@ -137,8 +137,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
         return status;
     switch (outcome) {
     case HF_RELEASE_NONSENSE:
-        return hf_fail(HF_EPROTOCOL,
-                       "the server gave an answer that the release script does not give");
+        return hf_unexpected("release");
     case HF_RELEASE_NOT_HELD:
         break;
     case HF_RELEASE_SPLIT:
@@ -146,12 +145,12 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
         return hf_fail(HF_EUNKNOWN,
                        "the keys of lock %s are being moved between two servers; the client goes "
                        "on releasing it in the background",
-                       hf_quote(hold->names->data, hold->names->length));
+                       hf_names_quoted(hold->names));
     case HF_RELEASE_REFUSED:
         return hf_fail(HF_ESERVER,
                        "lock %s is released, but the server did not keep the result: its memory is "
                        "full, or the user lacks a permission",
-                       hf_quote(hold->names->data, hold->names->length));
+                       hf_names_quoted(hold->names));
     default:
         return HF_OK;
     }
@@ -164,7 +163,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
     return hf_fail(HF_EUNKNOWN,
                    "the hold of lock %s ended by an earlier try to release it, or was lost just "
                    "before",
-                   hf_quote(hold->names->data, hold->names->length));
+                   hf_names_quoted(hold->names));
 }
 
 /* One that was lost before is counted; one that the server forgot is lost by this, and the others
@@ -349,13 +348,12 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     if (status != HF_OK)
         return status;
     if (!good)
-        return hf_fail(HF_EPROTOCOL,
-                       "the server gave an answer that the renew script does not give");
+        return hf_unexpected("renew");
     if (left_ms == HF_RENEWAL_REFUSED || left_ms == HF_RENEWAL_MANY)
         return hf_fail(HF_ESERVER,
                        "the server refused to renew lock %s: the user lacks a permission, or the "
                        "server cannot write",
-                       hf_quote(hold->names->data, hold->names->length));
+                       hf_names_quoted(hold->names));
     switch (hf_hold_state_now(hold, hf_now())) {
     case HF_STATE_HELD:
         return HF_OK;
@@ -529,7 +527,7 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
         return hf_fail(HF_EUNKNOWN,
                        "the hold of lock %s cannot be %s: it may still be cut short, by an "
                        "extension that has no answer",
-                       hf_quote(hold->names->data, hold->names->length), how);
+                       hf_names_quoted(hold->names), how);
     }
     if (hold->bury && !hf_undo_bury_locked(hold))
         return hf_fail(HF_ENOMEM, "no memory");

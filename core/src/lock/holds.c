@@ -160,8 +160,7 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
 }
 
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
-    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s",
-                   hf_quote(hold->names->data, hold->names->length), how);
+    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s", hf_names_quoted(hold->names), how);
 }
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
@@ -170,7 +169,7 @@ hf_status hf_hold_refuse(const hf_hold *hold) {
         HF_EDEADLOCK,
         "lock %s is held shared by the owner that asks for it exclusively: two that did so "
         "would wait for each other; release the shared hold first",
-        hf_quote(hold->names->data, hold->names->length));
+        hf_names_quoted(hold->names));
 }
 
 hf_status hf_hold_explain_not_held(const hf_hold *hold) {
@@ -178,7 +177,7 @@ hf_status hf_hold_explain_not_held(const hf_hold *hold) {
     if (status != HF_OK)
         return status;
     return hf_fail(HF_ENOTHELD, "this hold of lock %s was released before",
-                   hf_quote(hold->names->data, hold->names->length));
+                   hf_names_quoted(hold->names));
 }
 
 int64_t hf_hold_fence(const hf_hold *hold) { return hold != NULL ? hold->fence : 0; }

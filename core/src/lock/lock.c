@@ -23,13 +23,6 @@ hf_status hf_check_lease(int64_t lease_ms) {
     return HF_OK;
 }
 
-hf_status hf_check_switch(int32_t value, const char *what) {
-    if (value != HF_DEFAULT && value != HF_ON && value != HF_OFF)
-        return hf_fail(HF_EINVAL, "%s is %d: it takes HF_DEFAULT, HF_ON or HF_OFF", what,
-                       (int)value);
-    return HF_OK;
-}
-
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
     if (*timeout_ms == 0)
         *timeout_ms = lease_ms != HF_NEVER && lease_ms < 2000 ? lease_ms / 2 : 1000;

@@ -30,8 +30,6 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
                                hf_owner *chosen);
 
 hf_status hf_check_lease(int64_t lease_ms);
-/* HF_DEFAULT, HF_ON or HF_OFF? */
-hf_status hf_check_switch(int32_t value, const char *what);
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 

@@ -48,16 +48,10 @@ static hf_status check_rule(int32_t timeouts, int64_t window_ms) {
     return HF_OK;
 }
 
-static hf_status check_switch(const char *what, int32_t value) {
-    if (value == HF_DEFAULT || value == HF_ON || value == HF_OFF)
-        return HF_OK;
-    return hf_fail(HF_EINVAL, "%s is %d: it takes HF_DEFAULT, HF_ON or HF_OFF", what, (int)value);
-}
-
 hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers **numbers_out) {
     hf_status status = check_rule(options->alarm_timeouts, options->alarm_window_ms);
     if (status == HF_OK)
-        status = check_switch("count_names", options->count_names);
+        status = hf_check_switch(options->count_names, "count_names");
     if (status != HF_OK)
         return status;
     if (options->names_max > NAMES_MAX)
@@ -118,7 +112,7 @@ static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting) {
     struct hf_numbers *numbers = client->numbers;
-    hf_status status = check_switch("count_name", options->count_name);
+    hf_status status = hf_check_switch(options->count_name, "count_name");
     if (status == HF_OK)
         status = check_rule(options->alarm_timeouts, options->alarm_window_ms);
     if (status != HF_OK)
@@ -272,13 +266,6 @@ static hf_status check_reader(const hf_client *client, const hf_stats *stats) {
     return status;
 }
 
-static void tell(hf_stats *stats, const hf_stats *found) {
-    uint32_t size = stats->size;
-    memset(stats, 0, size);
-    memcpy(stats, found, size < sizeof *found ? size : sizeof *found);
-    stats->size = size;
-}
-
 hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
     hf_status status = check_reader(client, stats);
     if (status != HF_OK)
@@ -291,7 +278,7 @@ hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
     sum.names = numbers->count;
     hf_client_unlock(client);
     hf_transport_connections(client->transport, &sum.connections, &sum.reconnects);
-    tell(stats, &sum);
+    hf_struct_tell(stats, &sum, sizeof *stats);
     return HF_OK;
 }
 
@@ -319,6 +306,6 @@ hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats *stats
         return hf_fail(HF_EINVAL, "the buffer is too small for the name");
     if (tally->names != NULL)
         memcpy(name, tally->names->data, tally->names->length);
-    tell(stats, &found);
+    hf_struct_tell(stats, &found, sizeof *stats);
     return HF_OK;
 }

@@ -31,8 +31,7 @@ static hf_status find_current(hf_lock *lock, const void *owner, size_t owner_len
     status = hf_client_check(client); /* was it the close that released it? */
     if (status != HF_OK)
         return status;
-    return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner",
-                   hf_quote(lock->names->data, lock->names->length));
+    return hf_fail(HF_ENOTHELD, "lock %s is not held by this owner", hf_names_quoted(lock->names));
 }
 
 hf_status hf_lock_current_as(hf_lock *lock, const void *owner, size_t owner_len,

@@ -51,8 +51,7 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     bool good = hf_reply_renewal(answer.reply, &left_ms);
     freeReplyObject(answer.reply);
     if (!good)
-        return hf_fail(HF_EPROTOCOL,
-                       "the server gave an answer that the claim script does not give");
+        return hf_unexpected("claim");
     hf_client_lock(client);
     hf_hold_claimed_locked(hold, HF_RENEW_LONGER, answer.sent_at, left_ms);
     hold->pushed = hold->pushed && left_ms < HF_TTL_NONE;
@@ -101,12 +100,12 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
         return status;
     if (lost)
         return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
-                       hf_quote(hold->names->data, hold->names->length));
+                       hf_names_quoted(hold->names));
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
             "released again",
-            hf_quote(hold->names->data, hold->names->length), (long long)reached,
-            (int)hold->replicas, (long long)hold->replica_ms);
+            hf_names_quoted(hold->names), (long long)reached, (int)hold->replicas,
+            (long long)hold->replica_ms);
     hf_explain_replicas(reached);
     return HF_EREPLICAS;
 }

@@ -18,11 +18,11 @@ static hf_status check_one_locked(hf_hold *const *holds, size_t at, int64_t now)
     const hf_hold *hold = holds[at];
     if (hold->joined != NULL)
         return hf_fail(HF_EINVAL, "the hold of lock %s is joined with others already",
-                       hf_quote(hold->names->data, hold->names->length));
+                       hf_names_quoted(hold->names));
     for (size_t i = 0; i < at; i++)
         if (holds[i] == hold)
             return hf_fail(HF_EINVAL, "the hold of lock %s is given twice",
-                           hf_quote(hold->names->data, hold->names->length));
+                           hf_names_quoted(hold->names));
     switch (hf_hold_state_now(hold, now)) {
     case HF_STATE_HELD:
         return HF_OK;
@@ -101,7 +101,7 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
     for (size_t i = 1; i < count; i++)
         if (compare(&turns[i - 1], &turns[i]) == 0)
             return hf_fail(HF_EINVAL, "lock %s is given twice",
-                           hf_quote(turns[i].lock->names->data, turns[i].lock->names->length));
+                           hf_names_quoted(turns[i].lock->names));
     return HF_OK;
 }
 
@@ -140,9 +140,8 @@ static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_m
 /* Before all is begun again: a lease that is shorter than the ways may end each time. */
 static hf_status pause_for(const hf_client *client, int64_t *pause_ms, int64_t until,
                            const hf_acquire_options *options) {
-    int64_t ms = hf_jitter(*pause_ms / 2, *pause_ms + 1), left_ms = hf_until(until, hf_now());
-    if (*pause_ms < PAUSE_MAX_MS)
-        *pause_ms *= 2;
+    *pause_ms = hf_backoff(*pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
+    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(until, hf_now());
     return hf_client_sleep(client, ms < left_ms ? ms : left_ms,
                            (options->flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
 }
@@ -160,7 +159,7 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeo
     if (status != HF_OK)
         return status;
     memset(holds_out, 0, count * sizeof *holds_out);
-    int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = PAUSE_MIN_MS;
+    int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
     for (;;) {
         status = acquire_each(turns, count, timeout_ms, until, options, holds_out);
         if (status == HF_OK)

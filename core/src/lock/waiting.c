@@ -627,8 +627,7 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     if (kind == HF_ANSWER_ASK && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
-        status = hf_fail(HF_EPROTOCOL,
-                         "the server gave an answer that the acquire script does not give");
+        status = hf_unexpected("acquire");
     hf_queue *queue = find_queue(client, mine->names);
     if (queue != NULL && !mine->aside)
         queue->asking = false;

@@ -39,16 +39,15 @@ hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_v
 
 static hf_status break_status(const hf_lock *lock, hf_release_outcome outcome, bool doubtful) {
     if (outcome == HF_RELEASE_NONSENSE)
-        return hf_fail(HF_EPROTOCOL,
-                       "the server gave an answer that the break script does not give");
+        return hf_unexpected("break");
     if (outcome != HF_RELEASE_NOT_HELD)
         return HF_OK;
     /* If an earlier copy broke it, the others are what the retry found. */
     if (doubtful)
         return hf_fail(HF_EUNKNOWN, "an answer was lost, and by now only others hold lock %s",
-                       hf_quote(lock->names->data, lock->names->length));
+                       hf_names_quoted(lock->names));
     return hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
-                   hf_quote(lock->names->data, lock->names->length));
+                   hf_names_quoted(lock->names));
 }
 
 hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {

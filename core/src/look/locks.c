@@ -281,7 +281,7 @@ static hf_status read_page(hf_locks *locks, scan kind, const redisReply *reply) 
     if (reply->type == REDIS_REPLY_ERROR)
         return refusal(locks, reply);
     if (!hf_reply_scan(reply, cursor, &count))
-        return hf_fail(HF_EPROTOCOL, "the server gave an answer that SCAN does not give");
+        return hf_unexpected("SCAN");
     hf_status status = HF_OK;
     for (size_t i = 0; i < count && status == HF_OK; i++) {
         const char *key = hf_reply_key(reply, i, &length);

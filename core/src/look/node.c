@@ -108,7 +108,7 @@ hf_status hf_node_ask_all(hf_client *client, int node, const hf_request *request
     int64_t deadline = hf_client_patience(client);
     bool whole = false;
     memset(replies, 0, count * sizeof *replies);
-    for (int64_t pause_ms = 5;; pause_ms = pause_ms < 100 ? 2 * pause_ms : pause_ms) {
+    for (int64_t pause_ms = 5;; pause_ms = hf_backoff(pause_ms, 5, 100)) {
         hf_after_error after;
         hf_status status =
             ask_once(transport, node, requests, count, whole, deadline, replies, &after);

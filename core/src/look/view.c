@@ -83,10 +83,8 @@ hf_status hf_view_new(hf_names *names, redisReply *reply, hf_view **view_out) {
     }
     view->names = hf_names_keep(names);
     view->reply = reply;
-    hf_status status = hf_reply_inspect(reply, &view->found)
-                           ? read_lists(view)
-                           : hf_fail(HF_EPROTOCOL, "the server gave an answer that the inspect "
-                                                   "script does not give");
+    hf_status status =
+        hf_reply_inspect(reply, &view->found) ? read_lists(view) : hf_unexpected("inspect");
     if (status == HF_OK)
         *view_out = view;
     else

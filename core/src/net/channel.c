@@ -23,10 +23,6 @@
 
 #define CHANNEL_OF(at) HF_OF(hf_channel, item, at)
 
-static int64_t next_retry(int64_t ms) {
-    return ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms < RETRY_MAX_MS ? 2 * ms : RETRY_MAX_MS;
-}
-
 /* ------------------------------------------------------- A link's channels */
 
 static bool is_asked(const hf_channel *channel) {
@@ -204,8 +200,8 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
     hf_transport_look(links->transport);
     if (link->failing_since == 0)
         link->failing_since = now;
-    link->listen_ms = next_retry(ms);
-    link->listen_at = hf_after(now, hf_jitter(ms / 2, ms + 1));
+    link->listen_ms = hf_backoff(ms, RETRY_MIN_MS, RETRY_MAX_MS);
+    link->listen_at = hf_after(now, hf_spread(ms));
     links->listener->deaf(links, link);
     links->listener->wake(links);
     bool hopeless = link->failure != HF_OK && link->failure != HF_ECONNECT;
@@ -218,9 +214,7 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     link->mode = mode;
     if (mode == HF_POLLING) {
         hf_link_close_subscription(link);
-        link->retest_ms = link->retest_ms < RETEST_MIN_MS       ? RETEST_MIN_MS
-                          : 2 * link->retest_ms < RETEST_MAX_MS ? 2 * link->retest_ms
-                                                                : RETEST_MAX_MS;
+        link->retest_ms = hf_backoff(link->retest_ms, RETEST_MIN_MS, RETEST_MAX_MS);
         link->retest_at = hf_after(hf_now(), link->retest_ms);
     }
     if (mode == HF_UNTESTED)
@@ -292,8 +286,8 @@ static void ask_again(hf_links *links, hf_channel *channel) {
     int64_t ms = channel->retry_ms;
     hf_link *link = channel->link;
     set_asked(channel, false);
-    channel->retry_ms = next_retry(ms);
-    channel->retry_at = hf_after(hf_now(), hf_jitter(ms / 2, ms + 1));
+    channel->retry_ms = hf_backoff(ms, RETRY_MIN_MS, RETRY_MAX_MS);
+    channel->retry_at = hf_after(hf_now(), hf_spread(ms));
     if (link->mode == HF_TESTING && link->subscribed == 0)
         link->mode = HF_UNTESTED;
     if (channel->users.first == NULL)

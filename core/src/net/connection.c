@@ -352,8 +352,7 @@ hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisRe
 static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
     hf_status status = HF_EPROTOCOL;
     if (reply->type != REDIS_REPLY_ERROR)
-        return hf_fail(status, "%s gave an answer to %s that Redis does not give", address->shown,
-                       what);
+        return hf_fail(status, "%s gave an unexpected reply to %s", address->shown, what);
     hf_error_class(reply->str, &status);
     if (strcmp(what, "AUTH") != 0)
         return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);

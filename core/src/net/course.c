@@ -15,8 +15,7 @@
 static hf_step at_once(void) { return (hf_step){.what = HF_STEP_AGAIN}; }
 
 static hf_step after_pause(hf_course *course) {
-    int64_t ms = course->pause_ms < PAUSE_MIN_MS ? PAUSE_MIN_MS : 2 * course->pause_ms;
-    course->pause_ms = ms < PAUSE_MAX_MS ? ms : PAUSE_MAX_MS;
+    course->pause_ms = hf_backoff(course->pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
     return (hf_step){.what = HF_STEP_AGAIN, .pause_ms = course->pause_ms};
 }
 

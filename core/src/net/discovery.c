@@ -465,14 +465,14 @@ static bool keep_watching(hf_discovery *discovery) {
 static void *run_watch(void *argument) {
     hf_discovery *discovery = argument;
     size_t which = __atomic_load_n(&discovery->asked, __ATOMIC_RELAXED);
-    int64_t pause_ms = ASK_AGAIN_MS;
+    int64_t pause_ms = 0;
     while (keep_watching(discovery)) {
-        pause_ms = follow_sentinel(discovery, which) ? ASK_AGAIN_MS : 2 * pause_ms;
+        bool followed = follow_sentinel(discovery, which);
+        pause_ms = hf_backoff(followed ? 0 : pause_ms, ASK_AGAIN_MS, ASK_MS);
         which = (which + 1) % discovery->address.place_count;
-        pause_ms = pause_ms < ASK_MS ? pause_ms : ASK_MS;
         if (!keep_watching(discovery))
             break;
-        poll(NULL, 0, (int)hf_jitter(pause_ms / 2, pause_ms));
+        poll(NULL, 0, (int)hf_spread(pause_ms));
     }
     hf_discovery_drop(discovery);
     return NULL;
@@ -631,11 +631,9 @@ bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *ar
 /* Plan the next look. With the mutex held. */
 static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
     bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
-    int64_t ms = 2 * discovery->look_ms;
-    if (quiet || changed || ms < LOOK_MIN_MS)
-        ms = LOOK_MIN_MS;
-    discovery->look_ms = ms < LOOK_MAX_MS ? ms : LOOK_MAX_MS;
-    discovery->look_at = hf_after(hf_now(), hf_jitter(discovery->look_ms / 2, discovery->look_ms));
+    int64_t before_ms = quiet || changed ? 0 : discovery->look_ms;
+    discovery->look_ms = hf_backoff(before_ms, LOOK_MIN_MS, LOOK_MAX_MS);
+    discovery->look_at = hf_after(hf_now(), hf_spread(discovery->look_ms));
 }
 
 static void *run_look(void *argument) {

@@ -195,8 +195,7 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {
-        int64_t pause_ms = hf_jitter(step.pause_ms / 2, step.pause_ms + 1);
-        task->retry_at = hf_after(outcome->now, pause_ms);
+        task->retry_at = hf_after(outcome->now, hf_spread(step.pause_ms));
         hf_list_add_last(&links->delayed, &task->item);
     }
     return step.leave;
@@ -227,9 +226,8 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_transport_look(links->transport); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
-    int64_t ms = link->retry_ms < RETRY_MIN_MS ? RETRY_MIN_MS : 2 * link->retry_ms;
-    link->retry_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
-    link->retry_at = hf_after(now, hf_jitter(link->retry_ms / 2, link->retry_ms));
+    link->retry_ms = hf_backoff(link->retry_ms, RETRY_MIN_MS, RETRY_MAX_MS);
+    link->retry_at = hf_after(now, hf_spread(link->retry_ms));
 }
 
 hf_status hf_link_explain(const hf_links *links, const hf_link *link) {

@@ -378,7 +378,7 @@ static bool go_alone(hf_trip *trip) {
 
 void hf_transport_pause(int64_t ms) {
     if (ms > 0)
-        poll(NULL, 0, (int)hf_jitter(ms / 2, ms + 1));
+        poll(NULL, 0, (int)hf_spread(ms));
 }
 
 hf_status hf_transport_unknown(const hf_transport *transport) {

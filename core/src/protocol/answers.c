@@ -165,6 +165,10 @@ bool hf_reply_kick_again(const redisReply *reply) {
 
 /* ------------------------------------------------------------- The others */
 
+hf_status hf_unexpected(const char *what) {
+    return hf_fail(HF_EPROTOCOL, "the server gave an unexpected reply to %s", what);
+}
+
 hf_release_outcome hf_reply_release(const redisReply *reply) {
     int64_t number = read_number(reply);
     bool known =

@@ -38,6 +38,9 @@ typedef struct hf_standing {
     size_t result_length;
 } hf_standing;
 
+/* HF_EPROTOCOL, for a reply that this script or command never gives. */
+hf_status hf_unexpected(const char *what);
+
 /* What acquire and cancel say besides. */
 typedef struct hf_look {
     int64_t server_us;

@@ -114,6 +114,8 @@ void hf_names_drop(hf_names *names) {
         free(names);
 }
 
+const char *hf_names_quoted(const hf_names *names) { return hf_quote(names->data, names->length); }
+
 bool hf_names_equal(const hf_names *one, const hf_names *other) {
     return one == other ||
            (one->length == other->length && memcmp(one->data, other->data, one->length) == 0);

@@ -31,6 +31,8 @@ hf_names *hf_names_keep(hf_names *names);
 void hf_names_drop(hf_names *names);
 /* The lock whose queue that key is. HF_EINVAL: it is none's. */
 hf_status hf_names_of_queue(const char *key, size_t length, hf_names **names_out);
+/* The name in quotes, as hf_quote(). */
+const char *hf_names_quoted(const hf_names *names);
 bool hf_names_equal(const hf_names *one, const hf_names *other);
 
 /* The channel on which a client's grants come in: "hf:<client id>", for all its locks; or,
