@@ -525,9 +525,9 @@ static void watch(run_state *run) {
  * still held and renewed, and that it did run is worth telling for as long. */
 static hf_status keep(run_state *run) {
     struct pollfd signals = {.fd = run->signals, .events = POLLIN};
+    hf_hold_keep_at_least(run->hold, run->wish->once_ms);
     for (;;) {
-        int64_t left = run->wish->once_ms - (cli_now() - run->taken_at);
-        hf_status status = hf_hold_keep(run->hold, left > 0 ? left : 0);
+        hf_status status = hf_hold_release(run->hold);
         if (status == HF_OK || hf_hold_remaining_ms(run->hold) == 0)
             return status;
         poll(&signals, 1, 100);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import sys
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -16,7 +15,7 @@ from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, patience, wishes
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._gate import AsyncGate
-from ._hold import KEEP_TRIES, UNTOLD, BaseHold, BaseLost, Bound, excuse
+from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
 from ._look import RATE, LockInfo, Locks, Progress
 from ._once import Terms, from_json, once_task, to_json
@@ -446,13 +445,8 @@ class AsyncLock(Bound):
         )
 
 
-def _release(notices: Notices, handle: _holdfast.Hold, left: int = 0) -> Call:
-    """Start to release it, or to keep it for so many milliseconds."""
-    core = notices.core
-    if left:
-        _, call = notices.start(lambda number: core.hf_hold_keep_start(handle, left, number))
-    else:
-        _, call = notices.start(lambda number: core.hf_hold_release_start(handle, number))
+def _release(notices: Notices, handle: _holdfast.Hold) -> Call:
+    _, call = notices.start(lambda number: notices.core.hf_hold_release_start(handle, number))
     return call
 
 
@@ -522,20 +516,14 @@ class AsyncHold(BaseHold):
         If the at_least of AsyncLock.hold() has not passed, it keeps the lock for the rest of it,
         as Hold.release() does.
         """
-        tries = KEEP_TRIES
-        while True:
-            try:
-                await released(self._lock, self._start_release())
-                return
-            except UNTOLD:
-                tries -= 1
-                if not tries or not self._left():
-                    raise
+        try:
+            await released(self._lock, self._start_release())
+        finally:
+            if self.state != "held":
+                self._unwatch()
 
     def _start_release(self) -> Call:
-        left = math.ceil(self._left() * 1000)
-        self._unwatch()
-        return _release(self._notices(), self._handle, left)
+        return _release(self._notices(), self._handle)
 
     async def _leave(self, result: bytes, ttl: int) -> None:
         """Release the hold, and leave a result for so many milliseconds."""
@@ -593,7 +581,7 @@ class _Entered(Protocol):
 
     _entered: bool
 
-    def _keep_at_least(self, seconds: float) -> None: ...
+    def _keep_at_least(self, milliseconds: int) -> None: ...
 
     async def __aexit__(
         self,
@@ -634,7 +622,7 @@ class Holding(Awaitable[Held]):
         on_lost: Callable[[Held], object] | None,
         quiet: bool,
         cancel: bool,
-        least: float,
+        least: int,
     ) -> None:
         """Only AsyncLock.hold() makes this object."""
         self._lock = lock

@@ -91,11 +91,11 @@ def wishes(
     on_lost: object,
     raise_on_lost: bool | None,
     at_least: float | timedelta | None,
-) -> tuple[int, bool | None, float]:
-    """Check the arguments of a hold(): milliseconds, whether it is quiet, seconds of at_least."""
+) -> tuple[int, bool | None, int]:
+    """Check the arguments of a hold(): milliseconds, whether it is quiet, at_least in ms."""
     function("on_lost", on_lost)
     return (
         patience(True, -1 if timeout is None else timeout),
         None if raise_on_lost is None else not flag("raise_on_lost", raise_on_lost),
-        0.0 if at_least is None else duration("at_least", at_least, least=0) / 1000,
+        0 if at_least is None else duration("at_least", at_least, least=0),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, extension, flag, number
-from ._errors import ConnectError, LockError, LockLost, LockNotOwnedError, LockUnknown
+from ._errors import LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,8 +24,6 @@ AnyHold = TypeVar("AnyHold", bound="BaseHold")
 
 _log = logging.getLogger("holdfast")
 
-KEEP_TRIES = 3  # of a release that keeps the lock, if an answer is lost
-UNTOLD = (LockUnknown, ConnectError)
 
 State = Literal["held", "lost", "released"]
 Cause = Literal["expired", "unreachable", "gone"]
@@ -80,7 +77,6 @@ class BaseHold(Bound):
         "_core",
         "_entered",
         "_handle",
-        "_kept_until",
         "_lock",
         "_loose",
         "_quiet",
@@ -94,15 +90,10 @@ class BaseHold(Bound):
         self._loose = loose
         self._quiet = quiet
         self._entered = False
-        self._kept_until = 0.0
 
-    def _keep_at_least(self, seconds: float) -> None:
-        """Make a release keep the lock until so many seconds after the acquire, which is now."""
-        self._kept_until = time.monotonic() + seconds if seconds else 0.0
-
-    def _left(self) -> float:
-        """Say for how many seconds a release keeps the lock."""
-        return max(0.0, self._kept_until - time.monotonic()) if self.valid else 0.0
+    def _keep_at_least(self, milliseconds: int) -> None:
+        """Make a release keep the lock until that time after the acquire."""
+        self._core.hf_hold_keep_at_least(self._handle, milliseconds)
 
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the lock."""
@@ -271,19 +262,11 @@ class Hold(BaseHold):
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
         was not reached or refused. In each case the hold ends with its lease at the latest.
         """
-        tries = KEEP_TRIES
-        while left := self._left():
-            try:
-                self.keep(left)
-                return
-            except UNTOLD:
-                tries -= 1
-                if not tries:
-                    raise
-        self._unwatch()
         try:
             self._core.hf_hold_release(self._handle)
         finally:
+            if self.state != "held":
+                self._unwatch()
             self._lock._client._look()
 
     def renew(self) -> None:

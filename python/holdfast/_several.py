@@ -122,9 +122,9 @@ class BaseHolds(Bound, Generic[AnyHold]):
         """Whether all are still held, as far as this process knows."""
         return all(hold.valid for hold in self._holds.values())
 
-    def _keep_at_least(self, seconds: float) -> None:
+    def _keep_at_least(self, milliseconds: int) -> None:
         for hold in self._holds.values():
-            hold._keep_at_least(seconds)
+            hold._keep_at_least(milliseconds)
 
     def _enter(self) -> None:
         """Refuse a `with` block whose body would run without the locks."""

@@ -1363,6 +1363,36 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     hf_lock_close(theirs);
 }
 
+static void test_a_release_keeps_the_lock_for_as_long_as_was_asked_for(void **state) {
+    hf_hold *hold;
+    (void)state;
+    hf_lock *mine = stock_for(alice, 60000);
+    assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
+    assert_status(hf_hold_keep_at_least(hold, -1), HF_EINVAL);
+    assert_status(hf_hold_keep_at_least(hold, HF_LEASE_MAX + 1), HF_EINVAL);
+    assert_status(hf_hold_keep_at_least(NULL, 1000), HF_EINVAL);
+    assert_status(hf_hold_keep_at_least(hold, 20000), HF_OK);
+    assert_status(hf_hold_release(hold), HF_OK);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+    assert_in_range(NUMBER("PTTL stock"), 10000, 20000);
+    hf_hold_close(hold);
+    TELL("DEL stock");
+    for (int64_t ms = 20000; ms >= 0; ms -= 20000) { /* and 0 takes it back */
+        assert_status(hf_lock_acquire(mine, 0, &hold), HF_OK);
+        assert_status(hf_hold_keep_at_least(hold, 20000), HF_OK);
+        assert_status(hf_hold_keep_at_least(hold, ms), HF_OK);
+        assert_true(hf_client_fd(alice) >= 0);
+        assert_status(hf_hold_release_start(hold, 1), HF_OK);
+        hf_completion done = next_of(alice);
+        assert_int_equal(done.kind, HF_KIND_RELEASE);
+        assert_status(done.status, HF_OK);
+        assert_int_equal(NUMBER("EXISTS stock"), ms > 0);
+        hf_hold_close(hold);
+        TELL("DEL stock");
+    }
+    hf_lock_close(mine);
+}
+
 static void test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client(void **state) {
     hf_client *cid = open_client();
     hf_hold *hold, *none;
@@ -1666,6 +1696,7 @@ int main(void) {
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
         TEST(test_a_hold_is_handed_over_by_a_token),
+        TEST(test_a_release_keeps_the_lock_for_as_long_as_was_asked_for),
         TEST(test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client),
         TEST(test_a_kept_hold_ends_by_itself),
         TEST(test_an_acquire_that_waited_has_its_whole_lease_if_that_is_wanted),

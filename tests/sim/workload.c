@@ -164,6 +164,12 @@ static void leave_refused(const char *key, hf_hold *hold, hf_status status) {
         rules_leave(key, hf_hold_fence(hold));
 }
 
+static void leave_untold(const mine *m, hf_status status) {
+    leave_refused(m->key, m->hold, status);
+    if (status != HF_OK && judge_has_left()) /* the close may not reach the server */
+        rules_leave_endless(m->key, hf_hold_fence(m->hold));
+}
+
 void release(program *p, int which) {
     mine *m = &p->holds[which];
     judge_forget(m->belief);
@@ -177,9 +183,7 @@ void release(program *p, int which) {
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
     p->found_lost += status == HF_ELOST;
-    leave_refused(m->key, m->hold, status);
-    if (status != HF_OK && judge_has_left()) /* the close may not reach the server */
-        rules_leave_endless(m->key, hf_hold_fence(m->hold));
+    leave_untold(m, status);
     drop_hold(p, which);
 }
 
@@ -217,17 +221,25 @@ static void check(mine *m) {
     believe(m, status == HF_OK ? c.since : 0);
 }
 
+/* At once, or by a release. */
 static void keep(program *p, int which) {
     mine *m = &p->holds[which];
+    bool least = often(0.5);
+    int64_t ms = sim_span(10, 5000);
     forget(p, m);
     call c = judge_call("keep");
-    hf_status status = hf_hold_keep(m->hold, sim_span(10, 5000));
-    sim_trace("keep of %s: %s", m->key, hf_status_name(status));
+    if (least)
+        hf_hold_keep_at_least(m->hold, ms);
+    hf_status status = least ? hf_hold_release(m->hold) : hf_hold_keep(m->hold, ms);
+    sim_trace("keep of %s%s: %s", m->key, least ? " at least" : "", hf_status_name(status));
     p->found_lost += status == HF_ELOST;
-    judge_answered(&c, 2 * patience());
+    judge_answered(&c, least ? 7 * patience() : 2 * patience());
     if (status == HF_OK)
         rules_leave(m->key, hf_hold_fence(m->hold));
-    if (status == HF_OK || status == HF_ENOTHELD || status == HF_ELOST)
+    bool over = least && hf_hold_state(m->hold) == HF_STATE_RELEASED;
+    if (status != HF_OK && over)
+        leave_untold(m, status);
+    if (status == HF_OK || status == HF_ENOTHELD || status == HF_ELOST || over)
         drop_hold(p, which);
     else
         believe(m, status == HF_OK ? c.since : 0);

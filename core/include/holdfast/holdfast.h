@@ -1185,6 +1185,20 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  */
 HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
 
+/**
+ * Make hf_hold_release() and hf_hold_release_start() leave the lock held until duration_ms after
+ * this hold was acquired, if that is still to come: they then do and answer as hf_hold_keep(), with
+ * up to three tries if an answer is lost. For work that must not be done again too soon. Sends
+ * nothing.
+ *
+ * @param duration_ms   0 to HF_LEASE_MAX. 0: a release releases, as by default.
+ * @retval HF_OK
+ * @retval HF_EINVAL    The duration is out of bounds, or the handle is NULL.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms);
+
 /** The longest token, in bytes. */
 #define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
 

@@ -264,8 +264,6 @@ hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
     return status == HF_OK ? release(hold, left, true, hf_client_patience(hold->client)) : status;
 }
 
-hf_status hf_hold_release(hf_hold *hold) { return hf_hold_leave(hold, NULL); }
-
 void hf_hold_give_up_locked(hf_hold *hold) {
     bool listed;
     hf_hold_count_end_locked(hold, hf_now());
@@ -320,10 +318,6 @@ hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op)
         hf_hold_drop(hold); /* the table's: the task gets one */
     submit_started(hold, mine);
     return HF_OK;
-}
-
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
-    return hf_hold_leave_start(hold, NULL, op);
 }
 
 /* ----------------------------------------------------------------- Renew */
@@ -641,7 +635,7 @@ hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
     hf_renew_mode mode = HF_RENEW_LOOK;
     hf_status status = check_keep(hold, &duration_ms);
     if (status == HF_OK && duration_ms == 0)
-        return hf_hold_release(hold);
+        return hf_hold_leave(hold, NULL);
     while (status == HF_OK && mode != HF_RENEW_EXACTLY) {
         hf_client_lock(hold->client);
         int64_t lease_ms = keep_locked(hold, duration_ms, &mode);
@@ -660,7 +654,7 @@ hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
     started_task *mine;
     hf_status status = check_keep(hold, &duration_ms);
     if (status == HF_OK && duration_ms == 0)
-        return hf_hold_release_start(hold, op);
+        return hf_hold_leave_start(hold, NULL, op);
     if (status == HF_OK)
         status = begin_started(hold, HF_KIND_RELEASE, op, renewal_done, &mine);
     if (status != HF_OK)
@@ -671,6 +665,48 @@ hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
         return withdraw_started(hold, mine);
     submit_started_renewal(hold, mine);
     return HF_OK;
+}
+
+hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
+    if (hold == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "keep for %lld ms at least: it takes 0 ms to 10 years",
+                       (long long)duration_ms);
+    hf_client_lock(hold->client);
+    hold->least_until = duration_ms > 0 ? hf_after(hold->began_at, duration_ms) : 0;
+    hf_client_unlock(hold->client);
+    return HF_OK;
+}
+
+/* Of a release that keeps the lock, while its answer is lost. */
+#define KEEP_TRIES 3
+
+/* The time for which a release keeps the lock. */
+static int64_t least_left_ms(const hf_hold *hold) {
+    if (hold == NULL || hf_client_check(hold->client) != HF_OK)
+        return 0;
+    hf_client_lock(hold->client);
+    int64_t now = hf_now(), left_ms = hf_until(hold->least_until, now);
+    bool held = hf_hold_state_now(hold, now) == HF_STATE_HELD;
+    hf_client_unlock(hold->client);
+    return held ? left_ms : 0;
+}
+
+hf_status hf_hold_release(hf_hold *hold) {
+    int64_t left_ms;
+    for (int tries = 1; (left_ms = least_left_ms(hold)) > 0; tries++) {
+        hf_status status = hf_hold_keep(hold, left_ms);
+        if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || tries == KEEP_TRIES)
+            return status;
+    }
+    return hf_hold_leave(hold, NULL);
+}
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
+    int64_t left_ms = least_left_ms(hold);
+    return left_ms > 0 ? hf_hold_keep_start(hold, left_ms, op)
+                       : hf_hold_leave_start(hold, NULL, op);
 }
 
 /* -------------------------------------------------------------- Handing over */

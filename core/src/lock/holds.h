@@ -46,6 +46,7 @@ struct hf_hold {
     bool one_of_many;     /* the lock may have several holds */
     int64_t granted_at;   /* of the outermost hold of this owner */
     int64_t began_at;     /* not later than its own lease did */
+    int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
     int64_t reached;      /* so many replicas had it when it was acquired; -1: not asked yet */
     int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 

@@ -529,6 +529,10 @@ def _keep(handle: Handle, duration_ms: int) -> None:
     handle.hold.end()
 
 
+def _leave(handle: Handle) -> None:
+    _keep(handle, handle.hold.least_left())
+
+
 def _finish(handle: Handle, result: bytes, ttl_ms: int) -> None:
     hold = handle.hold
     if hold.stands() and hold.known() and hold.space.reachable:
@@ -553,7 +557,7 @@ def _ask(work: Callable[..., None], hold: Handle, *arguments: object) -> None:
 
 def hf_hold_release(hold: Handle) -> None:
     """Release it."""
-    _ask(_release, hold)
+    _ask(_leave, hold)
 
 
 def hf_hold_renew(hold: Handle) -> None:
@@ -580,6 +584,12 @@ def hf_hold_join(holds: list[Handle]) -> None:
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
     """Leave it held for so long."""
     _ask(_keep, hold, duration_ms)
+
+
+def hf_hold_keep_at_least(hold: Handle, duration_ms: int) -> None:
+    """Let a release keep the lock until that time after the acquire."""
+    with hold.hold.space:
+        hold.hold.keep_at_least(duration_ms)
 
 
 def hf_once_finish(hold: Handle, result: bytes, ttl_ms: int) -> None:
@@ -668,7 +678,7 @@ def _outcome(work: Callable[[], None]) -> tuple[int, str]:
 
 def hf_hold_release_start(hold: Handle, op: int) -> None:
     """Release it; a completion follows."""
-    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _release(hold))
+    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _leave(hold))
 
 
 def hf_hold_renew_start(hold: Handle, op: int) -> None:

@@ -683,6 +683,7 @@ class Hold(Timer):
         self.joined: set[Hold] = set()  # losing one is losing all
         self._counts = True  # it has not ended yet
         self._since = self.space.now
+        self._least = 0
         self.grant = grant
         self._holder = holder
         self._kept = kept
@@ -757,6 +758,15 @@ class Hold(Timer):
         return self.grant.stands()
 
     # ------------------------------------------------------------------- End
+
+    def keep_at_least(self, duration: int) -> None:
+        """Let a release keep the lock until that time after the acquire."""
+        self._least = duration
+
+    def least_left(self) -> int:
+        """Give the time for which a release keeps the lock."""
+        left = self._since + self._least - self.space.now if self._least else 0
+        return max(0, math.ceil(left)) if self.stands() else 0
 
     def lose(self, cause: int) -> None:
         """Be lost, and tell."""

@@ -19,9 +19,6 @@ import java.util.function.LongToIntFunction;
 
 /** A hold on Redis. */
 final class RedisHold implements Hold {
-    /** Of a release that keeps the lock, if an answer is lost. */
-    private static final int KEEP_TRIES = 3;
-
     private static final Duration LONGEST = Duration.ofDays(3650);
 
     private final Handle handle;
@@ -29,8 +26,6 @@ final class RedisHold implements Hold {
     private final RedisLock lock;
     private final long fence;
     private final long number;
-    private final long since = System.nanoTime();
-    private volatile Duration atLeast = Duration.ZERO;
     /** Takes it out of what the client knows of the holds in hand. */
     private final Runnable forget;
 
@@ -189,15 +184,8 @@ final class RedisHold implements Hold {
             throw new IllegalArgumentException(
                     "the duration must be from zero to 10 years: " + duration);
         }
-        atLeast = duration;
-    }
-
-    /** For how long a release keeps the lock. */
-    private long leftMillis() {
-        if (atLeast.isZero() || !isValid()) {
-            return 0;
-        }
-        return Math.max(0, Millis.of(atLeast.minusNanos(System.nanoTime() - since)));
+        long millis = Millis.of(duration);
+        handle.call(hold -> Core.hf_hold_keep_at_least(hold, millis)); // one released stays so
     }
 
     /** Asks the server on this thread, or, if that is virtual, without blocking it. */
@@ -229,23 +217,6 @@ final class RedisHold implements Hold {
 
     /** False: it was released before. */
     private boolean end() {
-        int tries = KEEP_TRIES;
-        for (long left = leftMillis(); left > 0; left = leftMillis()) {
-            try {
-                keep(Duration.ofMillis(left));
-                return true;
-            } catch (RuntimeException e) {
-                if (e instanceof LockNotHeldException && !(e instanceof LockLostException)) {
-                    return false; // another thread was faster
-                }
-                boolean untold =
-                        e instanceof LockUnknownException || e instanceof ConnectionFailedException;
-                if (--tries == 0 || !untold) {
-                    handle.close(this::forgotten); // nothing renews it any more
-                    throw e;
-                }
-            }
-        }
         if (!Threads.isVirtual()) {
             return handle.close(this::releaseHere) != null;
         }
@@ -319,12 +290,7 @@ final class RedisHold implements Hold {
     }
 
     private void startRelease(long operation) {
-        long left = leftMillis();
-        startEnd(
-                hold ->
-                        left > 0
-                                ? Core.hf_hold_keep_start(hold, left, operation)
-                                : Core.hf_hold_release_start(hold, operation));
+        startEnd(hold -> Core.hf_hold_release_start(hold, operation));
     }
 
     private void startFinish(byte[] result, long ttlMillis, long operation) {
