@@ -196,7 +196,8 @@ void renew(mine *m) {
 }
 
 /* Its lease is replaced. Of those that are joined the least counts for all. */
-static void forget(program *p, const mine *m) {
+static void forget(program *p, mine *m, int64_t lease_ms) {
+    m->renewed = m->renewed && lease_ms >= RENEWABLE_MS;
     for (int i = 0; i < p->count; i++)
         if (&p->holds[i] == m || (m->joined && p->holds[i].joined))
             judge_forget(p->holds[i].belief);
@@ -205,7 +206,7 @@ static void forget(program *p, const mine *m) {
 static void extend(program *p, mine *m, bool replaces) {
     int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
     if (replaces)
-        forget(p, m);
+        forget(p, m, ms);
     call c = judge_call(replaces ? "replace" : "extend");
     hf_status status = hf_hold_extend(m->hold, ms, replaces ? HF_EXTEND_REPLACE : 0);
     sim_trace("extend of %s by %lld ms: %s", m->key, (long long)ms, hf_status_name(status));
@@ -226,7 +227,7 @@ static void keep(program *p, int which) {
     mine *m = &p->holds[which];
     bool least = often(0.5);
     int64_t ms = sim_span(10, 5000);
-    forget(p, m);
+    forget(p, m, ms);
     call c = judge_call("keep");
     if (least)
         hf_hold_keep_at_least(m->hold, ms);
@@ -462,21 +463,23 @@ static hf_status start_end(pending *o) {
     }
     if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
         o->kind = KEEPS;
+        o->m.renewed = false; /* if it is not kept its lease may be short */
         return hf_hold_keep_start(o->m.hold, sim_span(10, 5000), o->op);
     }
     return hf_hold_release_start(o->m.hold, o->op);
 }
 
-static hf_status start_renewal(const pending *o) {
+static hf_status start_renewal(pending *o) {
     if (often(0.3))
         return hf_hold_check_start(o->m.hold, o->op);
     if (often(0.4))
         return hf_hold_renew_start(o->m.hold, o->op);
     bool replaces = work.weights.replace > 0 && often(0.5);
+    int64_t ms = sim_span(work.shortest_ms, work.longest_ms);
     if (replaces)
         judge_forget(o->m.belief);
-    return hf_hold_extend_start(o->m.hold, sim_span(work.shortest_ms, work.longest_ms),
-                                replaces ? HF_EXTEND_REPLACE : 0, o->op);
+    o->m.renewed = o->m.renewed && (!replaces || ms >= RENEWABLE_MS);
+    return hf_hold_extend_start(o->m.hold, ms, replaces ? HF_EXTEND_REPLACE : 0, o->op);
 }
 
 static void start_on(loop *l, int which, bool ends) {
