@@ -44,7 +44,7 @@ typedef struct lock_of {
 
 static lock_of locks[LOCKS];
 static int64_t lost_until, forbidden_until;
-static bool killed, stepped, stepped_back, were_forbidden;
+static bool killed, abandoned, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
 
 static lock_of *lock_named(const char *key) {
@@ -160,6 +160,8 @@ bool rules_left_for_ever(const char *key) {
     return l->deserted || forsaken(key);
 }
 
+void rules_abandon(void) { abandoned = true; }
+
 void rules_several(const char *key, int change) { lock_named(key)->several += change; }
 
 static bool is_known(const lock_of *l, int64_t fence) {
@@ -216,7 +218,7 @@ static void look_for_passing(lock_of *l) {
 static void look(void *unused) {
     (void)unused;
     for (size_t i = 0; i < LOCKS && locks[i].key[0] != '\0'; i++) {
-        if (!killed && !stepped_back) /* with the clock leases end late */
+        if (!killed && !abandoned && !stepped_back) /* with the clock leases end late */
             look_for_orphans(&locks[i]);
         look_for_passing(&locks[i]);
     }
@@ -291,5 +293,5 @@ void rules_begin(void) {
     forgot = false;
     memset(locks, 0, sizeof locks);
     lost_until = forbidden_until = -1;
-    killed = stepped = stepped_back = were_forbidden = false;
+    killed = abandoned = stepped = stepped_back = were_forbidden = false;
 }

@@ -18,6 +18,8 @@ void rules_leave(const char *key, int64_t fence);
 /* The same if it has no end. */
 void rules_leave_endless(const char *key, int64_t fence);
 /* The users lack a permission for so long. Do they? */
+/* A client is closed, and leaves what it holds. */
+void rules_abandon(void);
 /* A client that was closed asked for it: without an end the server may keep it. */
 void rules_desert(const char *key);
 void rules_forbid(int64_t ns);

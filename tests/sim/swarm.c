@@ -98,6 +98,7 @@ static void draw_work(swarm *s) {
                     .renewed = (double)draw(101) / 100,
                     .max_hold = share(0.1),
                     .closes = share(0.5),
+                    .abandons = maybe(20) ? 0.5 : 0,
                     .replicated = s->deployment == SENTINELS ? share(0.3) : 0,
                     .until = span(2 * SIM_S, 60 * SIM_S)};
     /* A lease that is shorter than the way to the server and back is never held. */
@@ -122,7 +123,7 @@ static void draw_faults(swarm *s) {
         s->weights[i] = maybe(35) ? 1 + (int)draw(10) : 0;
     /* What ends locks for ever, if nobody can end them, is for locks that end. */
     if (s->work.endless)
-        s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = 0;
+        s->weights[KILL] = s->weights[POWER] = s->weights[PAUSE] = s->work.abandons = 0;
     if (s->work.endless && s->deployment == SENTINELS)
         s->weights[PROMOTE] = 0; /* a failover may lose a release */
     s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
@@ -433,11 +434,11 @@ static bool clear(double *share) {
 }
 
 static bool leave_out_feature(swarm *s, int part) {
-    double *shares[] = {&s->settings.overtaken, &s->settings.stunned, &s->settings.spurious,
-                        &s->settings.slow,      &s->settings.pieces,  &s->settings.no_memory,
-                        &s->work.shared,        &s->work.owned,       &s->work.nested,
-                        &s->work.tries,         &s->work.forever,     &s->work.renewed,
-                        &s->work.max_hold,      &s->work.closes,      &s->work.replicated};
+    double *shares[] = {
+        &s->settings.overtaken, &s->settings.stunned,   &s->settings.spurious, &s->settings.slow,
+        &s->settings.pieces,    &s->settings.no_memory, &s->work.shared,       &s->work.owned,
+        &s->work.nested,        &s->work.tries,         &s->work.forever,      &s->work.renewed,
+        &s->work.max_hold,      &s->work.closes,        &s->work.abandons,     &s->work.replicated};
     bool *flags[] = {&s->work.endless, &s->work.starts, &s->work.cancels,
                      &s->work.lazy,    &s->work.counts, &s->work.heals};
     int *weights = &s->work.weights.acquire;

@@ -716,8 +716,14 @@ static void check_counts(hf_client *client, const program *programs, int threads
 
 static void close_client(hf_client *client) {
     judge_leave(sim_self());
-    call c = judge_call("close");
-    hf_client_close(client);
+    bool abandons = often(work.abandons);
+    call c = judge_call(abandons ? "abandon" : "close");
+    if (abandons) {
+        rules_abandon();
+        hf_client_abandon(client);
+    } else {
+        hf_client_close(client);
+    }
     judge_answered(&c, work.command_ms);
 }
 

@@ -19,7 +19,7 @@ typedef struct workload {
             join, walk, tell, brake, cancel, split, break_;
     } weights;
     int permits; /* of all shared holds; 0: no limit */
-    double shared, owned, nested, tries, forever, renewed, max_hold, closes, replicated;
+    double shared, owned, nested, tries, forever, renewed, max_hold, closes, abandons, replicated;
     int64_t until; /* no new work from then on */
     bool stop;
 } workload;
