@@ -6,8 +6,9 @@ with lock as hold:
     write(hold.fence)
 """
 
-from ._aio import AsyncClient, AsyncHold, AsyncLock, AsyncLocks, AsyncLost
+from ._aio import AsyncHold, AsyncLock, AsyncLost
 from ._alarm import Alarm
+from ._async_client import AsyncClient, AsyncLocks
 from ._client import Client, connect
 from ._errors import (
     AuthenticationError,

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from . import _errors, _holdfast, _native
-from ._aio import AsyncClient
 from ._alarm import Alarm, Rule, native, teller
 from ._arguments import duration, encoded, flag, function, whole
+from ._async_client import AsyncClient
 from ._errors import ClosedError
 from ._gate import Gate
 from ._hold import Bound

@@ -14,7 +14,7 @@ from ._look import LockInfo
 from ._options import LockOptions
 
 if TYPE_CHECKING:
-    from ._aio import AsyncClient
+    from ._async_client import AsyncClient
     from ._client import Client
 
 

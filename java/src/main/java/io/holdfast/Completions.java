@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import java.lang.System.Logger.Level;
 import java.lang.ref.WeakReference;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -136,6 +137,12 @@ final class Completions {
             return;
         }
         Operation operation = operations.remove(completion.getOp());
+        if (operation == null) {
+            Log.log(
+                    Level.ERROR,
+                    "operation " + completion.getOp() + " ended, which is not under way");
+            return;
+        }
         operation.complete(
                 new Outcome(
                         completion.getStatus(),

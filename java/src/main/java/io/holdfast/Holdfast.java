@@ -4,8 +4,6 @@ import java.util.regex.Pattern;
 
 /** The entry point: {@link #connect(String)} opens a client. */
 public final class Holdfast {
-    static final System.Logger LOG = System.getLogger("io.holdfast");
-
     /** Of a name: what means something in it, and the h of ":hf1:q", how a lock's own keys end. */
     private static final Pattern SPECIAL = Pattern.compile("[%{}]|(?<![^:])h(?=f[0-9]+(?::|$))");
 

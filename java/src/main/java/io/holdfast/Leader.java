@@ -151,7 +151,7 @@ public final class Leader implements AutoCloseable {
                 if (e.getCause() instanceof ClosedException) {
                     return;
                 }
-                Holdfast.LOG.log(Level.WARNING, this + " goes on as a candidate", e.getCause());
+                Log.log(Level.WARNING, this + " goes on as a candidate", e.getCause());
                 await(AGAIN_NANOS);
             } catch (ClosedException e) {
                 return;
@@ -207,7 +207,7 @@ public final class Leader implements AutoCloseable {
         try {
             won.close();
         } catch (HoldfastException | LockNotHeldException | ClosedException e) {
-            Holdfast.LOG.log(Level.DEBUG, "the end of a leadership", e); // it was told already
+            Log.log(Level.DEBUG, "the end of a leadership", e); // it was told already
         }
     }
 
@@ -215,7 +215,7 @@ public final class Leader implements AutoCloseable {
         try {
             elected.accept(fence);
         } catch (Throwable e) {
-            Holdfast.LOG.log(Level.WARNING, "elected() of " + this + " failed: it resigns", e);
+            Log.log(Level.WARNING, "elected() of " + this + " failed: it resigns", e);
             failed = true;
             changed.release();
         }
@@ -225,7 +225,7 @@ public final class Leader implements AutoCloseable {
         try {
             callback.run();
         } catch (Throwable e) {
-            Holdfast.LOG.log(Level.WARNING, "a callback of " + this + " failed", e);
+            Log.log(Level.WARNING, "a callback of " + this + " failed", e);
         }
     }
 

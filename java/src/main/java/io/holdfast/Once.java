@@ -65,7 +65,7 @@ final class Once {
     }
 
     private static void warn(HoldfastLock lock, Throwable failure) {
-        Holdfast.LOG.log(
+        Log.log(
                 Level.WARNING,
                 "the result of once() of "
                         + lock

@@ -49,7 +49,7 @@ final class RedisClient implements HoldfastClient {
         }
         String warning = handle.call(Core::hf_client_warning);
         if (!warning.isEmpty()) {
-            Holdfast.LOG.log(Level.WARNING, warning);
+            Log.log(Level.WARNING, warning);
         }
         ThreadWatch threads = new ThreadWatch(handle);
         this.actions = actions;
@@ -62,7 +62,7 @@ final class RedisClient implements HoldfastClient {
                     completions.abandon(); // its holds may still be in use
                     handle.close();
                     threads.close();
-                    Holdfast.LOG.log(Level.WARNING, "a client was dropped without close()");
+                    Log.log(Level.WARNING, "a client was dropped without close()");
                 });
         if (options.alarms()) {
             listen();
@@ -71,14 +71,14 @@ final class RedisClient implements HoldfastClient {
 
     /** Logs an alarm, and lets the user's action run elsewhere. */
     private static void tell(Alarm alarm, Consumer<? super Alarm> action, Actions actions) {
-        Holdfast.LOG.log(Level.WARNING, alarm.message());
+        Log.log(Level.WARNING, alarm.message());
         if (action != null) {
             actions.execute(
                     () -> {
                         try {
                             action.accept(alarm);
                         } catch (RuntimeException e) {
-                            Holdfast.LOG.log(Level.WARNING, "onAlarm() failed", e);
+                            Log.log(Level.WARNING, "onAlarm() failed", e);
                         }
                     });
         }

@@ -51,7 +51,7 @@ final class RedisHold implements Hold {
                 () -> {
                     forget.run();
                     if (handle.close(Core::hf_hold_state) != Core.HF_STATE_RELEASED) {
-                        Holdfast.LOG.log(
+                        Log.log(
                                 Level.WARNING,
                                 describe(lock, fence)
                                         + " was dropped without close(); it ends with its lease");
@@ -113,7 +113,7 @@ final class RedisHold implements Hold {
                         try {
                             listener.accept(this);
                         } catch (RuntimeException e) {
-                            Holdfast.LOG.log(Level.WARNING, "onLost() of " + this + " failed", e);
+                            Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
                         }
                     });
         }

@@ -40,7 +40,7 @@ final class ThreadWatch {
     private void warn(String thread, byte[] owner) {
         byte[] lock = client.call(pointer -> Core.hf_client_kept(pointer, owner));
         if (lock != null) {
-            Holdfast.LOG.log(
+            Log.log(
                     Level.WARNING,
                     "thread \"{0}\" ended while it held RedisLock[{1}], as {2}: no other thread"
                             + " can unlock() it. If it is renewed, that goes on until its"

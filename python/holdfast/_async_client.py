@@ -1,0 +1,141 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar, final
+
+from ._aio import AsyncLock
+from ._gate import AsyncGate
+from ._hold import Bound
+from ._leader import AsyncLeader
+from ._look import RATE, LockInfo, Locks, Progress
+from ._once import Terms, from_json, once_task, to_json
+from ._options import LockChanges, LockOptions, merged
+from ._several import AsyncLocksAll
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from typing_extensions import Unpack
+
+    from ._client import Client
+    from ._leader import Elected, Ended
+
+Result = TypeVar("Result")
+
+
+@final
+class AsyncClient(Bound):
+    """A client for tasks, from Client.aio. It opens and closes with its Client."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: Client) -> None:
+        """Only Client.aio makes this object."""
+        self._client = client
+
+    def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> AsyncGate:
+        """Make an AsyncGate: at most `limit` passes in any `per` seconds. As Client.gate()."""
+        return AsyncGate(self, name, limit, per)
+
+    def lock(
+        self,
+        name: str | bytes,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> AsyncLock:
+        """Make an AsyncLock for a name. Sends nothing.
+
+        Like Client.lock(), but the owner is the task, and the task's event loop calls on_lost.
+        """
+        chosen = merged(options, changes)
+        lock = self._client.lock(name, chosen)
+        lock._on_lost = None  # the event loop calls it
+        return AsyncLock(lock, chosen.reentrant, chosen.on_lost)
+
+    async def once(
+        self,
+        name: str | bytes,
+        call: Callable[[], Awaitable[Result]],
+        *,
+        ttl: float | timedelta,
+        timeout: float | timedelta | None = None,
+        encode: Callable[[Result], bytes] = to_json,
+        decode: Callable[[bytes], Result] = from_json,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> Result:
+        """Call a coroutine function once, however many tasks and processes want its result.
+
+        As Client.once(). If the task that calls it is cancelled, the next one calls it.
+        """
+        terms = Terms(name, ttl, timeout, encode, decode)
+        return await once_task(self.lock(name, options, **changes), terms, call)
+
+    def leader(
+        self,
+        name: str | bytes,
+        elected: Elected,
+        lost: Ended | None = None,
+        resigned: Ended | None = None,
+        margin: float | timedelta | None = None,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> AsyncLeader:
+        """Make a candidate for leadership. Its callbacks may be coroutines.
+
+        name      The lock's name: one of all its candidates leads.
+        elected   Called with the fence when this candidate leads.
+        lost      Called when the leadership was lost; before another can be elected, unless this
+                  process stood still.
+        resigned  Called when it ends by resign() or stop(); then the lock is released.
+        margin    Seconds before the end of the lease at which the leader steps down if it cannot
+                  be renewed: time for lost() and for the work to end. By default a quarter of
+                  the lease, at most half.
+        options   As for lock(); the lease is always renewed, and never None.
+
+        A leader whose elected() raises resigns.
+        """
+        chosen = merged(options, changes)
+        return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)
+
+    def locks_all(
+        self,
+        *names: str | bytes,
+        options: LockOptions | None = None,
+        **changes: Unpack[LockChanges],
+    ) -> AsyncLocksAll:
+        """Make AsyncLocksAll for several names. Sends nothing. As Client.locks_all()."""
+        return AsyncLocksAll(names, merged(options, changes), self.lock)
+
+    def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
+        """Walk over all locks with such names, as Client.locks(): `async for` it.
+
+        Each step asks in one of the event loop's threads.
+        """
+        return AsyncLocks(self._client.locks(pattern, rate=rate))
+
+
+@final
+class AsyncLocks(Bound, AsyncIterator[LockInfo]):
+    """A walk over all locks, from AsyncClient.locks()."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: Locks) -> None:
+        """Only AsyncClient.locks() makes this object."""
+        self._locks = locks
+
+    async def __anext__(self) -> LockInfo:
+        """Find the next lock."""
+        found = await asyncio.to_thread(self._locks._find)
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    @property
+    def progress(self) -> Progress:
+        """How far the walk is. Sends nothing."""
+        return self._locks.progress
