@@ -15,17 +15,17 @@
 static const char help[] =
     "Usage: holdfast bench [options]\n"
     "\n"
-    "Looks at the server's settings, and measures locks on it beside plain round trips.\n"
-    "It puts load on the server, on a few keys under a prefix of its own.\n"
+    "Check the server's settings, and measure locks and, for comparison, plain round trips.\n"
+    "This loads the server; the names of the locks begin with PREFIX.\n"
     "\n"
     "  -s, --seconds DURATION   how long each of the four measurements takes; default: 2s\n"
     "  -t, --threads NUMBER     how many threads measure at once; default: 1, which shows the\n"
-    "                           time of one call; more show what the server can do in a second\n"
-    "      --name PREFIX        what its locks begin with; default: holdfast-bench\n"
-    "  -c, --check              look at the settings, and measure nothing\n"
+    "                           latency of one call; more show the throughput of the server\n"
+    "      --name PREFIX        how the names of its locks begin; default: holdfast-bench\n"
+    "  -c, --check              check the settings only, without measurements\n"
     "      --json               one JSON object on each line\n"
     "\n"
-    "Exit status: 0 all is well, 1 something is to be put right; others: man holdfast.\n";
+    "Exit status: 0 all is well, 1 a problem was found; others: man holdfast.\n";
 
 enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON };
 enum {
@@ -186,7 +186,7 @@ static bool renewal(worker *w, int64_t *ns) {
 static const measurement measurements[] = {
     {"round-trip", "a PING, for comparison", 0, false, false, ping},
     {"pair", "acquire and release a free lock", 2, false, false, pair},
-    {"handoff", "from one holder's release to the next one's acquire", 1.5, true, false, handoff},
+    {"handoff", "from a holder's release to the next holder's acquire", 1.5, true, false, handoff},
     {"renewal", "renew a lock that is held", 1, false, true, renewal},
 };
 enum { MEASUREMENTS = sizeof measurements / sizeof *measurements };
@@ -248,7 +248,7 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     else if (of->expected == 0)
         snprintf(text, sizeof text, "%s", of->what);
     else
-        snprintf(text, sizeof text, "%s: %.1f round trips; %g and the server's work are expected%s",
+        snprintf(text, sizeof text, "%s: %.1f round trips; expected: %g and the server's work%s",
                  of->what, trips, of->expected,
                  slow ? ". This is slow: is the server, or this machine, short of CPU?" : "");
     int level = failure != NULL ? HF_FINDING_WARNING : slow ? HF_FINDING_NOTE : HF_FINDING_GOOD;
@@ -293,7 +293,7 @@ static void measure(const measurement *of, int64_t *trip_ns) {
         if (pthread_create(&ids[running], NULL, work, &workers[running]) == 0)
             running++;
         else
-            failure = "the system refuses a thread";
+            failure = "cannot start a thread";
     for (int i = 0; i < running; i++)
         pthread_join(ids[i], NULL);
     double seconds = (double)(now_ns() - run.begins) / 1e9;
@@ -307,7 +307,7 @@ static void measure(const measurement *of, int64_t *trip_ns) {
         if (of->expected == 0)
             *trip_ns = bench_percentile(&all, 50);
         if (failure == NULL && all.count == 0)
-            failure = "nothing was finished in that time: give more --seconds";
+            failure = "no call finished in time: increase --seconds";
         tell(of, &all, seconds > 0 ? (double)done / seconds : 0, *trip_ns, failure);
     }
     for (int i = 0; i < began; i++)
@@ -385,18 +385,17 @@ static void look_at_queue(void) {
         status = watch_queue(locks, &queued);
     if (status == HF_EBUSY)
         snprintf(finding.text, sizeof finding.text,
-                 "somebody else has the lock %.200s: is another bench running? Give another --name",
+                 "another client holds the lock %.200s: is a bench running? Use a different --name",
                  name);
     else if (status != HF_OK)
         snprintf(finding.text, sizeof finding.text, "%s", hf_error_message());
     else if (!queued)
         snprintf(finding.text, sizeof finding.text,
-                 "pub/sub does not reach this client: waiters ask again and again, and get the "
-                 "lock in no order; see docs/connecting.md for the permissions, or ask for a "
-                 "server without a proxy");
+                 "pub/sub does not reach this client: waiters poll, and acquire the lock in no "
+                 "order; see docs/connecting.md for the permissions, or connect without a proxy");
     else {
         finding.level = HF_FINDING_GOOD;
-        snprintf(finding.text, sizeof finding.text, "waiters are told of their turn");
+        snprintf(finding.text, sizeof finding.text, "waiters are notified of their grants");
     }
     if (!interrupted)
         tell_finding(&finding, false);
@@ -422,7 +421,7 @@ static void read_options(int argc, char **argv) {
         json = json || option == OPTION_JSON;
     }
     if (optind < argc)
-        cli_usage("bench takes no argument: '%s'", argv[optind]);
+        cli_usage("bench takes no arguments: '%s'", argv[optind]);
     if (seconds_ms < 100 || seconds_ms > 3600000)
         cli_usage("--seconds takes 100ms to 1h");
     if (*prefix == '\0' || strlen(prefix) > HF_NAME_MAX - 32)
@@ -436,12 +435,11 @@ static void announce(void) {
     double seconds = (double)seconds_ms * 1.1 / 1e3 * MEASUREMENTS + 1;
     fprintf(
         stderr,
-        "holdfast: measuring for about %.0f s with %d thread%s at full speed, which is work for "
-        "the server.\n"
-        "holdfast: it uses only the locks %s:..., and gives them back, also after Ctrl-C. A "
-        "second\n"
-        "holdfast: later their keys are gone, but for a few small ones of %s:handoff, which\n"
-        "holdfast: may stay for ten minutes, and one of them for a day.\n",
+        "holdfast: measuring for about %.0f s with %d thread%s at full speed, which loads the "
+        "server.\n"
+        "holdfast: This uses only the locks %s:..., and releases them, even after Ctrl-C.\n"
+        "holdfast: Their keys expire within a second, except for a few small keys of %s:handoff,\n"
+        "holdfast: which may stay for ten minutes, and one of them for a day.\n",
         seconds, threads, threads == 1 ? "" : "s", prefix, prefix);
 }
 
@@ -475,4 +473,4 @@ static int bench(int argc, char **argv) {
 }
 
 const cli_command cli_bench = {
-    "bench", "are the server's settings right for locks, and how fast are they", help, bench};
+    "bench", "check the server's settings for locks, and measure their speed", help, bench};

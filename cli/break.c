@@ -11,17 +11,17 @@
 static const char help[] =
     "Usage: holdfast break [options] NAME\n"
     "\n"
-    "Take the lock NAME away from its holder, after asking, so that the next that waits gets\n"
-    "it. The holder finds out when it renews its lease or releases the lock: until then it\n"
-    "works on, and only the fence protects. Other shared holds stay.\n"
+    "Take the lock NAME away from its holder, after a confirmation, and grant it to the next\n"
+    "waiter. The holder notices at its next renewal or at its release: until then it continues,\n"
+    "and only the fence protects the resource. Other shared holds stay.\n"
     "\n"
-    "      --fence NUMBER       from the holder with this fence, and from nobody else\n"
+    "      --fence NUMBER       only from the holder with this fence\n"
     "      --foreign            delete another library's lock\n"
-    "  -y, --yes                do not ask\n"
-    "      --json               one object on one line: from whom it was taken\n"
-    "      --hex                NAME is its bytes as hex digits\n"
+    "  -y, --yes                do not ask for confirmation\n"
+    "      --json               print the former holder as one object on one line\n"
+    "      --hex                NAME is given in hex digits\n"
     "\n"
-    "Exit status: 0 it was taken away; 1 nobody holds it, or somebody else by now; 69 and\n"
+    "Exit status: 0 the lock was taken away; 1 it is free, or has another holder now; 69 and\n"
     "others as in the manual.\n";
 
 enum { FENCE = LOOK_OWN, FOREIGN };
@@ -63,7 +63,7 @@ static int choose(const breaking *it, hf_view **view_out, hf_lock_holder *holder
         for (size_t i = 0; hf_view_holder(*view_out, i, holder) == HF_OK; i++)
             if (it->fence < 0 || holder->fence == it->fence)
                 return it->fence < 0 && hf_view_holders(*view_out) > 1
-                           ? refuse(" has several holders: say by --fence from which:", *view_out)
+                           ? refuse(" has several holders: choose one by --fence:", *view_out)
                            : CLI_OK;
         if (first + HF_VIEW_MAX < count) {
             hf_view_close(*view_out);
@@ -74,11 +74,11 @@ static int choose(const breaking *it, hf_view **view_out, hf_lock_holder *holder
     if (!info->held)
         return refuse(" is free", *view_out);
     if (!info->foreign)
-        return refuse(" is held by somebody else by now:", *view_out);
+        return refuse(" has another holder now:", *view_out);
     if (it->fence >= 0)
-        return refuse(" is held by another library's lock, which has no fence", *view_out);
+        return refuse(" is another library's lock, which has no fence", *view_out);
     if (!it->foreign)
-        return refuse(" is held by another library's lock: --foreign deletes it", *view_out);
+        return refuse(" is another library's lock: --foreign deletes it", *view_out);
     return CLI_OK;
 }
 
@@ -137,8 +137,7 @@ static int run(int argc, char **argv) {
     if (argc - optind != 1)
         cli_usage("break takes the name of one lock");
     if (!it.yes && isatty(STDIN_FILENO) != 1)
-        cli_usage("break asks before it takes a lock away, and nobody is at a terminal to answer: "
-                  "--yes does not ask");
+        cli_usage("break asks for confirmation, and stdin is not a terminal: use --yes");
     size_t length;
     const void *name = look_name(argv[optind], hex, &length);
     hf_client *client;

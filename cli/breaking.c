@@ -13,15 +13,15 @@ static void add_name(show_text *text, const hf_view *view) {
 
 static void add_holder(show_text *text, const hf_lock_holder *holder) {
     show_owner(text, holder->owner, holder->owner_len);
-    show_add(text, holder->mode == HF_SHARED ? ", who shares it" : ", who holds it");
-    show_add(text, " with the fence ");
-    show_number(text, holder->fence);
+    show_add(text, holder->mode == HF_SHARED ? ", which has shared it" : ", which has held it");
     show_add(text, " for ");
     show_duration(text, holder->held_ms);
+    show_add(text, " with the fence ");
+    show_number(text, holder->fence);
     if (holder->count > 1) {
         show_add(text, ", ");
         show_number(text, holder->count);
-        show_add(text, " times");
+        show_add(text, " holds");
     }
 }
 
@@ -36,7 +36,7 @@ void breaking_add(show_text *text, const hf_view *view, const hf_lock_info *info
     if (info->waiters > 0) {
         show_add(text, "; ");
         show_number(text, info->waiters);
-        show_add(text, info->waiters == 1 ? " waits for it" : " wait for it");
+        show_add(text, info->waiters == 1 ? " waiter" : " waiters");
     }
 }
 
@@ -57,7 +57,7 @@ int breaking_take(hf_lock *lock, int64_t fence, show_text *why) {
     if (status == HF_ENOTHELD)
         status = hf_lock_inspect(lock, 0, NULL, &view);
     if (broken == HF_ENOTHELD && status == HF_OK) {
-        breaking_refuse(why, view, " is held by somebody else by now:");
+        breaking_refuse(why, view, " has another holder now:");
         hf_view_close(view);
         return CLI_NO;
     }

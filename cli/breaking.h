@@ -4,8 +4,8 @@
 
 #include "show.h"
 
-/* "the lock stock away from web-3/4711 thread 2, who holds it with the fence 17 for 5s; 3 wait for
- * it". holder->owner is NULL for another library's lock. */
+/* "the lock stock away from web-3/4711 thread 2, which has held it for 5s with the fence 17; 3
+ * waiters". holder->owner is NULL for another library's lock. */
 void breaking_add(show_text *text, const hf_view *view, const hf_lock_info *info,
                   const hf_lock_holder *holder);
 /* "the lock stock", and why not; then its holders, a line each. */

@@ -13,18 +13,18 @@
 static const char help[] =
     "Usage: holdfast deadlocks [options] [PATTERN]\n"
     "\n"
-    "Find owners that hold locks and wait for each other in a circle, so that none of them can\n"
-    "go on. It looks at all locks, or at those whose names match PATTERN, and at those of a\n"
-    "circle once more: what it tells is true at one moment. For each circle it prints the\n"
-    "commands of which one would end it. An acquire with a timeout ends by itself.\n"
+    "Find cycles of owners that hold locks and wait for each other, so that none can proceed.\n"
+    "This reads all locks, or those whose names match PATTERN, and those of a cycle twice: a\n"
+    "reported cycle existed at one moment. For each cycle it prints the commands that end it;\n"
+    "one of them is enough. An acquire with a timeout ends by itself.\n"
     "\n"
-    "An owner is a thread or a task, unless its program chose another. An acquire that was\n"
-    "started without waiting, and given no owner, is an owner of its own: it is in no circle.\n"
-    "\n" LOOK_FILTERS_HELP "      --json               one object a line, for each circle\n"
-    "      --watch[=DURATION]   go on, and look again after so long; default: 10s. Each circle\n"
-    "                           is told once\n" LOOK_RATE_HELP "\n"
-    "Exit status: 0 there is none; 1 there is one; 69 and others as in the manual if not all\n"
-    "locks could be looked at.\n";
+    "An owner is a thread or a task, unless its program chose another. An asynchronous acquire\n"
+    "without an owner is an owner of its own, which is in no cycle.\n"
+    "\n" LOOK_FILTERS_HELP "      --json               print each cycle as one object on one line\n"
+    "      --watch[=DURATION]   search again every DURATION; default: 10s. Each cycle is\n"
+    "                           reported once\n" LOOK_RATE_HELP "\n"
+    "Exit status: 0 no deadlock; 1 a deadlock; 69 and others as in the manual if not all locks\n"
+    "could be read.\n";
 
 enum { WATCH = LOOK_OWN };
 
@@ -165,8 +165,8 @@ static void print_edge(show_text *text, const waits_graph *graph, const waits_cy
     const waits_waiter *waiter = &lock->waiters[edge->waiter];
     const waits_bytes *owner = &graph->owners[cycle->owners[which]].name;
     const char *next = cycle->count == 1          ? "it"
-                       : which + 1 < cycle->count ? "the next one"
-                                                  : "the first one";
+                       : which + 1 < cycle->count ? "the next owner"
+                                                  : "the first owner";
     show_add(text, "  ");
     show_owner(text, owner->data, owner->length);
     show_add(text, "\n    has waited ");
@@ -181,7 +181,7 @@ static void print_edge(show_text *text, const waits_graph *graph, const waits_cy
     if (edge->holder == SIZE_MAX) {
         show_add(text, "for which ");
         show_add(text, next);
-        show_add(text, " waits before it\n");
+        show_add(text, " is ahead in the queue\n");
         return;
     }
     show_add(text, "which ");
@@ -202,7 +202,7 @@ static void add_cycle(show_text *text, const waits_graph *graph, const waits_cyc
     }
     for (size_t i = 0; i < cycle->count; i++)
         print_edge(text, graph, cycle, i);
-    show_add(text, "  One of these ends it:\n");
+    show_add(text, "  Each of these commands ends it:\n");
     for (size_t i = 0; i < cycle->count; i++) {
         const waits_edge *edge = &cycle->edges[i];
         const waits_lock *lock = &graph->locks[edge->lock];
@@ -353,7 +353,7 @@ static int run(int argc, char **argv) {
     if (optind < argc)
         it.pattern = argv[optind++];
     if (optind < argc)
-        cli_usage("deadlocks takes one pattern: quote it, so that the shell leaves it as it is");
+        cli_usage("deadlocks takes one pattern: quote it, so that the shell does not expand it");
     int result = cli_open(NULL, &it.client);
     if (result != CLI_OK)
         return result;

@@ -29,9 +29,9 @@ static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t nu
     show_add(text, "\n    ");
     show_add(text, mode_of(waiter->mode));
     if (waiter->permits > 0) {
-        show_add(text, ", if fewer than ");
+        show_add(text, ", at most ");
         show_number(text, waiter->permits);
-        show_add(text, " hold it");
+        show_add(text, waiter->permits == 1 ? " holder" : " holders");
     }
     show_add(text, ", has waited ");
     show_duration(text, waiter->waited_ms);
@@ -47,7 +47,7 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
     const void *name = hf_view_name(view, &length);
     show_bytes(text, name, length);
     show_add(text, !info->held     ? ": free"
-                   : info->foreign ? ": held by another library's lock"
+                   : info->foreign ? ": another library's lock"
                    : info->shared  ? ": held shared"
                                    : ": held exclusively");
     if (info->foreign) {
@@ -55,10 +55,10 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
         show_duration(text, info->remaining_ms);
     }
     if (info->result_ms > 0) {
-        show_add(text, "; its last result stays for ");
+        show_add(text, "; its last result is kept for ");
         show_duration(text, info->result_ms);
     }
-    show_add(text, info->moving ? "; its slot is being moved, so that more is not known\n" : "\n");
+    show_add(text, info->moving ? "; its slot is moving, the rest is unknown\n" : "\n");
 }
 
 void describe(show_text *text, const hf_lock_info *info, const hf_view *view, int64_t first) {
@@ -71,7 +71,7 @@ void describe(show_text *text, const hf_lock_info *info, const hf_view *view, in
     for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++)
         add_holder(text, &holder);
     if (first == 0 && info->waiters > 0) {
-        show_add(text, info->count > HF_VIEW_MAX ? "Waiters, and more holders: " : "Waiters: ");
+        show_add(text, info->count > HF_VIEW_MAX ? "Waiters, and further holders: " : "Waiters: ");
         show_number(text, info->waiters);
         show_add(text, "\n");
     }

@@ -23,7 +23,7 @@ CLI_NORETURN static void obey(int socket) {
             if (length == 0) { /* holdfast is gone */
                 if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0) {
                     kill(-order.group, SIGCONT);
-                    cli_error("ended before its command, which gets signal %d", order.signal);
+                    cli_error("ended before its command: sending signal %d to it", order.signal);
                 }
                 _exit(CLI_OK);
             }
@@ -33,7 +33,7 @@ CLI_NORETURN static void obey(int socket) {
             order.kill_at = CLI_NEVER;
             cli_clock_set(clock, order.kill_at);
             if (order.group > 0 && kill(-order.group, SIGKILL) == 0)
-                cli_error("stopped while the lock runs out: its command is killed");
+                cli_error("stopped while the lease expired: killing its command");
         }
     }
 }

@@ -9,13 +9,13 @@
 static const char help[] =
     "Usage: holdfast inspect [options] NAME\n"
     "\n"
-    "Show all holders of the lock NAME, with their fences, and all that wait for it, in the\n"
-    "order in which they will get it.\n"
+    "Show all holders of the lock NAME, with their fences, and all its waiters, in the order\n"
+    "of the queue.\n"
     "\n" LOOK_FILTERS_HELP "      --json               one object on one line\n"
-    "      --hex                NAME is its bytes as hex digits\n"
+    "      --hex                NAME is given in hex digits\n"
     "\n"
-    "Exit status: 0; 1 if it is not as --held-longer and --waiting-longer say; 69 and others\n"
-    "as in the manual.\n";
+    "Exit status: 0; 1 if --held-longer or --waiting-longer is not met; 69 and others as in\n"
+    "the manual.\n";
 
 /* All pages. */
 static int inspect(hf_lock *lock, const look_filter *filter, bool json) {

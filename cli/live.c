@@ -13,27 +13,27 @@
 
 static const char help[] =
     "Up Down j k PgUp PgDn Home End g G   move\n"
-    "Enter      all holders and waiters of the lock; Esc goes back\n"
-    "b          take the lock away from a holder, after a question\n"
-    "/          only the locks whose name or holder has this text; with * ? [ it is\n"
-    "           a pattern for all of it; Esc ends it\n"
-    "< >        sort by another of these:\n"
-    "W H L E N F  most waiters, held longest, first waits longest, ends next, name,\n"
+    "Enter      show all holders and waiters of the lock; Esc goes back\n"
+    "b          take the lock away from a holder, after a confirmation\n"
+    "/          filter by a part of the name or the holder, or, with * ? [, by a\n"
+    "           pattern for all of it; Esc removes the filter\n"
+    "< >        change the sort key:\n"
+    "W H L E N F  most waiters, longest hold, longest wait, next end, name,\n"
     "           oldest fence\n"
     "r          reverse the order\n"
-    "+ -        look more rarely, more often\n"
-    "Space      look now\n"
-    "p          pause, go on\n"
+    "+ -        increase or decrease the delay\n"
+    "Space      refresh now\n"
+    "p          pause or resume\n"
     "h ?        this help\n"
-    "q          go back, or quit; so does Ctrl-C, at once\n"
+    "q          go back or quit; Ctrl-C quits at once\n"
     "\n"
-    "HELD is the longest hold, ENDS the time until the last one ends unless it is\n"
-    "renewed, WAIT how many wait, FIRST how long the first of them has waited.\n"
-    "'shared 3/5': three of five places are taken, as one that waits says;\n"
+    "HELD is the age of the oldest hold, ENDS the time until the last hold ends\n"
+    "unless it is renewed, WAIT the number of waiters, FIRST the wait of the first.\n"
+    "'shared 3/5': a waiter allows five holders, and three hold the lock;\n"
     "'excl. x2': its owner holds it twice; 'foreign': another library's lock.\n"
     "\n"
-    "The costs are measured: the commands that this program sends, and the time\n"
-    "until their answers, less that of a PING.\n";
+    "The cost is measured: the commands that this program sends, and the time until\n"
+    "their replies, less the time of a PING.\n";
 
 static const char hints[] =
     "h help  Enter details  b break  / filter  < > sort  r reverse  p pause  q quit";
@@ -187,7 +187,7 @@ static void draw_page(live *it, int row_from, int row_to) {
     } else {
         describe(&text, &it->info, it->view, 0);
         if (it->info.count > HF_VIEW_MAX || it->info.waiters > HF_VIEW_MAX)
-            show_add(&text, "and more: 'holdfast inspect' shows all\n");
+            show_add(&text, "There are more: 'holdfast inspect' shows all\n");
     }
     size_t count = draw_text(&text, it->scroll, row_from, row_to, TERM_PLAIN);
     size_t body = row_to > row_from ? (size_t)(row_to - row_from) : 1;
@@ -257,14 +257,14 @@ static void add_title(show_text *line, const live *it) {
 static term_style add_state(show_text *line, const live *it) {
     const watch *of = it->watch;
     if (of->trouble.length > 0) {
-        show_add(line, "No good picture for ");
+        show_add(line, "Not updated for ");
         show_duration(line, of->answered_at > 0 ? cli_now() - of->answered_at : 0);
         show_add(line, ": ");
         show_add_text(line, &of->trouble);
         return TERM_ALARM;
     }
     if (it->paused_at > 0)
-        show_add(line, "Paused: p goes on");
+        show_add(line, "Paused: p resumes");
     return TERM_WARN;
 }
 
@@ -303,7 +303,7 @@ static void draw(live *it) {
     } else if (it->asking) {
         if (!draw_bottom(&it->question, TERM_BOLD)) {
             it->asking = false;
-            show_add(&it->notice, "too small for the question: 'holdfast break' asks it");
+            show_add(&it->notice, "no room for the question: use 'holdfast break'");
         }
     } else if (bottom < rows) {
         show_add(&line, it->page == LIST ? hints : "Esc q back  Up Down PgUp PgDn  b break");
@@ -349,7 +349,7 @@ static void ask(live *it) {
     it->breaking = false;
     show_clear(&it->notice);
     if (!it->info.held || (holders == 0 && !it->info.foreign)) {
-        breaking_refuse(&it->notice, it->view, it->info.held ? " cannot be seen now" : " is free");
+        breaking_refuse(&it->notice, it->view, it->info.held ? " cannot be read now" : " is free");
         return;
     }
     it->asking = true;

@@ -53,7 +53,7 @@ static void show_progress(progress_line *line, hf_locks *locks) {
 static void tell_refused(hf_locks *locks) {
     hf_progress progress = {.size = sizeof progress};
     if (hf_locks_progress(locks, &progress) == HF_OK && progress.refused > 0)
-        cli_error("%" PRId64 " keys are left out, because this user may not use them",
+        cli_error("%" PRId64 " keys were skipped: this user has no permission for them",
                   progress.refused);
 }
 

@@ -17,11 +17,11 @@ enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX,
         "json", no_argument, NULL, LOOK_JSON                                                       \
     }
 #define LOOK_FILTERS_HELP                                                                          \
-    "      --held-longer DURATION    only if somebody has held it for longer\n"                    \
-    "      --waiting-longer DURATION only if somebody has waited for longer\n"
+    "      --held-longer DURATION    only if a holder has held it for longer\n"                    \
+    "      --waiting-longer DURATION only if a waiter has waited for longer\n"
 #define LOOK_RATE_HELP                                                                             \
-    "      --rate NUMBER        look at so many locks a second at most, each of which takes the\n" \
-    "                           server some 30 microseconds, and 100 other keys count as six;\n"   \
+    "      --rate NUMBER        read at most NUMBER locks per second, each at about 30\n"          \
+    "                           microseconds of server time; 100 other keys count as six locks;\n" \
     "                           default: 500; 0: no limit\n"
 
 bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_view *view);

@@ -10,15 +10,16 @@ static const char help[] =
     "Usage: holdfast ls [options] [PATTERN]\n"
     "\n"
     "List the locks that are held or waited for, on every node of a cluster; PATTERN is as in\n"
-    "Redis's KEYS: * ? [a-z] [^a], and a backslash before a special character. It reads all\n"
-    "keys by SCAN, and the server answers others in between.\n"
+    "Redis's KEYS: * ? [a-z] [^a], and a backslash before a special character. All keys are\n"
+    "read by SCAN, between which the server serves other clients.\n"
     "\n"
     "For each lock: its name; exclusive, shared, foreign (another library's) or free; how long\n"
-    "it has been held; the time until it ends unless it is renewed; how many wait; how long\n"
-    "the first of these has waited; and its holder as host/pid and thread, with the client's\n"
-    "name before it if it has one, or as the owner that its program chose.\n"
-    "\n" LOOK_FILTERS_HELP "      --json               one object a line\n" LOOK_RATE_HELP "\n"
-    "Exit status: 0, or, if not all could be listed, 69 and others as in the manual.\n";
+    "it has been held; the time until it ends unless it is renewed; the number of waiters; how\n"
+    "long the first waiter has waited; and its holder as host/pid and thread, after the client's\n"
+    "name if it has one, or as the owner that its program chose.\n"
+    "\n" LOOK_FILTERS_HELP "      --json               print one object per line\n" LOOK_RATE_HELP
+    "\n"
+    "Exit status: 0; 69 and others as in the manual if not all locks could be listed.\n";
 
 typedef struct listing {
     look_filter filter;
@@ -72,7 +73,7 @@ static int run(int argc, char **argv) {
     }
     const char *pattern = optind < argc ? argv[optind++] : "*";
     if (optind < argc)
-        cli_usage("ls takes one pattern: quote it, so that the shell leaves it as it is");
+        cli_usage("ls takes one pattern: quote it, so that the shell does not expand it");
     hf_client *client;
     int result = cli_open(NULL, &client);
     if (result != CLI_OK)

@@ -94,7 +94,7 @@ int64_t cli_duration(const char *option, const char *text) {
             if (strcmp(end, units[i].unit) == 0) {
                 double milliseconds = number * units[i].milliseconds;
                 if (milliseconds > (double)HF_LEASE_MAX)
-                    cli_usage("%s %s is too long: ten years at most", option, text);
+                    cli_usage("%s %s is too long: at most ten years", option, text);
                 if (milliseconds > 0 && milliseconds < 1)
                     return 1;
                 return (int64_t)(milliseconds + 0.5);
@@ -192,7 +192,7 @@ static int help(void) {
          "      --help       print this help\n"
          "      --version    print the version\n"
          "\n"
-         "'holdfast COMMAND --help' tells more, and the manual everything: man holdfast.");
+         "'holdfast COMMAND --help' lists the options of a command; see also: man holdfast.");
     return printed();
 }
 
@@ -210,7 +210,7 @@ int main(int argc, char **argv) {
     open_standard();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name)
-        cli_usage("which command?");
+        cli_usage("no command given");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return help();
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
@@ -224,5 +224,5 @@ int main(int argc, char **argv) {
             int status = current->run(argc - 1, argv + 1);
             return status == CLI_OK ? printed() : status;
         }
-    cli_usage("there is no %s '%s'", name[0] == '-' ? "option" : "command", name);
+    cli_usage("unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
 }

@@ -72,14 +72,14 @@ void picture_add_counts(show_text *line, const picture *it) {
     add_count(line, ", ", it->held, " held");
     add_count(line, ", ", it->shared, " shared");
     add_count(line, ", ", it->foreign, " foreign");
-    add_count(line, ", ", it->waiting, it->waiting == 1 ? " waits" : " wait");
-    show_add(line, "; by ");
+    add_count(line, ", ", it->waiting, it->waiting == 1 ? " waiter" : " waiters");
+    show_add(line, "; sorted by ");
     show_add(line, row_key_names[it->key]);
     show_add(line, it->reverse ? ", reversed" : "");
     if (*it->filter != '\0') {
         show_add(line, "; ");
         show_number(line, (int64_t)it->count);
-        show_add(line, " with ");
+        show_add(line, it->count == 1 ? " matches " : " match ");
         show_bytes(line, it->filter, strlen(it->filter));
     }
 }
@@ -101,11 +101,11 @@ void picture_add_cost(show_text *line, const picture *it, const watch *of) {
     char rates[80];
     snprintf(rates, sizeof rates, "%.0f commands a second, %.1f %% of a server's time",
              it->per_second, 100 * it->share);
-    show_add(line, it->per_second < 0 ? "Costs: not known yet" : "Costs ");
+    show_add(line, it->per_second < 0 ? "Cost: not known yet" : "Cost: ");
     show_add(line, it->per_second < 0 ? "" : rates);
     if (of->walking && of->progress.keys > 0) {
         int64_t seen = of->progress.keys_seen, keys = of->progress.keys;
-        show_add(line, "; at ");
+        show_add(line, "; read ");
         show_number(line, 100 * (seen < keys ? seen : keys) / keys);
         show_add(line, " % of ");
         show_number(line, keys);

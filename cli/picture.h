@@ -24,9 +24,9 @@ void picture_open(picture *it, row_key key, bool reverse);
 void picture_take(picture *it, const watch *of);
 /* Compute the rates since the last time, if `ms` have passed. */
 void picture_measure(picture *it, const watch *of, int64_t ms);
-/* "12 locks: 9 held, 2 shared, 1 foreign; 5 wait; by waiters" */
+/* "12 locks, 9 held, 2 shared, 1 foreign, 5 waiters; sorted by waiters" */
 void picture_add_counts(show_text *line, const picture *it);
-/* "42 commands a second, 0.4 % of a server's time", and how far the walk is. */
+/* "Cost: 42 commands a second, 0.4 % of a server's time", and how far the walk is. */
 void picture_add_cost(show_text *line, const picture *it, const watch *of);
 void picture_close(picture *it);
 

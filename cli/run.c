@@ -21,43 +21,44 @@ static const char help[] =
     "Usage: holdfast run [options] NAME [--] COMMAND [ARGUMENT...]\n"
     "       holdfast run [options] NAME -c STRING\n"
     "\n"
-    "Wait for the lock NAME, hold it while COMMAND runs, and exit as COMMAND did.\n"
+    "Wait for the lock NAME, hold it while COMMAND runs, and exit with its status.\n"
     "A DURATION is in seconds, or has a unit: 500ms, 10s, 5m, 2h, 1d.\n"
     "\n"
-    "  -w, --timeout DURATION   wait so long at most; default: without limit\n"
+    "  -w, --timeout DURATION   how long to wait for the lock; default: no limit\n"
     "  -n, --nonblock           do not wait\n"
     "  -E, --conflict-exit-code NUMBER\n"
-    "                           exit so if others hold the lock; default: 1 with -n, 75\n"
+    "                           exit status if others hold the lock; default: 1 with -n, 75\n"
     "                           after a timeout\n"
-    "  -c, --command STRING     a command for the shell\n"
-    "      --shell[=SHELL]      the shell for -c; default: $SHELL, or /bin/sh, which it is\n"
-    "                           without a value\n"
-    "      --lease DURATION     the lock outlives us by so long at most; it is renewed until\n"
-    "                           COMMAND has ended; default: 10s\n"
+    "  -c, --command STRING     run STRING in a shell\n"
+    "      --shell[=SHELL]      the shell for -c, /bin/sh if SHELL is omitted; default: the\n"
+    "                           environment variable SHELL, or /bin/sh\n"
+    "      --lease DURATION     how long the lock may outlive a crash; it is renewed while\n"
+    "                           COMMAND runs; default: 10s\n"
     "      --on-lost kill|term|ignore\n"
-    "                           if the lock is lost: TERM, and KILL before others can have it;\n"
-    "                           only TERM; or nothing; default: kill\n"
-    "      --max-hold DURATION  COMMAND gets TERM after so long, then KILL\n"
+    "                           if the lock is lost: send TERM, and KILL before others can\n"
+    "                           acquire it; only TERM; or nothing; default: kill\n"
+    "      --max-hold DURATION  send TERM to COMMAND after DURATION, then KILL\n"
     "  -k, --kill-after DURATION\n"
-    "                           the time from TERM to KILL, up to half of the lease; default:\n"
-    "                           a third of it, 10s at most\n"
-    "      --once-per DURATION  after a COMMAND that exits with 0, nobody gets the lock until so\n"
-    "                           long after we got it; if others have it, exit 0\n"
-    "  -s, --shared             hold it beside others who do so, but not beside those without it\n"
-    "  -x, --exclusive          hold it alone, which is the default; also -e\n"
-    "      --permits NUMBER     shared, while fewer than so many hold it\n"
-    "      --owner OWNER        hold it as OWNER, who may hold it already; default: ourselves\n"
-    "  -q, --quiet              do not say that others hold the lock\n"
-    "  -v, --verbose            say when the lock is held, and always if it is not\n"
+    "                           the time from TERM to KILL, at most half of the lease; default:\n"
+    "                           a third of the lease, at most 10s\n"
+    "      --once-per DURATION  if COMMAND exits with 0, hold the lock until DURATION after its\n"
+    "                           acquire; if others hold the lock, exit with 0\n"
+    "  -s, --shared             hold the lock shared: only exclusive holders are excluded\n"
+    "  -x, --exclusive          hold the lock exclusively (the default); also -e\n"
+    "      --permits NUMBER     hold the lock shared, with at most NUMBER holders\n"
+    "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
+    "                           new owner\n"
+    "  -q, --quiet              do not report that others hold the lock\n"
+    "  -v, --verbose            report when the lock is acquired, and with -n when it is not\n"
     "\n"
     "COMMAND has HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_FENCE in its environment.\n"
     "\n"
-    "Exit status: that of COMMAND, 128 + N if signal N ended it or our wait, and\n"
-    "   1  others hold the lock (-n)         76  the server answers with an error\n"
-    "  64  bad usage                         77  the server refuses user or password\n"
+    "Exit status: that of COMMAND, 128 + N if signal N ended COMMAND or the wait, and\n"
+    "   1  others hold the lock (-n)         76  the server returned an error\n"
+    "  64  bad usage                         77  the server rejected the user or password\n"
     "  69  the server cannot be reached      79  the lock was lost\n"
-    "  71  the system refuses                80  COMMAND ran longer than --max-hold\n"
-    "  75  others kept the lock (-w)        126, 127  COMMAND cannot run, or does not exist\n";
+    "  71  system error                      80  COMMAND ran longer than --max-hold\n"
+    "  75  timeout (-w)                     126, 127  COMMAND cannot run, or is not found\n";
 
 /* Options without a letter. */
 enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS };
@@ -134,8 +135,8 @@ static void read_option(run_wish *wish, int option) {
         wish->shared = false;
         break;
     case 'F':
-        cli_usage("--no-fork would leave nobody to renew the lock: a process of its own holds it "
-                  "while COMMAND runs");
+        cli_usage("--no-fork is not possible: a separate process holds and renews the lock while "
+                  "COMMAND runs");
     case 'q':
         wish->quiet = true;
         break;
@@ -148,7 +149,7 @@ static void read_option(run_wish *wish, int option) {
     case LEASE:
         wish->lease_ms = cli_duration("--lease", optarg);
         if (wish->lease_ms < HF_LEASE_MIN)
-            cli_usage("--lease %s is too short: 10ms at least", optarg);
+            cli_usage("--lease %s is too short: at least 10ms", optarg);
         break;
     case MAX_HOLD:
         wish->max_hold_ms = cli_duration("--max-hold", optarg);
@@ -211,20 +212,20 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         read_options(wish, argc, argv);
     wish->command = argv + optind;
     if (wish->name == NULL)
-        cli_usage("run needs the name of a lock, and a command");
+        cli_usage("run needs the name of a lock and a command");
     if (wish->string != NULL && wish->command[0] != NULL)
-        cli_usage("-c takes one string, and nothing follows: quote '%s' with it", wish->command[0]);
+        cli_usage("-c takes a single string: quote '%s' as part of it", wish->command[0]);
     if (wish->string == NULL && wish->command[0] == NULL)
         cli_usage("run needs a command");
     if (wish->string == NULL && wish->shell != NULL)
-        cli_usage("--shell is for -c");
+        cli_usage("--shell needs -c");
     if (wish->kill_after_ms < 0) {
         wish->kill_after_ms = wish->lease_ms / 3;
         if (wish->kill_after_ms > 10000)
             wish->kill_after_ms = 10000;
     }
     if (wish->kill_after_ms > wish->lease_ms / 2)
-        cli_usage("--kill-after can be half of the lease at most: %lld ms",
+        cli_usage("--kill-after can be at most half of the lease: %lld ms",
                   (long long)wish->lease_ms / 2);
     if (wish->once_ms > 0 && !wish->waits)
         wish->timeout_ms = 0;
@@ -314,7 +315,7 @@ static int refused(const run_state *run, const hf_completion *completion) {
     int status = busy ? CLI_NO : CLI_TIMEOUT;
     if (wish->once_ms > 0) {
         if (!wish->quiet)
-            cli_error("'%s' ran already in this period, or runs now: nothing to do", wish->name);
+            cli_error("'%s' already ran in this period or is running: nothing to do", wish->name);
         status = CLI_OK;
     } else if (wish->verbose || (!busy && !wish->quiet)) { /* flock -n says nothing */
         cli_error("%s", completion->error.message);
@@ -367,7 +368,7 @@ static bool acquire(run_state *run, int *result) {
     if (!acquired(run, &completion, came, result))
         return false;
     if (run->wish->verbose)
-        cli_error("lock '%s' is held after %lld ms, fence %lld", run->wish->name,
+        cli_error("lock '%s' was acquired after %lld ms, fence %lld", run->wish->name,
                   (long long)(run->taken_at - since), (long long)hf_hold_fence(run->hold));
     return true;
 }
@@ -425,10 +426,10 @@ static int64_t lock_ends(run_state *run, int64_t now) {
 }
 
 static void end_command(run_state *run, run_ending why) {
-    static const char *const fates[] = {"its command is killed", "its command gets TERM"};
+    static const char *const fates[] = {"killing its command", "sending TERM to its command"};
     run->ending = why;
     if (why == OVERDUE)
-        cli_error("the command under lock '%s' runs for longer than --max-hold", run->wish->name);
+        cli_error("the command under lock '%s' has run longer than --max-hold", run->wish->name);
     else if (run->gone_at != CLI_NEVER)
         cli_error("lock '%s' was taken away: %s", run->wish->name, fates[1]);
     else
@@ -489,7 +490,7 @@ static void hear(run_state *run) {
     hf_completion completion = {.size = sizeof completion};
     while (hf_client_next(run->client, &completion) == HF_OK && completion.kind != HF_KIND_NONE)
         if (completion.kind == HF_KIND_LOSS && run->wish->on_lost == IGNORE) {
-            cli_error("lock '%s' was lost; the command runs on", run->wish->name);
+            cli_error("lock '%s' was lost; its command continues", run->wish->name);
             run->told_lost = true;
         }
 }

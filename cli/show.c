@@ -27,7 +27,7 @@ int show_columns(void) {
 }
 
 static void no_memory(void) {
-    cli_error("no memory");
+    cli_error("out of memory");
     exit(CLI_SYSTEM);
 }
 

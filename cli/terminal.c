@@ -3,7 +3,7 @@
 #include "cli.h"
 
 /* Each of the ways to fail ends with what can be done. */
-#define INSTEAD "'holdfast top -b' prints without it"
+#define INSTEAD "'holdfast top -b' works without it"
 
 #ifdef HOLDFAST_CURSES
 
@@ -114,11 +114,11 @@ static void add_terminal(show_text *why) {
 }
 
 static void add_unknown(show_text *why) {
-    show_add(why, "top does not know the terminal ");
+    show_add(why, "top found no description of the terminal ");
     add_terminal(why);
     show_add(why, " (TERM): try TERM=xterm-256color or TERM=linux, install the package "
-                  "ncurses-term or ncurses-base, or name the folder of its description in "
-                  "TERMINFO; " INSTEAD);
+                  "ncurses-term or ncurses-base, or set TERMINFO to the folder of the "
+                  "description; " INSTEAD);
 }
 
 static bool has(const char *capability) {
@@ -145,7 +145,7 @@ bool term_open(show_text *why) {
     }
     if (!has("cup")) {
         term_close();
-        show_add(why, "top needs a terminal that can put its cursor anywhere, and ");
+        show_add(why, "top needs a terminal that can position its cursor, and ");
         add_terminal(why);
         show_add(why, " (TERM) cannot; " INSTEAD);
         return false;
@@ -284,7 +284,7 @@ int term_wait(int news_fd, int64_t ms) {
 void term_hold_signals(void) {}
 
 bool term_open(show_text *why) {
-    show_add(why, "this holdfast was built without ncurses, which a live top needs; " INSTEAD);
+    show_add(why, "this holdfast was built without ncurses, which top needs; " INSTEAD);
     return false;
 }
 

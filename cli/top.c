@@ -13,23 +13,22 @@
 static const char help[] =
     "Usage: holdfast top [options] [PATTERN]\n"
     "\n"
-    "Show the locks that are held or waited for, all the while, on every node of a cluster:\n"
-    "all of them, or those whose names match PATTERN, as for ls. Press h for the keys; b takes\n"
-    "a lock away from its holder, after asking. It says what it costs the server.\n"
+    "Show the locks that are held or waited for, live, on every node of a cluster: all of\n"
+    "them, or those whose names match PATTERN, as for ls. Press h for the keys; b takes a lock\n"
+    "away from its holder, after a confirmation. top also shows its own cost for the server.\n"
     "\n"
-    "  -d, --delay DURATION     look again after so long, 100ms at least; default: 2s. If it "
-    "takes\n"
-    "                           longer to read all keys, it looks in between only at the locks\n"
-    "                           that are on the screen\n"
+    "  -d, --delay DURATION     refresh every DURATION, at least 100ms; default: 2s. If reading\n"
+    "                           all keys takes longer, only the locks on the screen are\n"
+    "                           refreshed in between\n"
     "  -o, --sort KEY           waiters, held, waited, remaining, name or fence; default: waiters\n"
-    "  -r, --reverse            the other way round\n"
-    "  -b, --batch              print each picture, without a terminal\n"
-    "  -n, --iterations NUMBER  end after so many pictures; without -b, after so many looks at "
-    "all\n" LOOK_FILTERS_HELP
-    "      --json               with -b: one object a line, for each picture\n"
-    "      --rate NUMBER        as for ls, but there always is a limit; default: 500\n"
+    "  -r, --reverse            reverse the order\n"
+    "  -b, --batch              print snapshots, without a terminal\n"
+    "  -n, --iterations NUMBER  exit after NUMBER snapshots; without -b, after all keys have been\n"
+    "                           read NUMBER times\n" LOOK_FILTERS_HELP
+    "      --json               with -b: print each snapshot as one object on one line\n"
+    "      --rate NUMBER        as for ls, but always with a limit; default: 500\n"
     "\n"
-    "Exit status: 0; with -b, that of the last picture: 69 and others as in the manual.\n";
+    "Exit status: 0; with -b, that of the last snapshot: 69 and others as in the manual.\n";
 
 typedef struct command {
     watch watch;
@@ -173,13 +172,13 @@ static void read_options(command *it, int argc, char **argv) {
     if (optind < argc)
         of->pattern = argv[optind++];
     if (optind < argc)
-        cli_usage("top takes one pattern: quote it, so that the shell leaves it as it is");
+        cli_usage("top takes one pattern: quote it, so that the shell does not expand it");
     if (of->delay_ms < 100 || of->delay_ms > 86400000)
         cli_usage("--delay takes 100ms to 1d");
     if (of->json && !it->batch)
         cli_usage("--json needs -b");
     if (!it->batch && (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1))
-        cli_usage("top needs a terminal for its picture and its keys: -b prints without one");
+        cli_usage("top needs a terminal: use -b to print without one");
 }
 
 static int run(int argc, char **argv) {

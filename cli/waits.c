@@ -9,7 +9,7 @@
 
 static void *got(void *memory) {
     if (memory == NULL) {
-        cli_error("no memory");
+        cli_error("out of memory");
         exit(CLI_SYSTEM);
     }
     return memory;

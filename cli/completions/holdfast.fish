@@ -23,58 +23,58 @@ complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that 
 
 # run
 set -l run '__holdfast_command_is run'
-complete -c holdfast -n $run -s w -l timeout -x -d 'Wait so long at most'
+complete -c holdfast -n $run -s w -l timeout -x -d 'How long to wait for the lock'
 complete -c holdfast -n $run -s n -l nonblock -d 'Do not wait'
-complete -c holdfast -n $run -s E -l conflict-exit-code -x -d 'Exit so if others hold it'
-complete -c holdfast -n $run -s c -l command -x -d 'A command for the shell'
+complete -c holdfast -n $run -s E -l conflict-exit-code -x -d 'Exit status if others hold it'
+complete -c holdfast -n $run -s c -l command -x -d 'Run a string in a shell'
 complete -c holdfast -n $run -l shell -r -F -d 'The shell for -c'
-complete -c holdfast -n $run -l lease -x -d 'How long the lock may outlive us'
-complete -c holdfast -n $run -l on-lost -x -a 'kill term ignore' -d 'If the lock is lost'
-complete -c holdfast -n $run -l max-hold -x -d 'End the command after'
+complete -c holdfast -n $run -l lease -x -d 'How long the lock may outlive a crash'
+complete -c holdfast -n $run -l on-lost -x -a 'kill term ignore' -d 'What to do if the lock is lost'
+complete -c holdfast -n $run -l max-hold -x -d 'End the command after a time'
 complete -c holdfast -n $run -s k -l kill-after -x -d 'The time from TERM to KILL'
-complete -c holdfast -n $run -l once-per -x -d 'Run it once in a period on all hosts'
-complete -c holdfast -n $run -s s -l shared -d 'Hold it beside others'
-complete -c holdfast -n $run -s x -l exclusive -d 'Hold it alone'
-complete -c holdfast -n $run -l permits -x -d 'Shared, while fewer than so many hold it'
-complete -c holdfast -n $run -l owner -x -d 'Who holds it'
-complete -c holdfast -n $run -s q -l quiet -d 'Do not say that others hold it'
-complete -c holdfast -n $run -s v -l verbose -d 'Say when it is held'
+complete -c holdfast -n $run -l once-per -x -d 'Run once per period on all hosts'
+complete -c holdfast -n $run -s s -l shared -d 'Hold it shared'
+complete -c holdfast -n $run -s x -l exclusive -d 'Hold it exclusively'
+complete -c holdfast -n $run -l permits -x -d 'Hold it shared, by at most that number'
+complete -c holdfast -n $run -l owner -x -d 'The owner that holds it'
+complete -c holdfast -n $run -s q -l quiet -d 'Do not report that others hold it'
+complete -c holdfast -n $run -s v -l verbose -d 'Report when it is acquired'
 complete -c holdfast -n "$run; and contains -- -- (commandline -opc)" -F -a '(__fish_complete_subcommand --fcs-skip=3)'
 
 # bench
 set -l bench '__holdfast_command_is bench'
 complete -c holdfast -n $bench -s s -l seconds -x -d 'How long each measurement takes'
-complete -c holdfast -n $bench -s t -l threads -x -d 'How many measure at once'
-complete -c holdfast -n $bench -l name -x -d 'What its locks begin with'
-complete -c holdfast -n $bench -s c -l check -d 'Look at the settings only'
-complete -c holdfast -n $bench -l json -d 'An object on each line'
+complete -c holdfast -n $bench -s t -l threads -x -d 'How many threads measure at once'
+complete -c holdfast -n $bench -l name -x -d 'How the names of its locks begin'
+complete -c holdfast -n $bench -s c -l check -d 'Check the settings only'
+complete -c holdfast -n $bench -l json -d 'Print one object per line'
 
 # ls, inspect, top, deadlocks
 for name in ls inspect top deadlocks
     set -l look "__holdfast_command_is $name"
-    complete -c holdfast -n $look -l held-longer -x -d 'Only if somebody has held it for longer'
-    complete -c holdfast -n $look -l waiting-longer -x -d 'Only if somebody has waited for longer'
-    complete -c holdfast -n $look -l json -d 'One object a line'
+    complete -c holdfast -n $look -l held-longer -x -d 'Only if a holder has held it for longer'
+    complete -c holdfast -n $look -l waiting-longer -x -d 'Only if a waiter has waited for longer'
+    complete -c holdfast -n $look -l json -d 'Print one object per line'
 end
 for name in ls top deadlocks
-    complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most requests a second'
+    complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most locks read per second'
 end
-complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Go on, and look again'
+complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Search again and again'
 
 # top
 set -l top '__holdfast_command_is top'
-complete -c holdfast -n $top -s d -l delay -x -d 'Look again after'
-complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining name fence' -d 'The order'
-complete -c holdfast -n $top -s r -l reverse -d 'The other way round'
-complete -c holdfast -n $top -s b -l batch -d 'Print each picture'
-complete -c holdfast -n $top -s n -l iterations -x -d 'End after so many'
+complete -c holdfast -n $top -s d -l delay -x -d 'The time between two refreshes'
+complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining name fence' -d 'The sort key'
+complete -c holdfast -n $top -s r -l reverse -d 'Reverse the order'
+complete -c holdfast -n $top -s b -l batch -d 'Print snapshots'
+complete -c holdfast -n $top -s n -l iterations -x -d 'Exit after that number of snapshots'
 
 # break
 set -l break '__holdfast_command_is break'
-complete -c holdfast -n $break -l fence -x -d 'From the holder with this fence'
+complete -c holdfast -n $break -l fence -x -d 'Only from the holder with this fence'
 complete -c holdfast -n $break -l foreign -d "Delete another library's lock"
-complete -c holdfast -n $break -s y -l yes -d 'Do not ask'
-complete -c holdfast -n $break -l json -d 'Print from whom as an object'
+complete -c holdfast -n $break -s y -l yes -d 'Do not ask for confirmation'
+complete -c holdfast -n $break -l json -d 'Print the former holder as an object'
 for name in inspect break
-    complete -c holdfast -n "__holdfast_command_is $name" -l hex -d 'The name is hex digits'
+    complete -c holdfast -n "__holdfast_command_is $name" -l hex -d 'The name is given in hex digits'
 end

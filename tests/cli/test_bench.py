@@ -72,7 +72,7 @@ def test_a_server_that_is_set_up_well_passes(good: redis.Redis, cli: Program) ->
     lines = objects(done.stdout)
     found = settings(lines)
     assert all(level != "warning" for level, _ in found.values())
-    assert found["queue"] == ("good", "waiters are told of their turn")
+    assert found["queue"] == ("good", "waiters are notified of their grants")
     assert found["version"][0] == found["permissions"][0] == "good"
     assert_all_measured(measurements(lines))
     assert_soon_gone(good)
@@ -91,7 +91,7 @@ def test_people_get_two_tables(good: redis.Redis, cli: Program) -> None:
     done = cli("bench", *BRIEF)
     assert "\nSettings\n  good     version " in done.stdout
     assert "\nMeasurements " in done.stdout
-    assert "2 and the server's work are expected" in done.stdout
+    assert "expected: 2 and the server's work" in done.stdout
 
 
 def test_check_measures_nothing_and_writes_nothing(good: redis.Redis, cli: Program) -> None:
@@ -162,7 +162,7 @@ def test_a_lock_that_somebody_else_has_is_no_outage(good: redis.Redis, cli: Prog
     good.set("holdfast-bench:queue", "theirs")
     done = cli("bench", "--json", *BRIEF)
     assert done.returncode == 1
-    assert "another --name" in settings(objects(done.stdout))["queue"][1]
+    assert "different --name" in settings(objects(done.stdout))["queue"][1]
     assert good.get("holdfast-bench:queue") == b"theirs"
 
 
@@ -180,7 +180,7 @@ def test_a_signal_ends_it_and_gives_the_locks_back(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("frob",), "bench takes no argument: 'frob'"),
+        (("frob",), "bench takes no arguments: 'frob'"),
         (("--seconds", "x"), "--seconds takes a duration"),
         (("--seconds", "1ms"), "--seconds takes 100ms to 1h"),
         (("--threads", "0"), "--threads takes a number from 1 to 256"),

@@ -125,7 +125,7 @@ def test_a_lock_that_others_hold_is_a_conflict(
     assert not (cli.folder / "ran").exists()
     done = cli("run", "-nv", name, *ran)
     assert done.returncode == 0
-    assert f"lock '{name}' is held after" in done.stderr
+    assert f"lock '{name}' was acquired after" in done.stderr
     assert (cli.folder / "ran").exists()
 
 
@@ -216,22 +216,22 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "run needs the name of a lock, and a command"),
+        ([], "run needs the name of a lock and a command"),
         (["x"], "run needs a command"),
         (["x", "--"], "run needs a command"),
         (["--", "true"], "run needs a command"),
         (["-E", "256", "x", "true"], "--conflict-exit-code takes a number from 0 to 255"),
         (["-E", "", "x", "true"], "--conflict-exit-code takes a number from 0 to 255"),
-        (["-c", "true", "x", "y"], "-c takes one string"),
-        (["--shell", "x", "true"], "--shell is for -c"),
+        (["-c", "true", "x", "y"], "-c takes a single string"),
+        (["--shell", "x", "true"], "--shell needs -c"),
         (["--on-lost", "panic", "x", "true"], "--on-lost takes kill, term or ignore, not 'panic'"),
-        (["--lease", "1ms", "x", "true"], "--lease 1ms is too short: 10ms at least"),
-        (["--kill-after", "6s", "x", "true"], "half of the lease at most: 5000 ms"),
+        (["--lease", "1ms", "x", "true"], "--lease 1ms is too short: at least 10ms"),
+        (["--kill-after", "6s", "x", "true"], "at most half of the lease: 5000 ms"),
         (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
         (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
-        (["-F", "x", "true"], "--no-fork would leave nobody to renew the lock"),
-        (["--no-fork", "x", "true"], "--no-fork would leave nobody to renew the lock"),
+        (["-F", "x", "true"], "--no-fork is not possible"),
+        (["--no-fork", "x", "true"], "--no-fork is not possible"),
         (["--frob", "x", "true"], "unrecognized option '--frob'"),
         (["-w"], "option requires an argument -- 'w'"),
         (["", "true"], "the name is empty"),
@@ -398,7 +398,7 @@ def test_a_command_whose_lock_was_taken_away_gets_term(
     lock.force_release(lock.inspect().fence)
     status, out, err = ended(process)
     assert (status, out) == (79, "term\n")
-    assert f"holdfast: lock '{name}' was taken away: its command gets TERM\n" in err
+    assert f"holdfast: lock '{name}' was taken away: sending TERM to its command\n" in err
 
 
 def test_a_stubborn_command_is_killed_with_all_its_group(
@@ -442,7 +442,7 @@ def test_the_command_is_dead_before_the_lease_ends(
     status, out, err = ended(process)
     assert status == 79
     assert "term" in out
-    assert "could not be renewed: its command gets TERM" in err
+    assert "could not be renewed: sending TERM to its command" in err
 
 
 def test_on_lost_term_does_not_kill(cli: Program, name: str, raw: redis.Redis) -> None:
@@ -468,7 +468,7 @@ def test_on_lost_ignore_tells_and_goes_on(cli: Program, name: str, raw: redis.Re
     line_of(process)
     raw.delete(name)
     assert process.stderr is not None
-    assert process.stderr.readline().strip().endswith("was lost; the command runs on")
+    assert process.stderr.readline().strip().endswith("was lost; its command continues")
     assert ended(process) == (4, "", "")
 
 
@@ -524,7 +524,7 @@ def test_a_command_does_not_outlive_the_lease_of_a_stopped_holdfast(
     process.send_signal(signal.SIGCONT)
     status, _, err = ended(process)
     assert status == 79
-    assert "stopped while the lock runs out" in err
+    assert "stopped while the lease expired" in err
 
 
 @pytest.mark.parametrize(("mode", "gets"), [("term", "term\n"), ("ignore", "")])
@@ -551,7 +551,7 @@ def test_max_hold_ends_the_command(cli: Program, name: str, client: holdfast.Cli
         "trap 'echo term; exit 0' TERM; while :; do sleep 0.02; done",
     )
     assert (done.returncode, done.stdout) == (80, "term\n")
-    assert "runs for longer than --max-hold" in done.stderr
+    assert "has run longer than --max-hold" in done.stderr
     done = cli("run", "--max-hold", "200ms", "-k", "100ms", name, "-c", STUBBORN)
     assert done.returncode == 80
     assert client.lock(name).acquire(timeout=0)
@@ -574,7 +574,7 @@ def test_once_in_a_period_the_others_have_nothing_to_do(
     other = cli(*once)
     assert (other.returncode, other.stdout) == (0, "")
     assert other.stderr == (
-        f"holdfast: '{name}' ran already in this period, or runs now: nothing to do\n"
+        f"holdfast: '{name}' already ran in this period or is running: nothing to do\n"
     )
     assert cli("run", "-q", "-w", "0.05", *once[1:]).stderr == ""
     assert cli("run", "-E", "9", *once[1:]).returncode == 9

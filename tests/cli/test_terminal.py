@@ -159,7 +159,7 @@ def test_a_job_that_was_stopped_for_too_long_does_not_go_on(terminal: Terminal, 
     terminal.type(f"holdfast run --lease 1s {name} -- sh -c 'echo i''n; exec sleep 60'")
     terminal.expect("in\r")
     terminal.press("\x1a", "Stopped")
-    terminal.expect("its command is killed")
+    terminal.expect("killing its command")
     terminal.type("fg; echo st''atus $?")
     terminal.expect("status 79")
 

@@ -126,14 +126,14 @@ def test_top_is_live_and_fits_80_columns(
         with client.lock(f"{short}b", lease=None) as hold:
             waiting(f"{short}b", "ben")
             screen = tmux.until(rf"^{short}b +exclusive +\S+ +never +1 +\d")
-            assert "2 locks, 2 held, 1 waits; by waiters" in screen
+            assert "2 locks, 2 held, 1 waiter; sorted by waiters" in screen
             assert listed(screen) == [f"{short}b", f"{short}a"]
             lines = screen.splitlines()
             assert lines[0].startswith("holdfast top  127.0.0.1:")
             assert "every 200ms" in lines[0]
             assert len(lines) == 24
             assert max(map(len, lines)) <= 80
-            tmux.until(r"Costs \d+ commands a second, \d+\.\d % of a server's time; all keys in ")
+            tmux.until(r"Cost: \d+ commands a second, \d+\.\d % of a server's time; all keys in ")
             assert hold.fence
         tmux.until(lambda screen: listed(screen) == [f"{short}a"])
     tmux.until("^0 locks")
@@ -184,11 +184,11 @@ def test_a_filter_is_typed(tmux: Tmux, client: holdfast.Client, short: str) -> N
             tmux.until(lambda screen, typed=typed: f"Filter: {typed}" in screen)
             tmux.until(lambda screen, names=names: listed(screen) == names)
             tmux.press("Enter")
-            tmux.until(re.escape(f"{len(names)} with {typed}"))
+            tmux.until(rf"; {len(names)} match(es)? {re.escape(typed)}")
         tmux.press("/", "BSpace")
         tmux.until("^Filter: nobod$")
         tmux.press("Escape")
-        tmux.until(lambda screen: len(listed(screen)) == 2 and "with" not in screen)
+        tmux.until(lambda screen: len(listed(screen)) == 2 and "match" not in screen)
 
 
 def test_moving_goes_with_the_lock(tmux: Tmux, client: holdfast.Client, short: str) -> None:
@@ -207,7 +207,7 @@ def test_moving_goes_with_the_lock(tmux: Tmux, client: holdfast.Client, short: s
         tmux.press("Escape", "Home", "Enter")
         tmux.until(f"^{short}-59: held exclusively")
         tmux.press("Escape", "h")
-        tmux.until("take the lock away from a holder, after a question")
+        tmux.until("take the lock away from a holder, after a confirmation")
         tmux.press("q")
         tmux.until(f"^{short}-59 ")
 
@@ -285,8 +285,8 @@ def test_break_asks_and_names_the_holder(
     tmux.type(f"holdfast top -d 0.2 '{short}*'")
     tmux.until(rf"^{short} .* ann$")
     question = (
-        rf"Take the lock {short} away from ann, who holds it with the fence\s{hold.fence}\sfor"
-        r"[^?]*; 1\swaits\sfor\sit\? \[y/N\]"
+        rf"Take the lock {short} away from ann, which has held it for\s\w+\swith\sthe\sfence"
+        rf"\s{hold.fence};\s1\swaiter\? \[y/N\]"
     )
     for no in ("n", "Enter", "Escape", "b", "q"):
         tmux.press("b")
@@ -314,8 +314,8 @@ def test_break_refuses_if_somebody_else_has_it_by_now(
     first.release()
     with client.lock(short, owner="ben").hold() as hold:
         tmux.press("y")
-        screen = tmux.until("is held by somebody else by now:")
-        assert "ben, who holds it with the fence" in screen
+        screen = tmux.until("has another holder now:")
+        assert "ben, which has held it for" in screen
         hold.check()
     tmux.press("b")
     tmux.until(r"0 locks")
@@ -344,7 +344,8 @@ def test_break_takes_one_of_several_holders(
     first = "ann" if "away from ann" in screen else "ben"
     other = "ben" if first == "ann" else "ann"
     tmux.press("Tab")
-    tmux.until(f"away from {other}, who shares it with the fence\\s{holds[other].fence}")
+    shares = rf"which has shared it for\s\w+\swith\sthe\sfence\s{holds[other].fence}"
+    tmux.until(f"away from {other}, {shares}")
     tmux.press("y")
     tmux.until(f"Took the lock {short} away from {other}")
     with pytest.raises(holdfast.LockLost):
@@ -455,9 +456,9 @@ def test_colors_respect_no_color(
 @pytest.mark.parametrize(
     ("terminal", "said"),
     [
-        ("no-such-terminal", "does not know the terminal 'no-such-terminal'"),
-        ("dumb", "put its cursor anywhere, and 'dumb'"),
-        ("", "does not know the terminal"),
+        ("no-such-terminal", "no description of the terminal 'no-such-terminal'"),
+        ("dumb", "position its cursor, and 'dumb'"),
+        ("", "no description of the terminal"),
     ],
 )
 def test_a_terminal_that_will_not_do_is_told(tmux: Tmux, terminal: str, said: str) -> None:
@@ -465,7 +466,7 @@ def test_a_terminal_that_will_not_do_is_told(tmux: Tmux, terminal: str, said: st
     tmux.type(f"TERM={terminal} holdfast top; echo st''atus $?")
     screen = tmux.until("^status 64")
     assert said in screen
-    assert "'holdfast top -b' prints without it" in screen
+    assert "'holdfast top -b' works without it" in screen
 
 
 def test_terminals_are_found_wherever_they_are_described(tmux: Tmux, cli: Program) -> None:
@@ -489,13 +490,13 @@ def test_a_server_that_is_gone_is_told_and_comes_back(cli: Program, short: str) 
         tmux.until(f"^{short} ")
         node.kill()
         node.wait()
-        tmux.until(r"^No good picture for \d+m?s: [^N]*127.0.0.1")
-        screen = tmux.until(r"^No good picture for [2-9]s: [^N]*Connection\srefused")
-        assert f"\n{short} " in screen  # the last good picture
+        tmux.until(r"^Not updated for \d+m?s: [^N]*127.0.0.1")
+        screen = tmux.until(r"^Not updated for [2-9]s: [^N]*Connection\srefused")
+        assert f"\n{short} " in screen  # the last good snapshot
         tmux.press("b")
         tmux.until("cannot reach")
         node, _ = start_redis(cli.folder, port=port)
-        tmux.until(lambda screen: "\n0 locks" in screen and "No good picture" not in screen)
+        tmux.until(lambda screen: "\n0 locks" in screen and "Not updated" not in screen)
     finally:
         tmux.close()
         node.kill()
@@ -513,11 +514,11 @@ def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(
             tmux.type("holdfast top -d 0.2; echo st''atus $?")
             tmux.until(f"^{short} ")
             os.kill(own_server.pid, signal.SIGSTOP)
-            tmux.until(r"^No good picture for [2-9]s: ")
+            tmux.until(r"^Not updated for [2-9]s: ")
             os.kill(own_server.pid, signal.SIGCONT)
-            tmux.until(lambda screen: "No good picture" not in screen and f"\n{short} " in screen)
+            tmux.until(lambda screen: "Not updated" not in screen and f"\n{short} " in screen)
             os.kill(own_server.pid, signal.SIGSTOP)
-            tmux.until(r"^No good picture for [2-9]s: ")
+            tmux.until(r"^Not updated for [2-9]s: ")
             tmux.press("q")
             tmux.until("^status 0")
             os.kill(own_server.pid, signal.SIGCONT)
@@ -531,7 +532,7 @@ def test_a_pause_keeps_the_picture(tmux: Tmux, client: holdfast.Client, short: s
         tmux.type(f"holdfast top -d 0.2 '{short}*'")
         tmux.until(f"^{short} ")
         tmux.press("p")
-        tmux.until("^Paused: p goes on")
+        tmux.until("^Paused: p resumes")
     with client.lock(f"{short}2"):
         tmux.press("+", "+")
         screen = tmux.until("every 1s")
@@ -560,15 +561,15 @@ def test_what_is_on_the_screen_stays_live_during_a_slow_walk(
             for i in range(3000):  # one walk over these takes 15 s
                 many.hset(f"{short}:{i}", "8743c9c0-0795-4907-87fd-6c719a6b4586:77", 1)
             many.execute()
-            tmux.until(r"; at \d+ % of 30\d\d keys")
+            tmux.until(r"; read \d+ % of 30\d\d keys")
             next_one = Thread(target=client.lock(short, owner="ben").acquire)
             next_one.start()
             screen = tmux.until(rf"^{short} +exclusive .* 1 .* ann$")
-            assert "; at " in screen
+            assert "; read " in screen
             hold.release()
             next_one.join(20)
             screen = tmux.until(rf"^{short} +exclusive .* 0 .* ben$")
-            assert "; at " in screen
+            assert "; read " in screen
             tmux.press("q")
             tmux.until(PROMPT)
     finally:
@@ -612,9 +613,9 @@ def test_a_batch_prints_pictures(
         assert rest == ""
         for picture in (one, two):
             counts, costs, head, *lines = picture.splitlines()
-            assert counts == "2 locks, 2 held, 1 waits; by waiters"
+            assert counts == "2 locks, 2 held, 1 waiter; sorted by waiters"
             assert re.fullmatch(
-                r"Costs \d+ commands a second, \d+\.\d % of a server's time; all keys in \S+",
+                r"Cost: \d+ commands a second, \d+\.\d % of a server's time; all keys in \S+",
                 costs,
             )
             assert head.split() == ["NAME", "STATE", "HELD", "ENDS", "WAIT", "FIRST", "HOLDER"]
@@ -671,7 +672,7 @@ def test_a_batch_goes_on_over_an_outage(cli: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "top needs a terminal for its picture and its keys: -b prints without one"),
+        ([], "top needs a terminal: use -b to print without one"),
         (["--json"], "--json needs -b"),
         (["-b", "-d", "0.01"], "100ms to 1d"),
         (["-b", "-o", "size"], "waiters, held, waited, remaining, name or fence"),
