@@ -1,5 +1,5 @@
 /* holdfast bench: is this server set up for locks, and how fast are they on it? */
-#include "bench.h"
+#include "times.h"
 #include "cli.h"
 
 #include <errno.h>

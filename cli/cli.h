@@ -49,7 +49,8 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv);
 } cli_command;
 
-/* One for each file; main.c has the table. */
+/* One for each file; main.c has the table, and names the command that runs. */
+void cli_begin(const cli_command *command);
 extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_run, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
@@ -92,6 +93,10 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
 CLI_FORMAT void cli_error(const char *format, ...);
 /* The same, a hint at --help, and the end: CLI_USAGE. */
 CLI_FORMAT CLI_NORETURN void cli_usage(const char *format, ...);
+
+/* Flush stdout. Returns CLI_OK, or CLI_SYSTEM with a message: output that was not written must not
+ * look like success. */
+int cli_printed(void);
 
 /* ----------------------------------------------------------------- Time */
 

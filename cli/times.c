@@ -1,5 +1,5 @@
 /* Times in buckets: 32 to each power of two. */
-#include "bench.h"
+#include "times.h"
 
 static int bucket_of(int64_t ns) {
     if (ns < BENCH_PARTS)

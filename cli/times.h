@@ -1,6 +1,6 @@
 /* Many times in little memory: each within 3 %. */
-#ifndef HOLDFAST_CLI_BENCH_H
-#define HOLDFAST_CLI_BENCH_H
+#ifndef HOLDFAST_CLI_TIMES_H
+#define HOLDFAST_CLI_TIMES_H
 
 #include <stdint.h>
 
