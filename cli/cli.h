@@ -1,4 +1,4 @@
-/* What the commands of `holdfast` share. Each command is one file over the public header. */
+/* Shared by the commands of `holdfast`. Each command is one file over the public header. */
 #ifndef HOLDFAST_CLI_H
 #define HOLDFAST_CLI_H
 
@@ -8,32 +8,32 @@
 #include <stdint.h>
 
 /*
- * The exit statuses, which are for scripts: a number keeps its meaning. They are those of
- * flock(1) and sysexits.h where these have one; those above 78 are ours.
+ * The exit statuses. Scripts depend on them: a number keeps its meaning. The numbers are from
+ * flock(1) and sysexits.h where these define one; numbers above 78 are Holdfast's.
  */
 enum cli_status {
     CLI_OK = 0,
-    /* The answer is no: others hold the lock, or it was not as the caller said. */
+    /* Others hold the lock, or a condition of the caller is not met. */
     CLI_NO = 1,
     CLI_USAGE = 64,
-    /* The server cannot be reached, or its answer was lost. */
+    /* The server cannot be reached, or its reply was lost. */
     CLI_UNREACHABLE = 69,
-    /* The system refused: no memory, no process, no descriptor. */
+    /* A system call failed, for lack of memory, processes or descriptors for example. */
     CLI_SYSTEM = 71,
-    /* Others kept the lock for the whole timeout. */
+    /* Others held the lock for the whole timeout. */
     CLI_TIMEOUT = 75,
-    /* The server answers with an error, is too old, or is no Redis. */
+    /* The server returned an error, is too old, or is not Redis. */
     CLI_SERVER = 76,
-    /* The server refused the user or the password. */
+    /* The server rejected the user or the password. */
     CLI_DENIED = 77,
     /* The lock was lost while the command ran. */
     CLI_LOST = 79,
     /* The command ran longer than --max-hold. */
     CLI_OVERDUE = 80,
-    /* As a shell says it: the command cannot be executed, or does not exist. */
+    /* As in a shell: the command cannot be executed, or was not found. */
     CLI_CANNOT_EXECUTE = 126,
     CLI_NOT_FOUND = 127,
-    /* A signal: 128 and its number. */
+    /* Add the number of the signal. */
     CLI_SIGNAL = 128
 };
 
@@ -43,19 +43,19 @@ typedef struct cli_command {
     const char *name;
     /* One line for `holdfast --help`. */
     const char *summary;
-    /* What `holdfast NAME --help` prints: the usage and the command's own options. */
+    /* The output of `holdfast NAME --help`: the usage and the command's own options. */
     const char *help;
-    /* Gets its own name as argv[0]; returns the exit status. */
+    /* Run it with its own name as argv[0], and return the exit status. */
     int (*run)(int argc, char **argv);
 } cli_command;
 
-/* One for each file; main.c has the table, and names the command that runs. */
+/* One command per file; main.c has the table, and names the command that runs. */
 void cli_begin(const cli_command *command);
 extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_run, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
 
-/* The long options that each command has; they end its table for cli_option(). */
+/* The long options of every command; they end its table for cli_option(). */
 enum { CLI_OPTION_URL = 0x1000, CLI_OPTION_HELP, CLI_OPTION_OWN };
 #define CLI_COMMON_OPTIONS                                                                         \
     {"url", required_argument, NULL, CLI_OPTION_URL},                                              \
@@ -64,19 +64,19 @@ enum { CLI_OPTION_URL = 0x1000, CLI_OPTION_HELP, CLI_OPTION_OWN };
     }
 
 /*
- * getopt_long(), which deals with the common options itself (--help prints and exits) and
- * with mistakes (tells them and exits). A command's own options without a letter begin at
- * CLI_OPTION_OWN. Put a + before the letters if options must come before the arguments.
+ * Call getopt_long(), handle the common options (--help prints and exits), and exit with a
+ * message after a mistake. A command's own options without a letter begin at CLI_OPTION_OWN.
+ * Put a + before the letters if options must precede the arguments.
  */
 int cli_option(int argc, char **argv, const char *letters, const struct option *options);
 
 /*
- * A duration: a number, with a fraction or not, and ms, s, m, h or d; without a unit it is
- * seconds. Exits with CLI_USAGE if it is none, or longer than HF_LEASE_MAX. What is above 0
- * is at least 1 ms. `option` is for the message: "--timeout".
+ * Parse a duration: a number, perhaps with a fraction, and ms, s, m, h or d; without a unit,
+ * seconds. Exit with CLI_USAGE if the text is not a duration, or longer than HF_LEASE_MAX. A
+ * duration above 0 is rounded up to 1 ms. `option` is for the message: "--timeout".
  */
 int64_t cli_duration(const char *option, const char *text);
-/* A whole number within bounds, or exits likewise. */
+/* Parse a whole number within bounds, or exit with CLI_USAGE. */
 int64_t cli_number(const char *option, const char *text, int64_t least, int64_t most);
 
 /* ------------------------------------------------------------- Messages */
@@ -89,9 +89,9 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
 #define CLI_NORETURN
 #endif
 
-/* "holdfast: ..." and a line end on stderr. */
+/* Print "holdfast: ..." and a line end to stderr. */
 CLI_FORMAT void cli_error(const char *format, ...);
-/* The same, a hint at --help, and the end: CLI_USAGE. */
+/* Print the same and a hint at --help, and exit with CLI_USAGE. */
 CLI_FORMAT CLI_NORETURN void cli_usage(const char *format, ...);
 
 /* Flush stdout. Returns CLI_OK, or CLI_SYSTEM with a message: output that was not written must not
@@ -100,22 +100,22 @@ int cli_printed(void);
 
 /* ----------------------------------------------------------------- Time */
 
-/* Milliseconds on a clock that goes on while the machine is suspended, as the library's. */
+/* Return milliseconds of a clock that continues during suspend, as the library's does. */
 int64_t cli_now(void);
 #define CLI_NEVER INT64_MAX
-/* A descriptor that is readable from a time on; -1 with errno. Set it anew after that. */
+/* Open a descriptor that is readable from the set time on, until it is set again; -1 with errno. */
 int cli_clock(void);
 void cli_clock_set(int clock, int64_t at);
 
 /* --------------------------------------------------------------- Server */
 
-/* The URL of --url, else of HOLDFAST_URL, else redis://localhost:6379. */
+/* Return the URL of --url, else of HOLDFAST_URL, else redis://localhost:6379. */
 const char *cli_url(void);
-/* Opens a client with that URL, or tells why not. Returns CLI_OK, or the exit status. */
+/* Open a client with that URL, or print the error. Return CLI_OK, or the exit status. */
 int cli_open(const hf_client_options *options, hf_client **client_out);
-/* Tells this thread's last error of the library; returns the exit status for it. */
+/* Print this thread's last error of the library, and return the exit status for it. */
 int cli_failed(hf_status status);
-/* The exit status alone. */
+/* Return the exit status for a status of the library. */
 int cli_status_of(hf_status status);
 
 #endif

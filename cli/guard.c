@@ -20,7 +20,7 @@ CLI_NORETURN static void obey(int socket) {
         poll(fds, 2, -1);
         if (fds[0].revents != 0) {
             ssize_t length = recv(socket, &order, sizeof order, 0);
-            if (length == 0) { /* holdfast is gone */
+            if (length == 0) { /* holdfast has ended */
                 if (order.group > 0 && order.signal != 0 && kill(-order.group, order.signal) == 0) {
                     kill(-order.group, SIGCONT);
                     cli_error("ended before its command: sending signal %d to it", order.signal);
@@ -40,12 +40,12 @@ CLI_NORETURN static void obey(int socket) {
 
 int guard_start(cli_guard *guard) {
     int ends[2];
-    /* Messages of which no half is read; and a write to a guard that is gone is no signal. */
+    /* A socket of whole messages; a write to a guard that has ended raises no signal. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return -1;
     pid_t pid = fork();
     if (pid == 0) {
-        /* It must outlive us: what a terminal or our group gets is not for it, nor killall(1). */
+        /* It must outlive holdfast: signals of the terminal, the group and killall(1) miss it. */
         setsid();
         prctl(PR_SET_NAME, "hf-guard");
         close(ends[1]);

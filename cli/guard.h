@@ -1,7 +1,6 @@
 /*
- * The guard: a second process that ends the command when `holdfast` itself cannot any more,
- * because it was killed, or is stopped while the lock runs out. It has no connection, only the
- * last order that it was given.
+ * The guard: a second process that ends the command if `holdfast` itself was killed, or is stopped
+ * while the lease expires. It has no connection, only the last order that it received.
  */
 #ifndef HOLDFAST_GUARD_H
 #define HOLDFAST_GUARD_H
@@ -10,11 +9,11 @@
 #include <sys/types.h>
 
 typedef struct guard_order {
-    /* The command's process group; 0: there is none to end. */
+    /* The command's process group; 0: no group to end. */
     pid_t group;
-    /* It gets this when `holdfast` is gone; 0: nothing. */
+    /* Sent to the group when `holdfast` has ended; 0: none. */
     int signal;
-    /* It gets KILL then, on cli_now()'s clock, unless another order comes; CLI_NEVER. */
+    /* When to send KILL, on cli_now()'s clock, without a newer order; or CLI_NEVER. */
     int64_t kill_at;
 } guard_order;
 
@@ -23,11 +22,11 @@ typedef struct cli_guard {
     int socket;
 } cli_guard;
 
-/* Start it, before anything is opened that it should not have. -1 with errno. */
+/* Start the guard, before opening what it must not inherit. Return 0, or -1 with errno. */
 int guard_start(cli_guard *guard);
-/* Only system calls: a forked child may call it. */
+/* Send an order. This uses only system calls: a forked child may call it. */
 void guard_tell(const cli_guard *guard, const guard_order *order);
-/* Let it go. */
+/* End the guard. */
 void guard_end(cli_guard *guard);
 
 #endif

@@ -12,9 +12,9 @@
 /* ------------------------------------------------------------- Terminal */
 
 /*
- * The group gets the foreground not before it needs it, which it says by being stopped: until
- * then Ctrl-C is ours to pass on, and reaches the script and the pipe of which we are a part.
- * SIGTTOU is blocked all the time, or this would stop us.
+ * Give the group the foreground. This is done only when the terminal has stopped it: until then
+ * Ctrl-C reaches this process, which passes it on, and the rest of its script or pipe. SIGTTOU is
+ * always blocked; otherwise tcsetpgrp() would stop this process.
  */
 static bool lend_terminal(cli_job *job) {
     if (job->terminal < 0 || tcgetpgrp(job->terminal) != getpgrp() ||
@@ -28,26 +28,26 @@ static void take_terminal(cli_job *job) {
     if (!job->lent || tcgetpgrp(job->terminal) != job->group)
         return;
     tcsetpgrp(job->terminal, getpgrp());
-    /* One that was killed had no time to. */
+    /* A killed command could not restore the modes. */
     if (job->ended && WIFSIGNALED(job->status))
         tcsetattr(job->terminal, TCSADRAIN, &job->modes);
 }
 
-/* Stop as the command did, so that the shell comes back. False: there is no shell to do so, and
- * the kernel does not let us. */
+/* Stop as the command did, so that the shell returns to its prompt. False: the kernel did not stop
+ * this process, because no shell could continue it. */
 static bool stop_self(int signal) {
     sigset_t only, pending;
     sigemptyset(&only);
     sigaddset(&only, signal);
     raise(signal);
-    sigprocmask(SIG_UNBLOCK, &only, NULL); /* here it stops, until it is continued */
+    sigprocmask(SIG_UNBLOCK, &only, NULL); /* stops here until SIGCONT */
     sigprocmask(SIG_BLOCK, &only, NULL);
     return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT);
 }
 
 static void stopped(cli_job *job, int signal) {
     if (job->terminal < 0)
-        return; /* nobody waits for us to stop; the lock stays held */
+        return; /* there is no terminal, so no shell; the lock stays held */
     bool wants = signal == SIGTTIN || signal == SIGTTOU;
     if (wants && lend_terminal(job)) {
         job_signal(job, SIGCONT);
@@ -55,8 +55,8 @@ static void stopped(cli_job *job, int signal) {
     }
     take_terminal(job);
     if (stop_self(wants ? signal : SIGTSTP) || signal == SIGSTOP)
-        return; /* SIGCONT comes, or came: job_resume() */
-    if (wants)  /* as the kernel treats those that nobody can bring to the foreground */
+        return; /* job_resume() follows at SIGCONT */
+    if (wants)  /* as the kernel does for orphaned groups */
         job_signal(job, SIGHUP);
     job_signal(job, SIGCONT);
 }
@@ -84,7 +84,7 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
     pid_t pid = fork();
     if (pid == 0) {
         order->group = getpid();
-        prctl(PR_SET_PDEATHSIG, order->signal); /* should the guard be killed, too */
+        prctl(PR_SET_PDEATHSIG, order->signal); /* if the guard is killed, too */
         setpgid(0, 0);
         guard_tell(guard, order);
         run(command, environment, mask);
@@ -95,7 +95,7 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
         errno = error;
         return -1;
     }
-    setpgid(pid, pid); /* whichever is first; after an exec it fails, and is done */
+    setpgid(pid, pid); /* both processes do; after the exec this fails, harmlessly */
     job->group = order->group = pid;
     return 0;
 }

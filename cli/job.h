@@ -1,6 +1,6 @@
 /*
- * The command: a child in its own process group, which gets the terminal when it needs it, as
- * under a shell.
+ * The command: a child in its own process group, which moves to the terminal's foreground when it
+ * uses the terminal, as in a shell.
  */
 #ifndef HOLDFAST_JOB_H
 #define HOLDFAST_JOB_H
@@ -13,30 +13,31 @@
 #include "guard.h"
 
 typedef struct cli_job {
-    pid_t group;  /* the command's own process leads it */
-    bool ended;   /* that process has */
-    int status;   /* then: as waitpid() tells it */
-    int terminal; /* the one that controls us, or -1 */
-    bool lent;    /* the group had the terminal's foreground */
+    pid_t group;  /* the pid of the command, which leads the group */
+    bool ended;   /* the command has ended */
+    int status;   /* of waitpid(), once ended */
+    int terminal; /* the controlling terminal, or -1 */
+    bool lent;    /* the group was moved to the foreground */
     struct termios modes;
 } cli_job;
 
 /*
- * Start the command with that environment and signal mask. The guard knows of it before it
- * runs: order.group is set. -1 with errno.
+ * Start the command with that environment and signal mask. The guard receives the order, with its
+ * group, before the command runs. Return 0, or -1 with errno.
  */
 int job_start(cli_job *job, char **command, char **environment, const sigset_t *mask,
               const cli_guard *guard, guard_order *order);
-/* After SIGCHLD: find out what became of it. This may stop our own process, as Ctrl-Z should. */
+/* Check the command, after SIGCHLD. This may stop the calling process, after Ctrl-Z. */
 void job_look(cli_job *job);
-/* Pass a signal on to the whole group, and SIGCONT in the foreground. */
+/* Send a signal to the whole group. */
 void job_signal(const cli_job *job, int signal);
+/* Send SIGCONT to the group, in the foreground if it was there. */
 void job_resume(cli_job *job);
-/* Is there anything left of the group? */
+/* Return whether a process of the group is left. */
 bool job_alive(const cli_job *job);
-/* Its exit status, as a shell says it. */
+/* Return the exit status, as a shell reports it. */
 int job_status(const cli_job *job);
-/* After its end. */
+/* Close the terminal, after the command has ended. */
 void job_close(cli_job *job);
 
 #endif

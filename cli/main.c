@@ -25,7 +25,7 @@ static int help(void) {
     return cli_printed();
 }
 
-/* A connection must not become the stdout of somebody who closed it. */
+/* Open the standard descriptors that the caller closed, so that no connection becomes stdout. */
 static void open_standard(void) {
     int fd;
     do

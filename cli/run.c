@@ -1,8 +1,8 @@
 /*
  * holdfast run: a command under a lock.
  *
- * One loop waits for three things: signals, what the library tells, and the time at which
- * something is due. All signals that end, stop or resume us are blocked and read there.
+ * One loop waits for signals, for completions of the library, and for the time of the next
+ * action. All signals that end, stop or resume this process are blocked and read there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -63,7 +63,7 @@ static const char help[] =
 /* Options without a letter. */
 enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS };
 
-/* The acquire's number. */
+/* The number of the acquire's operation. */
 enum { OP = 1 };
 
 typedef enum { KILL, TERM, IGNORE } run_on_lost;
@@ -72,10 +72,10 @@ typedef enum { GOES_ON, LOST, OVERDUE } run_ending;
 typedef struct run_wish {
     const char *name, *owner;
     char **command;
-    const char *shell, *string; /* or the command is this, for that */
+    const char *shell, *string; /* -c: run the string in the shell, instead of the command */
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
     int64_t permits; /* 0: no limit */
-    int conflict;    /* -1: as it is */
+    int conflict;    /* exit status of -E; -1: not given */
     run_on_lost on_lost;
     bool waits, shared, quiet, verbose;
 } run_wish;
@@ -87,16 +87,16 @@ typedef struct run_state {
     hf_hold *hold;
     char own[HF_DEFAULT_OWNER_MAX];
     const char *owner;
-    sigset_t mask; /* as we got it */
+    sigset_t mask; /* inherited from the parent */
     int signals, clock;
     cli_guard guard;
     guard_order order, told;
     cli_job job;
     int64_t taken_at;
-    int64_t gone_at; /* somebody took the lock away, as we heard then; or CLI_NEVER */
+    int64_t gone_at; /* when the lock was found to be taken away; or CLI_NEVER */
     run_ending ending;
     bool killed, told_lost;
-    int typed; /* Ctrl-C or Ctrl-\: the signal that it made; or 0 */
+    int typed; /* the signal of a typed Ctrl-C or Ctrl-\; or 0 */
 } run_state;
 
 /* --------------------------------------------------------------- Arguments */
@@ -177,14 +177,14 @@ static void read_option(run_wish *wish, int option) {
 static void read_options(run_wish *wish, int argc, char **argv) {
     static const struct option options[] = {
         {"timeout", required_argument, NULL, 'w'},
-        {"wait", required_argument, NULL, 'w'}, /* flock's name for it */
+        {"wait", required_argument, NULL, 'w'}, /* the name in flock(1) */
         {"nonblock", no_argument, NULL, 'n'},
         {"conflict-exit-code", required_argument, NULL, 'E'},
         {"command", required_argument, NULL, 'c'},
         {"kill-after", required_argument, NULL, 'k'},
         {"shared", no_argument, NULL, 's'},
         {"exclusive", no_argument, NULL, 'x'},
-        {"no-fork", no_argument, NULL, 'F'}, /* flock's, which we refuse */
+        {"no-fork", no_argument, NULL, 'F'}, /* of flock(1); refused */
         {"quiet", no_argument, NULL, 'q'},
         {"verbose", no_argument, NULL, 'v'},
         {"shell", optional_argument, NULL, SHELL},
@@ -200,7 +200,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         read_option(wish, option);
 }
 
-/* Options may stand before the name and after it, as flock(1) takes its -c. */
+/* Read options before and after the name, as flock(1) accepts its -c. */
 static void read_arguments(run_wish *wish, int argc, char **argv) {
     read_options(wish, argc, argv);
     if (optind < argc)
@@ -231,7 +231,7 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         wish->timeout_ms = 0;
 }
 
-/* -c: as flock(1) does it. */
+/* Return the command, or, for -c, the shell with the string, as flock(1) does. */
 static char **command_of(const run_wish *wish, char *words[4]) {
     if (wish->string == NULL)
         return wish->command;
@@ -247,7 +247,7 @@ static char **command_of(const run_wish *wish, char *words[4]) {
 
 static const int endings[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* Those that our parent lets us ignore stay ignored, by the command too: nohup(1). */
+/* Block the signals, and open a descriptor for them. Ignored ones stay ignored: nohup(1). */
 static int block_signals(run_state *run) {
     sigset_t blocked, read;
     sigemptyset(&blocked);
@@ -257,10 +257,10 @@ static int block_signals(run_state *run) {
     sigaddset(&blocked, SIGCONT);
     sigaddset(&blocked, SIGWINCH);
     read = blocked;
-    sigaddset(&read, SIGTSTP);    /* not blocked yet: Ctrl-Z stops our wait */
-    sigaddset(&blocked, SIGPIPE); /* a message that nobody reads must not end us */
+    sigaddset(&read, SIGTSTP);    /* not blocked yet: Ctrl-Z stops the wait */
+    sigaddset(&blocked, SIGPIPE); /* a closed stderr must not end this process */
     sigaddset(&blocked, SIGTTOU); /* job.c */
-    signal(SIGCHLD, SIG_DFL);     /* or there would be no status to wait for */
+    signal(SIGCHLD, SIG_DFL);     /* if ignored, there would be no exit status */
     sigprocmask(SIG_BLOCK, &blocked, &run->mask);
     return signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -272,7 +272,7 @@ static void block_stop(void) {
     sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-/* The next signal that came, or 0. */
+/* Return the next pending signal, or 0. */
 static int next_signal(run_state *run) {
     struct signalfd_siginfo info;
     if (read(run->signals, &info, sizeof info) != sizeof info)
@@ -282,8 +282,8 @@ static int next_signal(run_state *run) {
     return (int)info.ssi_signo;
 }
 
-/* Ctrl-C is for the script, too, of which we are a part: a shell goes on with it, unless its
- * command died of that. To the shell the status is the same. */
+/* Die of a typed signal as the command did: a shell ends its script after Ctrl-C only if the signal
+ * killed its command. The exit status is the same. */
 static void die_as_typed(const run_state *run) {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     signal(run->typed, SIG_DFL);
@@ -298,7 +298,7 @@ static bool is_end(int signal) {
     return false;
 }
 
-/* Until a signal, something from the library, or the time that is set. */
+/* Sleep until a signal, a completion of the library, or the time of the clock. */
 static void sleep_on(const run_state *run) {
     struct pollfd fds[] = {{.fd = run->signals, .events = POLLIN},
                            {.fd = hf_client_fd(run->client), .events = POLLIN},
@@ -308,7 +308,7 @@ static void sleep_on(const run_state *run) {
 
 /* ------------------------------------------------------------------ Acquire */
 
-/* Others hold it. */
+/* Report that others hold the lock, and return the exit status. */
 static int refused(const run_state *run, const hf_completion *completion) {
     const run_wish *wish = run->wish;
     bool busy = completion->status == HF_EBUSY && wish->timeout_ms == 0;
@@ -317,13 +317,13 @@ static int refused(const run_state *run, const hf_completion *completion) {
         if (!wish->quiet)
             cli_error("'%s' already ran in this period or is running: nothing to do", wish->name);
         status = CLI_OK;
-    } else if (wish->verbose || (!busy && !wish->quiet)) { /* flock -n says nothing */
+    } else if (wish->verbose || (!busy && !wish->quiet)) { /* flock -n is silent */
         cli_error("%s", completion->error.message);
     }
     return wish->conflict >= 0 ? wish->conflict : status;
 }
 
-/* Is the lock held? If not, *result is the exit status. */
+/* Return true if the lock is held, or set *result to the exit status. */
 static bool acquired(run_state *run, const hf_completion *completion, int signal, int *result) {
     run->hold = completion->hold;
     if (signal != 0) {
@@ -339,13 +339,13 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
     return false;
 }
 
-/* Likewise. */
+/* Acquire the lock; the same result. */
 static bool acquire(run_state *run, int *result) {
     int came = 0;
     hf_completion completion = {.size = sizeof completion};
-    /* Or less of the lease may be left than it takes to end a command. */
+    /* Without this flag, less of the lease may be left than ending a command takes. */
     hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
-    /* From here on losses are told, too. */
+    /* hf_client_fd() also enables completions for losses. */
     int64_t since = cli_now();
     hf_status status = hf_client_fd(run->client) >= 0 ? HF_OK : HF_ENOMEM;
     if (status == HF_OK)
@@ -362,7 +362,7 @@ static bool acquire(run_state *run, int *result) {
                 came = signal;
                 hf_op_cancel(run->client, OP);
             }
-        hf_client_next(run->client, &completion); /* it can only find none */
+        hf_client_next(run->client, &completion); /* or none: wait again */
     }
     run->taken_at = cli_now();
     if (!acquired(run, &completion, came, result))
@@ -382,7 +382,7 @@ static char *variable(const char *name, const char *value) {
     return text;
 }
 
-/* Ours and three more; NULL: no memory. */
+/* Return the environment with three more variables; NULL: out of memory. */
 static char **make_environment(const run_state *run, char *ours[3]) {
     char fence[24];
     size_t count = 0, kept = 3;
@@ -412,8 +412,8 @@ static int64_t earlier(int64_t one, int64_t other) { return one < other ? one : 
 
 static int64_t after(int64_t time, int64_t ms) { return time == CLI_NEVER ? time : time + ms; }
 
-/* Until when the lock is certain to be ours; CLI_NEVER if the command need not heed it. If
- * somebody took it away, there is no such time: then the command has its time to end. */
+/* Return the time until which the lock is certainly held; CLI_NEVER if the command may ignore it.
+ * After the lock was taken away, return the end of --kill-after. */
 static int64_t lock_ends(run_state *run, int64_t now) {
     if (run->wish->on_lost == IGNORE)
         return CLI_NEVER;
@@ -436,11 +436,11 @@ static void end_command(run_state *run, run_ending why) {
         cli_error("lock '%s' could not be renewed: %s", run->wish->name,
                   fates[hf_hold_state(run->hold) == HF_STATE_HELD]);
     job_signal(&run->job, SIGTERM);
-    job_signal(&run->job, SIGCONT); /* if it is stopped, it should hear that */
+    job_signal(&run->job, SIGCONT); /* a stopped command handles SIGTERM only after SIGCONT */
 }
 
-/* The lock may have been renewed or lost, or time has passed. Sets the clock for the next look,
- * which comes with the time to end the command in order, and tells the guard. */
+/* Check the lock and the time: send signals that are due, set the clock for the next check, and
+ * update the guard. */
 static void look_after(run_state *run) {
     const run_wish *wish = run->wish;
     int64_t now = cli_now(), next, ends = lock_ends(run, now), kill_at = CLI_NEVER;
@@ -448,7 +448,7 @@ static void look_after(run_state *run) {
     int64_t soon = after(ends, -wish->kill_after_ms);
     if (run->ending == GOES_ON && now >= earlier(soon, over))
         end_command(run, now >= over ? OVERDUE : LOST);
-    /* What is killed may still run for a moment. */
+    /* A killed process may still run for a moment. */
     int64_t margin = earlier(100, wish->lease_ms / 20);
     if (wish->on_lost == KILL)
         kill_at = after(ends, -margin);
@@ -463,7 +463,7 @@ static void look_after(run_state *run) {
     run->told = run->order;
     next = run->ending == GOES_ON ? earlier(soon, over) : run->killed ? CLI_NEVER : kill_at;
     if (run->job.ended && run->ending != GOES_ON)
-        next = earlier(next, now + 20); /* has the rest of its group ended, too? */
+        next = earlier(next, now + 20); /* check whether the group has ended, too */
     cli_clock_set(run->clock, next);
 }
 
@@ -472,7 +472,7 @@ static int start(run_state *run) {
     char **environment = make_environment(run, ours);
     char **command = command_of(run->wish, words);
     int result = CLI_OK;
-    /* What the command itself tells the guard may come after what we tell it. */
+    /* The child's order may reach the guard after a newer order of this process. */
     if (run->wish->on_lost == KILL)
         run->order.kill_at = lock_ends(run, cli_now());
     if (environment == NULL ||
@@ -497,10 +497,10 @@ static void hear(run_state *run) {
 
 static void pass_on(run_state *run, int signal) {
     if (signal == SIGCHLD) {
-        look_after(run); /* the guard knows the lock's very end, should we stop now */
+        look_after(run); /* first: job_look() may stop this process */
         job_look(&run->job);
     } else if (signal == SIGCONT) {
-        look_after(run); /* it must not run on without the lock, nor for a moment */
+        look_after(run); /* the command must not resume without the lock */
         job_resume(&run->job);
     } else {
         job_signal(&run->job, signal);
@@ -511,7 +511,7 @@ static void watch(run_state *run) {
     for (;;) {
         hear(run);
         look_after(run);
-        /* What else is left of the group had the same signals; KILL is sure to end it. */
+        /* The rest of the group received the same signals; KILL certainly ends it. */
         if (run->job.ended && (run->ending == GOES_ON || run->killed || !job_alive(&run->job)))
             return;
         sleep_on(run);
@@ -522,8 +522,8 @@ static void watch(run_state *run) {
 
 /* --------------------------------------------------------------------- End */
 
-/* The turn is over for the rest of the period. While the server does not answer, the lock is
- * still held and renewed, and that it did run is worth telling for as long. */
+/* Keep the lock for the rest of the period. If the server does not respond, try again for as long
+ * as the lock is still held and renewed. */
 static hf_status keep(run_state *run) {
     struct pollfd signals = {.fd = run->signals, .events = POLLIN};
     hf_hold_keep_at_least(run->hold, run->wish->once_ms);
@@ -550,10 +550,10 @@ static int finish(run_state *run) {
         return CLI_OVERDUE;
     if (status == HF_ELOST && run->wish->on_lost != IGNORE)
         return CLI_LOST;
-    return result; /* otherwise what was done under the lock counts */
+    return result; /* otherwise the result of the command counts */
 }
 
-/* What is held afterwards is released with the client. */
+/* Acquire the lock and run the command. A hold that is left is released with the client. */
 static int run_command(run_state *run) {
     int result;
     if (!acquire(run, &result))
@@ -577,7 +577,7 @@ static int with_lock(run_state *run) {
         lock.permits = wish->permits;
     }
     if (wish->once_ms > 0)
-        lock.reentrant = HF_OFF; /* not even the owner gets what is kept */
+        lock.reentrant = HF_OFF; /* a kept lock is busy for its owner, too */
     int result = cli_open(&client, &run->client);
     if (result != CLI_OK)
         return result;
@@ -591,7 +591,7 @@ static int with_lock(run_state *run) {
         status = hf_lock_open(run->client, wish->name, strlen(wish->name), run->owner,
                               strlen(run->owner), &lock, &run->lock);
     result = status == HF_OK ? run_command(run) : cli_failed(status);
-    hf_client_close(run->client); /* first: a hold whose handle is closed is not released */
+    hf_client_close(run->client); /* first: closing the hold would leave it unreleased */
     hf_hold_close(run->hold);
     hf_lock_close(run->lock);
     return result;
@@ -606,7 +606,7 @@ static int run(int argc, char **argv) {
     read_arguments(&wish, argc, argv);
     static const int orders[] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [IGNORE] = 0};
     run.order.signal = orders[wish.on_lost];
-    /* The guard first: it must not have our connections. */
+    /* Start the guard first: it must not inherit connections. */
     if (guard_start(&run.guard) != 0 || (run.signals = block_signals(&run)) < 0 ||
         (run.clock = cli_clock()) < 0) {
         cli_error("cannot start: %s", strerror(errno));
