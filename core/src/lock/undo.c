@@ -168,7 +168,7 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         undo_later(client, hold, ask->id);
         return;
     }
-    int64_t lease_ms = hold->validity.lease_ms;
+    int64_t lease_ms = hold->validity.longest_ms;
     /* A place in the queue stays for as long as this client listens. */
     bool lasts = lease_ms == HF_NEVER || ask->channel != NULL;
     int64_t ms = lasts ? HF_FOREVER : lease_ms + (bury ? COPIES_MS : AFTERWARDS_MS);

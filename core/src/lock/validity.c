@@ -12,8 +12,10 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms) {
 }
 
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
-    *validity =
-        (hf_validity){.lease_ms = lease_ms, .shortened_at = INT64_MIN, .lengthened_at = INT64_MIN};
+    *validity = (hf_validity){.lease_ms = lease_ms,
+                              .longest_ms = lease_ms,
+                              .shortened_at = INT64_MIN,
+                              .lengthened_at = INT64_MIN};
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
@@ -60,7 +62,14 @@ bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int
     return true;
 }
 
+static void ask_for(hf_validity *validity, int64_t duration_ms) {
+    int64_t longest_ms = validity->longest_ms;
+    if (duration_ms == HF_NEVER || (longest_ms != HF_NEVER && duration_ms > longest_ms))
+        validity->longest_ms = duration_ms;
+}
+
 void hf_validity_extends(hf_validity *validity, int64_t duration_ms) {
+    ask_for(validity, duration_ms);
     if (duration_ms > validity->extended_ms)
         validity->extended_ms = duration_ms;
 }
@@ -71,6 +80,7 @@ static void shorten(hf_validity *validity, int64_t until) {
 }
 
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms) {
+    ask_for(validity, duration_ms);
     validity->replacing++;
     validity->lease_ms = duration_ms; /* later renewals keep it */
     shorten(validity, hf_deadline(now, duration_ms));

@@ -16,6 +16,7 @@ typedef struct hf_validity {
     int64_t deadline;    /* it stands before this, on hf_now()'s clock */
     int64_t lease_ms;    /* what a renewal gives, or HF_NEVER */
     int64_t extended_ms; /* the longest that it was extended to, or 0 */
+    int64_t longest_ms;  /* of all leases that were asked for: the server may still have that */
     /* Replacements ("exactly so long") shorten, and the server may carry them out in
      * another order than they were sent or are answered. */
     int replacing;         /* so many are under way */

@@ -212,6 +212,21 @@ static void test_a_timeout_without_a_place_is_undone_if_a_copy_may_come(void **s
     hf_lock_close(lock);
 }
 
+/* It ends by itself only if the shorter lease was carried out. */
+static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = held(lock);
+    servers_refuse(0, SIM_EVERYTHING, "ERR something is wrong", -1);
+    assert_status(hf_hold_extend(hold, 1000, HF_EXTEND_REPLACE), HF_ESERVER);
+    assert_status(hf_hold_release(hold), HF_ESERVER);
+    hf_hold_close(hold);
+    sleep_ms(10000);
+    servers_refuse(0, SIM_EVERYTHING, NULL, 0);
+    assert_soon(NUMBER("EXISTS k") == 0);
+    hf_lock_close(lock);
+}
+
 static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
     (void)state;
     hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
@@ -285,6 +300,7 @@ int main(int count, char **words) {
         TEST(test_a_busy_started_try_is_undone_if_a_copy_of_it_may_come),
         TEST(test_a_timeout_of_one_that_polls_is_undone_if_a_copy_may_come),
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
+        TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
