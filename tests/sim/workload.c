@@ -237,6 +237,8 @@ static void keep(program *p, int which) {
     judge_answered(&c, least ? 7 * patience() : 2 * patience());
     if (status == HF_OK)
         rules_leave(m->key, hf_hold_fence(m->hold));
+    if (least)
+        hf_hold_keep_at_least(m->hold, 0); /* if it is not kept, its release releases it */
     bool over = least && hf_hold_state(m->hold) == HF_STATE_RELEASED;
     if (status != HF_OK && over)
         leave_untold(m, status);
