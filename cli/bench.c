@@ -1,4 +1,4 @@
-/* holdfast bench: is this server set up for locks, and how fast are they on it? */
+/* holdfast bench: check the server's settings for locks, and measure their speed. */
 #include "times.h"
 #include "cli.h"
 
@@ -31,11 +31,11 @@ enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON };
 enum {
     SERVERS_MAX = 1000,
     THREADS_MAX = 256,
-    CLIENTS = 2, /* so that a handoff goes over the server, as between two hosts */
+    CLIENTS = 2, /* a handoff between two clients passes the server, as between two hosts */
     LEASE_MS = 10000,
-    PATIENCE_MS = 2000, /* every waiter gets its turn long before */
-    WORK_NS = 200000,   /* of the server and of two threads that wake up, at most */
-    QUEUED_MS = 5000    /* a client that hears of its grants is in the queue by then */
+    PATIENCE_MS = 2000, /* every waiter is granted the lock much earlier */
+    WORK_NS = 200000,   /* at most, of the server and of waking two threads */
+    QUEUED_MS = 5000    /* a client that receives its grants queues within this time */
 };
 
 static int64_t seconds_ms = 2000;
@@ -43,9 +43,9 @@ static int threads = 1;
 static const char *prefix = "holdfast-bench";
 static bool check_only, json;
 static hf_client *clients[CLIENTS];
-static bool bad; /* something is to be put right */
+static bool bad; /* a problem was found */
 
-/* The signal after which everything ends soon, in order: threads read it too. */
+/* The signal that interrupts the measurements; the threads read it, too. */
 static atomic_int interrupted;
 
 static void interrupt(int number) { atomic_store(&interrupted, number); }
@@ -79,7 +79,7 @@ static const char *level_name(int level) {
     return level == HF_FINDING_GOOD ? "good" : level == HF_FINDING_NOTE ? "note" : "warning";
 }
 
-/* A title, once, before its first line. */
+/* Print a title, once, before its first line. */
 static void title(const char *text) {
     static const char *last;
     if (!json && last != text)
@@ -104,7 +104,7 @@ static void tell_finding(const hf_finding *one, bool several) {
     printf("}\n");
 }
 
-/* "63 us", "1.2 ms": three digits or so, nine columns. */
+/* Format a time as "63 us" or "12 ms", in at most nine columns. */
 static const char *shown(int64_t ns, char to[24]) {
     if (ns < 10000000)
         snprintf(to, 24, "%.0f us", (double)ns / 1e3);
@@ -115,22 +115,22 @@ static const char *shown(int64_t ns, char to[24]) {
 
 /* ---------------------------------------------------------- A measurement */
 
-/* What one thread does again and again: false if that failed, with the message of this thread. */
+/* One thread of a measurement, which calls measurement.once() again and again. */
 typedef struct worker {
     int number;
     hf_client *client;
     hf_lock *lock;
-    hf_hold *hold; /* of a measurement that keeps one */
+    hf_hold *hold; /* if the measurement keeps one */
     bench_times times;
     int64_t done;
-    char failure[HF_MESSAGE_MAX]; /* the first; empty: none */
+    char failure[HF_MESSAGE_MAX]; /* the first failure; empty: none */
 } worker;
 
 typedef struct measurement {
-    const char *name, *what; /* what: for people */
-    double expected;         /* round trips; 0: it is the yardstick */
-    bool one_lock;           /* for all threads */
-    bool keeps;              /* each thread holds its lock meanwhile */
+    const char *name, *what; /* what: its description */
+    double expected;         /* round trips; 0: of the reference, PING */
+    bool one_lock;           /* all threads share a lock */
+    bool keeps;              /* each thread holds its lock all the time */
     bool (*once)(worker *, int64_t *ns);
 } measurement;
 
@@ -143,7 +143,7 @@ static bool ping(worker *w, int64_t *ns) {
     return true;
 }
 
-/* It tries once: nobody else has these locks. */
+/* Acquire and release. One try is enough: no other client uses these locks. */
 static bool pair(worker *w, int64_t *ns) {
     hf_hold *hold;
     int64_t since = now_ns();
@@ -155,14 +155,14 @@ static bool pair(worker *w, int64_t *ns) {
     return status == HF_OK;
 }
 
-static _Atomic int64_t released_at; /* written by the holder only */
+static _Atomic int64_t released_at; /* written only by the holder */
 static _Atomic int released_by;
 
 static bool handoff(worker *w, int64_t *ns) {
     hf_hold *hold;
     hf_status status = hf_lock_acquire(w->lock, PATIENCE_MS, &hold);
     int64_t now = now_ns();
-    *ns = 0; /* it has nothing to tell */
+    *ns = 0; /* nothing measured */
     if (status == HF_ETIMEOUT)
         return true;
     if (status != HF_OK)
@@ -207,7 +207,7 @@ static void *work(void *argument) {
             break;
         }
         if (now < run.begins || ns == 0)
-            continue; /* it warms up, or found nothing out */
+            continue; /* warming up, or nothing measured */
         bench_time(&w->times, ns);
         w->done++;
     }
@@ -235,13 +235,13 @@ static void end_worker(worker *w) {
     hf_lock_close(w->lock);
 }
 
-/* One line for a person, one object for a program. */
+/* Print one measurement, as a line or as an object. */
 static void tell(const measurement *of, const bench_times *times, double a_second, int64_t trip_ns,
                  const char *failure) {
     char p50[24], p95[24], p99[24], most[24], text[HF_MESSAGE_MAX + 200];
     int64_t half = bench_percentile(times, 50);
     double trips = trip_ns > 0 ? (double)half / (double)trip_ns : 0;
-    /* Near the server its own work counts for more than the way, and it serves one at a time. */
+    /* Near the server its work outweighs the network, and it serves one command at a time. */
     bool slow = of->expected > 0 && half > 1.5 * of->expected * (double)trip_ns + threads * WORK_NS;
     if (failure != NULL)
         snprintf(text, sizeof text, "failed: %s", failure);
@@ -273,7 +273,7 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     printf("}\n");
 }
 
-/* The median of a measurement; *trip_ns is that of the yardstick. */
+/* Run a measurement and print it. *trip_ns: the median of PING, set by its measurement. */
 static void measure(const measurement *of, int64_t *trip_ns) {
     static worker workers[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
@@ -284,7 +284,7 @@ static void measure(const measurement *of, int64_t *trip_ns) {
     all = (bench_times){0};
     atomic_store(&released_at, 0);
     run.of = of;
-    for (; began < count && failure == NULL; began++) /* one that failed is ended with the rest */
+    for (; began < count && failure == NULL; began++) /* a failed worker is ended, too */
         if (!begin_worker(&workers[began], began))
             failure = hf_error_message();
     run.begins = now_ns() + seconds_ms * 100000; /* a tenth to warm up */
@@ -340,8 +340,8 @@ static void *hold_on(void *lock) {
     return hold;
 }
 
-/* Hold the lock by one client until another one waits for it in the queue, for a while; then hand
- * it on. */
+/* Hold the lock by one client until the other client is in its queue, for at most QUEUED_MS; then
+ * release it. */
 static hf_status watch_queue(hf_lock *const locks[2], bool *queued) {
     pthread_t thread;
     void *next;
@@ -368,8 +368,8 @@ static hf_status watch_queue(hf_lock *const locks[2], bool *queued) {
     return status == HF_OK ? released : status;
 }
 
-/* Does a waiter hear of its turn, or does it ask again and again? It is in the queue only if it
- * hears. */
+/* Check whether a waiter receives its grants or polls: only a waiter that receives them is in the
+ * queue. */
 static void look_at_queue(void) {
     char name[HF_NAME_MAX + 1];
     hf_lock *locks[CLIENTS] = {NULL};
@@ -428,7 +428,7 @@ static void read_options(int argc, char **argv) {
         cli_usage("--name takes 1 to %d bytes", HF_NAME_MAX - 32);
 }
 
-/* Before it begins. It goes to stderr, so that it is read, and --json stays clean. */
+/* Announce the load before it begins, on stderr: stdout may be JSON. */
 static void announce(void) {
     if (check_only)
         return;
@@ -446,8 +446,8 @@ static void announce(void) {
 static int bench(int argc, char **argv) {
     read_options(argc, argv);
     hf_client_options options = {.size = sizeof options, .client_name = "holdfast-bench"};
-    options.fence_life_ms = 1000;                    /* the least: so soon its keys are gone */
-    options.max_connections = (uint32_t)threads + 2; /* no thread waits for another */
+    options.fence_life_ms = 1000;                    /* the minimum: the keys expire soon */
+    options.max_connections = (uint32_t)threads + 2; /* no thread waits for a connection */
     int status = CLI_OK;
     for (int i = 0; i < CLIENTS && status == CLI_OK; i++)
         status = cli_open(&options, &clients[i]);

@@ -28,11 +28,11 @@ enum { FENCE = LOOK_OWN, FOREIGN };
 
 typedef struct breaking {
     hf_lock *lock;
-    int64_t fence; /* -1: of the only holder */
+    int64_t fence; /* of the holder; -1: of the only holder */
     bool foreign, yes, json;
 } breaking;
 
-/* Tell why not, in what the text says after the name. */
+/* Print why the lock is not broken: its name, and `why`. */
 static int refuse(const char *why, const hf_view *view) {
     show_text text = {0};
     breaking_refuse(&text, view, why);
@@ -41,7 +41,7 @@ static int refuse(const char *why, const hf_view *view) {
     return CLI_NO;
 }
 
-/* The end of the input is a no. */
+/* Ask for confirmation. The end of the input means no. */
 static bool confirm(const char *question) {
     char answer[16] = "";
     fprintf(stderr, "%s? [y/N] ", question);
@@ -51,7 +51,7 @@ static bool confirm(const char *question) {
     return strcmp(answer, "y\n") == 0 || strcmp(answer, "Y\n") == 0 || strcmp(answer, "yes\n") == 0;
 }
 
-/* The one to break; false: none, or not clear which. Pages on, so that each is looked at. */
+/* Find the holder to break, on all pages. Return CLI_OK, or the exit status if it is not unique. */
 static int choose(const breaking *it, hf_view **view_out, hf_lock_holder *holder,
                   hf_lock_info *info) {
     int64_t count = 1;

@@ -35,7 +35,7 @@ typedef struct search {
     int64_t rate;
     bool json;
     waits_graph graph;
-    char **told; /* what was printed of a circle, so that it is not printed again */
+    char **told; /* the keys of the printed cycles: each is printed once */
     size_t told_count;
 } search;
 
@@ -61,7 +61,7 @@ static hf_status add_pages(search *it, waits_graph *graph, const void *name, siz
     return status;
 }
 
-/* Only what is waited for is of interest. */
+/* Add a lock to the graph if it has waiters. */
 static void add(void *context, const hf_lock_info *info, const hf_view *view) {
     search *it = context;
     int64_t count = info->count > info->waiters ? info->count : info->waiters;
@@ -89,8 +89,8 @@ static bool had_holder(const waits_lock *before, int64_t fence) {
     return false;
 }
 
-/* Leave out the holds that are new since then, and the acquires that have come since. What is
- * left was there all the while between both looks: so all of it was there at one moment. */
+/* Drop the holds and acquires that began after the first look. The rest existed during the whole
+ * time between both looks, and so at one moment. */
 static void keep_old(waits_graph *now, const waits_graph *before) {
     for (size_t i = 0; i < now->lock_count; i++) {
         waits_lock *lock = &now->locks[i];
@@ -107,7 +107,7 @@ static void keep_old(waits_graph *now, const waits_graph *before) {
     }
 }
 
-/* Look at the locks of these cycles once more. */
+/* Read the locks of these cycles a second time. */
 static hf_status look_again(search *it, const waits_cycle *cycles, size_t count,
                             waits_graph *again) {
     hf_status status = HF_OK;
@@ -136,7 +136,7 @@ static bool passes(const search *it, const waits_graph *graph, const waits_cycle
     return true;
 }
 
-/* Of an edge that leads to a holder. */
+/* Add the command that takes the lock away from the holder. */
 static void add_command(show_text *text, const waits_lock *lock, const waits_holder *holder) {
     show_add(text, "holdfast break ");
     if (!show_word(text, lock->name.data, lock->name.length)) {
@@ -251,10 +251,10 @@ static json_t *cycle_json(const waits_graph *graph, const waits_cycle *cycle) {
     return object;
 }
 
-/* What makes it this circle: its commands. True: it was told before. */
+/* Return whether a cycle with the same owners, locks and fences was printed, and remember it. */
 static bool is_told(search *it, const waits_graph *graph, const waits_cycle *cycle) {
     show_text key = {0}, least = {0};
-    for (size_t start = 0; start < cycle->count; start++) { /* wherever it begins */
+    for (size_t start = 0; start < cycle->count; start++) { /* the least rotation is the key */
         show_clear(&key);
         for (size_t i = 0; i < cycle->count; i++) {
             const waits_edge *edge = &cycle->edges[(start + i) % cycle->count];

@@ -1,10 +1,10 @@
-/* A lock in some lines of text: its holders and all that wait, for inspect and top. */
+/* A lock as text: its holders and waiters, for inspect and top. */
 #ifndef HOLDFAST_DESCRIBE_H
 #define HOLDFAST_DESCRIBE_H
 
 #include "show.h"
 
-/* One page of a look; `first` of the holders and of the waiters were on the pages before it. */
+/* Add one page of a look; `first`: the number of holders, and of waiters, on the earlier pages. */
 void describe(show_text *text, const hf_lock_info *info, const hf_view *view, int64_t first);
 
 #endif

@@ -17,7 +17,7 @@ static const char help[] =
     "Exit status: 0; 1 if --held-longer or --waiting-longer is not met; 69 and others as in\n"
     "the manual.\n";
 
-/* All pages. */
+/* Print all pages of a look. */
 static int inspect(hf_lock *lock, const look_filter *filter, bool json) {
     hf_lock_info info = {.size = sizeof info};
     json_t *object = NULL;

@@ -38,7 +38,7 @@ static const char help[] =
 static const char hints[] =
     "h help  Enter details  b break  / filter  < > sort  r reverse  p pause  q quit";
 
-enum { STATE_LINES = 3 }; /* at most, of why there is no good picture */
+enum { STATE_LINES = 3 }; /* at most, for the reason of a failure */
 
 typedef enum { LIST, DETAILS, HELP } page;
 
@@ -46,28 +46,28 @@ typedef struct live {
     watch *watch;
     picture picture;
     page page;
-    int64_t walks; /* after so many it ends; 0: it does not */
+    int64_t walks; /* exit after this number; 0: never */
     bool ends;
 
     /* The list. */
-    size_t at, first; /* the chosen lock; the first on the screen */
-    row *chosen;      /* only its name counts; NULL: whatever is there */
+    size_t at, first; /* places of the chosen lock, and of the first on the screen */
+    row *chosen;      /* only its name is used; NULL: the lock at `at` */
     show_text filter;
     bool typing;
     int64_t paused_at;
 
     /* One lock: its details, or a question. */
-    row *subject; /* only its name counts */
+    row *subject; /* only its name is used */
     hf_lock_info info;
     hf_view *view;
     size_t scroll;
     int64_t looked_at;
-    bool breaking; /* the question comes with the answer */
-    bool asking;   /* it is on the screen */
-    size_t holder; /* of which it asks */
+    bool breaking; /* ask when the view arrives */
+    bool asking;   /* the question is on the screen */
+    size_t holder; /* the holder in the question */
     show_text question;
 
-    show_text notice; /* until the next key */
+    show_text notice; /* shown until the next key */
 } live;
 
 static row *name_only(const void *name, size_t length) {
@@ -81,7 +81,7 @@ static row *name_only(const void *name, size_t length) {
 
 static const row *row_at(const live *it, size_t at) { return it->picture.entries[at]->row; }
 
-/* Where the chosen lock is by now; if it is gone, the place stays. */
+/* Find the current place of the chosen lock; if it was dropped, keep the place. */
 static void find_chosen(live *it) {
     for (size_t i = 0; it->chosen != NULL && i < it->picture.count; i++)
         if (row_compare_names(row_at(it, i), it->chosen) == 0) {
@@ -92,7 +92,7 @@ static void find_chosen(live *it) {
         it->at = it->picture.count > 0 ? it->picture.count - 1 : 0;
 }
 
-/* The first place is of nobody in particular: it always shows what comes first. */
+/* Choose the lock at this place. The first place follows no lock: it stays first. */
 static void choose(live *it, size_t at) {
     row_free(it->chosen);
     it->chosen = NULL;
@@ -103,7 +103,7 @@ static void choose(live *it, size_t at) {
     }
 }
 
-/* So that the chosen one is on the screen. */
+/* Scroll the chosen lock onto the screen. */
 static void scroll_list(live *it, size_t body) {
     if (it->first > it->at)
         it->first = it->at;
@@ -117,7 +117,7 @@ static term_style style_of(const row *one) {
     return one->waiters > 0 ? TERM_WARN : one->held && !one->foreign ? TERM_PLAIN : TERM_DIM;
 }
 
-/* What is on the screen is as it was when the server answered last. */
+/* Return the time of the shown values: the last response of the server, if it fails now. */
 static int64_t shown_at(const live *it) {
     return it->paused_at > 0               ? it->paused_at
            : it->watch->trouble.length > 0 ? it->watch->answered_at
@@ -155,7 +155,7 @@ static void draw_list(live *it, int row_from, int row_to) {
 
 /* ------------------------------------------------------------------ Text */
 
-/* Lines of a text from `skip` on, each as wide as the screen; returns how many there are. */
+/* Draw a text from its line `skip` on, wrapped at the screen; return its number of lines. */
 static size_t draw_text(const show_text *text, size_t skip, int row_from, int row_to,
                         term_style style) {
     show_text line = {0};
@@ -199,7 +199,7 @@ static void draw_page(live *it, int row_from, int row_to) {
     show_free(&text);
 }
 
-/* At the bottom, as high as it has to be. False: there is no room for all of it. */
+/* Draw a text at the bottom. False: the screen is too small for it. */
 static bool draw_bottom(const show_text *text, term_style style) {
     int rows = term_rows();
     int count = (int)draw_text(text, 0, rows, rows, style);
@@ -209,7 +209,7 @@ static bool draw_bottom(const show_text *text, term_style style) {
 
 /* ----------------------------------------------------------------- Screen */
 
-/* The server's URL without user, password and options. */
+/* Add the server's URL without user, password and options. */
 static void add_place(show_text *line) {
     const char *url = cli_url(), *rest = strstr(url, "://");
     rest = rest != NULL ? rest + 3 : url;
@@ -323,7 +323,7 @@ static void look_again(live *it) {
     watch_ask(it->watch, WATCH_LOOK, it->subject->name, it->subject->name_length, 0);
 }
 
-/* The chosen one is the subject from now on. False: there is none. */
+/* Make the chosen lock the subject. False: there is no lock. */
 static bool take_subject(live *it) {
     if (it->page == DETAILS)
         return true;
@@ -424,7 +424,7 @@ static void add_character(show_text *text, int key) {
         show_bytes(text, bytes, length);
 }
 
-/* What was typed has one character less. */
+/* Remove the last character. */
 static void drop_character(show_text *text) {
     show_text rest = {0};
     size_t end = text->length;
@@ -446,7 +446,7 @@ static void type(live *it, int key) {
         add_character(&it->filter, key);
 }
 
-/* Of a page of so many lines; false: the key moves nothing. */
+/* Move a position in pages of `body` lines; false: not a key for moving. */
 static bool move(int key, size_t *at, size_t body) {
     switch (key) {
     case TERM_UP:
@@ -563,7 +563,7 @@ static void press(live *it, int key) {
 
 /* -------------------------------------------------------------------- Run */
 
-/* The locks as they are by now, in order. */
+/* Take a new snapshot, and find the chosen lock in it. */
 static void update(live *it) {
     it->picture.filter = it->filter.length > 0 ? it->filter.bytes : "";
     picture_take(&it->picture, it->watch);
@@ -599,7 +599,7 @@ int live_run(watch *of, row_key key, bool reverse, int64_t walks) {
         turn(&it, pressed);
         if (it.ends)
             break;
-        /* Many locks take a while to sort: leave time to others. */
+        /* Sorting many locks takes time: limit this to a fifth of a CPU. */
         int64_t took = cli_now() - before;
         pressed = term_wait(-1, 4 * took < 50 ? 50 : 4 * took);
         if (pressed == TERM_NONE)

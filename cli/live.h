@@ -1,11 +1,11 @@
-/* The live picture of top: pages, keys, questions. */
+/* The interactive part of top: pages, keys, questions. */
 #ifndef HOLDFAST_LIVE_H
 #define HOLDFAST_LIVE_H
 
 #include "picture.h"
 
-/* On a terminal that is open, until the user ends it, or after so many walks; 0: any number.
- * Returns the exit status. */
+/* Run on the open terminal until the user quits, or for that many walks; 0: no limit. Return the
+ * exit status. */
 int live_run(watch *of, row_key key, bool reverse, int64_t walks);
 
 #endif

@@ -15,7 +15,7 @@ bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_v
     bool held = filter->held_ms == 0, waits = filter->waiting_ms == 0;
     for (size_t i = 0; !held && hf_view_holder(view, i, &holder) == HF_OK; i++)
         held = holder.held_ms > filter->held_ms;
-    /* The first one has waited for the longest time. */
+    /* The first waiter has waited for the longest time. */
     if (!waits && info->waiters > 0 && hf_view_waiter(view, 0, &waiter) == HF_OK)
         waits = waiter.waited_ms > filter->waiting_ms;
     return held && waits;
@@ -25,7 +25,7 @@ bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_v
 
 typedef struct progress_line {
     bool terminal, shown;
-    int64_t next; /* ms: not before */
+    int64_t next; /* ms: when to show it again */
 } progress_line;
 
 static void clear(progress_line *line) {
@@ -86,7 +86,7 @@ int look_walk(hf_client *client, const char *pattern, int64_t rate,
             show_progress(&line, locks);
             continue;
         }
-        result = cli_failed(status); /* and the other nodes are listed */
+        result = cli_failed(status); /* the other nodes are still listed */
         if (!look_goes_on(status))
             break;
     }

@@ -1,10 +1,10 @@
-/* What the commands that look at locks share: which ones they want, and the walk. */
+/* Shared by the commands that look at locks: their filters, and the walk. */
 #ifndef HOLDFAST_LOOK_H
 #define HOLDFAST_LOOK_H
 
 #include "cli.h"
 
-/* Only locks that are held, or waited for, for longer; 0: any. */
+/* Only locks with a hold, or a wait, longer than this; 0: any. */
 typedef struct look_filter {
     int64_t held_ms, waiting_ms;
 } look_filter;
@@ -24,19 +24,20 @@ enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX,
     "                           microseconds of server time; 100 other keys count as six locks;\n" \
     "                           default: 500; 0: no limit\n"
 
+/* Return whether the lock meets the filter. */
 bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_view *view);
 
-/* Does a walk go on to other nodes after this status of hf_locks_next()? */
+/* Return whether a walk continues with other nodes after this status of hf_locks_next(). */
 bool look_goes_on(hf_status status);
 
-/* Calls `tell` for each lock of the pattern, with a progress line if stderr is a terminal.
- * rate: as in --rate. Returns the exit status; what is not listed it has told. */
+/* Call `tell` for each lock of the pattern, with a progress line if stderr is a terminal. rate: as
+ * in --rate. Print errors, and return the exit status. */
 int look_walk(hf_client *client, const char *pattern, int64_t rate,
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context);
 
-/* The NAME of a command, perhaps in hex digits: into bytes, which are freed by nobody. Exits with
- * CLI_USAGE. */
+/* Return the bytes of the NAME of a command, perhaps given in hex digits; they are never freed.
+ * Exit with CLI_USAGE if the digits are wrong. */
 const void *look_name(const char *given, bool hex, size_t *length);
 
 #endif

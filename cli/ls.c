@@ -1,4 +1,4 @@
-/* holdfast ls: which locks there are. */
+/* holdfast ls: list all locks. */
 #include <stdio.h>
 
 #include "cli.h"

@@ -19,7 +19,7 @@ static bool matches(const char *filter, const char *text) {
                                           : strstr(text, filter) != NULL;
 }
 
-/* As people see it, so that anything can be typed. */
+/* Return whether the filter matches, compared with the text on the screen, which can be typed. */
 static bool is_wanted(const char *filter, const row *one) {
     show_text text = {0};
     if (*filter == '\0')

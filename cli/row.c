@@ -38,7 +38,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
         one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
     }
     for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
-        if (i == 0) /* it has waited for the longest time */
+        if (i == 0) /* the longest wait */
             one->waited_ms = waiter.waited_ms;
         one->permits = one->permits > 0 ? one->permits : waiter.permits;
     }
@@ -67,7 +67,7 @@ row_layout row_fit(int columns, bool fence) {
     return layout;
 }
 
-/* The field as a column, after which comes the next one. */
+/* Add the field as a column, and a space. */
 static void column(show_text *line, show_text *field, const row_layout *layout, int columns) {
     show_add_column(line, field, columns, layout->cut);
     show_add(line, " ");
@@ -93,7 +93,7 @@ void row_add_head(show_text *line, const row_layout *layout) {
     show_free(&field);
 }
 
-/* How it is held, and how often: "excl. x2" nests, "shared 3/5" has three of five places taken. */
+/* Add the state: "excl. x2" is a nested hold, "shared 3/5" has three of at most five holders. */
 static void add_state(show_text *text, const row *one) {
     if (!one->held || one->foreign) {
         show_add(text, one->held ? "foreign" : "free");
@@ -180,7 +180,7 @@ int row_compare_names(const row *one, const row *other) {
                : (one->name_length > other->name_length) - (one->name_length < other->name_length);
 }
 
-/* The smallest comes first; INT64_MAX: it has no such thing. */
+/* Return the sort value, smallest first; INT64_MAX: the lock has no such value. */
 static int64_t rank(const row *one, row_key key) {
     bool ours = one->held && !one->foreign;
     switch (key) {

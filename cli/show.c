@@ -12,7 +12,7 @@
 
 #include "cli.h"
 
-static bool utf8; /* may other characters than ASCII be printed? */
+static bool utf8; /* characters beyond ASCII may be printed */
 
 void show_begin(void) {
     setlocale(LC_CTYPE, "");
@@ -71,7 +71,7 @@ void show_add(show_text *text, const char *plain) {
     add(text, plain, strlen(plain), (int)strlen(plain));
 }
 
-/* The character at the beginning, and how many bytes it has; 0: they are no UTF-8. */
+/* Decode the first character, and return its length in bytes; 0: not UTF-8. */
 static size_t decode(const unsigned char *at, size_t left, uint32_t *character) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t length = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
@@ -87,7 +87,7 @@ static size_t decode(const unsigned char *at, size_t left, uint32_t *character) 
     return surrogate || *character < least[length] || *character > 0x10ffff ? 0 : length;
 }
 
-/* Its columns; -1: it is not to be seen, or moves what is beside it. */
+/* Return its columns; -1: it is invisible, or moves its neighbours. */
 static int width_of(uint32_t character) {
     if (character < 0x80)
         return character >= 0x20 && character < 0x7f ? 1 : -1;
@@ -99,12 +99,12 @@ static int width_of(uint32_t character) {
     if (!utf8 || character < 0xa0 || formats)
         return -1;
     int width = wcwidth((wchar_t)character);
-    return width > 0 ? width : -1; /* nor what only changes the character before it */
+    return width > 0 ? width : -1; /* -1 also for combining characters */
 }
 
 static void add_escape(show_text *text, const unsigned char *at, size_t length,
                        uint32_t character) {
-    static const char letters[] = "abtnvfr"; /* of the bytes from 7 on */
+    static const char letters[] = "abtnvfr"; /* of the bytes 7 to 13 */
     char escape[16];
     if (length <= 1) {
         if (*at == '\\')
@@ -122,7 +122,7 @@ static void add_escape(show_text *text, const unsigned char *at, size_t length,
 void show_bytes(show_text *text, const void *bytes, size_t length) {
     const unsigned char *at = bytes, *end = at + length;
     if (length == 0)
-        show_add(text, ""); /* so that there is a text */
+        show_add(text, ""); /* allocates the text */
     while (at < end) {
         uint32_t character = 0;
         size_t size = decode(at, (size_t)(end - at), &character);
@@ -201,7 +201,7 @@ bool show_word(show_text *text, const void *bytes, size_t length) {
     for (size_t i = 0; i < length; i++) {
         char escape[8];
         bool escapes = from[i] < 0x20 || from[i] >= 0x7f || from[i] == '\'' || from[i] == '\\';
-        /* Three octal digits: what follows cannot be taken for more of them. */
+        /* Three octal digits: a following digit cannot extend them. */
         snprintf(escape, sizeof escape, escapes ? "\\%03o" : "%c", from[i]);
         show_add(text, escape);
     }
@@ -209,7 +209,7 @@ bool show_word(show_text *text, const void *bytes, size_t length) {
     return true;
 }
 
-/* How many of its bytes from `at` to `end` have so many columns at most. */
+/* Return how many bytes from `at` to `end` fit into `columns`. */
 static size_t fitting(const show_text *text, size_t at, size_t end, int columns, int *used) {
     size_t from = at;
     *used = 0;
@@ -386,7 +386,7 @@ json_t *show_json_lock(const hf_lock_info *info, const hf_view *view) {
 }
 
 void show_json_line(json_t *object) {
-    /* No control character, of any kind, reaches a terminal; DEL is the one that is left. */
+    /* No control character may reach a terminal; json_dumps() leaves only DEL unescaped. */
     char *line = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
     if (line == NULL)
         no_memory();

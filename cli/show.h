@@ -1,6 +1,6 @@
 /*
- * What names, owners and times look like: on a terminal, in which no byte of theirs may do
- * anything but be read, in a shell, and as JSON.
+ * Names, owners and times as text for a terminal, which none of their bytes may control, for a
+ * shell, and as JSON.
  */
 #ifndef HOLDFAST_SHOW_H
 #define HOLDFAST_SHOW_H
@@ -12,14 +12,14 @@
 
 /* --------------------------------------------------------------- Terminal */
 
-/* Call it first: the output's encoding and width. */
+/* Set the encoding of the output. Call it first. */
 void show_begin(void);
-/* The columns of the terminal that stdout is; 0: it is none. */
+/* Return the columns of stdout; 0: not a terminal. */
 int show_columns(void);
 
 /*
- * Text that people read. It grows as long as there is memory, and without it ends the program,
- * as all of this file does. Free it with show_free().
+ * Text for output, which grows as needed. All functions of this file exit if out of memory. Free it
+ * with show_free().
  */
 typedef struct show_text {
     char *bytes; /* NUL-terminated */
@@ -29,57 +29,58 @@ typedef struct show_text {
 
 void show_free(show_text *text);
 void show_clear(show_text *text);
-/* Plain text of ours. */
+/* Add trusted text. */
 void show_add(show_text *text, const char *plain);
 /*
- * Somebody's bytes: what is printable in UTF-8 as it is, anything else, a backslash too,
- * as \n, \x1b or \u{202e}, so that no two look alike.
+ * Add untrusted bytes: characters that are printable in UTF-8 unchanged, all others, and the
+ * backslash, as \n, \x1b or \u{202e}, so that different bytes look different.
  */
 void show_bytes(show_text *text, const void *bytes, size_t length);
-/* A default owner as host/pid and what of it, with the client's name if that is not the
- * default; another one as its bytes. */
+/* Add a default owner as host/pid and thread or task, after the client's name if that is not the
+ * default; any other owner as bytes. */
 void show_owner(show_text *text, const void *owner, size_t length);
-/* "870ms", "9s", "5m12s", "3h07m", "2d04h"; HF_NEVER is "never". */
+/* Add "870ms", "9s", "5m12s", "3h07m", "2d04h"; HF_NEVER is "never". */
 void show_duration(show_text *text, int64_t ms);
 void show_number(show_text *text, int64_t number);
-/* The bytes as one word of bash, zsh or ksh, which no terminal obeys. False: none can be, because
- * there is a NUL in them. */
+/* Add the bytes as one word of bash, zsh or ksh, without control characters. False: not possible,
+ * because they contain a NUL. */
 bool show_word(show_text *text, const void *bytes, size_t length);
 
-/* The field in so many columns: filled up, and what does not fit cut off, with a mark. */
+/* Add the field in that many columns: padded, or, if `cut`, truncated with a mark. */
 void show_add_column(show_text *line, const show_text *field, int columns, bool cut);
-/* Some of another one's bytes, or all of them. */
+/* Add a part of another text. */
 void show_part(show_text *text, const show_text *from, size_t at, size_t length);
+/* Add all of another text. */
 void show_add_text(show_text *text, const show_text *from);
-/* How many of its bytes from `at` on fill so many columns at most, up to a line end or the last
- * space among them if it goes on behind that; at least one, if there is one. */
+/* Return how many bytes from `at` on form a line of at most that many columns, up to a line end or,
+ * if the text is longer, to the last space; at least 1, if any are left. */
 size_t show_line(const show_text *text, size_t at, int columns);
-/* Memory, zeroed; more of it; or the pointer, if it is not NULL; else the end of the program. */
+/* Allocate zeroed memory; reallocate memory; return the pointer if it is not NULL. */
 void *show_memory(size_t size);
 void *show_more(void *memory, size_t size);
 void *show_got(void *memory);
 
 /* ------------------------------------------------------------------- JSON */
 
-/* "<key>": the bytes as text; if they are no UTF-8, with U+FFFD for what is none, and besides
- * "<key>_hex", the bytes. */
+/* Set "<key>" to the bytes as text; if they are not UTF-8, with U+FFFD for the invalid bytes, and
+ * "<key>_hex" to all bytes. */
 void show_json_bytes(json_t *object, const char *key, const void *bytes, size_t length);
-/* A duration in ms; HF_NEVER is null. */
+/* Set a duration in ms; HF_NEVER is null. */
 void show_json_ms(json_t *object, const char *key, int64_t ms);
 void show_json_number(json_t *object, const char *key, int64_t number);
 void show_json_bool(json_t *object, const char *key, bool value);
 void show_json_text(json_t *object, const char *key, const char *text);
 void show_json_set(json_t *object, const char *key, json_t *value);
-/* The owner, and, of a default one, where it is. */
+/* Set the owner, and the host, pid and so on of a default owner. */
 void show_json_owner(json_t *object, const void *owner, size_t length);
-/* A new object, or array; there is always memory for it. */
+/* Return a new object or array, never NULL. */
 json_t *show_json_object(void);
 json_t *show_json_array(void);
 void show_json_append(json_t *array, json_t *value);
-/* All of a look, without the lists' end: that is for show_json_view() of later ones. */
+/* Return the result of a look; show_json_view() adds the lists of its further pages. */
 json_t *show_json_lock(const hf_lock_info *info, const hf_view *view);
 void show_json_view(json_t *lock, const hf_view *view);
-/* On one line of stdout; and gives it back. */
+/* Print the object on one line of stdout, and release it. */
 void show_json_line(json_t *object);
 
 #endif

@@ -7,7 +7,7 @@ static int compare(const void *one, const void *other) {
     return row_compare_names(((const table_entry *)one)->row, ((const table_entry *)other)->row);
 }
 
-/* What tsearch() and tfind() give points to the entry. */
+/* Find an entry: the results of tsearch() and tfind() point to it. */
 static table_entry *find(const table *all, const void *name, size_t length) {
     row wanted = {.name = (char *)name, .name_length = length};
     table_entry key = {.row = &wanted};
@@ -34,7 +34,7 @@ void table_put(table *all, row *one, json_t *json, unsigned walk) {
     } else {
         row_free(entry->row);
         json_decref(entry->json);
-        entry->row = one; /* it has the same name */
+        entry->row = one; /* with the same name */
     }
     entry->json = json;
     entry->walk = walk > 0 ? walk : entry->walk;
@@ -63,7 +63,7 @@ void table_drop(table *all, const void *name, size_t length) {
 }
 
 void table_sweep(table *all, unsigned walk) {
-    for (size_t i = all->count; i-- > 0;) /* the last one takes the place of one that goes */
+    for (size_t i = all->count; i-- > 0;) /* the last entry replaces a dropped one */
         if (all->entries[i]->walk < walk)
             drop(all, all->entries[i]);
 }

@@ -1,4 +1,4 @@
-/* The locks that are known, by name, over many walks. One thread at a time. */
+/* The known locks, by name, over many walks. One thread at a time. */
 #ifndef HOLDFAST_TABLE_H
 #define HOLDFAST_TABLE_H
 
@@ -6,26 +6,26 @@
 
 typedef struct table_entry {
     row *row;
-    json_t *json; /* or NULL; what was seen with it, of table_put() */
+    json_t *json; /* of the same look, or NULL */
     size_t at;    /* in table.entries */
     unsigned walk;
 } table_entry;
 
-/* Zero it first. */
+/* Initialize it with zeros. */
 typedef struct table {
-    table_entry **entries; /* in no order */
+    table_entry **entries; /* not sorted */
     size_t count, capacity;
     void *index;      /* of tsearch(3) */
-    unsigned changes; /* counts them: an entry stays where it is while this is the same */
+    unsigned changes; /* their count: entries keep their places while it is the same */
 } table;
 
-/* Takes the row and the object over, in place of the row with that name. walk: in which it was
- * found; 0: as the one before. */
+/* Insert the row and the object, which the table then owns, or replace those of the same name.
+ * walk: the walk that found it; 0: keep the number of the earlier row. */
 void table_put(table *all, row *one, json_t *json, unsigned walk);
-/* NULL: there is none. */
+/* Return the row of that name, or NULL. */
 const row *table_find(const table *all, const void *name, size_t length);
 void table_drop(table *all, const void *name, size_t length);
-/* Drops what was found in no walk from this one on. */
+/* Drop the rows that were not found in this walk or later. */
 void table_sweep(table *all, unsigned walk);
 void table_free(table *all);
 

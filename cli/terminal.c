@@ -2,7 +2,7 @@
 
 #include "cli.h"
 
-/* Each of the ways to fail ends with what can be done. */
+/* The alternative, at the end of each error. */
 #define INSTEAD "'holdfast top -b' works without it"
 
 #ifdef HOLDFAST_CURSES
@@ -17,20 +17,20 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Where distributions keep the descriptions of terminals: the library that is linked in knows
- * only the folders of the one that it was built on. An empty part stands for these. */
+/* The folders of all distributions for descriptions of terminals: the static library knows only the
+ * folders of its own distribution. An empty part stands for these. */
 #define TERMINFO_FOLDERS                                                                           \
     "/etc/terminfo:/lib/terminfo:/usr/share/terminfo:/usr/lib/terminfo:"                           \
     "/usr/local/share/terminfo:"
 
 static SCREEN *screen;
-static sigset_t awake;          /* without the signals that are blocked but where they may come */
-static struct termios found_as; /* the terminal, as it was */
+static sigset_t awake;          /* without the signals of term_hold_signals() */
+static struct termios found_as; /* the modes before newterm() */
 static volatile sig_atomic_t ended, resized, stopped;
 
 /* --------------------------------------------------------------- Signals */
 
-/* If the terminal takes no more output, nothing but this ends the program. */
+/* Exit although the terminal accepts no output: the last resort, by SIGALRM. */
 static void give_up(int number) {
     (void)number;
     tcsetattr(STDIN_FILENO, TCSANOW, &found_as);
@@ -51,7 +51,7 @@ static void note(int number) {
         end(number);
 }
 
-/* What has come meanwhile comes now. A poll that finds something else lets it wait for ever. */
+/* Let pending signals be handled. ppoll() alone does not if a descriptor is always ready. */
 static void let_signals_come(bool come) {
     static sigset_t blocked;
     if (come)
@@ -78,7 +78,7 @@ void term_hold_signals(void) {
 
 int term_signal(void) { return ended; }
 
-/* As the terminal's Ctrl-Z does to other programs. */
+/* Stop this process, as Ctrl-Z does without a handler. */
 static void stop(void) {
     struct sigaction ours, usual = {.sa_handler = SIG_DFL};
     sigset_t one, before;
@@ -88,7 +88,7 @@ static void stop(void) {
     sigaddset(&one, SIGTSTP);
     sigaction(SIGTSTP, &usual, &ours);
     raise(SIGTSTP);
-    pthread_sigmask(SIG_UNBLOCK, &one, &before); /* here it stops, and goes on */
+    pthread_sigmask(SIG_UNBLOCK, &one, &before); /* stops here until SIGCONT */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     sigaction(SIGTSTP, &ours, NULL);
     resized = 1;
@@ -104,7 +104,7 @@ static void resize(void) {
 
 /* ------------------------------------------------------------ Open, close */
 
-/* What the terminal is called, for messages. */
+/* Add the name of the terminal, for messages. */
 static void add_terminal(show_text *why) {
     const char *name = getenv("TERM");
     name = name != NULL ? name : "";
@@ -211,7 +211,7 @@ void term_flush(int row, int column) {
     curs_set(row >= 0);
     if (row >= 0)
         move(row < LINES ? row : LINES - 1, column < COLS ? column : COLS - 1);
-    let_signals_come(true); /* the terminal may take no more */
+    let_signals_come(true); /* the terminal may accept no output */
     refresh();
     let_signals_come(false);
 }
@@ -246,7 +246,7 @@ static int read_key(void) {
                                         : (int)key;
 }
 
-/* Is the terminal gone, or its input at an end? */
+/* Return whether the terminal is closed, or at the end of its input. */
 static bool is_gone(const struct pollfd *fds) {
     int bytes = 1;
     if ((fds[0].revents | fds[1].revents) & (POLLHUP | POLLERR | POLLNVAL))

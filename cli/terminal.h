@@ -1,4 +1,4 @@
-/* The terminal of a live picture: lines, keys, signals. All of it needs one thread. */
+/* The terminal of top: lines, keys, signals. Call all functions from one thread. */
 #ifndef HOLDFAST_TERMINAL_H
 #define HOLDFAST_TERMINAL_H
 
@@ -14,11 +14,11 @@ typedef enum {
     TERM_ALARM
 } term_style;
 
-/* Keys that are no character; a character is itself, as UTF-32. */
+/* Keys that are not characters; a character is its UTF-32 code. */
 enum {
-    TERM_NONE = -100, /* no key: the time has come, or there is news */
-    TERM_RESIZED,     /* or it was stopped and resumed: draw all of it */
-    TERM_ENDED,       /* a signal ends the program: term_signal() */
+    TERM_NONE = -100, /* no key: the time has passed, or news_fd is readable */
+    TERM_RESIZED,     /* resized, or stopped and resumed: redraw everything */
+    TERM_ENDED,       /* a signal ends the program, see term_signal() */
     TERM_UP,
     TERM_DOWN,
     TERM_LEFT,
@@ -32,22 +32,22 @@ enum {
     TERM_ESCAPE
 };
 
-/* Before any thread begins: signals come to term_wait() alone. */
+/* Block signals except in term_wait(). Call it before any thread starts. */
 void term_hold_signals(void);
-/* Takes the terminal that stdin and stdout are. False, and why not, in a sentence. */
+/* Open the terminal of stdin and stdout. False: failed, with the reason in `why`. */
 bool term_open(show_text *why);
-/* Gives it back as it was. The end of the program does so, too. */
+/* Restore the terminal. exit() does so, too. */
 void term_close(void);
 
 int term_rows(void);
 int term_columns(void);
-/* A line of the screen, cut off or filled up to its end. NULL: an empty one. */
+/* Draw a line of the screen, truncated or padded. NULL: an empty line. */
 void term_line(int row, const show_text *text, term_style style);
-/* What was drawn, with the cursor behind so many columns of that row; row < 0: without one. */
+/* Show what was drawn, with the cursor at that row and column; row < 0: no cursor. */
 void term_flush(int row, int column);
-/* The next key, or TERM_NONE after `ms` or if news_fd is readable. */
+/* Wait for the next key; TERM_NONE after `ms`, or if news_fd is readable. */
 int term_wait(int news_fd, int64_t ms);
-/* The signal that ended it; 0: none has. */
+/* Return the signal that ends the program, or 0. */
 int term_signal(void);
 
 #endif

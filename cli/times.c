@@ -9,7 +9,7 @@ static int bucket_of(int64_t ns) {
     return (power - 4) * BENCH_PARTS + part;
 }
 
-/* The highest time in it. */
+/* Return the highest time of a bucket. */
 static int64_t top_of(int bucket) {
     if (bucket < BENCH_PARTS)
         return bucket;

@@ -1,4 +1,4 @@
-/* Many times in little memory: each within 3 %. */
+/* A histogram of times, each within 3 %. */
 #ifndef HOLDFAST_CLI_TIMES_H
 #define HOLDFAST_CLI_TIMES_H
 
@@ -13,7 +13,7 @@ typedef struct bench_times {
 
 void bench_time(bench_times *times, int64_t ns);
 void bench_times_add(bench_times *to, const bench_times *from);
-/* So many percent of the times are not above it; 0 if there are none. */
+/* Return the time that `percent` of the times do not exceed; 0 without times. */
 int64_t bench_percentile(const bench_times *times, int percent);
 
 #endif

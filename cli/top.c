@@ -35,7 +35,7 @@ typedef struct command {
     picture picture;
     row_key key;
     bool reverse, batch;
-    int64_t iterations; /* 0: without an end */
+    int64_t iterations; /* 0: no limit */
 } command;
 
 /* ------------------------------------------------------------------ Batch */
@@ -99,7 +99,7 @@ static int print_pictures(command *it) {
         else
             print_text(it);
         if (fflush(stdout) != 0)
-            return CLI_OK; /* main() tells it */
+            return CLI_OK; /* main() reports the error */
     }
     return of->trouble_result;
 }
@@ -127,7 +127,7 @@ static int run_live(command *it) {
     if (!it->watch.started)
         cli_error("cannot start a thread: %s", strerror(errno));
     if (!watch_end(&it->watch))
-        _exit(result); /* a server that does not answer holds it up */
+        _exit(result); /* its thread still waits for a server */
     return result;
 }
 

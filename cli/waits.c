@@ -15,7 +15,7 @@ static void *got(void *memory) {
     return memory;
 }
 
-/* Room for one more. */
+/* Return the items with room for one more. */
 static void *grown(void *items, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity)
         return items;
@@ -32,7 +32,7 @@ static waits_bytes copy(const void *data, size_t length) {
 
 /* ----------------------------------------------------------------- Owners */
 
-/* In the index: a name, and its number. */
+/* An entry of the index: the name and the number of an owner. */
 typedef struct known {
     waits_bytes name;
     size_t number;
@@ -83,7 +83,7 @@ void waits_end(waits_graph *graph) {
     waits_begin(graph);
 }
 
-/* A page may tell a holder again, if some of its holds nest. */
+/* Add a holder, unless an earlier page listed it: nested holds may repeat it. */
 static void add_holder(waits_graph *graph, waits_lock *lock, const hf_lock_holder *holder) {
     for (size_t i = 0; i < lock->holder_count; i++)
         if (lock->holders[i].fence == holder->fence)
@@ -125,9 +125,9 @@ void waits_add(waits_graph *graph, const hf_view *view, bool more, int64_t seen_
 /* ------------------------------------------------------------------ Solve */
 
 /*
- * Does it wait for those holders that are stuck? An exclusive acquire waits for all holders; a
- * shared one for an exclusive holder, and with permits until fewer than so many hold the lock,
- * whichever of them go.
+ * Return whether the stuck holders block the waiter. An exclusive acquire waits for all holders; a
+ * shared acquire waits for an exclusive holder, and with permits until fewer than `permits` holders
+ * are left.
  */
 static bool is_kept_out(const waits_graph *graph, const waits_lock *lock,
                         const waits_waiter *waiter) {
@@ -144,9 +144,9 @@ static bool is_kept_out(const waits_graph *graph, const waits_lock *lock,
 }
 
 /*
- * The owners that are found to go on are no longer stuck: they end their section some time,
- * and with it their holds. An owner with several waits goes on only if all of these end, because
- * nobody can tell which of them its holds depend on. True: there are fewer stuck ones now.
+ * Mark owners that can proceed as not stuck: they will release their holds. An owner with several
+ * waits proceeds only if all of them end, because it is unknown on which of them its holds depend.
+ * True: fewer owners are stuck now.
  */
 static bool relax(waits_graph *graph, bool *waits) {
     bool fewer = false;
@@ -154,7 +154,7 @@ static bool relax(waits_graph *graph, bool *waits) {
         waits[i] = false;
     for (size_t i = 0; i < graph->lock_count; i++) {
         const waits_lock *lock = &graph->locks[i];
-        bool behind = false; /* somebody who is stuck: then it is stuck, too */
+        bool behind = false; /* behind a stuck waiter, a waiter is stuck, too */
         for (size_t j = 0; j < lock->waiter_count; j++) {
             const waits_waiter *waiter = &lock->waiters[j];
             if (behind || is_kept_out(graph, lock, waiter))
@@ -184,7 +184,7 @@ static void add_edges(waits_graph *graph, size_t at, size_t which) {
         for (size_t i = 0; i < lock->holder_count; i++)
             if (graph->owners[lock->holders[i].owner].stuck)
                 add_edge(from, (waits_edge){lock->holders[i].owner, at, which, i});
-        return; /* those before it wait for no other holders */
+        return; /* waiters ahead wait for the same holders */
     }
     for (size_t i = 0; i < which; i++) {
         const waits_waiter *before = &lock->waiters[i];
@@ -192,7 +192,7 @@ static void add_edges(waits_graph *graph, size_t at, size_t which) {
             continue;
         add_edge(from, (waits_edge){before->owner, at, which, SIZE_MAX});
         if (is_kept_out(graph, lock, before))
-            return; /* and those between them wait for the same holders */
+            return; /* waiters further ahead wait for the same holders */
     }
 }
 
@@ -210,13 +210,13 @@ void waits_solve(waits_graph *graph) {
 
 /* ----------------------------------------------------------------- Cycles */
 
-/* How each owner was first reached from where the search began. */
+/* How the search first reached an owner. */
 typedef struct reached {
     size_t from;
     const waits_edge *by;
 } reached;
 
-/* A shortest way from an owner back to it. False: there is none. */
+/* Find a shortest cycle through an owner. False: none exists. */
 static bool find_cycle(const waits_graph *graph, size_t start, reached *how, size_t *queue,
                        waits_cycle *cycle) {
     size_t first = 0, last = 0;
@@ -256,7 +256,7 @@ static int compare_numbers(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* Of the same owners. */
+/* Return whether two cycles have the same owners. */
 static bool is_same(const waits_cycle *one, const waits_cycle *other) {
     if (one->count != other->count)
         return false;

@@ -1,6 +1,6 @@
 /*
- * Which owners wait for which, over many locks. Of what was seen of the locks it finds the owners
- * that can never go on, unless somebody outside helps, and the cycles among these.
+ * The graph of owners that wait for each other, over many locks. From views of the locks it finds
+ * the owners that can never proceed without outside help, and the cycles among them.
  */
 #ifndef HOLDFAST_WAITS_H
 #define HOLDFAST_WAITS_H
@@ -26,13 +26,13 @@ typedef struct waits_waiter {
     int64_t permits, waited_ms, timeout_ms;
 } waits_waiter;
 
-/* A lock that somebody waits for. */
+/* A lock with waiters. */
 typedef struct waits_lock {
     waits_bytes name;
-    int64_t seen_ms; /* when, on the caller's clock: the last of its pages */
+    int64_t seen_ms; /* when its last page was read, on the caller's clock */
     size_t holder_count, waiter_count;
     waits_holder *holders;
-    waits_waiter *waiters; /* the next to be served first */
+    waits_waiter *waiters; /* in the order of the queue */
 } waits_lock;
 
 typedef struct waits_owner {
@@ -42,35 +42,35 @@ typedef struct waits_owner {
     struct waits_edge *edges;
 } waits_owner;
 
-/* An owner waits for another, as long as that holds the lock, or is before it in the queue. */
+/* An owner waits for another owner, which holds the lock, or is ahead in the queue. */
 typedef struct waits_edge {
     size_t to;
-    size_t lock, waiter; /* of `locks`, of its waiters: the one that waits */
-    size_t holder;       /* of its holders; SIZE_MAX: the other is in the queue */
+    size_t lock, waiter; /* index of the lock, and of the waiter in it */
+    size_t holder;       /* index in its holders; SIZE_MAX: the other owner is in the queue */
 } waits_edge;
 
 typedef struct waits_graph {
     size_t lock_count, owner_count, lock_capacity, owner_capacity;
     waits_lock *locks;
     waits_owner *owners;
-    void *index; /* of owners, by name */
+    void *index; /* owners by name */
 } waits_graph;
 
-/* A cycle: edges[i] leads from owners[i] to owners[i + 1], and the last one to the first. */
+/* A cycle: edges[i] leads from owners[i] to owners[i + 1], the last edge to the first owner. */
 typedef struct waits_cycle {
     size_t count;
     size_t *owners;
     waits_edge *edges;
 } waits_cycle;
 
-/* All of these end the program if there is no memory. */
+/* All functions exit if out of memory. */
 void waits_begin(waits_graph *graph);
 void waits_end(waits_graph *graph);
-/* A lock, or the next page of the one that was added last, if `more`. */
+/* Add a lock, or, if `more`, the next page of the lock that was added last. */
 void waits_add(waits_graph *graph, const hf_view *view, bool more, int64_t seen_ms);
-/* Which owners are stuck, and for whom each of them waits. */
+/* Find the stuck owners and their edges. */
 void waits_solve(waits_graph *graph);
-/* For each owner that is in a cycle a shortest one, each once. Free them by waits_free_cycles(). */
+/* Find a shortest cycle for each owner in a cycle, each once. Free them by waits_free_cycles(). */
 size_t waits_cycles(const waits_graph *graph, waits_cycle **cycles_out);
 void waits_free_cycles(waits_cycle *cycles, size_t count);
 

@@ -10,8 +10,8 @@
 #include "breaking.h"
 
 enum {
-    TELL_MS = 100,     /* not more often, while a walk goes on */
-    INTERRUPT_MS = 250 /* so often a walk looks for other things to do */
+    TELL_MS = 100,     /* the least time between two notifications during a walk */
+    INTERRUPT_MS = 250 /* how often a walk is interrupted for other work */
 };
 
 /* ------------------------------------------------------------------ Cost */
@@ -28,8 +28,8 @@ static int compare_times(const void *one, const void *other) {
 }
 
 /*
- * As long as the quickest tenth of late: what the others took longer was not the server's work for
- * us, but that of other programs on both machines.
+ * Add a time, and return the fastest tenth of the recent times: the excess of the others was caused
+ * by other programs on both machines.
  */
 static int64_t usual(watch_times *times, int64_t us) {
     int64_t sorted[WATCH_TIMES];
@@ -40,8 +40,8 @@ static int64_t usual(watch_times *times, int64_t us) {
     return sorted[count / 10];
 }
 
-/* So many commands in so many round trips took so long. Many in one are looks at locks; few are
- * searches for them, which take longer. */
+/* Count the cost of `commands` in `trips`, which took `us`. Trips with many commands look at locks;
+ * trips with few commands scan keys, which takes longer. */
 static void count_cost(watch *it, int64_t commands, int64_t trips, int64_t us) {
     int64_t busy = us - trips * it->trip_us;
     if (commands > 0 && trips > 0)
@@ -52,13 +52,13 @@ static void count_cost(watch *it, int64_t commands, int64_t trips, int64_t us) {
     pthread_mutex_unlock(&it->mutex);
 }
 
-/* A round trip and next to no work. The first one connects, and does not count. */
+/* Measure a round trip with little work. The first one connects, and is not measured. */
 static void measure_trip(watch *it) {
     for (int i = it->trips.count == 0 ? 2 : 1; i > 0; i--) {
         size_t servers = 0;
         int64_t before = now_us();
         if (hf_client_ping(it->client, &servers) != HF_OK || servers == 0)
-            return; /* the walk will tell why */
+            return; /* the walk reports the error */
         if (i == 1)
             it->trip_us = usual(&it->trips, (now_us() - before) / (int64_t)servers);
         count_cost(it, (int64_t)servers, 0, 0);
@@ -79,7 +79,7 @@ static void count_walk(watch *it) {
 
 /* ------------------------------------------------------------- What is new */
 
-/* soon: it can wait a moment for more. */
+/* Notify the reader of news; soon: at most once in TELL_MS. */
 static void tell(watch *it, bool soon) {
     int64_t now = cli_now();
     if (soon && now < it->told_at + TELL_MS)
@@ -97,7 +97,7 @@ static void note_trouble(watch *it, hf_status status) {
     it->whole = false;
 }
 
-/* walk: as in table_put(). */
+/* Put the lock into the table, or drop it. walk: as in table_put(). */
 static void note_lock(watch *it, const hf_lock_info *info, const hf_view *view, unsigned walk) {
     bool wanted = (info->held || info->waiters > 0) && look_passes(&it->filter, info, view);
     size_t length;
@@ -149,7 +149,7 @@ static void end_walk(watch *it) {
     tell(it, false);
 }
 
-/* Until the next lock, or the end, or until it is interrupted. */
+/* Walk to the next lock, the end, or an interrupt. */
 static void step(watch *it) {
     hf_lock_info info = {.size = sizeof info};
     hf_view *view;
@@ -174,7 +174,7 @@ void watch_walk(watch *it) {
 
 /* ------------------------------------------------------------ One lock */
 
-/* The first page of a look, and the lock, or why not. */
+/* Read the first page of a lock. Return CLI_OK, or the exit status and the reason. */
 static int look(watch *it, const void *name, size_t length, hf_lock **lock_out, hf_lock_info *info,
                 hf_view **view_out, show_text *why) {
     *view_out = NULL;
@@ -222,7 +222,7 @@ static void run_errand(watch *it) {
     tell(it, false);
 }
 
-/* What is on the screen, while a walk lasts. */
+/* Refresh the locks on the screen, during a walk. */
 static void look_at_visible(watch *it) {
     for (size_t i = 0;; i++) {
         show_text why = {0};
@@ -242,7 +242,7 @@ static void look_at_visible(watch *it) {
         show_free(&why);
         free(name);
         if (result != CLI_OK)
-            break; /* the walk tells why */
+            break; /* the walk reports the error */
     }
     it->looked_at = cli_now();
     tell(it, false);
