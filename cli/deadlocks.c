@@ -122,7 +122,7 @@ static hf_status look_again(search *it, const waits_cycle *cycles, size_t count,
     return status;
 }
 
-/* -------------------------------------------------------------- Telling */
+/* ------------------------------------------------------------- Printing */
 
 static bool passes(const search *it, const waits_graph *graph, const waits_cycle *cycle) {
     for (size_t i = 0; i < cycle->count; i++) {

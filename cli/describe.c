@@ -2,6 +2,12 @@
 
 static const char *mode_of(int32_t mode) { return mode == HF_SHARED ? "shared" : "exclusive"; }
 
+static void add_end(show_text *text, int64_t remaining_ms) {
+    show_add(text, remaining_ms == HF_NEVER ? ", " : ", ends in ");
+    show_duration(text, remaining_ms);
+    show_add(text, remaining_ms == HF_NEVER ? " ends" : "");
+}
+
 static void add_holder(show_text *text, const hf_lock_holder *holder) {
     show_add(text, "  ");
     show_owner(text, holder->owner, holder->owner_len);
@@ -11,8 +17,7 @@ static void add_holder(show_text *text, const hf_lock_holder *holder) {
     show_number(text, holder->fence);
     show_add(text, ", held for ");
     show_duration(text, holder->held_ms);
-    show_add(text, holder->remaining_ms == HF_NEVER ? ", ends " : ", ends in ");
-    show_duration(text, holder->remaining_ms);
+    add_end(text, holder->remaining_ms);
     if (holder->count > 1) {
         show_add(text, ", ");
         show_number(text, holder->count);
@@ -50,10 +55,8 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
                    : info->foreign ? ": another library's lock"
                    : info->shared  ? ": held shared"
                                    : ": held exclusively");
-    if (info->foreign) {
-        show_add(text, info->remaining_ms == HF_NEVER ? ", ends " : ", ends in ");
-        show_duration(text, info->remaining_ms);
-    }
+    if (info->foreign)
+        add_end(text, info->remaining_ms);
     if (info->result_ms > 0) {
         show_add(text, "; its last result is kept for ");
         show_duration(text, info->result_ms);

@@ -77,7 +77,7 @@ static void count_walk(watch *it) {
     pthread_mutex_unlock(&it->mutex);
 }
 
-/* ------------------------------------------------------------- What is new */
+/* ------------------------------------------------------------------ News */
 
 /* Notify the reader of news; soon: at most once in TELL_MS. */
 static void tell(watch *it, bool soon) {
