@@ -181,7 +181,7 @@ static void count_release_locked(const hf_hold *hold, hf_hold *other, int state,
 static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
     hf_ask ask = hf_hold_ask(hold);
     if (left == NULL) {
-        hf_hold_release_request(request, hold);
+        hf_hold_release_request(request, hold, false);
         return;
     }
     hf_request_finish(request, hold->names, &ask, hold->fence, hold->bury, left->bytes,
@@ -215,9 +215,12 @@ static hf_status send_release(hf_hold *hold, const hf_leaving *left, bool drops,
 }
 
 /* Its release was answered, or not. */
-static void released_locked(const hf_hold *hold, hf_release_outcome outcome) {
+static void released_locked(hf_hold *hold, hf_release_outcome outcome) {
     if (hold->bury)
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
+    /* A copy of its acquire may have begun it again, under another fence. */
+    if (hold->bury && outcome == HF_RELEASE_NOT_HELD)
+        hf_undo_id_locked(hold);
     /* A grant that ran out before its release took away the places of this client's others. */
     if (outcome == HF_RELEASE_NOT_HELD && hold->pushed)
         hf_queue_recheck_locked(hold->client, hold->names);

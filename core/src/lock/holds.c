@@ -137,9 +137,10 @@ bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine) {
     return true;
 }
 
-void hf_hold_release_request(hf_request *request, const hf_hold *hold) {
+void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again) {
     hf_ask ask = hf_hold_ask(hold);
-    hf_request_release(request, hold->names, &ask, hold->fence, hold->bury);
+    int64_t fence = again && hold->bury ? 0 : hold->fence;
+    hf_request_release(request, hold->names, &ask, fence, hold->bury);
     request->hands_on = hold->waited;
 }
 

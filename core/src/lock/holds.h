@@ -113,8 +113,8 @@ hf_ask hf_hold_ask(const hf_hold *hold);
 /* Somebody has done what it was to do: that is its result, and it holds nothing. False: no
  * memory. */
 bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine);
-/* What releases it on the server. */
-void hf_hold_release_request(hf_request *request, const hf_hold *hold);
+/* What releases it on the server; again: if a copy of its acquire may come, under any fence. */
+void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
 /* The same in its cheapest form, if there is nothing to look after, for all that is known. False:
  * there is no such request. */
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);

@@ -165,7 +165,7 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
         for (; task != NULL && count < HF_FLUSH_MAX; task = task->next)
             requests[count++] = &HF_OF(hf_task, item, task)->request;
         for (; hold != NULL && count < HF_FLUSH_MAX; hold = hold->next) {
-            hf_hold_release_request(&releases[made], HF_OF(hf_hold, item, hold));
+            hf_hold_release_request(&releases[made], HF_OF(hf_hold, item, hold), true);
             requests[count++] = &releases[made++];
         }
         hf_transport_flush(client->transport, requests, count, deadline);

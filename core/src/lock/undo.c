@@ -150,8 +150,10 @@ static void insist(hf_client *client, hf_task *task, int64_t ms) {
 static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
     hf_client *client = hold->client;
     hf_error error = *hf_error_last();
-    if (bury)
+    if (bury) {
         hf_undo_remember_locked(client, hold->names, ask->id);
+        fence = 0; /* a copy of its acquire may have got a greater one since */
+    }
     bool thread = hf_thread_start_locked(client) == HF_OK;
     hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
     hf_error_set(&error);
@@ -186,7 +188,7 @@ static void undo_again(hf_timer *timer, int64_t now) {
         hf_ask ask = hf_hold_ask(hold);
         memcpy(id, hold->undo_id, HF_ID_LENGTH);
         ask.id = id;
-        undo(hold, &ask, 0, true); /* it may have a greater fence by now, of a later grant */
+        undo(hold, &ask, 0, true);
         hf_hold_drop(hold);
     }
 }
@@ -247,7 +249,7 @@ void hf_undo(hf_hold *hold, int64_t deadline) {
         return;
     HF_MARK("H18");
     hf_error error = *hf_error_last();
-    hf_hold_release_request(&request, hold);
+    hf_hold_release_request(&request, hold, true);
     hf_transport_flush(client->transport, requests, 1, deadline);
     hf_request_free(&request);
     hf_error_set(&error);

@@ -227,22 +227,57 @@ static void test_a_release_outlasts_a_replacement_that_was_not_carried_out(void 
     hf_lock_close(lock);
 }
 
-static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
-    (void)state;
-    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
-    hf_hold *hold = hold_by_other(&theirs);
-    waiter *w = waiter_start(lock, 20000);
+/* It waits for a lock without an end, asks once more after a new subscription, which comes late,
+ * and is granted the lock. */
+static hf_hold *hold_with_a_late_copy(hf_lock **theirs, hf_lock **lock) {
+    *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(theirs);
+    waiter *w = waiter_start(*lock, 20000);
     assert_soon(queued("k") == 1);
     proxy_next(way, LATE_REQUEST, hf_script_acquire.sha1);
     atomic_store(&way->unsubscribes, true);
     assert_soon(atomic_load(&way->mishaps) == 1);
     give_back(hold, HF_OK);
     waiter_join(w, HF_OK);
-    assert_status(hf_hold_keep(w->hold, 50), HF_OK);
-    hf_hold_close(w->hold);
+    return w->hold;
+}
+
+static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock;
+    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    assert_status(hf_hold_keep(hold, 50), HF_OK);
+    hf_hold_close(hold);
     sleep_ms(500);
     proxy_deliver(way);
     assert_stays_free("k", 0);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+/* Seed 132399: under a greater fence. */
+static void test_what_a_copy_of_its_acquire_began_again_is_released_with_it(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock;
+    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    TELL("DEL k");
+    proxy_deliver(way);
+    assert_int_equal(NUMBER("EXISTS k"), 1);
+    give_back(hold, HF_ELOST);
+    assert_stays_free("k", 500);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+static void test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock;
+    hf_hold *hold = hold_with_a_late_copy(&theirs, &lock);
+    TELL("DEL k");
+    proxy_deliver(way);
+    assert_status(hf_hold_check(hold), HF_ELOST);
+    assert_stays_free("k", 500);
+    hf_hold_close(hold);
     hf_lock_close(lock);
     hf_lock_close(theirs);
 }
@@ -302,6 +337,8 @@ int main(int count, char **words) {
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
         TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
+        TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
+        TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
     };
