@@ -1,6 +1,6 @@
 /* holdfast bench: check the server's settings for locks, and measure their speed. */
-#include "times.h"
 #include "cli.h"
+#include "times.h"
 
 #include <errno.h>
 #include <inttypes.h>
