@@ -109,6 +109,11 @@ deploy_packages() {
     has systemd-analyze || echo systemd
     has crontab || echo cron
 }
+# Fences are checked in real databases (tests/with-databases).
+database_packages() {
+    [ -n "$(find /usr/lib/postgresql -name initdb 2>/dev/null)" ] && has psql || echo postgresql
+    [ -x /usr/sbin/mariadbd ] || echo mariadb-server
+}
 site_packages() { has mandoc || echo mandoc; } # the manual, as a page
 model_packages() { has spin || echo spin; }
 rule_packages() { has promtool || echo prometheus; } # promtool, which checks alert rules
@@ -153,6 +158,7 @@ virtual_thread_packages() {
 # What scripts/test needs besides the common ones.
 test_packages() {
     cli_packages
+    database_packages
     deploy_packages
     fuzz_packages
     model_packages
@@ -173,7 +179,7 @@ apt_install() (
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     quietly apt-get install -qq -y --no-install-recommends "$@"
-    for service in redis-server prometheus cron; do
+    for service in redis-server prometheus cron postgresql mariadb; do
         case " $* " in
             *" $service "*) update-rc.d $service disable >/dev/null 2>&1 || : ;;
         esac

@@ -24,6 +24,7 @@ from ._errors import (
     LockUnknown,
     ProtocolError,
     ServerError,
+    StaleFence,
     UnsupportedError,
 )
 from ._gate import AsyncGate, Gate, GateFull
@@ -82,6 +83,7 @@ __all__ = [
     "Progress",
     "ProtocolError",
     "ServerError",
+    "StaleFence",
     "Stats",
     "UnsupportedError",
     "Waiter",

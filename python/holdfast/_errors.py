@@ -30,6 +30,27 @@ class LockLost(LockNotOwnedError):
     """
 
 
+class StaleFence(LockLost):
+    """A holder with a greater fence has been at the resource, which refused this one.
+
+    Nothing was written. Stop: the lock is no longer yours, and the same fence is refused again.
+    """
+
+    def __init__(self, name: str, fence: int, last: int) -> None:
+        """Keep what was guarded, the refused fence, and the greater one that was there before."""
+        super().__init__(name, fence, last)
+        self.name = name
+        self.fence = fence
+        self.last = last
+
+    def __str__(self) -> str:
+        """Name both fences."""
+        return (
+            f"the fence {self.fence} of {self.name!r} is stale: a later holder was there with"
+            f" the fence {self.last}. Stop: the lock is no longer yours"
+        )
+
+
 class LockDeadlock(LockError, RuntimeError):
     """The caller holds the lock shared and asks for it exclusively: it would wait for itself.
 

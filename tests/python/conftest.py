@@ -5,6 +5,7 @@ With --memory, a MemoryServer for the tests of behaviour.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -21,9 +22,16 @@ import holdfast
 from memory import BEHAVIOURS, Memory
 
 WITH_REDIS = Path(__file__).parents[1] / "with-redis"
+WITH_DATABASES = Path(__file__).parents[1] / "with-databases"
+# A program that says where the servers are, and ends with its input: so also if pytest is killed.
 SERVER = """
 echo $HOLDFAST_TEST_URL
 echo $HOLDFAST_TEST_UNIX_URL
+cat >/dev/null
+"""
+DATABASES = """
+echo $HOLDFAST_TEST_POSTGRESQL
+echo $HOLDFAST_TEST_MARIADB
 cat >/dev/null
 """
 
@@ -69,9 +77,15 @@ def server(memory: Memory | None) -> Iterator[Server]:
         tcp = os.environ["HOLDFAST_TEST_URL"]
         yield Server(tcp, os.environ.get("HOLDFAST_TEST_UNIX_URL", tcp))
         return
-    # It ends with its input, so also if this process is killed.
+    with beside(WITH_REDIS, SERVER) as (tcp, unix):
+        yield Server(tcp, unix)
+
+
+@contextlib.contextmanager
+def beside(program: Path, script: str) -> Iterator[tuple[str, str]]:
+    """Start servers for the whole run, and give their two addresses."""
     started = subprocess.Popen(
-        [WITH_REDIS, "sh", "-c", SERVER],
+        [program, "sh", "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for the tests
@@ -79,8 +93,21 @@ def server(memory: Memory | None) -> Iterator[Server]:
     )
     with started:
         assert started.stdout is not None
-        yield Server(started.stdout.readline().strip(), started.stdout.readline().strip())
+        yield started.stdout.readline().strip(), started.stdout.readline().strip()
         started.communicate(timeout=20)
+
+
+class Databases(NamedTuple):
+    """The URLs of a PostgreSQL and a MariaDB."""
+
+    postgresql: str
+    mariadb: str
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    with beside(WITH_DATABASES, DATABASES) as (postgresql, mariadb):
+        yield Databases(postgresql, mariadb)
 
 
 @pytest.fixture

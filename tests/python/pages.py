@@ -36,7 +36,7 @@ def blocks(language: str | None = None) -> list[Block]:
 
 def name_of(block: Block) -> str | None:
     """Give the file that the example is, if its first line is a comment with the name."""
-    found = re.match(r"(?:#|//) (\S+\.(?:py|java))\n", block.text)
+    found = re.match(r"(?:#|//|--) (\S+\.(?:py|java|sql|lua))\n", block.text)
     return found[1] if found else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import importlib
 import inspect
 import re
@@ -26,6 +27,7 @@ import holdfast.compat.redis
 import holdfast.compat.redis_asyncio
 import holdfast.otel
 import holdfast.prometheus
+import holdfast.sql
 from conftest import Server
 from pages import ROOT, blocks, name_of, pages
 
@@ -163,7 +165,7 @@ def examples(text: str | None) -> Iterator[CodeType]:
 
 def documented() -> Iterator[Any]:
     modules = ["holdfast", "holdfast.compat.redis", "holdfast.compat.redis_asyncio"]
-    modules += ["holdfast.otel", "holdfast.prometheus"]
+    modules += ["holdfast.otel", "holdfast.prometheus", "holdfast.sql"]
     for name in modules:
         module = importlib.import_module(name)
         for code in examples(module.__doc__):
@@ -198,13 +200,18 @@ def test_an_example_of_a_docstring_runs(
         return opened[-1]
 
     monkeypatch.setattr(holdfast, "connect", here)
-    with redis.Redis.from_url(server.tcp) as store:
+    shop = sqlite3.connect(":memory:")
+    shop.execute("CREATE TABLE item (id INTEGER, stock INTEGER)")
+    holdfast.sql.create_table(shop.cursor())
+    with contextlib.closing(shop), redis.Redis.from_url(server.tcp) as store:
         known = {
             "client": client,
             "holdfast": holdfast,
             "lock": (client.aio if "[Async" in request.node.name else client).lock("documented"),
             "prometheus_client": importlib.import_module("prometheus_client"),
             "redis": store,
+            "cursor": shop.cursor(),
+            "database": SimpleNamespace(transaction=lambda: shop),
             "vendor": SimpleNamespace(rate=lambda currency: 1.08),
             "write": lambda fence: None,
         }

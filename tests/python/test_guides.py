@@ -15,7 +15,8 @@ import pytest
 import redis
 
 import holdfast
-from conftest import Server, until
+import holdfast.sql
+from conftest import Databases, Server, until
 from pages import blocks, files, name_of
 from running import Answer, Start, ended, free_port, gunicorn, listens, needs, programs
 
@@ -111,6 +112,52 @@ def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
         assert said.startswith("CommandError: another one runs: "), said
         assert restock.returncode == 75
     ended(site)
+
+
+# --------------------------------------------------------------- Fence checks
+
+
+@needs("psycopg")
+def test_fences(
+    start: Start, server: Server, databases: Databases, raw: redis.Redis, tmp_path: Path
+) -> None:
+    import psycopg
+
+    files("docs/guides/fences.md", tmp_path)
+    with psycopg.connect(databases.postgresql, autocommit=True) as database:
+        database.execute("DROP TABLE IF EXISTS item, holdfast_fence")
+        database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, stock INTEGER)")
+        database.execute("INSERT INTO item VALUES (7, 10)")
+        database.execute(tmp_path.joinpath("postgresql.sql").read_bytes())
+        assert done(start("sell.py", server.tcp, databases.postgresql)) == ""
+        assert database.execute("SELECT stock FROM item").fetchone() == (9,)
+        database.execute(
+            "UPDATE holdfast_fence SET fence = fence + 1000000000000"
+        )  # a later holder
+        late = start("sell.py", server.tcp, databases.postgresql).communicate(timeout=50)[0]
+        shown = next(each.text for each in blocks("") if each.page == "docs/guides/fences.md")
+        assert re.sub(r"\d{16}", "N", late).endswith(re.sub(r"\d{16}", "N", shown))
+        assert database.execute("SELECT stock FROM item").fetchone() == (9,)
+
+
+@needs("pymysql")
+def test_the_migration_for_mysql_is_what_create_table_makes(
+    databases: Databases, tmp_path: Path
+) -> None:
+    from databases import Database
+
+    files("docs/guides/fences.md", tmp_path)
+    database = Database("pymysql", databases.mariadb)
+    made = set()
+    for script in (tmp_path.joinpath("mysql.sql").read_text(), None):
+        database.do("DROP TABLE IF EXISTS holdfast_fence")
+        with database.opened() as (_, cursor):
+            if script is None:
+                holdfast.sql.create_table(cursor)
+            else:
+                cursor.execute(script)
+        made.add(database.do("SHOW CREATE TABLE holdfast_fence"))
+    assert len(made) == 1
 
 
 # -------------------------------------------------------------------- FastAPI
