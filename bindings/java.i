@@ -1,14 +1,14 @@
 /*
  * The header in Java: the class Core, whose functions take and answer raw
- * handles, and the option structs. All of it is private to io.holdfast, whose
- * hand-written classes see to it that a handle is given back once and never
- * under a running call.
+ * handles, and the option structs. They are in io.holdfast.internal.core, which
+ * the module does not export; the hand-written classes of the library see to it
+ * that a handle is given back once and never under a running call.
  */
 %module Core
 
-%pragma(java) moduleclassmodifiers = "final class"
+%pragma(java) moduleclassmodifiers = "public final class"
 %pragma(java) jniclassclassmodifiers = "final class"
-%pragma(java) constantsmodifiers = "interface"
+%pragma(java) constantsmodifiers = "public interface"
 %pragma(java) jniclasscode = %{
   static {
     NativeLibrary.load();
@@ -68,7 +68,7 @@
 /* ---------------------------------------------------------------- Errors */
 
 %{
-/* Throws the exception that io.holdfast.Status makes from a status and this thread's message. */
+/* Throws the exception that the class Status makes from a status and this thread's message. */
 static void hf_raise(JNIEnv *env, hf_status status)
 {
     /*
@@ -81,7 +81,7 @@ static void hf_raise(JNIEnv *env, hf_status status)
     if (!message)
         return;
     (*env)->SetByteArrayRegion(env, message, 0, length, (const jbyte *)text);
-    jclass raiser = (*env)->FindClass(env, "io/holdfast/Status");
+    jclass raiser = (*env)->FindClass(env, "io/holdfast/internal/redis/Status");
     if (!raiser)
         return;
     jmethodID raise = (*env)->GetStaticMethodID(env, raiser, "raise", "(I[B)V");
@@ -489,7 +489,7 @@ static bool bell_sleep(int64_t bell, int fd)
 /* --------------------------------------------------------------- Structs */
 
 /* Made and closed by hand, in one try statement each. */
-%typemap(javaclassmodifiers) SWIGTYPE "final class"
+%typemap(javaclassmodifiers) SWIGTYPE "public final class"
 %typemap(javainterfaces) SWIGTYPE "AutoCloseable"
 %typemap(javafinalize) SWIGTYPE ""
 %typemap(javadestruct, methodname = "close", methodmodifiers = "public") SWIGTYPE {

@@ -1,5 +1,8 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.ClientSettings;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.concurrent.Executor;
@@ -14,73 +17,21 @@ import java.util.function.Consumer;
  * }</pre>
  */
 public final class ClientOptions {
-    private static final ClientOptions DEFAULTS = new ClientOptions();
+    private static final ClientOptions DEFAULTS = new ClientOptions(new ClientSettings());
 
-    /** 0 and empty: the URL's or the library's choice, as in the core. */
-    private int idleConnections;
-
-    private int maxConnections;
-    private long connectTimeoutMillis;
-    private long commandTimeoutMillis;
-    private long keepAliveMillis;
-    private long fenceLifeMillis;
-    private String clientName = "";
-
-    private int lazy = Core.HF_DEFAULT;
-
-    private int alarmTimeouts;
-    private long alarmWindowMillis;
-    private boolean countNames;
-    private int namesMax;
-
-    /** Null: the alarm is only logged. */
-    Consumer<? super Alarm> onAlarm;
-
-    /** Null: threads of the client. */
-    Executor executor;
-
-    boolean closeAtExit = true;
-
-    private ClientOptions() {}
-
-    /** New options, with one change. */
-    private ClientOptions with(Consumer<ClientOptions> change) {
-        ClientOptions copy = new ClientOptions();
-        copy.idleConnections = idleConnections;
-        copy.maxConnections = maxConnections;
-        copy.connectTimeoutMillis = connectTimeoutMillis;
-        copy.commandTimeoutMillis = commandTimeoutMillis;
-        copy.keepAliveMillis = keepAliveMillis;
-        copy.fenceLifeMillis = fenceLifeMillis;
-        copy.clientName = clientName;
-        copy.lazy = lazy;
-        copy.alarmTimeouts = alarmTimeouts;
-        copy.alarmWindowMillis = alarmWindowMillis;
-        copy.countNames = countNames;
-        copy.namesMax = namesMax;
-        copy.onAlarm = onAlarm;
-        copy.executor = executor;
-        copy.closeAtExit = closeAtExit;
-        change.accept(copy);
-        return copy;
+    static {
+        ClientSettings.openBy(options -> ((ClientOptions) options).settings);
     }
 
-    /** For the core, which does not know them all. */
-    hf_client_options toCore() {
-        hf_client_options core = new hf_client_options();
-        core.setIdle_connections(idleConnections);
-        core.setMax_connections(maxConnections);
-        core.setConnect_timeout_ms(connectTimeoutMillis);
-        core.setCommand_timeout_ms(commandTimeoutMillis);
-        core.setKeepalive_ms(keepAliveMillis);
-        core.setFence_life_ms(fenceLifeMillis);
-        core.setClient_name(clientName);
-        core.setLazy(lazy);
-        core.setAlarm_timeouts(alarmTimeouts);
-        core.setAlarm_window_ms(alarmWindowMillis);
-        core.setCount_names(countNames ? Core.HF_ON : Core.HF_DEFAULT);
-        core.setNames_max(namesMax);
-        return core;
+    private final ClientSettings settings;
+
+    private ClientOptions(ClientSettings settings) {
+        this.settings = settings;
+    }
+
+    /** New options, with one change. */
+    private ClientOptions with(Consumer<ClientSettings> change) {
+        return new ClientOptions(settings.with(change));
     }
 
     /**
@@ -241,11 +192,6 @@ public final class ClientOptions {
                 });
     }
 
-    /** Is there an alarm? */
-    boolean alarms() {
-        return alarmTimeouts > 0;
-    }
-
     /**
      * What is called with each alarm, also with that of a lock with {@linkplain LockOptions#alarm
      * its own}. The executor runs it.
@@ -255,7 +201,11 @@ public final class ClientOptions {
      */
     public ClientOptions onAlarm(Consumer<? super Alarm> action) {
         Objects.requireNonNull(action, "action");
-        return with(o -> o.onAlarm = action);
+        return with(
+                o ->
+                        o.onAlarm =
+                                (name, timeouts, message) ->
+                                        action.accept(new Alarm(name, timeouts, message)));
     }
 
     /**

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
 import java.util.Objects;
 import java.util.function.Function;
 

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Threads;
 import java.time.Duration;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -31,15 +32,18 @@ public final class Gate {
     private final long limit;
     private final Duration per;
 
-    Gate(HoldfastClient client, String name, long limit, Duration per) {
+    /** Takes a lock with the options of {@link #passes}. */
+    Gate(HoldfastLock lock, long limit, Duration per) {
+        this.lock = lock.shared();
+        this.limit = limit;
+        this.per = per;
+    }
+
+    static LockOptions passes(long limit, Duration per) {
         if (limit < 1) {
             throw new IllegalArgumentException("the limit must be at least 1: " + limit);
         }
-        LockOptions passes =
-                LockOptions.defaults().lease(per).renew(false).reentrant(false).permits(limit);
-        this.lock = client.lock(name, passes).shared();
-        this.limit = limit;
-        this.per = per;
+        return LockOptions.defaults().lease(per).renew(false).reentrant(false).permits(limit);
     }
 
     /**
@@ -181,7 +185,7 @@ public final class Gate {
         if (failure instanceof LockTimeoutException) {
             return false;
         }
-        throw Status.raised(failure);
+        throw Threads.raised(failure);
     }
 
     private GateFullException full() {

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Core;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.LongStream;

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Optional;
@@ -16,7 +17,7 @@ import java.util.function.Consumer;
  */
 public interface Hold extends AutoCloseable {
     /** The {@link #remaining()} of a hold that never expires: longer than any other. */
-    Duration FOREVER = Duration.ofMillis(Long.MAX_VALUE);
+    Duration FOREVER = Millis.FOREVER;
 
     /**
      * The fencing token: greater than that of every earlier hold of this name, equal in nested

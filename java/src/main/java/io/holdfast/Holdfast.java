@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.redis.RedisClient;
 import java.util.regex.Pattern;
 
 /** The entry point: {@link #connect(String)} opens a client. */

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -116,7 +117,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default Gate gate(String name, long limit, Duration per) {
-        return new Gate(this, name, limit, per);
+        return new Gate(lock(name, Gate.passes(limit, per)), limit, per);
     }
 
     /**
@@ -181,7 +182,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default HoldfastLocks locksAll(Collection<String> names, LockOptions options) {
-        return new HoldfastLocks(this, names, options);
+        return new HoldfastLocks(names, name -> lock(name, options));
     }
 
     /**

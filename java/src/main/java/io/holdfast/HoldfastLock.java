@@ -347,7 +347,7 @@ public interface HoldfastLock extends Lock {
     default <T> T once(
             Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
             throws Exception {
-        return Once.call(this, ttl, timeout, codec, call);
+        return Once.call(this, () -> begin(timeout), ttl, codec, call);
     }
 
     /**
@@ -368,7 +368,7 @@ public interface HoldfastLock extends Lock {
             Duration timeout,
             Codec<T> codec,
             Supplier<? extends CompletionStage<? extends T>> call) {
-        return Once.start(this, ttl, timeout, codec, call);
+        return Once.start(this, () -> beginAsync(timeout), ttl, codec, call);
     }
 
     /**

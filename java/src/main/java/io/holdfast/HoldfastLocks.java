@@ -1,5 +1,8 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -12,6 +15,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.function.Function;
 
 /**
  * Several locks that are acquired all or none. {@link HoldfastClient#locksAll(String...)} makes it.
@@ -38,7 +42,7 @@ public final class HoldfastLocks {
 
     private final Map<String, HoldfastLock> locks = new LinkedHashMap<>();
 
-    HoldfastLocks(HoldfastClient client, Collection<String> names, LockOptions options) {
+    HoldfastLocks(Collection<String> names, Function<String, HoldfastLock> open) {
         this.names = List.copyOf(names);
         if (this.names.isEmpty() || this.names.size() > MAX) {
             throw new IllegalArgumentException(
@@ -54,7 +58,7 @@ public final class HoldfastLocks {
                                         Arrays.compareUnsigned(
                                                 Bytes.of(one), Bytes.of(other)))
                         .toList();
-        order.forEach(name -> locks.put(name, client.lock(name, options)));
+        order.forEach(name -> locks.put(name, open.apply(name)));
     }
 
     /**
@@ -117,11 +121,7 @@ public final class HoldfastLocks {
 
         /** Null: none. */
         Limit(Duration timeout) {
-            if (timeout != null && timeout.isNegative()) {
-                throw new IllegalArgumentException(
-                        "the timeout must not be negative: " + timeout);
-            }
-            this.timeout = timeout;
+            this.timeout = timeout == null ? null : Millis.notNegative(timeout);
         }
 
         private Duration left() {

@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Log;
+import io.holdfast.internal.core.Threads;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.Objects;
@@ -117,19 +119,8 @@ public final class Leader implements AutoCloseable {
             candidacy.cancel(true);
         }
         Thread caller = Thread.currentThread();
-        if (caller == started || caller == work) {
-            return;
-        }
-        boolean interrupted = false;
-        while (started != null && started.isAlive()) {
-            try {
-                started.join();
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            caller.interrupt();
+        if (started != null && caller != started && caller != work) {
+            Threads.join(started);
         }
     }
 
@@ -144,7 +135,7 @@ public final class Leader implements AutoCloseable {
                 if (stops) {
                     acquiring.cancel(true);
                 }
-                lead(uninterrupted(acquiring::get));
+                lead(uninterrupted(acquiring));
             } catch (CancellationException e) {
                 return;
             } catch (ExecutionException e) {
@@ -159,15 +150,11 @@ public final class Leader implements AutoCloseable {
         }
     }
 
-    private interface Wait<T> {
-        T end() throws InterruptedException, ExecutionException;
-    }
-
     /** Only a callback could have interrupted this thread, and the lock must not stay behind. */
-    private static <T> T uninterrupted(Wait<T> wait) throws ExecutionException {
+    private static Hold uninterrupted(CompletableFuture<Hold> wait) throws ExecutionException {
         for (; ; ) {
             try {
-                return wait.end();
+                return wait.get();
             } catch (InterruptedException e) {
                 continue;
             }
@@ -182,7 +169,7 @@ public final class Leader implements AutoCloseable {
         }
     }
 
-    private void lead(Hold won) throws ExecutionException {
+    private void lead(Hold won) {
         resigns = failed = false;
         changed.drainPermits();
         won.onLost(gone -> changed.release()); // first: it throws if the client was just closed
@@ -199,11 +186,7 @@ public final class Leader implements AutoCloseable {
         hold = null;
         call(standing ? resigned : lost);
         worker.interrupt();
-        uninterrupted(
-                () -> {
-                    worker.join();
-                    return null;
-                });
+        Threads.join(worker);
         try {
             won.close();
         } catch (HoldfastException | LockNotHeldException | ClosedException e) {

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
 import java.util.Optional;
 

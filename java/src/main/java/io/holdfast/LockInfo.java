@@ -1,7 +1,7 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -33,57 +33,6 @@ public record LockInfo(
         boolean moving,
         List<LockHolder> holders,
         List<LockWaiter> queue) {
-
-    /** The parts of a view, as the binding answers it. */
-    private static final int HOLDER_NUMBERS = 5;
-
-    private static final int WAITER_NUMBERS = 4;
-
-    static LockInfo of(hf_lock_info info, Object[] view) {
-        return new LockInfo(
-                (byte[]) view[0],
-                info.getHeld() != 0,
-                info.getForeign() != 0,
-                info.getShared() != 0,
-                info.getCount(),
-                info.getWaiters(),
-                Millis.toDuration(info.getRemaining_ms()),
-                Duration.ofMillis(info.getResult_ms()),
-                info.getMoving() != 0,
-                holders((byte[][]) view[1], (long[]) view[2]),
-                waiters((byte[][]) view[3], (long[]) view[4]));
-    }
-
-    private static List<LockHolder> holders(byte[][] owners, long[] numbers) {
-        List<LockHolder> holders = new ArrayList<>();
-        for (int i = 0; i < owners.length; i++) {
-            int at = HOLDER_NUMBERS * i;
-            holders.add(
-                    new LockHolder(
-                            owners[i],
-                            numbers[at] == Core.HF_SHARED,
-                            numbers[at + 1],
-                            numbers[at + 2],
-                            Duration.ofMillis(numbers[at + 3]),
-                            Millis.toDuration(numbers[at + 4])));
-        }
-        return List.copyOf(holders);
-    }
-
-    private static List<LockWaiter> waiters(byte[][] owners, long[] numbers) {
-        List<LockWaiter> waiters = new ArrayList<>();
-        for (int i = 0; i < owners.length; i++) {
-            int at = WAITER_NUMBERS * i;
-            waiters.add(
-                    new LockWaiter(
-                            owners[i],
-                            numbers[at] == Core.HF_SHARED,
-                            numbers[at + 1],
-                            Duration.ofMillis(numbers[at + 2]),
-                            Millis.toDuration(numbers[at + 3])));
-        }
-        return List.copyOf(waiters);
-    }
 
     /**
      * The name for people to read.

@@ -1,5 +1,9 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.LockSettings;
+import io.holdfast.internal.core.Millis;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Consumer;
@@ -12,69 +16,24 @@ import java.util.function.Consumer;
  * }</pre>
  */
 public final class LockOptions {
-    private static final LockOptions DEFAULTS = new LockOptions();
+    private static final LockOptions DEFAULTS = new LockOptions(new LockSettings());
 
     /** As the core has it; for {@link #lease()}. */
     private static final Duration DEFAULT_LEASE = Duration.ofSeconds(10);
 
-    /** 0: the library's choice, as in the core. */
-    private long leaseMillis;
-
-    private int renew = Core.HF_DEFAULT;
-    private long maxHoldMillis;
-    private boolean heal;
-    int replicas;
-    private long replicaTimeoutMillis;
-    boolean reentrant = true;
-    private long permits;
-    private int countName = Core.HF_DEFAULT;
-    private int alarmTimeouts;
-    private long alarmWindowMillis;
-
-    /** Is a started acquire to be answered with the whole lease? A leader's is. */
-    boolean whole;
-
-    /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
-    byte[] owner;
-
-    private LockOptions() {}
-
-    /** New options, with one change. */
-    private LockOptions with(Consumer<LockOptions> change) {
-        LockOptions copy = new LockOptions();
-        copy.leaseMillis = leaseMillis;
-        copy.renew = renew;
-        copy.maxHoldMillis = maxHoldMillis;
-        copy.heal = heal;
-        copy.replicas = replicas;
-        copy.replicaTimeoutMillis = replicaTimeoutMillis;
-        copy.reentrant = reentrant;
-        copy.permits = permits;
-        copy.owner = owner;
-        copy.countName = countName;
-        copy.alarmTimeouts = alarmTimeouts;
-        copy.alarmWindowMillis = alarmWindowMillis;
-        copy.whole = whole;
-        change.accept(copy);
-        return copy;
+    static {
+        LockSettings.openBy(options -> ((LockOptions) options).settings);
     }
 
-    /** For the core; the owner is given besides. */
-    hf_lock_options toCore(boolean shared) {
-        hf_lock_options core = new hf_lock_options();
-        core.setLease_ms(leaseMillis);
-        core.setRenew(renew);
-        core.setMax_hold_ms(maxHoldMillis);
-        core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);
-        core.setPermits(shared ? permits : 0);
-        core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
-        core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
-        core.setReplicas(replicas);
-        core.setReplica_timeout_ms(replicaTimeoutMillis);
-        core.setCount_name(countName);
-        core.setAlarm_timeouts(alarmTimeouts);
-        core.setAlarm_window_ms(alarmWindowMillis);
-        return core;
+    private final LockSettings settings;
+
+    private LockOptions(LockSettings settings) {
+        this.settings = settings;
+    }
+
+    /** New options, with one change. */
+    private LockOptions with(Consumer<LockSettings> change) {
+        return new LockOptions(settings.with(change));
     }
 
     /**
@@ -288,11 +247,6 @@ public final class LockOptions {
         return with(o -> o.whole = true);
     }
 
-    /** Has it an alarm of its own? */
-    boolean alarms() {
-        return alarmTimeouts > 0;
-    }
-
     // What was chosen; for those who put their own client in place of Holdfast's.
 
     /**
@@ -301,9 +255,8 @@ public final class LockOptions {
      * @return {@link Hold#FOREVER} if the lock never expires
      */
     public Duration lease() {
-        return leaseMillis == 0
-                ? DEFAULT_LEASE
-                : Millis.toDuration(leaseMillis);
+        long millis = settings.leaseMillis;
+        return millis == 0 ? DEFAULT_LEASE : Millis.toDuration(millis);
     }
 
     /**
@@ -312,7 +265,9 @@ public final class LockOptions {
      * @return whether they are renewed until they are released
      */
     public boolean renew() {
-        return renew == Core.HF_DEFAULT ? leaseMillis == 0 : renew == Core.HF_ON;
+        return settings.renew == Core.HF_DEFAULT
+                ? settings.leaseMillis == 0
+                : settings.renew == Core.HF_ON;
     }
 
     /**
@@ -321,7 +276,8 @@ public final class LockOptions {
      * @return {@link Hold#FOREVER} if there is no limit
      */
     public Duration maxHold() {
-        return maxHoldMillis == 0 ? Hold.FOREVER : Duration.ofMillis(maxHoldMillis);
+        long millis = settings.maxHoldMillis;
+        return millis == 0 ? Hold.FOREVER : Duration.ofMillis(millis);
     }
 
     /**
@@ -330,7 +286,7 @@ public final class LockOptions {
      * @return true by default
      */
     public boolean reentrant() {
-        return reentrant;
+        return settings.reentrant;
     }
 
     /**
@@ -339,7 +295,7 @@ public final class LockOptions {
      * @return 0 if there is no limit
      */
     public long permits() {
-        return permits;
+        return settings.permits;
     }
 
     /**
@@ -348,6 +304,6 @@ public final class LockOptions {
      * @return empty if it is the calling thread, or a new one for each acquire
      */
     public Optional<byte[]> owner() {
-        return Optional.ofNullable(owner).map(byte[]::clone);
+        return Optional.ofNullable(settings.owner).map(byte[]::clone);
     }
 }

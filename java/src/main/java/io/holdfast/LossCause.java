@@ -7,19 +7,5 @@ public enum LossCause {
     /** The client could not renew it before its lease ended. */
     UNREACHABLE,
     /** The server no longer has it: it was broken, deleted, evicted or flushed. */
-    GONE;
-
-    /** Null if it was not lost. */
-    static LossCause of(int cause) {
-        switch (cause) {
-            case Core.HF_CAUSE_EXPIRED:
-                return EXPIRED;
-            case Core.HF_CAUSE_UNREACHABLE:
-                return UNREACHABLE;
-            case Core.HF_CAUSE_GONE:
-                return GONE;
-            default:
-                return null;
-        }
-    }
+    GONE
 }

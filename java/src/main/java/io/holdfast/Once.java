@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Log;
+import io.holdfast.internal.core.Millis;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.Objects;
@@ -9,31 +11,21 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Supplier;
 
-/** {@link HoldfastLock#once}: takes turns until there is a result. */
+/** {@link HoldfastLock#once}: takes turns until there is a result. The lock is for messages. */
 final class Once {
-    private static final Duration SHORTEST = Duration.ofSeconds(10);
-    private static final Duration LONGEST = Duration.ofDays(3650);
-
     private Once() {}
 
-    static Duration checked(Duration ttl) {
-        if (ttl.compareTo(SHORTEST) < 0 || ttl.compareTo(LONGEST) > 0) {
-            throw new IllegalArgumentException("a ttl takes 10 seconds to 10 years: " + ttl);
-        }
-        return ttl;
-    }
-
     static <T> T call(
-            HoldfastLock lock,
+            Object lock,
+            Callable<Turn> begin,
             Duration ttl,
-            Duration timeout,
             Codec<T> codec,
             Callable<? extends T> call)
             throws Exception {
-        checked(ttl);
+        Millis.ttl(ttl);
         Objects.requireNonNull(codec, "codec");
         Objects.requireNonNull(call, "call");
-        Turn turn = lock.begin(timeout);
+        Turn turn = begin.call();
         if (turn.result().isPresent()) {
             return codec.decode(turn.result().get());
         }
@@ -64,7 +56,7 @@ final class Once {
         }
     }
 
-    private static void warn(HoldfastLock lock, Throwable failure) {
+    private static void warn(Object lock, Throwable failure) {
         Log.log(
                 Level.WARNING,
                 "the result of once() of "
@@ -74,16 +66,16 @@ final class Once {
     }
 
     static <T> CompletableFuture<T> start(
-            HoldfastLock lock,
+            Object lock,
+            Supplier<CompletableFuture<Turn>> begin,
             Duration ttl,
-            Duration timeout,
             Codec<T> codec,
             Supplier<? extends CompletionStage<? extends T>> call) {
-        checked(ttl);
+        Millis.ttl(ttl);
         Objects.requireNonNull(codec, "codec");
         Objects.requireNonNull(call, "call");
         CompletableFuture<T> future = new CompletableFuture<>();
-        CompletableFuture<Turn> begun = lock.beginAsync(timeout);
+        CompletableFuture<Turn> begun = begin.get();
         future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
         begun.whenComplete(
                 (turn, failure) -> {
@@ -100,7 +92,7 @@ final class Once {
 
     /** A turn that was taken for a future. */
     private record Taken<T>(
-            HoldfastLock lock,
+            Object lock,
             Duration ttl,
             Codec<T> codec,
             Turn turn,

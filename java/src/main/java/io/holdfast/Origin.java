@@ -1,5 +1,8 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.hf_owner_parts;
 import java.util.Optional;
 
 /**

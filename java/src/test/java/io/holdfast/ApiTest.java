@@ -3,12 +3,14 @@ package io.holdfast;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
+import java.lang.module.ModuleDescriptor;
 import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 /** What a user sees. */
@@ -74,6 +76,15 @@ final class ApiTest {
                                 "Turn",
                                 "UnsupportedException")),
                 seen);
+    }
+
+    @Test
+    void theModuleExportsNoWorkers() {
+        assertEquals(
+                Set.of("io.holdfast", "io.holdfast.micrometer", "io.holdfast.testing"),
+                Holdfast.class.getModule().getDescriptor().exports().stream()
+                        .map(ModuleDescriptor.Exports::source)
+                        .collect(Collectors.toSet()));
     }
 
     @Test

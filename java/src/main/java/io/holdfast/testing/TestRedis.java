@@ -127,16 +127,6 @@ public final class TestRedis implements AutoCloseable {
         } catch (IOException e) {
             process.destroy();
         }
-        boolean interrupted = false;
-        while (process.isAlive()) {
-            try {
-                process.waitFor();
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
+        process.onExit().join(); // even if the thread is interrupted
     }
 }

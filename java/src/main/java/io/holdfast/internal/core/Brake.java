@@ -1,0 +1,53 @@
+package io.holdfast.internal.core;
+
+import java.io.IOException;
+import java.lang.ref.Reference;
+import java.nio.channels.spi.AbstractInterruptibleChannel;
+import java.util.function.LongToIntFunction;
+
+/**
+ * Ends a native call when its thread is interrupted. It is a channel because that is how Java tells
+ * of an interrupt: it closes the channel that the thread waits for. One for many calls, until then.
+ */
+public final class Brake extends AbstractInterruptibleChannel {
+    private final long pointer = Core.hf_brake_open();
+    private final Handle handle = new Handle(pointer, Core::hf_brake_close);
+
+    public Brake() {
+        handle.whenDropped(this, handle::close);
+    }
+
+    /** Calls try with the brake, which the calling thread alone may have. */
+    public int during(LongToIntFunction tried) {
+        try {
+            begin();
+            return tried.applyAsInt(pointer);
+        } finally {
+            try {
+                end(true);
+            } catch (IOException interrupted) {
+                shut(); // the other thread may not be there yet
+            }
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    private void shut() {
+        try {
+            close();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Override
+    protected void implCloseChannel() {
+        handle.call(Brake::pull);
+        Reference.reachabilityFence(this);
+    }
+
+    private static Void pull(long pointer) {
+        Core.hf_brake_pull(pointer);
+        return null;
+    }
+}

@@ -1,0 +1,62 @@
+package io.holdfast.internal.core;
+
+import java.util.concurrent.Executor;
+import java.util.function.Function;
+
+/** What the options of a client are set to. 0 and empty: the URL's or the core's choice. */
+public final class ClientSettings extends Settings<ClientSettings> {
+    private static Function<Object, ClientSettings> opener;
+
+    public int idleConnections;
+    public int maxConnections;
+    public long connectTimeoutMillis;
+    public long commandTimeoutMillis;
+    public long keepAliveMillis;
+    public long fenceLifeMillis;
+    public String clientName = "";
+    public int lazy = Core.HF_DEFAULT;
+    public int alarmTimeouts;
+    public long alarmWindowMillis;
+    public boolean countNames;
+    public int namesMax;
+
+    /** Null: the alarm is only logged. */
+    public AlarmAction onAlarm;
+
+    /** Null: threads of the client. */
+    public Executor executor;
+
+    public boolean closeAtExit = true;
+
+    /** What runs with an alarm. */
+    public interface AlarmAction {
+        void run(String name, long timeouts, String message);
+    }
+
+    /** As in {@link LockSettings}. */
+    public static void openBy(Function<Object, ClientSettings> function) {
+        opener = function;
+    }
+
+    public static ClientSettings of(Object options) {
+        return opener.apply(options);
+    }
+
+    /** For the core, which does not know them all. */
+    public hf_client_options toCore() {
+        hf_client_options core = new hf_client_options();
+        core.setIdle_connections(idleConnections);
+        core.setMax_connections(maxConnections);
+        core.setConnect_timeout_ms(connectTimeoutMillis);
+        core.setCommand_timeout_ms(commandTimeoutMillis);
+        core.setKeepalive_ms(keepAliveMillis);
+        core.setFence_life_ms(fenceLifeMillis);
+        core.setClient_name(clientName);
+        core.setLazy(lazy);
+        core.setAlarm_timeouts(alarmTimeouts);
+        core.setAlarm_window_ms(alarmWindowMillis);
+        core.setCount_names(countNames ? Core.HF_ON : Core.HF_DEFAULT);
+        core.setNames_max(namesMax);
+        return core;
+    }
+}

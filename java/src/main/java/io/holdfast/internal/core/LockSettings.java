@@ -1,0 +1,52 @@
+package io.holdfast.internal.core;
+
+import java.util.function.Function;
+
+/** What the options of a lock are set to. 0 and null are the core's choice. */
+public final class LockSettings extends Settings<LockSettings> {
+    /** How LockOptions, which show their settings to nobody else, give them to this library. */
+    private static Function<Object, LockSettings> opener;
+
+    public long leaseMillis;
+    public int renew = Core.HF_DEFAULT;
+    public long maxHoldMillis;
+    public boolean heal;
+    public int replicas;
+    public long replicaTimeoutMillis;
+    public boolean reentrant = true;
+    public long permits;
+    public int countName = Core.HF_DEFAULT;
+    public int alarmTimeouts;
+    public long alarmWindowMillis;
+
+    /** Whether a started acquire returns with the whole lease, as a leader needs it. */
+    public boolean whole;
+
+    /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
+    public byte[] owner;
+
+    public static void openBy(Function<Object, LockSettings> function) {
+        opener = function;
+    }
+
+    public static LockSettings of(Object options) {
+        return opener.apply(options);
+    }
+
+    public hf_lock_options toCore(boolean shared) {
+        hf_lock_options core = new hf_lock_options();
+        core.setLease_ms(leaseMillis);
+        core.setRenew(renew);
+        core.setMax_hold_ms(maxHoldMillis);
+        core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);
+        core.setPermits(shared ? permits : 0);
+        core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
+        core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
+        core.setReplicas(replicas);
+        core.setReplica_timeout_ms(replicaTimeoutMillis);
+        core.setCount_name(countName);
+        core.setAlarm_timeouts(alarmTimeouts);
+        core.setAlarm_window_ms(alarmWindowMillis);
+        return core;
+    }
+}

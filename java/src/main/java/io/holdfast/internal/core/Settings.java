@@ -1,0 +1,18 @@
+package io.holdfast.internal.core;
+
+import java.util.function.Consumer;
+
+/** What options are set to. */
+public abstract class Settings<S extends Settings<S>> implements Cloneable {
+    /** A copy, with one change. */
+    @SuppressWarnings("unchecked")
+    public S with(Consumer<S> change) {
+        try {
+            S copy = (S) clone();
+            change.accept(copy);
+            return copy;
+        } catch (CloneNotSupportedException e) {
+            throw new AssertionError(e);
+        }
+    }
+}

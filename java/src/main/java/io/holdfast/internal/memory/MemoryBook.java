@@ -1,0 +1,38 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.internal.core.Bytes;
+import java.nio.ByteBuffer;
+
+/** What a client in memory knows of itself. The mutex of its server guards it. */
+final class MemoryBook {
+    final MemoryServer server;
+    final MemoryCounts counts = new MemoryCounts();
+    private final ThreadLocal<ByteBuffer> threads = ThreadLocal.withInitial(() -> owner('t'));
+    private boolean closed;
+
+    MemoryBook(MemoryServer server) {
+        this.server = server;
+    }
+
+    /** The calling thread as an owner. */
+    ByteBuffer thread() {
+        return threads.get();
+    }
+
+    /** A new owner. */
+    ByteBuffer owner(char kind) {
+        long number = server.locked(server::nextSerial);
+        String owner = "in-memory/" + ProcessHandle.current().pid() + ":" + kind + number;
+        return ByteBuffer.wrap(Bytes.of(owner));
+    }
+
+    void close() {
+        closed = true;
+    }
+
+    void checkOpen() {
+        if (closed) {
+            throw MemoryServer.closed();
+        }
+    }
+}

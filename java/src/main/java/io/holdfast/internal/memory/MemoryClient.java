@@ -1,0 +1,90 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.ClientStats;
+import io.holdfast.Finding;
+import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockOptions;
+import io.holdfast.LockStats;
+import io.holdfast.Locks;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+
+/** A client of locks in memory. The mutex of its server guards it. */
+public final class MemoryClient implements HoldfastClient {
+    private static final int MAX_BYTES = 4096;
+
+    private final MemoryNames locks;
+    private final MemoryBook book;
+
+    public MemoryClient(MemoryNames locks) {
+        this.locks = locks;
+        this.book = new MemoryBook(locks.server);
+    }
+
+    @Override
+    public HoldfastLock lock(byte[] name, LockOptions options) {
+        checkLength(name, "name");
+        options.owner().ifPresent(owner -> checkLength(owner, "owner"));
+        MemoryHold.checkLease(options.lease());
+        ping();
+        return new MemoryLock(locks, book, name.clone(), options, false);
+    }
+
+    private static void checkLength(byte[] bytes, String what) {
+        Objects.requireNonNull(bytes, what);
+        if (bytes.length < 1 || bytes.length > MAX_BYTES) {
+            throw new IllegalArgumentException(
+                    "the " + what + " must have 1 to " + MAX_BYTES + " bytes: " + bytes.length);
+        }
+    }
+
+    @Override
+    public Locks locks(String pattern, int rate) {
+        checkLength(pattern.getBytes(StandardCharsets.UTF_8), "pattern");
+        if (rate < -1 || rate == 0) {
+            throw new IllegalArgumentException("the rate must be 1 or more, or -1: " + rate);
+        }
+        return book.server.locked(
+                () -> {
+                    book.checkOpen();
+                    return new MemoryLocks(locks, book, pattern);
+                });
+    }
+
+    @Override
+    public ClientStats stats() {
+        return book.server.locked(
+                () -> {
+                    book.checkOpen();
+                    LockStats all = book.counts.told(locks.holds(book).count(), locks.waiters(book).count());
+                    return new ClientStats(all, Map.of(), all, 0, 0);
+                });
+    }
+
+    @Override
+    public void ping() {
+        book.server.run(book::checkOpen);
+    }
+
+    /** Finds nothing: memory has no settings. */
+    @Override
+    public List<Finding> survey(String name) {
+        ping();
+        return List.of();
+    }
+
+    @Override
+    public void close() {
+        book.server.run(
+                () -> {
+                    book.close();
+                    List<MemoryWaiter> waiting = locks.waiters(book).toList();
+                    locks.forget(waiting);
+                    waiting.forEach(each -> each.completeExceptionally(MemoryServer.closed()));
+                    locks.holds(book).toList().forEach(MemoryHold::end);
+                });
+    }
+}

@@ -1,0 +1,93 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.FailureCause;
+import io.holdfast.Histogram;
+import io.holdfast.LockStats;
+import io.holdfast.LossCause;
+import io.holdfast.RefusalCause;
+import java.time.Duration;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.stream.LongStream;
+
+/** What a client counts. The mutex of its server guards it. */
+final class MemoryCounts {
+    private final Map<RefusalCause, Long> refused = zeros(RefusalCause.class);
+    private final Map<FailureCause, Long> failed = zeros(FailureCause.class);
+    private final Map<LossCause, Long> lost = zeros(LossCause.class);
+    private final Times waits = new Times();
+    private final Times holds = new Times();
+    private long acquired;
+    private long queued;
+    private long done;
+    private long released;
+
+    private static <C extends Enum<C>> Map<C, Long> zeros(Class<C> causes) {
+        Map<C, Long> map = new EnumMap<>(causes);
+        for (C cause : causes.getEnumConstants()) {
+            map.put(cause, 0L);
+        }
+        return map;
+    }
+
+    void acquired(Duration waited, boolean inQueue) {
+        acquired++;
+        queued += inQueue ? 1 : 0;
+        waits.add(waited);
+    }
+
+    void refused(RefusalCause cause) {
+        refused.merge(cause, 1L, Long::sum);
+    }
+
+    void done() {
+        done++;
+    }
+
+    void released() {
+        released++;
+    }
+
+    void lost(LossCause cause) {
+        lost.merge(cause, 1L, Long::sum);
+    }
+
+    void held(Duration time) {
+        holds.add(time);
+    }
+
+    LockStats told(long held, long waiting) {
+        return new LockStats(
+                held,
+                waiting,
+                acquired,
+                queued,
+                done,
+                Map.copyOf(refused),
+                Map.copyOf(failed),
+                released,
+                Map.copyOf(lost),
+                0,
+                0,
+                waits.told(),
+                holds.told());
+    }
+
+    private static final class Times {
+        private final long[] counts = new long[Histogram.BOUNDS.size() + 1];
+        private Duration sum = Duration.ZERO;
+
+        void add(Duration time) {
+            int at = 0;
+            while (at < Histogram.BOUNDS.size() && time.compareTo(Histogram.BOUNDS.get(at)) > 0) {
+                at++;
+            }
+            counts[at]++;
+            sum = sum.plus(time);
+        }
+
+        Histogram told() {
+            return new Histogram(LongStream.of(counts).boxed().toList(), sum);
+        }
+    }
+}

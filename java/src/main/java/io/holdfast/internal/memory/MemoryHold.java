@@ -1,0 +1,396 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.Hold;
+import io.holdfast.LockLostException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LossCause;
+import io.holdfast.internal.core.Millis;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+
+/** A hold in memory. The mutex of its server guards it. */
+final class MemoryHold implements Hold {
+    private static final Duration SHORTEST = Duration.ofMillis(10);
+
+    /** Where the hold stands. */
+    interface Place {
+        void remove(MemoryHold hold);
+
+        void leave(byte[] result, Duration ttl);
+
+        byte[] token(MemoryHold hold);
+    }
+
+    final MemoryRequest request;
+    private final Place place;
+    private final long fence;
+    private final List<Consumer<? super Hold>> listeners = new ArrayList<>();
+    private final long since = System.nanoTime();
+    private final boolean renewed;
+    /** When it ends by itself, counted from its start; FOREVER: never. */
+    private Duration end;
+
+    /** Until when it was prolonged, counted from its start. */
+    private Duration prolonged = Duration.ZERO;
+
+    private Runnable timer = () -> {};
+    private LossCause cause;
+    /** A release keeps it until then, counted from its start. */
+    private Duration atLeast = Duration.ZERO;
+
+    /** Its caller released it, or handed it over. */
+    private boolean released;
+
+    private boolean ended;
+
+    /** Losing one is losing all. */
+    private final Set<MemoryHold> joined = new LinkedHashSet<>();
+
+    MemoryHold(Place place, MemoryRequest request, long fence) {
+        this.place = place;
+        this.request = request;
+        this.fence = fence;
+        this.renewed = request.renewed() && !request.lease().equals(FOREVER);
+        this.end = request.longest();
+    }
+
+    Duration age() {
+        return Duration.ofNanos(System.nanoTime() - since);
+    }
+
+    private <T> T locked(Supplier<T> work) {
+        return request.book().server.locked(work);
+    }
+
+    private void run(Runnable work) {
+        request.book().server.run(work);
+    }
+
+    /** Sets the timer for its end. */
+    void arm() {
+        disarm();
+        if (!end.equals(FOREVER)) {
+            long nanos = TimeUnit.NANOSECONDS.convert(end.minus(age()));
+            timer = request.book().server.after(nanos, this::expire);
+        }
+    }
+
+    void disarm() {
+        timer.run();
+    }
+
+    private void expire() {
+        if (released) { // handed over, and nobody adopted it
+            end();
+        } else {
+            lose(LossCause.EXPIRED);
+        }
+    }
+
+    void lose(LossCause why) {
+        if (ended || cause != null) {
+            return;
+        }
+        if (released) {
+            end();
+            return;
+        }
+        cause = why;
+        request.book().counts.lost(why);
+        request.book().counts.held(age());
+        place.remove(this);
+        listeners.forEach(this::tell);
+        listeners.clear();
+        part().forEach(other -> other.lose(why));
+    }
+
+    /** Leaves those that it is joined with. */
+    private Set<MemoryHold> part() {
+        Set<MemoryHold> others = Set.copyOf(joined);
+        others.forEach(other -> other.joined.remove(this));
+        joined.clear();
+        return others;
+    }
+
+    @Override
+    public void join(Collection<? extends Hold> others) {
+        run(
+                () -> {
+                    Set<MemoryHold> all = new LinkedHashSet<>(Set.of(this));
+                    for (Hold each : others) {
+                        if (!(each instanceof MemoryHold hold)
+                                || hold.request.book() != request.book()
+                                || !all.add(hold)) {
+                            throw new IllegalArgumentException(
+                                    each + " is there twice, or not of the same client");
+                        }
+                    }
+                    for (MemoryHold each : all) {
+                        each.checkHeld();
+                        if (!each.joined.isEmpty()) {
+                            throw new IllegalArgumentException(
+                                    each + " is joined with others already");
+                        }
+                    }
+                    for (MemoryHold each : all) {
+                        each.joined.addAll(all);
+                        each.joined.remove(each);
+                    }
+                });
+    }
+
+    private void tell(Consumer<? super Hold> listener) {
+        request.book().server.actions.execute(() -> listener.accept(this));
+    }
+
+    /** It is over, and not lost. */
+    void end() {
+        part();
+        ended = true;
+        place.remove(this);
+    }
+
+    /** Its caller does not want it. */
+    void giveUp() {
+        run(
+                () -> {
+                    released = true;
+                    end();
+                });
+    }
+
+    /** The caller has it, and the client is open. */
+    private void checkHeld() {
+        if (released) {
+            throw new LockNotHeldException(this + " was released before");
+        }
+        request.book().checkOpen();
+        if (cause != null) {
+            throw lost(request.lock(), cause);
+        }
+    }
+
+    @Override
+    public long fence() {
+        return fence;
+    }
+
+    @Override
+    public Duration remaining() {
+        return locked(
+                () -> {
+                    Duration left = isValid() ? left() : Duration.ZERO;
+                    for (MemoryHold other : joined) {
+                        left = min(left, other.left());
+                    }
+                    return left;
+                });
+    }
+
+    /** Until it ends; zero if its timer is late. */
+    Duration left() {
+        Duration left = end.equals(FOREVER) ? FOREVER : end.minus(age());
+        if (renewed && !released) { // what is kept or handed over is renewed no more
+            Duration sure = request.lease().minusMillis(1);
+            Duration asked = prolonged.minus(age());
+            left = min(left, asked.compareTo(sure) > 0 ? asked : sure);
+        }
+        return left.isNegative() ? Duration.ZERO : left;
+    }
+
+    private static Duration min(Duration one, Duration other) {
+        return one.compareTo(other) < 0 ? one : other;
+    }
+
+    /** Nobody released it, or gave it away. */
+    boolean isInHand() {
+        return !released;
+    }
+
+    @Override
+    public boolean isValid() {
+        return locked(() -> !released && !ended && cause == null);
+    }
+
+    @Override
+    public Optional<LossCause> lossCause() {
+        return locked(() -> Optional.ofNullable(cause));
+    }
+
+    @Override
+    public void onLost(Consumer<? super Hold> action) {
+        Objects.requireNonNull(action, "action");
+        run(
+                () -> {
+                    if (cause != null) {
+                        tell(action);
+                    } else {
+                        listeners.add(action);
+                    }
+                });
+    }
+
+    @Override
+    public void check() {
+        run(this::checkHeld);
+    }
+
+    @Override
+    public void renew() {
+        run(
+                () -> {
+                    checkHeld();
+                    prolong(request.lease());
+                });
+    }
+
+    @Override
+    public void extend(Duration duration) {
+        checkLease(duration);
+        run(
+                () -> {
+                    checkHeld();
+                    prolong(left().equals(FOREVER) ? FOREVER : left().plus(duration));
+                });
+    }
+
+    @Override
+    public void keep(Duration duration) {
+        if (duration.isZero()) {
+            release();
+            return;
+        }
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("the duration must be positive: " + duration);
+        }
+        Duration kept = duration.compareTo(SHORTEST) < 0 ? SHORTEST : duration;
+        checkLease(kept);
+        run(
+                () -> {
+                    checkHeld();
+                    part();
+                    released = true;
+                    end = age().plus(kept);
+                    arm();
+                });
+    }
+
+    @Override
+    public void keepAtLeast(Duration duration) {
+        Millis.upToLongest(duration);
+        locked(() -> atLeast = duration);
+    }
+
+    /** It lasts so long from now at least. */
+    private void prolong(Duration least) {
+        if (least.equals(FOREVER)) {
+            return; // it does anyway
+        }
+        Duration until = age().plus(least);
+        prolonged = until.compareTo(prolonged) > 0 ? until : prolonged;
+        if (prolonged.compareTo(end) > 0) {
+            end = prolonged;
+            arm();
+        }
+    }
+
+    @Override
+    public void release() {
+        run(
+                () -> {
+                    if (released) {
+                        checkHeld();
+                    }
+                    Duration left = atLeast.minus(age());
+                    if (isValid() && left.compareTo(Duration.ZERO) > 0) {
+                        keep(left);
+                        return;
+                    }
+                    released = true;
+                    request.book().checkOpen();
+                    if (cause != null) {
+                        throw lost(request.lock(), cause);
+                    }
+                    request.book().counts.released();
+                    request.book().counts.held(age());
+                    end();
+                });
+    }
+
+    /** Releases it, and leaves a result. */
+    void finish(byte[] result, Duration ttl) {
+        run(
+                () -> {
+                    if (isValid()) {
+                        request.book().checkOpen();
+                        place.leave(result, ttl);
+                    }
+                    release();
+                });
+    }
+
+    @Override
+    public CompletableFuture<Void> releaseAsync() {
+        try {
+            release();
+            return CompletableFuture.completedFuture(null);
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+    }
+
+    @Override
+    public void close() {
+        run(
+                () -> {
+                    if (!released) {
+                        release();
+                    }
+                });
+    }
+
+    @Override
+    public byte[] handOver() {
+        return locked(
+                () -> {
+                    checkHeld();
+                    part();
+                    released = true;
+                    request.book().counts.held(age());
+                    if (renewed) {
+                        end = age().plus(request.lease());
+                        arm();
+                    }
+                    return place.token(this);
+                });
+    }
+
+    static LockLostException lost(Object lock, LossCause cause) {
+        return new LockLostException("a hold of " + lock + " was lost: " + cause);
+    }
+
+    static Duration checkLease(Duration lease) {
+        boolean never = lease.equals(FOREVER);
+        if (!never && (lease.toMillis() < 10 || lease.toDays() > 3650)) {
+            throw new IllegalArgumentException(
+                    "a lease takes 10 milliseconds to 10 years: " + lease);
+        }
+        return lease;
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "Hold[" + request.lock() + ", fence " + fence + "]";
+    }
+}

@@ -1,0 +1,397 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.Hold;
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockDeadlockException;
+import io.holdfast.LockInfo;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockOptions;
+import io.holdfast.LockTimeoutException;
+import io.holdfast.RefusalCause;
+import io.holdfast.Turn;
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Millis;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
+
+/** A lock in memory. */
+final class MemoryLock implements HoldfastLock {
+    private final MemoryNames locks;
+    private final MemoryBook book;
+    private final LockOptions options;
+    private final boolean shares;
+    private final MemoryLock shared;
+    private final byte[] name;
+    private final Optional<ByteBuffer> owner;
+
+    MemoryLock(
+            MemoryNames locks, MemoryBook book, byte[] name, LockOptions options, boolean shares) {
+        this.locks = locks;
+        this.book = book;
+        this.name = name;
+        this.options = options;
+        this.owner = options.owner().map(ByteBuffer::wrap);
+        this.shares = shares;
+        this.shared = shares ? this : new MemoryLock(locks, book, name, options, true);
+    }
+
+    @Override
+    public HoldfastLock shared() {
+        return shared;
+    }
+
+    private MemoryState state() {
+        return locks.state(name);
+    }
+
+    private <T> T asked(Supplier<T> work) {
+        return book.server.locked(
+                () -> {
+                    book.checkOpen();
+                    return work.get();
+                });
+    }
+
+    // ---------------------------------------------------------------- Acquire
+
+    @Override
+    public Hold acquire() throws InterruptedException {
+        return take(Long.MAX_VALUE, request(false, options.lease(), options.renew()), true);
+    }
+
+    @Override
+    public Hold acquire(Duration timeout) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(Millis.notNegative(timeout));
+        Hold hold = take(nanos, request(false, options.lease(), options.renew()), true);
+        if (hold == null) {
+            throw timedOut(timeout);
+        }
+        return hold;
+    }
+
+    @Override
+    public void lock() {
+        takeUninterruptibly(Long.MAX_VALUE, options.lease(), options.renew());
+    }
+
+    @Override
+    public void lock(Duration lease) {
+        takeUninterruptibly(Long.MAX_VALUE, MemoryHold.checkLease(lease), false);
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        take(Long.MAX_VALUE, request(true, options.lease(), options.renew()), true);
+    }
+
+    @Override
+    public boolean tryLock() {
+        return takeUninterruptibly(0, options.lease(), options.renew());
+    }
+
+    @Override
+    public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        MemoryRequest request = request(true, options.lease(), options.renew());
+        return take(unit.toNanos(time), request, true) != null;
+    }
+
+    @Override
+    public boolean tryLock(Duration wait, Duration lease) throws InterruptedException {
+        MemoryRequest request = request(true, MemoryHold.checkLease(lease), false);
+        return take(TimeUnit.NANOSECONDS.convert(wait), request, true) != null;
+    }
+
+    private MemoryRequest request(boolean kept, Duration lease, boolean renewed) {
+        ByteBuffer caller = caller();
+        ByteBuffer holder =
+                owner.isEmpty() && !options.reentrant() ? book.owner('o') : caller;
+        return request(holder, caller, kept, lease, renewed);
+    }
+
+    private MemoryRequest ownRequest(Object holder, Object caller) {
+        return request(holder, caller, false, options.lease(), options.renew());
+    }
+
+    private MemoryRequest request(
+            Object holder, Object caller, boolean kept, Duration lease, boolean renewed) {
+        return new MemoryRequest(
+                book, this, options, shares, holder, caller, kept, lease, renewed);
+    }
+
+    private ByteBuffer caller() {
+        return owner.orElseGet(book::thread);
+    }
+
+    private boolean takeUninterruptibly(long nanos, Duration lease, boolean renewed) {
+        try {
+            return take(nanos, request(true, lease, renewed), false) != null;
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** The hold; null if others kept it. */
+    private MemoryHold take(long nanos, MemoryRequest request, boolean interruptible)
+            throws InterruptedException {
+        if (interruptible && Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        Duration timeout = nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos);
+        return await(start(new MemoryWaiter(request, timeout, false), timeout), nanos, interruptible);
+    }
+
+    private MemoryHold await(MemoryWaiter waiter, long nanos, boolean interruptible)
+            throws InterruptedException {
+        try {
+            if (!interruptible) {
+                return waiter.join(); // it has no time limit, or has ended
+            }
+            return nanos == Long.MAX_VALUE
+                    ? waiter.get()
+                    : waiter.get(Math.max(nanos, 0), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            return leave(waiter, RefusalCause.TIMEOUT) ? null : waiter.join();
+        } catch (InterruptedException e) {
+            if (!leave(waiter, RefusalCause.CANCELLED)) {
+                waiter.thenAccept(MemoryLock::giveUp);
+            }
+            throw e;
+        } catch (ExecutionException | CompletionException e) {
+            throw (RuntimeException) e.getCause();
+        }
+    }
+
+    /** Acquires, or queues, or, without time for that, has null already. */
+    private MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
+        return asked(
+                () -> {
+                    byte[] result = waiter.once ? state().result() : null;
+                    if (result != null) {
+                        waiter.done(result.clone());
+                        return waiter;
+                    }
+                    if (state().deadlocks(waiter.request)) {
+                        book.counts.refused(RefusalCause.DEADLOCK);
+                        throw new LockDeadlockException(
+                                this + " is held shared by the owner that asks for it exclusively");
+                    }
+                    MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
+                    if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
+                        state().queue.add(waiter);
+                        return waiter;
+                    }
+                    if (hold == null) {
+                        book.counts.refused(RefusalCause.BUSY);
+                    } else {
+                        book.counts.acquired(Duration.ZERO, false);
+                    }
+                    waiter.complete(hold);
+                    return waiter;
+                });
+    }
+
+    private boolean leave(MemoryWaiter waiter, RefusalCause why) {
+        return book.server.locked(() -> state().leave(waiter, why));
+    }
+
+    @Override
+    public CompletableFuture<Hold> acquireAsync() {
+        return acquireWithin(Hold.FOREVER);
+    }
+
+    @Override
+    public CompletableFuture<Hold> acquireAsync(Duration timeout) {
+        return acquireWithin(Millis.notNegative(timeout));
+    }
+
+    private static void giveUp(MemoryHold hold) {
+        if (hold != null) {
+            hold.giveUp();
+        }
+    }
+
+    private CompletableFuture<Hold> acquireWithin(Duration timeout) {
+        ByteBuffer holder = owner.orElseGet(() -> book.owner('o'));
+        MemoryRequest request = ownRequest(holder, owner.orElse(null));
+        return begin(new MemoryWaiter(request, timeout, false), timeout, ended -> ended.join());
+    }
+
+    private <T> CompletableFuture<T> begin(
+            MemoryWaiter waiter, Duration timeout, Function<MemoryWaiter, T> made) {
+        try {
+            start(waiter, timeout);
+        } catch (RuntimeException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<T> future = new CompletableFuture<>();
+        Runnable timer = timeout.equals(Hold.FOREVER) ? () -> {} : limit(waiter, timeout);
+        future.whenComplete(
+                (hold, failure) -> {
+                    if (leave(waiter, RefusalCause.CANCELLED)) {
+                        waiter.complete(null);
+                    }
+                });
+        waiter.whenCompleteAsync(
+                (hold, failure) -> {
+                    timer.run();
+                    if (failure != null) {
+                        future.completeExceptionally(failure);
+                    } else if (hold == null && waiter.result == null) {
+                        future.completeExceptionally(timedOut(timeout));
+                    } else if (!future.complete(made.apply(waiter))) {
+                        giveUp(hold);
+                    }
+                },
+                book.server.actions);
+        return future;
+    }
+
+    private Runnable limit(MemoryWaiter waiter, Duration timeout) {
+        return book.server.after(
+                TimeUnit.NANOSECONDS.convert(timeout),
+                () -> {
+                    if (state().leave(waiter, RefusalCause.TIMEOUT)) {
+                        waiter.complete(null);
+                    }
+                });
+    }
+
+    private LockTimeoutException timedOut(Duration timeout) {
+        return new LockTimeoutException(
+                this + " was not acquired within " + timeout + ": others hold it");
+    }
+
+    @Override
+    public Hold adopt(byte[] token) {
+        Objects.requireNonNull(token, "token");
+        return asked(() -> state().adopt(Bytes.text(token), ownRequest(null, null)));
+    }
+
+    // ------------------------------------------------------------------- Once
+
+    @Override
+    public Turn begin(Duration timeout) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(Millis.notNegative(timeout));
+        if (Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        MemoryWaiter waiter = start(asker(timeout), timeout);
+        if (await(waiter, nanos, true) == null && waiter.result == null) {
+            throw timedOut(timeout);
+        }
+        return new MemoryTurn(waiter.join(), waiter.result);
+    }
+
+    @Override
+    public CompletableFuture<Turn> beginAsync(Duration timeout) {
+        return begin(
+                asker(Millis.notNegative(timeout)),
+                timeout,
+                ended -> new MemoryTurn(ended.join(), ended.result));
+    }
+
+    /** Each is its own owner. */
+    private MemoryWaiter asker(Duration timeout) {
+        return new MemoryWaiter(ownRequest(book.owner('o'), null), timeout, true);
+    }
+
+    // ---------------------------------------------------------------- Release
+
+    @Override
+    public void unlock() {
+        asked(
+                () -> {
+                    MemoryHold hold = newest(state().kept.stream());
+                    if (hold == null) {
+                        throw notHeld();
+                    }
+                    state().kept.remove(hold);
+                    hold.release();
+                    return null;
+                });
+    }
+
+    @Override
+    public boolean forceUnlock(long fence) {
+        return asked(
+                () -> state().holds.isEmpty() || state().take(fence));
+    }
+
+    // ------------------------------------------------------------------- Look
+
+    /** Whether the hold is the caller's, or, of a lock without owners, this object's. */
+    private boolean isMine(MemoryHold hold, ByteBuffer caller) {
+        boolean anybodys = owner.isEmpty() && !options.reentrant() && hold.request.kept();
+        return hold.request.book() == book
+                && hold.request.shares() == shares
+                && (anybodys ? hold.request.lock() == this : caller.equals(hold.request.caller()));
+    }
+
+    private MemoryHold newest(Stream<MemoryHold> holds) {
+        ByteBuffer caller = caller();
+        return holds.filter(hold -> isMine(hold, caller))
+                .reduce((older, newer) -> newer)
+                .orElse(null);
+    }
+
+    @Override
+    public boolean isHeldByCurrentThread() {
+        return book.server.locked(() -> newest(state().holds(book)) != null);
+    }
+
+    @Override
+    public int getHoldCount() {
+        ByteBuffer caller = caller();
+        return book.server.locked(
+                () ->
+                        (int)
+                                state().holds(book)
+                                        .filter(hold -> hold.request.kept() && isMine(hold, caller))
+                                        .count());
+    }
+
+    @Override
+    public long fence() {
+        return book.server.locked(
+                () -> {
+                    MemoryHold hold = newest(state().holds(book));
+                    if (hold == null) {
+                        throw notHeld();
+                    }
+                    return hold.fence();
+                });
+    }
+
+    private LockNotHeldException notHeld() {
+        return new LockNotHeldException(this + " is not held by the caller");
+    }
+
+    @Override
+    public LockInfo inspect(long first) {
+        if (first < 0) {
+            throw new IllegalArgumentException("a look cannot begin at " + first);
+        }
+        return asked(() -> state().seen(name, first));
+    }
+
+    @Override
+    public String getName() {
+        return Bytes.text(name);
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return "InMemoryLock[" + getName() + (shares ? ", shared]" : "]");
+    }
+}

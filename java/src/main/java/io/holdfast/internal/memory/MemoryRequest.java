@@ -1,0 +1,46 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.Hold;
+import io.holdfast.LockOptions;
+import java.time.Duration;
+
+/**
+ * One acquire, through a lock object, whose text is for messages. Equal owners are one owner; the caller is the owner under which the hold is found
+ * again, or null; what is kept is for unlock().
+ */
+record MemoryRequest(
+        MemoryBook book,
+        Object lock,
+        LockOptions options,
+        boolean shares,
+        Object owner,
+        Object caller,
+        boolean kept,
+        Duration lease,
+        boolean renewed) {
+
+    /** The same for another owner. */
+    MemoryRequest of(Object other) {
+        return new MemoryRequest(
+                book, lock, options, shares, other, caller, kept, lease, renewed);
+    }
+
+    boolean nestsIn(MemoryRequest other) {
+        return options.reentrant() && owner.equals(other.owner);
+    }
+
+    /** Its owner is not the client's own. */
+    boolean isNamed() {
+        return options.owner().isPresent();
+    }
+
+    /** How long it is held at most, if nobody extends it. */
+    Duration longest() {
+        if (lease.equals(Hold.FOREVER) || !renewed) {
+            return lease;
+        }
+        return options.maxHold().equals(Hold.FOREVER)
+                ? Hold.FOREVER
+                : options.maxHold().plus(lease);
+    }
+}

@@ -1,0 +1,245 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.LockHolder;
+import io.holdfast.LockInfo;
+import io.holdfast.LockWaiter;
+import io.holdfast.LossCause;
+import io.holdfast.RefusalCause;
+import io.holdfast.internal.core.Bytes;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+
+/** What a server knows of one lock. The mutex guards it. */
+final class MemoryState implements MemoryHold.Place {
+    private static final int VIEW_MAX = 100;
+
+    private static final String TOKEN = "in-memory hold ";
+
+    private final MemoryServer server;
+    /** The oldest first. */
+    final List<MemoryHold> holds = new ArrayList<>();
+
+    /** What unlock() has to release, the oldest first; also what was lost. */
+    final List<MemoryHold> kept = new ArrayList<>();
+
+    final List<MemoryWaiter> queue = new ArrayList<>();
+
+    /** By their tokens. */
+    private final Map<String, MemoryHold> handedOver = new HashMap<>();
+
+    private byte[] result;
+    private long resultEnds;
+
+    MemoryState(MemoryServer server) {
+        this.server = server;
+    }
+
+    /** The oldest exclusive hold; null if it is free or held shared. */
+    MemoryHold exclusive() {
+        return holds.stream().filter(hold -> !hold.request.shares()).findFirst().orElse(null);
+    }
+
+    /** Whether its owner would wait for its own shared hold. */
+    boolean deadlocks(MemoryRequest request) {
+        return !request.shares() && exclusive() == null && own(request) != null;
+    }
+
+    /** A hold that the owner still has through this client; null if there is none. */
+    private MemoryHold own(MemoryRequest request) {
+        return holds.stream()
+                .filter(hold -> request.nestsIn(hold.request) && hold.isInHand())
+                .filter(hold -> hold.request.book() == request.book())
+                .findFirst()
+                .orElse(null);
+    }
+
+    /** The hold in which it nests; null if there is none. */
+    private MemoryHold outer(MemoryRequest request) {
+        MemoryHold exclusive = exclusive();
+        if (exclusive == null) {
+            return request.shares() ? own(request) : null;
+        }
+        boolean nests =
+                request.nestsIn(exclusive.request)
+                        && (request.isNamed() || holds.stream().anyMatch(MemoryHold::isInHand));
+        return nests ? exclusive : null;
+    }
+
+    /** A hold, or null if others have it, or came before. */
+    MemoryHold grant(MemoryRequest request, boolean isFirst) {
+        MemoryHold outer = outer(request);
+        if (!holds.isEmpty() && outer == null && !(isFirst && joins(request))) {
+            return null;
+        }
+        long fence = outer != null ? outer.fence() : server.nextFence();
+        MemoryHold hold = new MemoryHold(this, request, fence);
+        begin(hold);
+        return hold;
+    }
+
+    /** Whether it may hold the lock beside those that hold it. */
+    private boolean joins(MemoryRequest request) {
+        long permits = request.options().permits();
+        return request.shares()
+                && exclusive() == null
+                && (permits == 0 || holds.size() < permits);
+    }
+
+    void begin(MemoryHold hold) {
+        holds.add(hold);
+        if (hold.request.kept()) {
+            kept.add(hold);
+        }
+        hold.arm();
+    }
+
+    /** A hold has ended. */
+    @Override
+    public void remove(MemoryHold hold) {
+        if (holds.remove(hold)) {
+            hold.disarm();
+            serve();
+        }
+    }
+
+    /** Lets a hold be found again by its token. */
+    @Override
+    public byte[] token(MemoryHold hold) {
+        String token = TOKEN + server.nextSerial();
+        handedOver.put(token, hold);
+        return Bytes.of(token);
+    }
+
+    /** The hold goes on for the request, which takes its owner and fence. */
+    MemoryHold adopt(String token, MemoryRequest request) {
+        if (!token.startsWith(TOKEN)) {
+            throw new IllegalArgumentException("these bytes are no token of a hold in memory");
+        }
+        MemoryHold old = handedOver.get(token);
+        if (old != null && old.request.shares() != request.shares()) {
+            throw new IllegalArgumentException("that is the token of a hold of the other mode");
+        }
+        handedOver.remove(token);
+        if (old == null || !holds.contains(old)) {
+            throw MemoryHold.lost(request.lock(), LossCause.GONE);
+        }
+        MemoryHold adopted = new MemoryHold(this, request.of(old.request.owner()), old.fence());
+        begin(adopted);
+        old.end();
+        return adopted;
+    }
+
+    /** The holds that a client has in hand, the oldest first. */
+    Stream<MemoryHold> holds(MemoryBook book) {
+        return holds.stream().filter(hold -> hold.request.book() == book && hold.isInHand());
+    }
+
+    Stream<MemoryWaiter> waiters(MemoryBook book) {
+        return queue.stream().filter(waiter -> waiter.request.book() == book);
+    }
+
+    LockInfo seen(byte[] name, long first) {
+        Duration remaining =
+                holds.stream().map(MemoryHold::left).max(Duration::compareTo).orElse(Duration.ZERO);
+        List<LockWaiter> waiters =
+                queue.stream().skip(first).limit(VIEW_MAX).map(MemoryWaiter::seen).toList();
+        boolean shared = !holds.isEmpty() && exclusive() == null;
+        Map<Long, List<MemoryHold>> nested = new LinkedHashMap<>(); // what nests has one fence
+        holds.stream()
+                .sorted(Comparator.comparing(MemoryHold::left))
+                .skip(first)
+                .forEach(
+                        hold ->
+                                nested.computeIfAbsent(hold.fence(), f -> new ArrayList<>())
+                                        .add(hold));
+        return new LockInfo(
+                name.clone(),
+                !holds.isEmpty(),
+                false,
+                shared,
+                holds.size(),
+                queue.size(),
+                remaining,
+                resultStays(),
+                false,
+                nested.values().stream().map(holds -> holder(holds, shared)).toList(),
+                waiters);
+    }
+
+    /** Of holds of one owner, the first to end first. */
+    private static LockHolder holder(List<MemoryHold> nested, boolean shared) {
+        MemoryHold first = nested.get(0);
+        MemoryHold last = nested.get(nested.size() - 1);
+        byte[] owner = ((ByteBuffer) first.request.owner()).array().clone();
+        Duration age =
+                nested.stream().map(MemoryHold::age).max(Duration::compareTo).orElseThrow();
+        return new LockHolder(owner, shared, first.fence(), nested.size(), age, last.left());
+    }
+
+    /** Takes one holder's away. */
+    boolean take(long fence) {
+        List<MemoryHold> taken = holds.stream().filter(hold -> hold.fence() == fence).toList();
+        taken.forEach(hold -> hold.lose(LossCause.GONE));
+        return !taken.isEmpty();
+    }
+
+    /** What another left, while it stays, or null. */
+    byte[] result() {
+        return resultStays().isZero() ? null : result;
+    }
+
+    private Duration resultStays() {
+        long nanos = result == null ? 0 : resultEnds - System.nanoTime();
+        return nanos > 0 ? Duration.ofNanos(nanos) : Duration.ZERO;
+    }
+
+    /** Leaves a result, also for those who wait for one. */
+    @Override
+    public void leave(byte[] left, Duration ttl) {
+        result = left.clone();
+        resultEnds = System.nanoTime() + TimeUnit.NANOSECONDS.convert(ttl);
+        for (MemoryWaiter waiter : List.copyOf(queue)) {
+            if (waiter.once) {
+                queue.remove(waiter);
+                waiter.done(left.clone());
+            }
+        }
+    }
+
+    boolean lose(LossCause cause) {
+        boolean held = !holds.isEmpty();
+        List.copyOf(holds).forEach(hold -> hold.lose(cause));
+        return held;
+    }
+
+    /** Whether it was still in the queue. */
+    boolean leave(MemoryWaiter waiter, RefusalCause why) {
+        boolean waits = queue.remove(waiter);
+        if (waits) {
+            waiter.request.book().counts.refused(why);
+        }
+        return waits;
+    }
+
+    /** Lets in who waits first, and those behind it that fit beside it. */
+    private void serve() {
+        for (Iterator<MemoryWaiter> each = queue.iterator(); each.hasNext(); ) {
+            MemoryWaiter waiter = each.next();
+            MemoryHold hold = grant(waiter.request, true);
+            if (hold == null) {
+                return;
+            }
+            each.remove();
+            waiter.granted(hold);
+        }
+    }
+}

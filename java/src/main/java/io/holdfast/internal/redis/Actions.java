@@ -1,0 +1,56 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.internal.core.Threads;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool.ForkJoinWorkerThreadFactory;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * Where futures are completed and the user's actions run: the user's executor, or a small pool. A
+ * thread of the pool that waits for a lock is replaced meanwhile.
+ */
+final class Actions implements Executor {
+    private static final int THREADS = 4;
+    private static final AtomicInteger NUMBERS = new AtomicInteger();
+    private static final ForkJoinWorkerThreadFactory FACTORY =
+            pool -> {
+                var thread = ForkJoinPool.defaultForkJoinWorkerThreadFactory.newThread(pool);
+                thread.setName("holdfast-actions-" + NUMBERS.incrementAndGet());
+                return thread;
+            };
+
+    private final Executor chosen;
+    /** It has no thread before its first task. */
+    private final ForkJoinPool pool = new ForkJoinPool(THREADS, FACTORY, null, true);
+
+    /** Null: the pool. */
+    Actions(Executor chosen) {
+        this.chosen = chosen;
+    }
+
+    /** Never refuses: a lock that was acquired must be told. */
+    @Override
+    public void execute(Runnable action) {
+        try {
+            (chosen == null ? pool : chosen).execute(action);
+        } catch (RejectedExecutionException e) {
+            executeHere(action);
+        }
+    }
+
+    /** For the library's own actions: they do not wait behind the user's executor. */
+    void executeHere(Runnable action) {
+        try {
+            pool.execute(action);
+        } catch (RejectedExecutionException closed) {
+            Threads.start("holdfast-actions", action);
+        }
+    }
+
+    /** What was given before still runs. */
+    void close() {
+        pool.shutdown();
+    }
+}

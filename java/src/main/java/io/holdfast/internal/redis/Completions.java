@@ -1,0 +1,185 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.LockNotReplicatedException;
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.ClientSettings.AlarmAction;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Log;
+import io.holdfast.internal.core.Threads;
+import io.holdfast.internal.core.hf_completion;
+import java.lang.System.Logger.Level;
+import java.lang.ref.WeakReference;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongConsumer;
+
+/**
+ * The core's completions: the ends of started operations, and the losses of holds. One daemon
+ * thread, started on first need, reads them. It never runs user code, which might wait for
+ * something that only this thread can tell. It has no reference to the client, so that the client
+ * can be collected.
+ */
+final class Completions {
+    /** How an operation ended: a status, the hold if it acquired one, and what went wrong. */
+    record Outcome(int status, long hold, long replicas, String text) {
+        /** The Error or RuntimeException for it. */
+        Throwable failure() {
+            return status == Core.HF_EREPLICAS
+                    ? new LockNotReplicatedException(text, replicas)
+                    : Status.of(status, text);
+        }
+
+        /** Throws it, if it failed. */
+        void check() {
+            if (status != Core.HF_OK) {
+                throw Threads.raised(failure());
+            }
+        }
+    }
+
+    /** A started operation. It never ends with an exception. */
+    static final class Operation extends CompletableFuture<Outcome> {
+        final long number;
+
+        private Operation(long number) {
+            this.number = number;
+        }
+    }
+
+    /** What learns of the loss of a hold. */
+    interface Watcher {
+        void tellLoss();
+    }
+
+    private final AlarmAction alarmed;
+    private final AtomicLong numbers = new AtomicLong();
+    private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
+    private final Map<Long, WeakReference<Watcher>> holds = new ConcurrentHashMap<>();
+    private final ReentrantLock starting = new ReentrantLock();
+    private long bell;
+    private volatile Thread reader;
+    private volatile boolean abandoned;
+
+    /** What is called with each alarm must not run user code either. */
+    Completions(AlarmAction alarmed) {
+        this.alarmed = alarmed;
+    }
+
+    /** From now on, tells of alarms. */
+    void listen(long client) {
+        read(client);
+    }
+
+    /** Starts an operation, by calling begin with its number; the client must stay open. */
+    Operation start(long client, LongConsumer begin) {
+        read(client);
+        Operation operation = new Operation(numbers.incrementAndGet());
+        operations.put(operation.number, operation);
+        try {
+            begin.accept(operation.number);
+        } catch (Throwable e) {
+            operations.remove(operation.number);
+            throw e;
+        }
+        return operation;
+    }
+
+    /** From now on, tells the hold of its loss, unless it is dropped before. */
+    void watch(long client, long number, Watcher hold) {
+        read(client);
+        holds.put(number, new WeakReference<>(hold));
+    }
+
+    void forget(long hold) {
+        holds.remove(hold);
+    }
+
+    private void read(long client) {
+        if (reader != null) {
+            return;
+        }
+        starting.lock();
+        try {
+            if (reader == null) {
+                int descriptor = Core.hf_client_fd(client);
+                bell = Core.bell_make();
+                if (bell < 0) {
+                    throw new OutOfMemoryError("no file descriptor is left for the waiting thread");
+                }
+                reader =
+                        Threads.start(
+                                "holdfast-completions", () -> readUntilRung(client, descriptor));
+            }
+        } finally {
+            starting.unlock();
+        }
+    }
+
+    private void readUntilRung(long client, int descriptor) {
+        try (hf_completion completion = new hf_completion()) {
+            while (Core.bell_sleep(bell, descriptor)) {
+                for (;;) {
+                    Core.hf_client_next(client, completion);
+                    if (completion.getKind() == Core.HF_KIND_NONE) {
+                        break;
+                    }
+                    tell(completion);
+                }
+            }
+        }
+    }
+
+    private void tell(hf_completion completion) {
+        if (completion.getKind() == Core.HF_KIND_LOSS) {
+            WeakReference<Watcher> watched = holds.remove(completion.getHold_number());
+            Watcher hold = watched == null ? null : watched.get();
+            if (hold != null) {
+                hold.tellLoss();
+            }
+            return;
+        }
+        String text = Bytes.text(completion.getError().getMessage());
+        if (completion.getKind() == Core.HF_KIND_ALARM) {
+            String name = Bytes.shown(completion.getName());
+            alarmed.run(name, completion.getTimeouts(), text);
+            return;
+        }
+        Operation operation = operations.remove(completion.getOp());
+        if (operation == null) {
+            Log.log(
+                    Level.ERROR,
+                    "operation " + completion.getOp() + " ended, which is not under way");
+            return;
+        }
+        operation.complete(
+                new Outcome(
+                        completion.getStatus(),
+                        completion.getHold(),
+                        completion.getError().getReplicas(),
+                        text));
+    }
+
+    /** Makes close() leave the client's holds unreleased. */
+    void abandon() {
+        abandoned = true;
+    }
+
+    /** Ends the reader, then closes the client, and then ends the operations still under way. */
+    void close(long client) {
+        if (reader != null) {
+            Core.bell_ring(bell);
+            Threads.join(reader);
+            Core.bell_close(bell);
+        }
+        if (abandoned) {
+            Core.hf_client_abandon(client);
+        } else {
+            Core.hf_client_close(client);
+        }
+        Outcome closed = new Outcome(Core.HF_ECLOSED, 0, 0, "the client is closed");
+        operations.values().forEach(o -> o.complete(closed));
+    }
+}

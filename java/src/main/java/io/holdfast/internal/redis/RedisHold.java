@@ -1,0 +1,377 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.ClosedException;
+import io.holdfast.Hold;
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockLostException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LossCause;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Handle;
+import io.holdfast.internal.core.Log;
+import io.holdfast.internal.core.Millis;
+import io.holdfast.internal.core.Threads;
+import java.lang.System.Logger.Level;
+import java.lang.ref.WeakReference;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
+import java.util.function.LongBinaryOperator;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
+import java.util.function.LongToIntFunction;
+
+/** A hold on Redis. */
+final class RedisHold implements Hold, Completions.Watcher {
+    private final Handle handle;
+    private final Session client;
+    private final HoldfastLock lock;
+    private final long fence;
+    private final long number;
+    /** Takes it out of what the client knows of the holds in hand. */
+    private final Runnable forget;
+
+    private final Queue<Consumer<? super Hold>> lossListeners = new ConcurrentLinkedQueue<>();
+    /** The core's cause when the handle was given back. */
+    private volatile int lastCause = Core.HF_CAUSE_NONE;
+
+    /** Under its key it is found as the caller's; null: it is nobody's. */
+    RedisHold(Session client, HoldfastLock lock, Held.Key key, long pointer) {
+        Handle handle = new Handle(pointer, Core::hf_hold_close);
+        long fence = Core.hf_hold_fence(pointer);
+        long number = Core.hf_hold_number(pointer);
+        WeakReference<Hold> self = new WeakReference<>(this);
+        Runnable forget =
+                () -> {
+                    client.forget(number);
+                    if (key != null) {
+                        client.held.remove(key, self);
+                    }
+                };
+        handle.whenDropped(
+                this,
+                () -> {
+                    forget.run();
+                    if (handle.close(Core::hf_hold_state) != Core.HF_STATE_RELEASED) {
+                        Log.log(
+                                Level.WARNING,
+                                describe(lock, fence)
+                                        + " was dropped without close(); it ends with its lease");
+                    }
+                });
+        this.handle = handle;
+        this.client = client;
+        this.lock = lock;
+        this.fence = fence;
+        this.number = number;
+        this.forget = forget;
+        if (key != null) {
+            client.held.add(key, self);
+        }
+    }
+
+    @Override
+    public long fence() {
+        return fence;
+    }
+
+    @Override
+    public Duration remaining() {
+        Long millis = handle.call(Core::hf_hold_remaining_ms);
+        return millis == null ? Duration.ZERO : Millis.toDuration(millis);
+    }
+
+    @Override
+    public boolean isValid() {
+        Integer state = handle.call(Core::hf_hold_state);
+        return state != null && state == Core.HF_STATE_HELD;
+    }
+
+    @Override
+    public Optional<LossCause> lossCause() {
+        Integer cause = handle.call(Core::hf_hold_cause);
+        return Optional.ofNullable(lossCause(cause == null ? lastCause : cause));
+    }
+
+    private static LossCause lossCause(int cause) {
+        return switch (cause) {
+            case Core.HF_CAUSE_EXPIRED -> LossCause.EXPIRED;
+            case Core.HF_CAUSE_UNREACHABLE -> LossCause.UNREACHABLE;
+            case Core.HF_CAUSE_GONE -> LossCause.GONE;
+            default -> null;
+        };
+    }
+
+    @Override
+    public void onLost(Consumer<? super Hold> action) {
+        lossListeners.add(Objects.requireNonNull(action, "action"));
+        if (lossCause().isEmpty() && !handle.isClosed()) {
+            client.watch(number, this);
+        }
+        if (lossCause().isPresent()) {
+            tellLoss(); // before anybody watched
+        } else if (handle.isClosed()) {
+            client.forget(number);
+        }
+    }
+
+    /** The thread that takes a listener out runs it. */
+    @Override
+    public void tellLoss() {
+        for (var action = lossListeners.poll(); action != null; action = lossListeners.poll()) {
+            Consumer<? super Hold> listener = action;
+            client.actions.execute(
+                    () -> {
+                        try {
+                            listener.accept(this);
+                        } catch (RuntimeException e) {
+                            Log.log(Level.WARNING, "onLost() of " + this + " failed", e);
+                        }
+                    });
+        }
+    }
+
+    @Override
+    public void join(Collection<? extends Hold> others) {
+        List<RedisHold> all = new ArrayList<>(List.of(this));
+        for (Hold each : others) {
+            if (!(each instanceof RedisHold hold)) {
+                throw new IllegalArgumentException(each + " is not a hold of the same client");
+            }
+            all.add(hold);
+        }
+        join(all, new long[all.size()], 0);
+    }
+
+    /** With the handles from there on too, none of which is given back meanwhile. */
+    private static void join(List<RedisHold> all, long[] handles, int at) {
+        if (at == handles.length) {
+            Core.hf_hold_join(handles);
+            return;
+        }
+        all.get(at)
+                .call(
+                        handle -> {
+                            handles[at] = handle;
+                            join(all, handles, at + 1);
+                            return handle;
+                        });
+    }
+
+    @Override
+    public void check() {
+        request(Core::hf_hold_check, Core::hf_hold_check_start);
+    }
+
+    @Override
+    public void renew() {
+        request(Core::hf_hold_renew, Core::hf_hold_renew_start);
+    }
+
+    @Override
+    public void extend(Duration duration) {
+        long millis = Millis.positive(duration, "duration");
+        request(
+                hold -> Core.hf_hold_extend(hold, millis, 0),
+                (hold, number) -> Core.hf_hold_extend_start(hold, millis, 0, number));
+    }
+
+    @Override
+    public void keep(Duration duration) {
+        if (duration.isZero()) {
+            release();
+            return;
+        }
+        long millis = Millis.positive(duration, "duration");
+        request(
+                hold -> Core.hf_hold_keep(hold, millis),
+                (hold, number) -> Core.hf_hold_keep_start(hold, millis, number));
+        handle.close(this::forgotten);
+        client.heard();
+    }
+
+    @Override
+    public void keepAtLeast(Duration duration) {
+        long millis = Millis.upToLongest(duration);
+        handle.call(hold -> Core.hf_hold_keep_at_least(hold, millis)); // one released stays so
+    }
+
+    /** Asks the server on this thread, or, if that is virtual, without blocking it. */
+    private void request(LongToIntFunction blocking, LongBinaryOperator start) {
+        if (!Threads.isVirtual()) {
+            call(blocking::applyAsInt);
+            return;
+        }
+        client.start(number -> call(hold -> start.applyAsLong(hold, number))).join().check();
+    }
+
+    private <T> void call(LongFunction<T> function) {
+        if (handle.call(function) == null) {
+            throw released();
+        }
+    }
+
+    @Override
+    public void release() {
+        if (!end()) {
+            throw released();
+        }
+    }
+
+    @Override
+    public void close() {
+        end();
+    }
+
+    /** False: it was released before. */
+    private boolean end() {
+        if (!Threads.isVirtual()) {
+            return handle.close(this::releaseHere) != null;
+        }
+        if (handle.isClosed()) {
+            return false;
+        }
+        Completions.Outcome outcome;
+        try {
+            outcome = client.start(this::startRelease).join();
+        } catch (LockLostException e) {
+            throw e;
+        } catch (LockNotHeldException e) { // another thread was faster
+            return false;
+        } catch (ClosedException e) {
+            handle.close();
+            throw e;
+        }
+        seeLoss(outcome);
+        outcome.check();
+        return true;
+    }
+
+    private int releaseHere(long hold) {
+        beforeEnd(hold);
+        try {
+            int released = Core.hf_hold_release(hold);
+            client.heard();
+            return released;
+        } catch (LockLostException e) {
+            seeGone();
+            throw e;
+        }
+    }
+
+    @Override
+    public CompletableFuture<Void> releaseAsync() {
+        return ending(this::startRelease);
+    }
+
+    /** Releases it, and leaves a result. */
+    void finish(byte[] result, long ttlMillis) {
+        Completions.Outcome outcome =
+                client.start(number -> startFinish(result, ttlMillis, number)).join();
+        seeLoss(outcome);
+        outcome.check();
+    }
+
+    CompletableFuture<Void> finishAsync(byte[] result, long ttlMillis) {
+        return ending(number -> startFinish(result, ttlMillis, number));
+    }
+
+    private CompletableFuture<Void> ending(LongConsumer start) {
+        Completions.Operation operation;
+        try {
+            operation = client.start(start);
+        } catch (LockNotHeldException | ClosedException e) {
+            return CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<Void> released = new CompletableFuture<>();
+        operation.thenAcceptAsync(
+                outcome -> {
+                    seeLoss(outcome);
+                    if (outcome.status() == Core.HF_OK) {
+                        released.complete(null);
+                    } else {
+                        released.completeExceptionally(outcome.failure());
+                    }
+                },
+                client.actions);
+        return released;
+    }
+
+    private void startRelease(long operation) {
+        startEnd(hold -> Core.hf_hold_release_start(hold, operation));
+    }
+
+    private void startFinish(byte[] result, long ttlMillis, long operation) {
+        startEnd(hold -> Core.hf_once_finish_start(hold, result, ttlMillis, operation));
+    }
+
+    private void startEnd(LongToIntFunction start) {
+        Integer begun =
+                handle.close(
+                        hold -> {
+                            beforeEnd(hold);
+                            return start.applyAsInt(hold);
+                        });
+        if (begun == null) {
+            throw released();
+        }
+    }
+
+    private long forgotten(long hold) {
+        beforeEnd(hold);
+        return hold;
+    }
+
+    private void beforeEnd(long hold) {
+        lastCause = Core.hf_hold_cause(hold);
+        forget.run();
+    }
+
+    private void seeLoss(Completions.Outcome outcome) {
+        if (outcome.status() == Core.HF_ELOST) {
+            seeGone();
+        }
+    }
+
+    /** The server no longer has it. */
+    private void seeGone() {
+        if (lastCause == Core.HF_CAUSE_NONE) {
+            lastCause = Core.HF_CAUSE_GONE;
+        }
+    }
+
+    @Override
+    public byte[] handOver() {
+        byte[] token =
+                handle.close(
+                        hold -> {
+                            beforeEnd(hold);
+                            return Core.hf_hold_hand_over(hold);
+                        });
+        if (token == null) {
+            throw released();
+        }
+        return token;
+    }
+
+    /** For people to read. */
+    @Override
+    public String toString() {
+        return describe(lock, fence);
+    }
+
+    private static String describe(HoldfastLock lock, long fence) {
+        return "Hold[" + lock + ", fence " + fence + "]";
+    }
+
+    private LockNotHeldException released() {
+        return new LockNotHeldException(this + " was released before");
+    }
+}

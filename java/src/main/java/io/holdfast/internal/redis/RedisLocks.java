@@ -1,0 +1,86 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.ClosedException;
+import io.holdfast.LockInfo;
+import io.holdfast.Locks;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Handle;
+import io.holdfast.internal.core.Threads;
+import io.holdfast.internal.core.hf_lock_info;
+import io.holdfast.internal.core.hf_progress;
+import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.NoSuchElementException;
+import java.util.function.LongFunction;
+
+/** A walk over the locks on Redis. */
+final class RedisLocks implements Locks {
+    private final Handle handle;
+    /** Found, and not told yet. */
+    private LockInfo next;
+
+    RedisLocks(long pointer) {
+        Handle handle = new Handle(pointer, Core::hf_locks_close);
+        handle.whenDropped(this, handle::close);
+        this.handle = handle;
+    }
+
+    @Override
+    public synchronized boolean hasNext() {
+        if (next == null) {
+            next = Threads.blocking(this::find);
+        }
+        return next != null;
+    }
+
+    /** The next one; null: there is none. */
+    private LockInfo find() {
+        try (hf_lock_info info = new hf_lock_info()) {
+            Object[][] view = new Object[1][];
+            call(locks -> view[0] = Core.hf_locks_next(locks, info), view);
+            return view[0] == null ? null : Views.of(info, view[0]);
+        }
+    }
+
+    @Override
+    public synchronized LockInfo next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException("the walk has told all locks");
+        }
+        LockInfo told = next;
+        next = null;
+        return told;
+    }
+
+    @Override
+    public synchronized Progress progress() {
+        try (hf_progress progress = new hf_progress()) {
+            call(locks -> Core.hf_locks_progress(locks, progress), progress);
+            return new Progress(
+                    progress.getLocks() - (next == null ? 0 : 1),
+                    progress.getKeys_seen(),
+                    progress.getKeys(),
+                    progress.getRefused(),
+                    progress.getCommands(),
+                    progress.getRound_trips(),
+                    Duration.of(progress.getAnswer_us(), ChronoUnit.MICROS));
+        }
+    }
+
+    @Override
+    public void close() {
+        handle.close();
+    }
+
+    /** The function's answer is not of interest, and may be null. */
+    private <T> void call(LongFunction<T> function, Object done) {
+        if (handle.call(
+                        locks -> {
+                            function.apply(locks);
+                            return done;
+                        })
+                == null) {
+            throw new ClosedException("the walk is closed");
+        }
+    }
+}

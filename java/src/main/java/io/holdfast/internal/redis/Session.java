@@ -1,0 +1,212 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.ClosedException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.internal.core.Brake;
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.ClientSettings.AlarmAction;
+import io.holdfast.internal.core.ClientSettings;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Handle;
+import io.holdfast.internal.core.Log;
+import io.holdfast.internal.core.Threads;
+import io.holdfast.internal.core.hf_client_options;
+import java.lang.System.Logger.Level;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
+import java.util.function.LongToIntFunction;
+
+/** What a client has, and its locks and holds use: the core's client, its completions, its owners. */
+final class Session {
+    /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
+    private static final AtomicLong THREADS = new AtomicLong();
+
+    /** For so long after an answer, the server is taken to be well. */
+    private static final long WELL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
+    final Actions actions;
+    final Held held = new Held();
+    private final Completions completions;
+    private final Handle handle;
+    private final ExitHook exit = new ExitHook();
+    private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
+    private final ThreadWatch threads;
+    /** Not in use now. */
+    private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
+    /** When a call on a thread of the caller's ended last. */
+    private volatile long heardAt = System.nanoTime() - WELL_NANOS;
+
+    Session(String url, ClientSettings options) {
+        long pointer = Threads.blocking(() -> open(url, options));
+        Actions actions = new Actions(options.executor);
+        AlarmAction onAlarm = options.onAlarm;
+        Completions completions = new Completions((name, timeouts, text) -> tell(onAlarm, actions, name, timeouts, text));
+        ExitHook exit = this.exit;
+        Handle handle =
+                new Handle(
+                        pointer,
+                        client -> Threads.blocking(() -> end(client, completions, actions, exit)));
+        if (options.closeAtExit) {
+            exit.set(handle);
+        }
+        String warning = handle.call(Core::hf_client_warning);
+        if (!warning.isEmpty()) {
+            Log.log(Level.WARNING, warning);
+        }
+        ThreadWatch threads = new ThreadWatch(handle);
+        this.actions = actions;
+        this.completions = completions;
+        this.handle = handle;
+        this.threads = threads;
+        handle.whenDropped(
+                this,
+                () -> {
+                    completions.abandon(); // its holds may still be in use
+                    handle.close();
+                    threads.close();
+                    Log.log(Level.WARNING, "a client was dropped without close()");
+                });
+        if (options.alarmTimeouts > 0) {
+            listen();
+        }
+    }
+
+    /** Logs an alarm, and lets the user's action run elsewhere. */
+    private static void tell(
+            AlarmAction action, Actions actions, String name, long timeouts, String text) {
+        Log.log(Level.WARNING, text);
+        if (action != null) {
+            actions.execute(
+                    () -> {
+                        try {
+                            action.run(name, timeouts, text);
+                        } catch (RuntimeException e) {
+                            Log.log(Level.WARNING, "onAlarm() failed", e);
+                        }
+                    });
+        }
+    }
+
+    void listen() {
+        call(
+                client -> {
+                    completions.listen(client);
+                    return client;
+                });
+    }
+
+    /** Gives the core's client back. */
+    private static Void end(
+            long client, Completions completions, Actions actions, ExitHook exit) {
+        completions.close(client);
+        actions.close();
+        exit.remove();
+        return null;
+    }
+
+    private static long open(String url, ClientSettings options) {
+        if (url.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("the URL must not contain a NUL character");
+        }
+        try (hf_client_options core = options.toCore()) {
+            return Core.hf_client_open(Bytes.of(url), core);
+        }
+    }
+
+    void close() {
+        handle.close();
+        exit.await(); // a JVM that ends now would leave leases behind
+        threads.close();
+    }
+
+    /**
+     * Whether the calling thread may ask the server on its own, in native code. One who listens to
+     * interrupts does it with a brake, so that it asks once and no more: only if the server is
+     * likely to answer, because another answer just came.
+     */
+    boolean mayBlock(boolean interruptible) {
+        return !Threads.isVirtual()
+                && (!interruptible || System.nanoTime() - heardAt < WELL_NANOS);
+    }
+
+    /** The server has just answered. */
+    void heard() {
+        heardAt = System.nanoTime();
+    }
+
+    /** The calling thread as an owner, the same at every call. */
+    byte[] threadOwner() {
+        return threadOwner.get();
+    }
+
+    private byte[] newThreadOwner() {
+        long thread = THREADS.incrementAndGet();
+        byte[] owner = handle.call(client -> Core.hf_client_owner(client, 't', thread));
+        if (owner == null) {
+            throw closed();
+        }
+        threads.watch(Thread.currentThread(), owner);
+        return owner;
+    }
+
+    /** Starts an operation without waiting for it, by calling begin with its number. */
+    Completions.Operation start(LongConsumer begin) {
+        return call(client -> completions.start(client, begin));
+    }
+
+    /** Cancels an operation, which then ends soon, with or without the lock. */
+    void cancel(Completions.Operation operation) {
+        handle.call(client -> Core.hf_op_cancel(client, operation.number));
+    }
+
+    /** Starts to release a hold that its caller gave up. If that fails, it ends with its lease. */
+    CompletableFuture<Completions.Outcome> abandon(long hold) {
+        try {
+            return start(number -> Core.hf_hold_release_start(hold, number));
+        } catch (ClosedException | LockNotHeldException e) {
+            return CompletableFuture.completedFuture(null); // it is released already
+        } finally {
+            Core.hf_hold_close(hold);
+        }
+    }
+
+    void watch(long number, Completions.Watcher hold) {
+        call(
+                client -> {
+                    completions.watch(client, number, hold);
+                    return number;
+                });
+    }
+
+    /** Tries something that an interrupt of the calling thread ends. */
+    int interruptibly(LongToIntFunction tried) {
+        Brake free = brakes.poll();
+        Brake brake = free != null ? free : new Brake();
+        int status = brake.during(tried);
+        if (brake.isOpen()) {
+            brakes.add(brake);
+        }
+        return status;
+    }
+
+    void forget(long hold) {
+        completions.forget(hold);
+    }
+
+    <T> T call(LongFunction<T> function) {
+        T answer = handle.call(function);
+        if (answer == null) {
+            throw closed();
+        }
+        return answer;
+    }
+
+    private static ClosedException closed() {
+        return new ClosedException("the client is closed");
+    }
+}

@@ -1,0 +1,71 @@
+package io.holdfast.internal.redis;
+
+import io.holdfast.AuthenticationException;
+import io.holdfast.ClosedException;
+import io.holdfast.ConnectionFailedException;
+import io.holdfast.HoldfastException;
+import io.holdfast.LockDeadlockException;
+import io.holdfast.LockLostException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockNotReplicatedException;
+import io.holdfast.LockTimeoutException;
+import io.holdfast.LockUnknownException;
+import io.holdfast.ProtocolException;
+import io.holdfast.ServerException;
+import io.holdfast.UnsupportedException;
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.Threads;
+
+/** Converts the core's statuses to exceptions. */
+final class Status {
+    private Status() {}
+
+    /** The JNI library calls this, with the core's message, on the thread whose call failed. */
+    static void raise(int status, byte[] message) {
+        raise(status, Bytes.text(message));
+    }
+
+    static void raise(int status, String message) {
+        throw Threads.raised(of(status, message));
+    }
+
+    /** The Error or RuntimeException for it. */
+    static Throwable of(int status, String text) {
+        switch (status) {
+            case Core.HF_EINVAL:
+                return new IllegalArgumentException(text);
+            case Core.HF_ENOMEM:
+                return new OutOfMemoryError(text);
+            case Core.HF_EBUSY:
+            case Core.HF_ETIMEOUT:
+                return new LockTimeoutException(text);
+            case Core.HF_ENOTHELD:
+                return new LockNotHeldException(text);
+            case Core.HF_EDEADLOCK:
+                return new LockDeadlockException(text);
+            case Core.HF_ELOST:
+                return new LockLostException(text);
+            case Core.HF_EUNKNOWN:
+                return new LockUnknownException(text);
+            case Core.HF_ECONNECT:
+                return new ConnectionFailedException(text);
+            case Core.HF_EAUTH:
+                return new AuthenticationException(text);
+            case Core.HF_ESERVER:
+                return new ServerException(text);
+            case Core.HF_EPROTOCOL:
+                return new ProtocolException(text);
+            case Core.HF_EUNSUPPORTED:
+                return new UnsupportedException(text);
+            case Core.HF_ECANCELED:
+            case Core.HF_ECLOSED:
+            case Core.HF_EFORKED:
+                return new ClosedException(text);
+            case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
+                return new LockNotReplicatedException(text, Core.hf_error_last().getReplicas());
+            default:
+                return new HoldfastException(text);
+        }
+    }
+}

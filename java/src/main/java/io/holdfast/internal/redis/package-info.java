@@ -1,0 +1,2 @@
+/** The workers: clients, locks and holds on Redis. Not for programs. */
+package io.holdfast.internal.redis;
