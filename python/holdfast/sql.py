@@ -84,13 +84,13 @@ def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
     refuse one of two transactions that meet: run that again from its beginning, with the
     guard, as for every transaction there.
     """
-    dialect, mark, inner = _driver(cursor)
-    if inspect.iscoroutinefunction(inner.execute):
-        raise TypeError(f"{inner!r} is a cursor for asyncio: await aguard() instead of guard()")
+    dialect, mark, connection = _driver(cursor)
+    if inspect.iscoroutinefunction(cursor.execute):
+        raise TypeError(f"{cursor!r} is a cursor for asyncio: await aguard() instead of guard()")
     check = statements(dialect, table, mark, mark)
     first, second = parameters(name, fence)
     cursor.execute(check.register, first)
-    refuse_autocommit(cursor)
+    refuse_autocommit(connection)
     if check.read:
         cursor.execute(check.read, second)
     compare(name, fence, cursor.fetchone())
@@ -98,12 +98,12 @@ def guard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
 
 async def aguard(cursor: Any, name: str, fence: int, table: str = TABLE) -> None:
     """Do the same as guard() with a cursor for asyncio: psycopg.AsyncCursor."""
-    dialect, mark, inner = _driver(cursor)
-    if not inspect.iscoroutinefunction(inner.execute):
-        raise TypeError(f"{inner!r} is no cursor for asyncio: call guard()")
+    dialect, mark, connection = _driver(cursor)
+    if not inspect.iscoroutinefunction(cursor.execute):
+        raise TypeError(f"{cursor!r} is no cursor for asyncio: call guard()")
     check = statements(dialect, table, mark, mark)
     await cursor.execute(check.register, parameters(name, fence)[0])
-    refuse_autocommit(cursor)
+    refuse_autocommit(connection)
     compare(name, fence, await cursor.fetchone())
 
 
@@ -119,6 +119,8 @@ def statements(dialect: str, table: str, name: str, fence: str) -> Check:
         raise ValueError(
             f"table must be the name of a table, of letters, digits and '_', not {table!r}"
         )
+    if dialect not in _CHECKS:
+        raise ValueError(f"guard() knows {', '.join(_CHECKS)}, not the database {dialect!r}")
     register, read, type_, greatest = _CHECKS[dialect]
     words = {"table": table, "name": name, "fence": fence, "greatest": greatest, "type": type_}
     return Check(*(each.format(**words) for each in (register, read, _CREATE)))
@@ -144,9 +146,9 @@ def compare(name: str, fence: int, row: Any) -> None:
         raise StaleFence(name, fence, last)
 
 
-def refuse_autocommit(cursor: Any) -> None:
+def refuse_autocommit(connection: Any) -> None:
     """Refuse a connection that has no transaction after a statement."""
-    if _in_transaction(cursor) is False:
+    if _in_transaction(connection) is False:
         raise RuntimeError(
             "guard() needs a transaction, and this connection is in autocommit mode: an older"
             " holder could write between the guard and your write. Begin a transaction, and guard"
@@ -154,11 +156,10 @@ def refuse_autocommit(cursor: Any) -> None:
         )
 
 
-def _in_transaction(cursor: Any) -> bool | None:
-    django: Any = getattr(cursor, "db", None)
-    if hasattr(django, "in_atomic_block"):
-        return bool(django.in_atomic_block or not django.get_autocommit())
-    connection = cursor.connection
+def _in_transaction(connection: Any) -> bool | None:
+    """Ask the driver; None: it does not say."""
+    if hasattr(connection, "in_atomic_block"):  # Django
+        return bool(connection.in_atomic_block or not connection.get_autocommit())
     status = getattr(getattr(connection, "info", None), "transaction_status", None)
     if status is not None:  # psycopg, psycopg2
         return bool(status != 0)
@@ -169,12 +170,12 @@ def _in_transaction(cursor: Any) -> bool | None:
 
 
 def _driver(cursor: Any) -> tuple[str, str, Any]:
-    """Give the dialect, the mark of a parameter, and the driver's own cursor."""
-    vendor = getattr(getattr(cursor, "db", None), "vendor", None)
-    if vendor in _CHECKS:  # a cursor of Django, whose mark is the same for each database
-        return vendor, "%s", cursor.cursor
+    """Give the dialect, the mark of a parameter, and the connection."""
+    django: Any = getattr(cursor, "db", None)
+    if getattr(django, "vendor", None) in _CHECKS:  # whose mark is the same for each database
+        return django.vendor, "%s", django
     for each in type(cursor).__mro__:
         known = _DRIVERS.get(each.__module__.partition(".")[0])
         if known:
-            return *known, cursor
+            return *known, cursor.connection
     raise TypeError(f"guard() needs a cursor of {', '.join(_DRIVERS)} or Django, not {cursor!r}")

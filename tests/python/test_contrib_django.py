@@ -22,8 +22,6 @@ from running import Answer, free_port, gunicorn, listens, programs
 
 pytest.importorskip("django_redis")
 
-import django
-from django.conf import settings
 from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
@@ -36,16 +34,8 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
 
+import django_site  # noqa: F401
 from holdfast.contrib.django import get_client, locked_command, locked_view
-
-settings.configure(
-    ALLOWED_HOSTS=["*"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    HOLDFAST={"URL": "redis://localhost"},
-    INSTALLED_APPS=["holdfast.contrib.django"],
-    ROOT_URLCONF=__name__,
-)
-django.setup()
 
 told: list[Any] = []
 

@@ -114,6 +114,37 @@ def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
     ended(site)
 
 
+FENCED = """
+import sys
+import django
+django.setup()
+from django.core.management import call_command
+from django.test import Client
+call_command("migrate", run_syncdb=True, verbosity=0)
+from shop.models import Item
+Item.objects.create(pk=7, stock=5)
+site = Client()
+assert site.get("/buy/7", headers={"host": "127.0.0.1"}).content == b"sold"
+item = Item.objects.get()
+print(item.stock, item.fence > 0)
+Item.objects.update(fence=item.fence + 10**12)  # a later holder
+try:
+    site.get("/buy/7", headers={"host": "127.0.0.1"})
+except Exception as error:
+    print(type(error).__name__, Item.objects.get().stock)
+"""
+
+
+@needs("django")
+def test_fences_in_django(start: Start, tmp_path: Path) -> None:
+    files("docs/guides/fences.md", tmp_path)
+    for name, text in [("settings", SETTINGS), ("urls", URLS)]:
+        tmp_path.joinpath(f"{name}.py").write_text(text)
+    tmp_path.joinpath("shop/__init__.py").touch()
+    here = {"DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": str(tmp_path)}
+    assert done(start("-c", FENCED, **here)) == "4 True\nStaleFence 4\n"
+
+
 # --------------------------------------------------------------- Fence checks
 
 
@@ -137,6 +168,32 @@ def test_fences(
         late = start("sell.py", server.tcp, databases.postgresql).communicate(timeout=50)[0]
         shown = next(each.text for each in blocks("") if each.page == "docs/guides/fences.md")
         assert re.sub(r"\d{16}", "N", late).endswith(re.sub(r"\d{16}", "N", shown))
+        assert database.execute("SELECT stock FROM item").fetchone() == (9,)
+
+
+@needs("sqlalchemy")
+def test_fences_in_a_column(
+    start: Start, server: Server, databases: Databases, tmp_path: Path
+) -> None:
+    import psycopg
+
+    files("docs/guides/fences.md", tmp_path)
+    (added,) = [
+        each.text
+        for each in blocks("sql")
+        if each.page == "docs/guides/fences.md" and not name_of(each)
+    ]
+    url = databases.postgresql.replace("://", "+psycopg://")
+    with psycopg.connect(databases.postgresql, autocommit=True) as database:
+        database.execute("DROP TABLE IF EXISTS item")
+        database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, stock INTEGER)")
+        database.execute("INSERT INTO item VALUES (7, 10)")
+        database.execute(added.partition("\n\n")[0].encode())
+        assert done(start("buy.py", server.tcp, url)) == ""
+        assert database.execute("SELECT stock FROM item").fetchone() == (9,)
+        database.execute("UPDATE item SET fence = fence + 1000000000000")  # a later holder
+        late = start("buy.py", server.tcp, url).communicate(timeout=50)[0]
+        assert "holdfast.StaleFence: the fence" in late
         assert database.execute("SELECT stock FROM item").fetchone() == (9,)
 
 

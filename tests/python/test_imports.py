@@ -65,6 +65,7 @@ def test_a_fork_s_client_needs_no_redis_py() -> None:
         ("contrib.django.cache", "django_redis", "django-redis"),
         ("contrib.fastapi", "fastapi", "fastapi"),
         ("contrib.rq", "rq", "rq"),
+        ("contrib.sqlalchemy", "sqlalchemy", "sqlalchemy"),
     ],
 )
 def test_an_extra_that_is_not_installed_is_named(module: str, needed: str, extra: str) -> None:
