@@ -50,7 +50,7 @@ class Book(Item):
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
     """The alias of a database that has one item."""
     alias = request.param
-    engine = {"ENGINE": f"django.db.backends.{alias}", "NAME": ":memory:"}
+    engine: dict[str, Any] = {"ENGINE": f"django.db.backends.{alias}", "NAME": ":memory:"}
     if alias != "sqlite3":
         urls: Databases = request.getfixturevalue("databases")
         url = urls.postgresql if alias == "postgresql" else urls.mariadb
@@ -58,6 +58,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
         address, _, name = rest.partition("/")
         host, _, port = address.partition(":")
         engine |= {"NAME": name, "USER": user, "HOST": host, "PORT": port}
+    if alias == "mysql":
+        engine["OPTIONS"] = {"isolation_level": "repeatable read"}  # MySQL's own, not Django's
     connections.databases[alias] = {**connections.databases["default"], **engine}
     connection = connections[alias]
     with connection.cursor() as cursor:

@@ -33,6 +33,7 @@ def wrong(client: holdfast.Client) -> None:
 OF_UNTYPED_FRAMEWORKS = [
     "celery.LockedTask",
     "django.apps.HoldfastConfig",
+    "django.fields.FenceField",
     "django.cache.RedisCache",
 ]
 
