@@ -197,6 +197,72 @@ def test_fences_in_a_column(
         assert database.execute("SELECT stock FROM item").fetchone() == (9,)
 
 
+def test_fences_in_redis(start: Start, server: Server, raw: redis.Redis, tmp_path: Path) -> None:
+    files("docs/guides/fences.md", tmp_path)
+    key, fence = "item:7:stock", "{item:7:stock}:fence"
+    raw.delete(key, fence)
+    assert done(start("store.py", server.tcp)) == ""
+    assert raw.get(key) == b"9"
+    script = tmp_path.joinpath("fenced.lua").read_text()
+    last = int(raw.get(fence) or 0)
+    assert raw.eval(script, 2, key, fence, str(last), "8") == b"OK"  # a holder may write twice
+    raw.set(fence, last + 10**12)  # a later holder
+    late = start("store.py", server.tcp).communicate(timeout=50)[0]
+    assert f"STALEFENCE a later holder was there with the fence {last + 10**12}" in late
+    with pytest.raises(redis.ResponseError, match="STALEFENCE"):
+        raw.eval(script, 2, key, fence, str(last + 10**12 - 1), "7")
+    assert raw.get(key) == b"8"
+    raw.delete(key, fence)
+
+
+@needs("httpx")
+def test_fences_over_http(
+    start: Start, server: Server, databases: Databases, tmp_path: Path
+) -> None:
+    import httpx
+    import psycopg
+
+    files("docs/guides/fences.md", tmp_path)
+    port = free_port()
+    command = ["-m", "uvicorn", "shop_api:app", "--port", str(port), "--log-level", "warning"]
+    site = start(*command, DATABASE_URL=databases.postgresql)
+    url = f"http://127.0.0.1:{port}"
+    with psycopg.connect(databases.postgresql, autocommit=True) as database:
+        database.execute("DROP TABLE IF EXISTS item, holdfast_fence")
+        database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, stock INTEGER)")
+        database.execute("INSERT INTO item VALUES (7, 10)")
+        database.execute(tmp_path.joinpath("postgresql.sql").read_bytes())
+        until(lambda: listens(port, site), 30)
+        assert done(start("caller.py", server.tcp, url)) == ""
+        assert database.execute("SELECT stock FROM item").fetchone() == (9,)
+        database.execute("UPDATE item SET stock = 8")
+        database.execute("UPDATE holdfast_fence SET fence = 1795123461000345000")  # a later holder
+        late = start("caller.py", server.tcp, url).communicate(timeout=50)[0]
+        assert "holdfast.StaleFence: the fence" in late
+        assert "of 'item:7' is stale: a later holder was there with the fence 17951234" in late
+
+        def put(**headers: str) -> tuple[int, object]:
+            headers = {key.replace("_", "-"): value for key, value in headers.items()}
+            answer = httpx.put(f"{url}/items/7", params={"stock": 1}, headers=headers)
+            return answer.status_code, answer.json()["detail"]
+
+        status, told = put(if_fence="41")
+        assert status == 412
+        assert told == {
+            "message": str(holdfast.StaleFence("item:7", 41, 1795123461000345000)),
+            "fence": 41,
+            "last": 1795123461000345000,
+        }
+        assert put() == (428, "the header If-Fence is missing: it has the fence of your hold")
+        for wrong in ("", "0", "-1", "1e9", "7,8", "9" * 19):
+            assert put(if_fence=wrong) == (
+                400,
+                f"If-Fence must be the fence of a hold, not {wrong!r}",
+            )
+        assert database.execute("SELECT stock FROM item").fetchone() == (8,)
+    ended(site)
+
+
 @needs("pymysql")
 def test_the_migration_for_mysql_is_what_create_table_makes(
     databases: Databases, tmp_path: Path

@@ -16,13 +16,14 @@ import functools
 import inspect
 import logging
 import math
+import re
 import typing
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 try:
-    from fastapi import Depends, FastAPI, HTTPException
+    from fastapi import Depends, FastAPI, Header, HTTPException
     from fastapi.requests import HTTPConnection
     from pydantic import TypeAdapter, ValidationError
 except ModuleNotFoundError as missing:
@@ -40,7 +41,7 @@ from .._options import LockChanges, merged
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Locked", "get_client", "lifespan"]
+__all__ = ["IfFence", "Locked", "get_client", "lifespan"]
 
 _log = logging.getLogger("holdfast")
 
@@ -209,3 +210,35 @@ def _adapter(endpoint: Callable[..., object], field: str) -> TypeAdapter[Any] | 
         if field in (parameter.name, *(getattr(each, "alias", None) for each in about)):
             return TypeAdapter(hint)
     return None
+
+
+# ------------------------------------------------------------------ A fence from elsewhere
+
+
+async def _if_fence(
+    if_fence: Annotated[
+        str | None,
+        Header(description="The fence of the caller's hold. 412: a later holder was here."),
+    ] = None,
+) -> AsyncIterator[int]:
+    if if_fence is None:
+        raise HTTPException(428, "the header If-Fence is missing: it has the fence of your hold")
+    if not re.fullmatch(r"[0-9]{1,18}", if_fence, re.ASCII) or int(if_fence) == 0:
+        raise HTTPException(400, f"If-Fence must be the fence of a hold, not {if_fence!r}")
+    try:
+        yield int(if_fence)
+    except holdfast.StaleFence as stale:
+        told = {"message": str(stale), "fence": stale.fence, "last": stale.last}
+        raise HTTPException(412, told) from stale
+
+
+IfFence = Annotated[int, Depends(_if_fence, scope="function")]
+"""The fence of a caller in another process, from the header If-Fence: a type for a parameter.
+
+    @app.put("/items/{item}")
+    def put(item: int, fence: IfFence, cursor: ...):
+        guard(cursor, f"item:{item}", fence)
+
+Without the header the answer is 428, and if it is no fence 400. If the route raises StaleFence,
+as guard() does, the answer is 412 with both fences.
+"""
