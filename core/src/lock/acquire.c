@@ -553,7 +553,7 @@ static hf_status acquire_once(acquiring *call, bool keep) {
     bool owed = status != HF_OK && !listed && !hf_undo_acquire_locked(hold, NULL);
     hf_client_unlock(call->client);
     if (owed)
-        hf_undo(hold, deadline_of_end(call));
+        hf_undo_now(hold, deadline_of_end(call));
     if (status == HF_ELOST)
         hf_transport_look(call->client->transport);
     return status;

@@ -22,82 +22,163 @@ int hf_hold_cause(const hf_hold *hold) {
     return cause;
 }
 
-/* --------------------------------------------------------------- Started */
+/* ------------------------------------------------------------- Operations */
 
-/* An operation on a hold that ends with a completion. */
-typedef struct started_task {
-    hf_task task;
-    hf_hold *hold; /* with a reference */
-    hf_news *news;
-    int state;      /* of a release: the state that the hold had */
-    hf_hold *other; /* and one that it was joined with, with a reference; or NULL */
+typedef enum {
+    OVER,   /* it came to `status`, which this thread's message explains */
+    AGAIN,  /* its request is another one now, to be sent */
+    UNCLEAR /* it is refused: over, once the message names the missing permission */
+} verdict;
+
+/* One operation on a hold: its requests, and what their answers make of it. The steps are the
+ * same whether the calling thread sends the requests (run()) or the keeper does (start()). */
+typedef struct operation {
+    hf_hold *hold;
+    int32_t kind;        /* of its completion */
+    hf_request *request; /* the next */
+    bool doubtful;       /* some copy of some request has no answer */
+    hf_status status;    /* that it came to */
+    /* With the mutex. Begin: make the first request; otherwise than HF_OK: there is none. */
+    hf_status (*begin)(struct operation *mine);
+    verdict (*answered)(struct operation *mine, hf_status status, const redisReply *reply,
+                        int64_t sent_at);
+
+    /* Of a release: */
+    const hf_leaving *left; /* until it has begun */
+    bool unknown;           /* the caller never had the hold, and so cannot lose it */
+    bool drops;             /* the request is the cheapest form */
+    bool owed;              /* the client is closed: this thread undoes the hold itself */
+    bool listed;            /* the table's reference of the hold is the operation's */
+    int state;              /* that the hold had */
+    hf_hold *other;         /* that it was joined with, with a reference; or NULL */
+    hf_release_outcome outcome;
     /* Of a renewal: */
-    int64_t lease_ms;
+    int64_t duration_ms; /* that the caller gave */
+    bool replaces;       /* it takes the place of the time that is left */
+    bool keeps;          /* afterwards the hold is left to the server for that time */
+    int64_t lease_ms;    /* that is asked for */
     hf_renew_mode mode;
-    bool refused;    /* and the server is asked why */
-    int64_t keep_ms; /* afterwards it is left to the server for so long; 0: it is not */
-} started_task;
+} operation;
 
-static void drop_started(hf_task *task) {
-    started_task *mine = HF_OF(started_task, task, task);
-    if (mine->hold != NULL)
+static void drop_operation(operation *mine) {
+    if (mine->listed)
         hf_hold_drop(mine->hold);
     if (mine->other != NULL)
         hf_hold_drop(mine->other);
-    hf_news_free_locked(mine->news);
 }
 
-/* With what is sure to be needed. If HF_OK the mutex is held, until submit_started() or
- * withdraw_started(). */
-static hf_status begin_started(hf_hold *hold, int32_t kind, int64_t op,
-                               void (*done)(hf_task *, hf_status, const redisReply *),
-                               started_task **task_out) {
-    hf_client *client = hold->client;
-    hf_completion completion = {.kind = kind, .op = op, .hold_number = hold->number};
-    if (op < 1)
-        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_task *task = hf_task_new(sizeof(started_task), done, drop_started);
-    if (task == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    started_task *mine = HF_OF(started_task, task, task);
-    task->explains = true;
-    mine->news = hf_news_new(&completion);
-    hf_client_lock(client);
-    hf_status status = mine->news != NULL ? hf_client_check(client) : HF_ENOMEM;
+/* Send the requests on this thread. */
+static hf_status run(operation *mine, int64_t deadline) {
+    hf_client *client = mine->hold->client;
+    verdict next = AGAIN;
+    while (next == AGAIN) {
+        hf_answer answer;
+        hf_status status = hf_transport_call(client->transport, mine->request, deadline, &answer);
+        mine->doubtful = mine->doubtful || answer.doubtful;
+        hf_client_lock(client);
+        next = mine->answered(mine, status, answer.reply, answer.sent_at);
+        hf_client_unlock(client);
+        freeReplyObject(answer.reply);
+    }
+    if (next == UNCLEAR)
+        hf_transport_explain(client->transport, mine->request, deadline);
+    hf_request_free(mine->request);
+    if (mine->owed)
+        hf_undo_now(mine->hold, deadline);
+    return mine->status;
+}
+
+static hf_status perform_until(operation *mine, int64_t deadline) {
+    hf_request request;
+    mine->request = &request;
+    hf_client_lock(mine->hold->client);
+    hf_status status = mine->begin(mine);
+    hf_client_unlock(mine->hold->client);
     if (status == HF_OK)
-        status = hf_number_check_locked(client, op);
+        status = run(mine, deadline);
+    drop_operation(mine);
+    return status;
+}
+
+/* An operation that the keeper carries out, and that ends with a completion. */
+typedef struct started {
+    hf_task task;
+    operation operation; /* with a reference of its hold */
+    hf_news *news;
+} started;
+
+static void drop_started(hf_task *task) {
+    started *mine = HF_OF(started, task, task);
+    drop_operation(&mine->operation);
+    hf_news_free_locked(mine->news);
+    hf_hold_drop(mine->operation.hold);
+}
+
+static void started_answered(hf_task *task, hf_status status, const redisReply *reply) {
+    started *mine = HF_OF(started, task, task);
+    operation *op = &mine->operation;
+    verdict next = OVER;
+    op->doubtful = op->doubtful || task->course.doubtful;
+    if (task->refusal == NULL || !task->unclear)
+        next = op->answered(op, status, reply, task->sent_at);
+    task->again = next == AGAIN;
+    task->unclear = next == UNCLEAR;
+    if (next != OVER)
+        return;
+    hf_completion completion = mine->news->completion;
+    completion.status = op->status;
+    hf_tell_locked(op->hold->client, &mine->news, &completion);
+}
+
+/* What is sure to be needed, for an operation with that number. */
+static hf_status prepare_locked(hf_client *client, int64_t number, hf_news *news) {
+    hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        status = hf_number_check_locked(client, number);
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
-    if (status != HF_OK) {
-        hf_task_free(task);
-        hf_client_unlock(client);
-        return status == HF_ENOMEM ? hf_fail(status, "no memory, file descriptor or thread for it")
-                                   : status;
+    if (status == HF_OK)
+        hf_news_number_locked(client, news, number);
+    return status;
+}
+
+static hf_status start(const operation *given, int64_t number) {
+    hf_client *client = given->hold->client;
+    hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
+    hf_news *news = hf_news_new(&completion);
+    hf_task *task = hf_task_new(sizeof(started), started_answered, drop_started);
+    if (news == NULL || task == NULL) {
+        free(news);
+        free(task);
+        return hf_fail(HF_ENOMEM, "no memory");
     }
-    hf_news_number_locked(client, mine->news, op);
-    *task_out = mine;
-    return HF_OK;
-}
-
-static void submit_started(hf_hold *hold, started_task *mine) {
-    hf_client *client = hold->client;
-    hf_hold_grab(hold);
-    mine->hold = hold;
-    hf_task_submit(&client->links, &mine->task, hf_client_patience(client));
+    started *mine = HF_OF(started, task, task);
+    hf_client_lock(client);
+    mine->news = news;
+    mine->operation = *given;
+    mine->operation.request = &task->request;
+    task->explains = true;
+    hf_hold_grab(given->hold);
+    hf_status status = prepare_locked(client, number, news);
+    if (status == HF_OK)
+        status = mine->operation.begin(&mine->operation);
+    if (status == HF_OK)
+        hf_task_submit(&client->links, task, hf_client_patience(client));
+    else
+        hf_task_free(task);
     hf_client_unlock(client);
+    return status;
 }
 
-/* It is not sent: the hold ended, or the client was closed, which the message says. */
-static hf_status withdraw_started(hf_hold *hold, started_task *mine) {
-    hf_task_free(&mine->task);
-    hf_client_unlock(hold->client);
-    return hf_hold_explain_not_held(hold);
-}
+/* Without a number on this thread, else by the keeper. */
+#define ON_THIS_THREAD INT64_MIN
 
-static void end_started(started_task *mine, hf_status status) {
-    hf_completion completion = mine->news->completion;
-    completion.status = status;
-    hf_tell_locked(mine->hold->client, &mine->news, &completion);
+static hf_status perform(operation *mine, int64_t number) {
+    if (number == ON_THIS_THREAD)
+        return perform_until(mine, hf_client_patience(mine->hold->client));
+    if (number < 1)
+        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
+    return start(mine, number);
 }
 
 /* --------------------------------------------------------------- Release */
@@ -121,11 +202,6 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
     if (*listed)
         hf_table_remove_locked(hold->client, hold);
     return state;
-}
-
-/* One that it is joined with, with a reference; or NULL. */
-static hf_hold *grab_other_locked(const hf_hold *hold) {
-    return hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
 }
 
 /* What a release came to. */
@@ -178,93 +254,99 @@ static void count_release_locked(const hf_hold *hold, hf_hold *other, int state,
     }
 }
 
-static void release_request(hf_request *request, const hf_hold *hold, const hf_leaving *left) {
+static void release_request(operation *mine, const hf_leaving *left) {
+    const hf_hold *hold = mine->hold;
     hf_ask ask = hf_hold_ask(hold);
     if (left == NULL) {
-        hf_hold_release_request(request, hold, false);
+        hf_hold_release_request(mine->request, hold, false);
         return;
     }
-    hf_request_finish(request, hold->names, &ask, hold->fence, hold->bury, left->bytes,
+    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->bury, left->bytes,
                       left->length, left->ttl_ms);
-    request->hands_on = hold->waited;
+    mine->request->hands_on = hold->waited;
 }
 
-/* By its cheapest form first; whatever that cannot do or is refused is for the general one. */
-static hf_status send_release(hf_hold *hold, const hf_leaving *left, bool drops, int64_t now,
-                              int64_t deadline, hf_release_outcome *outcome, bool *doubtful) {
-    hf_transport *transport = hold->client->transport;
-    hf_request request;
-    hf_answer answer;
-    hf_status status = HF_ESERVER;
-    drops = drops && left == NULL && !HF_UNUSUAL("releases in general") &&
-            hf_hold_drop_request(&request, hold, now);
-    for (;;) {
-        if (!drops)
-            release_request(&request, hold, left);
-        status = hf_transport_call(transport, &request, deadline, &answer);
-        hf_request_free(&request);
-        *doubtful = *doubtful || answer.doubtful;
-        if (status == HF_OK)
-            *outcome = hf_reply_release(answer.reply);
-        freeReplyObject(answer.reply);
-        if (!drops || !(status == HF_ESERVER || *outcome == HF_RELEASE_NOT_HELD))
-            return status;
-        HF_MARK("C20");
-        drops = false;
-    }
+/* The hold ends here first, and on the server afterwards. */
+static hf_status begin_release(operation *mine) {
+    hf_hold *hold = mine->hold;
+    const hf_leaving *left = mine->left;
+    int64_t now = hf_now();
+    hf_hold *other = hold->joined != NULL ? hf_hold_grab(hold->joined) : NULL;
+    if (mine->unknown)
+        hf_hold_count_end_locked(hold, now);
+    mine->other = other;
+    mine->state = hf_hold_end_locked(hold, now, &mine->listed);
+    if (mine->state == HF_STATE_RELEASED)
+        return hf_hold_explain_not_held(hold);
+    mine->drops = left == NULL && !hf_waiting_expected_locked(hold->client, hold->names) &&
+                  !HF_UNUSUAL("releases in general") &&
+                  hf_hold_drop_request(mine->request, hold, now);
+    if (!mine->drops)
+        release_request(mine, left);
+    return HF_OK;
 }
 
-/* Its release was answered, or not. */
-static void released_locked(hf_hold *hold, hf_release_outcome outcome) {
+/* The server was told, or could not be. */
+static void settle_release(operation *mine, hf_status status) {
+    hf_hold *hold = mine->hold;
+    bool gone = mine->outcome == HF_RELEASE_NOT_HELD;
+    if (mine->outcome == HF_RELEASE_MORE)
+        hf_kick_locked(hold->client, hold->names);
+    if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
+        mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
     if (hold->bury)
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
     /* A copy of its acquire may have begun it again, under another fence. */
-    if (hold->bury && outcome == HF_RELEASE_NOT_HELD)
+    if (hold->bury && gone)
         hf_undo_id_locked(hold);
     /* A grant that ran out before its release took away the places of this client's others. */
-    if (outcome == HF_RELEASE_NOT_HELD && hold->pushed)
+    if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
+    mine->status = release_status(hold, mine->state, status, mine->outcome, mine->doubtful);
+    if (!mine->unknown)
+        count_release_locked(hold, mine->other, mine->state, mine->status);
 }
 
-static hf_status release(hf_hold *hold, const hf_leaving *left, bool counts, int64_t deadline) {
-    hf_client *client = hold->client;
-    hf_release_outcome outcome = HF_RELEASE_NONSENSE;
-    bool listed, doubtful = false;
-    int64_t now = hf_now();
-
-    /* It ends here first, and on the server afterwards. */
-    hf_client_lock(client);
-    hf_hold *other = grab_other_locked(hold);
-    if (!counts) /* its caller never had it, and so cannot lose it */
-        hf_hold_count_end_locked(hold, now);
-    int state = hf_hold_end_locked(hold, now, &listed);
-    bool drops = !hf_waiting_expected_locked(client, hold->names);
-    hf_client_unlock(client);
-    if (state == HF_STATE_RELEASED) /* it is joined with none */
-        return hf_hold_explain_not_held(hold);
-    hf_status status = send_release(hold, left, drops, now, deadline, &outcome, &doubtful);
-    if (outcome == HF_RELEASE_MORE)
-        hf_kick(client, hold->names, deadline);
-    hf_status came_to = release_status(hold, state, status, outcome, doubtful);
-    if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
-        hf_undo(hold, deadline); /* it is not given up until its lease would end */
-    hf_client_lock(client);
-    if (counts)
-        count_release_locked(hold, other, state, came_to);
-    released_locked(hold, outcome);
-    hf_client_unlock(client);
-    if (listed)
-        hf_hold_drop(hold);
-    if (other != NULL)
-        hf_hold_drop(other);
-    return came_to;
+static verdict released(operation *mine, hf_status status, const redisReply *reply,
+                        int64_t sent_at) {
+    (void)sent_at;
+    mine->outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
+    if (mine->drops && (status == HF_ESERVER || mine->outcome == HF_RELEASE_NOT_HELD)) {
+        HF_MARK("C20");
+        mine->drops = false;
+        hf_request_free(mine->request);
+        release_request(mine, NULL);
+        return AGAIN;
+    }
+    settle_release(mine, status);
+    return OVER;
 }
 
-hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
+static operation release_of(hf_hold *hold) {
+    return (operation){.hold = hold,
+                       .kind = HF_KIND_RELEASE,
+                       .begin = begin_release,
+                       .answered = released,
+                       .outcome = HF_RELEASE_NONSENSE};
+}
+
+static hf_status leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_status status = hf_client_check(hold->client);
-    return status == HF_OK ? release(hold, left, true, hf_client_patience(hold->client)) : status;
+    if (status != HF_OK)
+        return status;
+    operation mine = release_of(hold);
+    mine.left = left;
+    return perform(&mine, number);
+}
+
+hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
+    return leave(hold, left, ON_THIS_THREAD);
+}
+
+hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op) {
+    return leave(hold, left, op);
 }
 
 void hf_hold_give_up_locked(hf_hold *hold) {
@@ -279,48 +361,15 @@ void hf_hold_give_up_locked(hf_hold *hold) {
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
     hf_error error = *hf_error_last();
     if (answers) {
-        release(hold, NULL, false, deadline);
+        operation mine = release_of(hold);
+        mine.unknown = true;
+        perform_until(&mine, deadline);
     } else {
         hf_client_lock(hold->client);
         hf_hold_give_up_locked(hold);
         hf_client_unlock(hold->client);
     }
     hf_error_set(&error);
-}
-
-static void release_done(hf_task *task, hf_status status, const redisReply *reply) {
-    started_task *mine = HF_OF(started_task, task, task);
-    hf_hold *hold = mine->hold;
-    hf_release_outcome outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
-    if (status != HF_OK || outcome == HF_RELEASE_SPLIT)
-        hf_undo_locked(hold);
-    else if (outcome == HF_RELEASE_MORE)
-        hf_kick_locked(hold->client, hold->names);
-    released_locked(hold, outcome);
-    status = release_status(hold, mine->state, status, outcome, task->course.doubtful);
-    count_release_locked(hold, mine->other, mine->state, status);
-    end_started(mine, status);
-}
-
-hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op) {
-    started_task *mine;
-    bool listed;
-    if (hold == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(hold->client);
-    if (status == HF_OK)
-        status = begin_started(hold, HF_KIND_RELEASE, op, release_done, &mine);
-    if (status != HF_OK)
-        return status;
-    mine->other = grab_other_locked(hold);
-    mine->state = hf_hold_end_locked(hold, hf_now(), &listed);
-    if (mine->state == HF_STATE_RELEASED)
-        return withdraw_started(hold, mine);
-    release_request(&mine->task.request, hold, left);
-    if (listed)
-        hf_hold_drop(hold); /* the table's: the task gets one */
-    submit_started(hold, mine);
-    return HF_OK;
 }
 
 /* ----------------------------------------------------------------- Renew */
@@ -407,33 +456,6 @@ static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisRe
     return true;
 }
 
-static hf_status renew(hf_hold *hold, int64_t lease_ms, hf_renew_mode mode) {
-    hf_client *client = hold->client;
-    hf_request request;
-    hf_answer answer;
-    bool refused = false, doubtful = false, again = true;
-    hf_status status = HF_OK;
-    int64_t deadline = hf_client_patience(client);
-    while (again) {
-        hf_client_lock(client);
-        renewal_request(&request, hold, lease_ms, mode);
-        hf_client_unlock(client);
-        status = hf_transport_call(client->transport, &request, deadline, &answer);
-        doubtful = doubtful || answer.doubtful;
-        hf_client_lock(client);
-        again = turns_out_many_locked(hold, status, answer.reply);
-        if (!again)
-            status = renewal_end_locked(hold, lease_ms, mode, status, answer.reply, answer.sent_at,
-                                        doubtful, &refused);
-        hf_client_unlock(client);
-        freeReplyObject(answer.reply);
-        if (refused)
-            hf_transport_explain(client->transport, &request, deadline);
-        hf_request_free(&request);
-    }
-    return status;
-}
-
 /* Is it held, so that it can be renewed? */
 static hf_status check_held(const hf_hold *hold) {
     if (hold == NULL)
@@ -451,20 +473,6 @@ static hf_status check_held(const hf_hold *hold) {
     }
 }
 
-static hf_status renew_as(hf_hold *hold, hf_renew_mode mode) {
-    hf_status status = check_held(hold);
-    if (status != HF_OK)
-        return status;
-    hf_client_lock(hold->client);
-    int64_t lease_ms = hold->validity.lease_ms;
-    hf_client_unlock(hold->client);
-    return renew(hold, lease_ms, mode);
-}
-
-hf_status hf_hold_renew(hf_hold *hold) { return renew_as(hold, HF_RENEW_LONGER); }
-
-hf_status hf_hold_check(hf_hold *hold) { return renew_as(hold, HF_RENEW_LOOK); }
-
 static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint32_t flags) {
     bool replace = (flags & HF_EXTEND_REPLACE) != 0;
     if ((flags & ~HF_EXTEND_REPLACE) != 0)
@@ -477,43 +485,6 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
     return status;
-}
-
-/* The lease to send for it, and its mode; 0 if it was just released, or handed over:
- * then it is not ours to shorten. */
-static int64_t extend_locked(hf_hold *hold, int64_t duration_ms, uint32_t flags,
-                             hf_renew_mode *mode) {
-    hf_validity *validity = &hold->validity;
-    if (hold->state == HF_STATE_RELEASED)
-        return 0;
-    int64_t now = hf_now();
-    if ((flags & HF_EXTEND_REPLACE) != 0) {
-        *mode = HF_RENEW_EXACTLY;
-        hf_validity_replaces(validity, now, duration_ms);
-        hf_renewal_next_locked(hold, now);
-        return duration_ms;
-    }
-    *mode = HF_RENEW_LOOK;
-    if (validity->deadline == HF_NO_DEADLINE)
-        return HF_NEVER;
-    /* Added once, to what is left now: sent again it adds nothing twice. */
-    int64_t lease_ms = duration_ms + hf_until(validity->deadline, now);
-    if (lease_ms > HF_LEASE_MAX)
-        lease_ms = HF_LEASE_MAX;
-    hf_validity_extends(validity, lease_ms);
-    *mode = HF_RENEW_LONGER;
-    return lease_ms;
-}
-
-hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
-    hf_renew_mode mode;
-    hf_status status = check_extension(hold, duration_ms, flags);
-    if (status != HF_OK)
-        return status;
-    hf_client_lock(hold->client);
-    int64_t lease_ms = extend_locked(hold, duration_ms, flags, &mode);
-    hf_client_unlock(hold->client);
-    return lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
 }
 
 /* The hold ends here, and stays on the server: for so long, or as long as it has. */
@@ -539,135 +510,133 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                                   : hf_hold_explain_not_held(hold);
 }
 
-/* What is sent next for a hold that is to be kept: an unclaimed grant is claimed first, because
- * its mark would stay and count against this client. Answers as extend_locked(). */
-static int64_t keep_locked(hf_hold *hold, int64_t duration_ms, hf_renew_mode *mode) {
-    if (!hold->pushed || hold->state == HF_STATE_RELEASED)
-        return extend_locked(hold, duration_ms, HF_EXTEND_REPLACE, mode);
-    *mode = HF_RENEW_LONGER;
-    return hf_hold_claim_ms(hold);
-}
+/* ----------------------------------------------- How they begin, and go on */
 
-/* It is claimed: now comes what it is kept by. True: send that. */
-static bool keeps_on_locked(started_task *mine, hf_status status) {
-    if (mine->keep_ms == 0 || mine->mode == HF_RENEW_EXACTLY || status != HF_OK)
-        return false;
-    mine->lease_ms = extend_locked(mine->hold, mine->keep_ms, HF_EXTEND_REPLACE, &mine->mode);
-    return mine->lease_ms != 0;
-}
-
-static void renewal_done(hf_task *task, hf_status status, const redisReply *reply) {
-    started_task *mine = HF_OF(started_task, task, task);
-    if (turns_out_many_locked(mine->hold, status, reply)) {
-        hf_request_free(&task->request);
-        renewal_request(&task->request, mine->hold, mine->lease_ms, mine->mode);
-        task->again = true;
-        return;
-    }
-    if (!mine->refused)
-        status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
-                                    task->sent_at, task->course.doubtful, &mine->refused);
-    else /* by now the message says what is missing */
-        mine->refused = false;
-    task->unclear = mine->refused;
-    if (mine->refused)
-        return;
-    if (keeps_on_locked(mine, status)) {
-        hf_request_free(&task->request);
-        renewal_request(&task->request, mine->hold, mine->lease_ms, mine->mode);
-        task->again = true;
-        return;
-    }
-    if (status == HF_OK && mine->keep_ms > 0)
-        status = leave_locked(mine->hold, mine->keep_ms, "kept");
-    end_started(mine, status);
-}
-
-static void submit_started_renewal(hf_hold *hold, started_task *mine) {
-    renewal_request(&mine->task.request, hold, mine->lease_ms, mine->mode);
-    submit_started(hold, mine);
-}
-
-static hf_status start_renewal(hf_hold *hold, hf_renew_mode mode, int64_t op) {
-    started_task *mine;
-    hf_status status = check_held(hold);
-    if (status == HF_OK)
-        status = begin_started(hold, HF_KIND_RENEWAL, op, renewal_done, &mine);
-    if (status != HF_OK)
-        return status;
+static hf_status ask_to_renew(operation *mine, int64_t lease_ms, hf_renew_mode mode) {
+    mine->lease_ms = lease_ms;
     mine->mode = mode;
-    mine->lease_ms = hold->validity.lease_ms;
-    submit_started_renewal(hold, mine);
+    renewal_request(mine->request, mine->hold, lease_ms, mode);
     return HF_OK;
 }
 
-hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
-    return start_renewal(hold, HF_RENEW_LONGER, op);
+static hf_status begin_renewal(operation *mine) {
+    return ask_to_renew(mine, mine->hold->validity.lease_ms, mine->mode);
 }
 
-hf_status hf_hold_check_start(hf_hold *hold, int64_t op) {
-    return start_renewal(hold, HF_RENEW_LOOK, op);
+static hf_status begin_claim(operation *mine) {
+    return ask_to_renew(mine, hf_hold_claim_ms(mine->hold), HF_RENEW_LONGER);
+}
+
+/* A hold that was just released, or handed over, is not this caller's to shorten. */
+static hf_status begin_extension(operation *mine) {
+    hf_validity *validity = &mine->hold->validity;
+    int64_t now = hf_now();
+    if (mine->hold->state == HF_STATE_RELEASED)
+        return hf_hold_explain_not_held(mine->hold);
+    if (mine->replaces) {
+        hf_validity_replaces(validity, now, mine->duration_ms);
+        hf_renewal_next_locked(mine->hold, now);
+        return ask_to_renew(mine, mine->duration_ms, HF_RENEW_EXACTLY);
+    }
+    if (validity->deadline == HF_NO_DEADLINE)
+        return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
+    /* Added once, to what is left now: sent again it adds nothing twice. */
+    int64_t lease_ms = mine->duration_ms + hf_until(validity->deadline, now);
+    if (lease_ms > HF_LEASE_MAX)
+        lease_ms = HF_LEASE_MAX;
+    hf_validity_extends(validity, lease_ms);
+    return ask_to_renew(mine, lease_ms, HF_RENEW_LONGER);
+}
+
+/* A grant is claimed first: its mark would stay, and count against this client. */
+static hf_status begin_keep(operation *mine) {
+    bool claims = mine->hold->pushed && mine->hold->state != HF_STATE_RELEASED;
+    return claims ? begin_claim(mine) : begin_extension(mine);
+}
+
+static verdict renewed(operation *mine, hf_status status, const redisReply *reply,
+                       int64_t sent_at) {
+    bool refused;
+    if (turns_out_many_locked(mine->hold, status, reply)) {
+        hf_request_free(mine->request);
+        ask_to_renew(mine, mine->lease_ms, mine->mode);
+        return AGAIN;
+    }
+    mine->status = renewal_end_locked(mine->hold, mine->lease_ms, mine->mode, status, reply,
+                                      sent_at, mine->doubtful, &refused);
+    if (refused)
+        return UNCLEAR;
+    if (!mine->keeps || mine->status != HF_OK)
+        return OVER;
+    if (mine->mode == HF_RENEW_EXACTLY) {
+        mine->status = leave_locked(mine->hold, mine->duration_ms, "kept");
+        return OVER;
+    }
+    hf_request_free(mine->request); /* that was the claim */
+    mine->status = begin_extension(mine);
+    return mine->status == HF_OK ? AGAIN : OVER;
+}
+
+static hf_status perform_held(operation *mine, int64_t number) {
+    hf_status status = check_held(mine->hold);
+    mine->answered = renewed;
+    return status == HF_OK ? perform(mine, number) : status;
+}
+
+static hf_status renew(hf_hold *hold, hf_renew_mode mode, int64_t number) {
+    operation mine = {.hold = hold, .kind = HF_KIND_RENEWAL, .begin = begin_renewal, .mode = mode};
+    return perform_held(&mine, number);
+}
+
+static hf_status extend(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t number) {
+    operation mine = {.hold = hold,
+                      .kind = HF_KIND_RENEWAL,
+                      .begin = begin_extension,
+                      .duration_ms = duration_ms,
+                      .replaces = (flags & HF_EXTEND_REPLACE) != 0};
+    hf_status status = check_extension(hold, duration_ms, flags);
+    return status == HF_OK ? perform_held(&mine, number) : status;
+}
+
+hf_status hf_hold_renew(hf_hold *hold) { return renew(hold, HF_RENEW_LONGER, ON_THIS_THREAD); }
+
+hf_status hf_hold_renew_start(hf_hold *hold, int64_t op) {
+    return renew(hold, HF_RENEW_LONGER, op);
+}
+
+hf_status hf_hold_check(hf_hold *hold) { return renew(hold, HF_RENEW_LOOK, ON_THIS_THREAD); }
+
+hf_status hf_hold_check_start(hf_hold *hold, int64_t op) { return renew(hold, HF_RENEW_LOOK, op); }
+
+hf_status hf_hold_extend(hf_hold *hold, int64_t duration_ms, uint32_t flags) {
+    return extend(hold, duration_ms, flags, ON_THIS_THREAD);
 }
 
 hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flags, int64_t op) {
-    started_task *mine;
-    hf_status status = check_extension(hold, duration_ms, flags);
-    if (status == HF_OK)
-        status = begin_started(hold, HF_KIND_RENEWAL, op, renewal_done, &mine);
-    if (status != HF_OK)
-        return status;
-    mine->lease_ms = extend_locked(hold, duration_ms, flags, &mine->mode);
-    if (mine->lease_ms == 0)
-        return withdraw_started(hold, mine);
-    submit_started_renewal(hold, mine);
-    return HF_OK;
+    return extend(hold, duration_ms, flags, op);
 }
 
 /* ------------------------------------------------------------------ Keep */
 
-static hf_status check_keep(const hf_hold *hold, int64_t *duration_ms) {
-    if (*duration_ms < 0 || *duration_ms > HF_LEASE_MAX)
+static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
+    operation mine = {.hold = hold,
+                      .kind = HF_KIND_RELEASE,
+                      .begin = begin_keep,
+                      .duration_ms = duration_ms < HF_LEASE_MIN ? HF_LEASE_MIN : duration_ms,
+                      .replaces = true,
+                      .keeps = true};
+    if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "keep for %lld ms: it takes 0 ms to 10 years",
-                       (long long)*duration_ms);
-    if (*duration_ms > 0 && *duration_ms < HF_LEASE_MIN)
-        *duration_ms = HF_LEASE_MIN;
-    return check_held(hold);
+                       (long long)duration_ms);
+    return duration_ms > 0 ? perform_held(&mine, number) : leave(hold, NULL, number);
 }
 
 hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms) {
-    hf_renew_mode mode = HF_RENEW_LOOK;
-    hf_status status = check_keep(hold, &duration_ms);
-    if (status == HF_OK && duration_ms == 0)
-        return hf_hold_leave(hold, NULL);
-    while (status == HF_OK && mode != HF_RENEW_EXACTLY) {
-        hf_client_lock(hold->client);
-        int64_t lease_ms = keep_locked(hold, duration_ms, &mode);
-        hf_client_unlock(hold->client);
-        status = lease_ms != 0 ? renew(hold, lease_ms, mode) : hf_hold_explain_not_held(hold);
-    }
-    if (status != HF_OK)
-        return status;
-    hf_client_lock(hold->client);
-    status = leave_locked(hold, duration_ms, "kept");
-    hf_client_unlock(hold->client);
-    return status;
+    return keep(hold, duration_ms, ON_THIS_THREAD);
 }
 
 hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t op) {
-    started_task *mine;
-    hf_status status = check_keep(hold, &duration_ms);
-    if (status == HF_OK && duration_ms == 0)
-        return hf_hold_leave_start(hold, NULL, op);
-    if (status == HF_OK)
-        status = begin_started(hold, HF_KIND_RELEASE, op, renewal_done, &mine);
-    if (status != HF_OK)
-        return status;
-    mine->keep_ms = duration_ms;
-    mine->lease_ms = keep_locked(hold, duration_ms, &mine->mode);
-    if (mine->lease_ms == 0)
-        return withdraw_started(hold, mine);
-    submit_started_renewal(hold, mine);
-    return HF_OK;
+    return keep(hold, duration_ms, op);
 }
 
 hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
@@ -696,21 +665,19 @@ static int64_t least_left_ms(const hf_hold *hold) {
     return held ? left_ms : 0;
 }
 
-hf_status hf_hold_release(hf_hold *hold) {
-    int64_t left_ms;
-    for (int tries = 1; (left_ms = least_left_ms(hold)) > 0; tries++) {
-        hf_status status = hf_hold_keep(hold, left_ms);
-        if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || tries == KEEP_TRIES)
+static hf_status release(hf_hold *hold, int64_t number) {
+    int tries = number == ON_THIS_THREAD ? KEEP_TRIES : 1;
+    for (int64_t left_ms; (left_ms = least_left_ms(hold)) > 0;) {
+        hf_status status = keep(hold, left_ms, number);
+        if ((status != HF_EUNKNOWN && status != HF_ECONNECT) || --tries == 0)
             return status;
     }
-    return hf_hold_leave(hold, NULL);
+    return leave(hold, NULL, number);
 }
 
-hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
-    int64_t left_ms = least_left_ms(hold);
-    return left_ms > 0 ? hf_hold_keep_start(hold, left_ms, op)
-                       : hf_hold_leave_start(hold, NULL, op);
-}
+hf_status hf_hold_release(hf_hold *hold) { return release(hold, ON_THIS_THREAD); }
+
+hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold, op); }
 
 /* -------------------------------------------------------------- Handing over */
 
@@ -718,9 +685,9 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) {
 static hf_status claim_now(hf_hold *hold) {
     hf_client_lock(hold->client);
     bool pushed = hold->pushed;
-    int64_t ms = hf_hold_claim_ms(hold);
     hf_client_unlock(hold->client);
-    return pushed ? renew(hold, ms, HF_RENEW_LONGER) : HF_OK;
+    operation mine = {.hold = hold, .begin = begin_claim};
+    return pushed ? perform_held(&mine, ON_THIS_THREAD) : HF_OK;
 }
 
 /* "hf1 <hold id> <x or s><fence> <owner>" */
@@ -768,11 +735,13 @@ static size_t read_token(const void *token, size_t length, char *id, bool *share
 /* Renew it, and only then count on it. */
 static hf_status adopt(hf_hold *hold) {
     hf_client *client = hold->client;
+    operation mine = {
+        .hold = hold, .begin = begin_renewal, .answered = renewed, .mode = HF_RENEW_LONGER};
     hf_client_lock(client);
     hf_status status = hf_hold_equip_locked(hold);
     hf_client_unlock(client);
     if (status == HF_OK)
-        status = renew(hold, hold->validity.lease_ms, HF_RENEW_LONGER);
+        status = perform(&mine, ON_THIS_THREAD);
     if (status != HF_OK)
         return status;
     hf_client_lock(client);

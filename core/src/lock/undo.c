@@ -62,24 +62,12 @@ static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
 
 void hf_kick_locked(hf_client *client, hf_names *names) {
     HF_MARK("M2");
-    hf_task *task = new_task(client, names, kicked);
+    bool thread = hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? new_task(client, names, kicked) : NULL;
     if (task == NULL)
         return;
     hf_request_acquire(&task->request, names, NULL, 0, 0);
     hf_task_submit(&client->links, task, hf_after(hf_now(), AFTERWARDS_MS));
-}
-
-void hf_kick(hf_client *client, const hf_names *names, int64_t deadline) {
-    hf_request request;
-    hf_answer answer;
-    bool again = true;
-    hf_request_acquire(&request, names, NULL, 0, 0);
-    while (again && hf_now() < deadline) {
-        again = hf_transport_call(client->transport, &request, deadline, &answer) == HF_OK &&
-                hf_reply_kick_again(answer.reply);
-        freeReplyObject(answer.reply);
-    }
-    hf_request_free(&request);
 }
 
 /* ------------------------------------------------------------------- Heal */
@@ -210,10 +198,12 @@ bool hf_undo_bury_locked(hf_hold *hold) {
     return true;
 }
 
-void hf_undo_locked(hf_hold *hold) {
+bool hf_undo_locked(hf_hold *hold) {
     hf_ask ask = hf_hold_ask(hold);
-    if (!hold->client->swept)
-        undo(hold, &ask, hold->fence, hold->bury);
+    if (hold->client->swept)
+        return false;
+    undo(hold, &ask, hold->fence, hold->bury);
+    return true;
 }
 
 void hf_undo_id_locked(hf_hold *hold) {
@@ -237,20 +227,13 @@ bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     return true;
 }
 
-void hf_undo(hf_hold *hold, int64_t deadline) {
+void hf_undo_now(const hf_hold *hold, int64_t deadline) {
     hf_request request;
     const hf_request *requests[] = {&request};
-    hf_client *client = hold->client;
-    hf_client_lock(client);
-    bool swept = client->swept;
-    hf_undo_locked(hold);
-    hf_client_unlock(client);
-    if (!swept)
-        return;
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&request, hold, true);
-    hf_transport_flush(client->transport, requests, 1, deadline);
+    hf_transport_flush(hold->client->transport, requests, 1, deadline);
     hf_request_free(&request);
     hf_error_set(&error);
 }

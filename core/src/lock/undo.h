@@ -10,17 +10,17 @@
 struct hf_undoing *hf_undo_begin(hf_client *client);
 void hf_undo_end(hf_client *client);
 
-/* Release it, whatever became of it. */
-void hf_undo_locked(hf_hold *hold);
+/* Release it in the background, whatever became of it. This thread's message stays. False: the
+ * client is closed, and hf_undo_now() has to follow. */
+bool hf_undo_locked(hf_hold *hold);
 /* Release whatever has its id now, with another fence too, and let the id be dead. */
 void hf_undo_id_locked(hf_hold *hold);
-/* Release it in the background; or, where the client is closed and there is none, on this
- * thread, until the deadline. This thread's message stays. Without the mutex. */
-void hf_undo(hf_hold *hold, int64_t deadline);
+/* Release it on this thread, until the deadline. Its message stays. Without the mutex. */
+void hf_undo_now(const hf_hold *hold, int64_t deadline);
 /* An acquire gives its id up: it ends without the lock, or goes on under another id. Whatever it
  * was told: what the server may have of it is undone, and a copy that is under way finds the id
- * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo() has to
- * follow. */
+ * dead. With ask, its place in the queue too. False: the client is closed, and hf_undo_now() has
+ * to follow. */
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask);
 /* Its hold is left to the server, or to another process: no copy of its acquire that is under way
  * begins another. False: no memory. */
@@ -32,8 +32,6 @@ void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id)
 void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence);
 /* Hand on a lock that was left free with more of its queue to skip. */
 void hf_kick_locked(hf_client *client, hf_names *names);
-/* The same on this thread, best effort, until the deadline. Without the mutex. */
-void hf_kick(hf_client *client, const hf_names *names, int64_t deadline);
 /* Give another library's lock without an end one, as the waiter's lock asks for. */
 void hf_heal_locked(hf_client *client, const hf_hold *hold);
 

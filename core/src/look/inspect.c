@@ -65,15 +65,17 @@ hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
                        (long long)fence);
     if ((flags & ~HF_BREAK_FOREIGN) != 0)
         return hf_fail(HF_EINVAL, "the flags for breaking a lock have an unknown bit");
-    int64_t deadline = hf_client_patience(lock->client);
     hf_request_break(&request, lock->names, fence, (flags & HF_BREAK_FOREIGN) != 0);
-    status = hf_transport_call(lock->client->transport, &request, deadline, &answer);
+    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
+                               &answer);
     hf_request_free(&request);
     if (status != HF_OK)
         return status;
     hf_release_outcome outcome = hf_reply_release(answer.reply);
     freeReplyObject(answer.reply);
+    hf_client_lock(lock->client);
     if (outcome == HF_RELEASE_MORE)
-        hf_kick(lock->client, lock->names, deadline);
+        hf_kick_locked(lock->client, lock->names);
+    hf_client_unlock(lock->client);
     return break_status(lock, outcome, answer.doubtful);
 }

@@ -170,13 +170,29 @@ static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
     return true;
 }
 
+/* Call done, which may make another request of it. */
+static void end_task(hf_links *links, hf_task *task, hf_status status, const redisReply *reply) {
+    call_done(task, status, reply);
+    bool unclear = task->unclear, again = task->again;
+    task->unclear = task->again = false;
+    if (again) {
+        free(task->refusal);
+        task->refusal = NULL;
+        task->course = (hf_course){.doubtful = task->course.doubtful};
+        hf_list_add_first(route(links, task), &task->item);
+    } else if (!unclear)
+        hf_task_free(task);
+    else if (!ask_why(links, task, HF_ESERVER))
+        hf_task_end(task, HF_ESERVER, NULL);
+}
+
 /* Its course is over. */
 static void fail_task(hf_links *links, hf_task *task, hf_status status) {
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
     if (task->course.doubtful)
         status = hf_transport_unknown(links->transport);
     if (!refused || !task->explains || !ask_why(links, task, status))
-        hf_task_end(task, status, NULL);
+        end_task(links, task, status, NULL);
 }
 
 /* It has no answer that counts: do as its course says. True: the server is of no use any
@@ -277,7 +293,7 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
     }
     give_up_sent(links, link, now);
     for (hf_item *at; (at = hf_list_take_first(&old)) != NULL;)
-        hf_task_end(TASK_OF(at), explain_given_up(links, link, TASK_OF(at)), NULL);
+        end_task(links, TASK_OF(at), explain_given_up(links, link, TASK_OF(at)), NULL);
 }
 
 /* By when one that was sent must be answered. */
@@ -330,19 +346,6 @@ static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char
     return !go_on(links, task, &outcome, status);
 }
 
-static void end_answered(hf_links *links, hf_task *task, const redisReply *reply) {
-    call_done(task, HF_OK, reply);
-    bool unclear = task->unclear, again = task->again;
-    task->unclear = task->again = false;
-    if (again) {
-        task->course = (hf_course){.doubtful = task->course.doubtful};
-        hf_list_add_first(route(links, task), &task->item);
-    } else if (!unclear)
-        hf_task_free(task);
-    else if (!ask_why(links, task, HF_ESERVER))
-        hf_task_end(task, HF_ESERVER, NULL);
-}
-
 /* False: the connection is of no use any more. */
 static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64_t now) {
     if (link->sent.first == NULL)
@@ -357,7 +360,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply->str, now);
-    end_answered(links, task, reply);
+    end_task(links, task, HF_OK, reply);
     return true;
 }
 
@@ -369,7 +372,7 @@ static void refuse_waiting(hf_links *links, hf_link *link) {
         if (TASK_OF(at)->insists || TASK_OF(at)->course.doubtful)
             hf_list_add_last(&link->waiting, at);
         else
-            hf_task_end(TASK_OF(at), hf_link_explain(links, link), NULL);
+            end_task(links, TASK_OF(at), hf_link_explain(links, link), NULL);
     }
 }
 
