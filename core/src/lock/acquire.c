@@ -6,7 +6,6 @@
 #include "base/brake.h"
 #include "base/simulated.h"
 #include "lock/acquire.h"
-#include "lock/asking.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
 #include "lock/reading.h"
@@ -16,429 +15,11 @@
 #include "lock/undo.h"
 #include "lock/waiting.h"
 
-/* Between two tries where no grants come. */
-#define POLL_MIN_MS 4
-#define POLL_MAX_MS 32
+/* Before another try, after a grant that came too late. */
+#define MISSED_MIN_MS 8
+#define MISSED_MAX_MS 24
 /* What hf_quote() gives, with its NUL. */
 #define QUOTED_MAX 200
-/* Before another try, after a server answered that is the master no more. */
-#define LOST_MIN_MS 8
-#define LOST_MAX_MS 24
-
-/* One acquire, from its start: all that it does ends by its deadline, and what is not
- * undone by then is undone in the background. */
-typedef struct acquiring {
-    hf_lock *lock;
-    hf_client *client;
-    hf_hold *hold;
-    int64_t timeout_ms;
-    int64_t began_at, until; /* it waits until then */
-    bool interruptible;
-    bool uncounted;  /* its caller may go on */
-    int64_t ttl_ms;  /* of the lock, when it was busy last */
-    int64_t held_at; /* it was seen to be held, about now */
-} acquiring;
-
-/* By when a request of it must be answered. */
-static int64_t deadline_of(const acquiring *call) {
-    int64_t patience_ms = hf_transport_patience_ms(call->client->transport);
-    return hf_after(call->until == HF_NO_DEADLINE ? hf_now() : call->until, patience_ms);
-}
-
-/* And by when one that only tidies up: a wait that a signal ends does not last until its
- * timeout because the server is silent. */
-static int64_t deadline_of_end(const acquiring *call) {
-    return hf_earlier(deadline_of(call), hf_client_patience(call->client));
-}
-
-/* It may be held. */
-static hf_status nonsense(hf_hold *hold) {
-    hold->stray = true;
-    return hf_unexpected("acquire");
-}
-
-/* By whom the lock is held, in quotes, by the answer to a cancel; empty: it does not say. */
-typedef struct holder {
-    char quoted[QUOTED_MAX];
-} holder;
-
-static holder read_holder(const redisReply *reply) {
-    size_t length;
-    holder found = {""};
-    const char *owner = hf_reply_holder(reply, &length);
-    if (owner != NULL)
-        snprintf(found.quoted, sizeof found.quoted, "%s", hf_quote(owner, length));
-    return found;
-}
-
-static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, const holder *now) {
-    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
-                   hf_names_quoted(names), (long long)timeout_ms,
-                   *now->quoted != '\0' ? ", at last by " : "", now->quoted);
-}
-
-static hf_status explain_done(const hf_names *names) {
-    return hf_fail(HF_EDONE, "what lock %s guards has been done, and its result is here",
-                   hf_names_quoted(names));
-}
-
-/* Nobody knows whether it left the queue, for the reason that this thread's message says. */
-static hf_status explain_given_up(const hf_names *names) {
-    char why[300];
-    snprintf(why, sizeof why, "%s", hf_error_message());
-    return hf_fail(HF_EUNKNOWN,
-                   "the wait for lock %s was given up, and the server does not know it yet; the "
-                   "client goes on telling it in the background: %s",
-                   hf_names_quoted(names), why);
-}
-
-/* ------------------------------------------------------------------- Try */
-
-/* All that a hold needs that is won by a try. */
-static hf_status prepare_try_locked(const acquiring *call) {
-    hf_hold *hold = call->hold;
-    hf_status status = hf_hold_equip_locked(hold);
-    if (status == HF_OK && hold->id[0] == '\0')
-        status = hf_table_new_id_locked(call->client, hold);
-    if (status == HF_OK && hold->renew)
-        status = hf_thread_start_locked(call->client); /* or it could not be renewed */
-    hold->floor = hf_table_floor_locked(call->client, hold->names);
-    return status;
-}
-
-/* The question of one thread, and what came of it. */
-typedef struct question {
-    bool in_vain;     /* a `wait` did nothing */
-    hf_answer answer; /* the reply is the caller's to free */
-    hf_look look;
-    hf_standing mine;
-} question;
-
-/* By the cheapest request, and by the general one if that did nothing. What it finds is for the
- * caller to take, with the mutex that it has again: a message may be faster (op->done). op: it is
- * to have a place in the queue; or NULL. */
-static hf_status ask_server_locked(const acquiring *call, const hf_op *op, question *asked) {
-    hf_client *client = call->client;
-    hf_hold *hold = call->hold;
-    hf_answer_kind kind = HF_ANSWER_ASK;
-    hf_ask ask = op != NULL ? hf_op_ask(op) : hf_hold_ask(hold);
-    hf_way way = hf_waiting_way_locked(hold, &ask);
-    *asked = (question){.in_vain = false};
-    while (kind == HF_ANSWER_ASK && (op == NULL || !op->done)) {
-        hf_request request;
-        hf_way_request(&request, way, hold, &ask);
-        if (op == NULL) { /* in the same write */
-            request.replicas = hold->replicas;
-            request.replica_ms = hold->replica_ms;
-        }
-        freeReplyObject(asked->answer.reply);
-        hf_client_unlock(client);
-        hf_status status =
-            hf_transport_call(client->transport, &request, deadline_of(call), &asked->answer);
-        hf_request_free(&request);
-        hf_client_lock(client);
-        /* A lost answer may have told of places that are gone. */
-        if (asked->answer.doubtful && !hold->bury)
-            hf_queue_recheck_locked(client, hold->names);
-        hold->bury = hold->bury || asked->answer.doubtful;
-        if (status != HF_OK)
-            return status;
-        kind = hf_way_reply(way, hold, op != NULL || hold->bury, asked->answer.reply, &asked->look,
-                            &asked->mine);
-        asked->in_vain = asked->in_vain || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT);
-        way = HF_BY_ACQUIRE;
-    }
-    return kind == HF_ANSWER_NONSENSE ? nonsense(hold) : HF_OK;
-}
-
-/* What the answer to a try says. */
-static hf_status tried_locked(acquiring *call, const question *asked) {
-    hf_hold *hold = call->hold;
-    const hf_standing *mine = &asked->mine;
-    call->ttl_ms = asked->look.ttl_ms;
-    switch (mine->state) {
-    case HF_STANDS_BUSY:
-        return HF_EBUSY;
-    case HF_STANDS_DEAD:
-        hold->bury = false;
-        return HF_ELOST;
-    case HF_STANDS_RESULT:
-        return hf_hold_take_result(hold, mine) ? explain_done(hold->names)
-                                               : hf_fail(HF_ENOMEM, "no memory");
-    case HF_STANDS_REFUSED:
-        return hf_hold_refuse(hold);
-    case HF_STANDS_HELD:
-        break;
-    default:
-        return nonsense(hold);
-    }
-    hf_hold_begin(hold, mine->fence, asked->answer.sent_at,
-                  hf_standing_deadline(hold, mine, asked->answer.sent_at));
-    /* What an earlier copy wrote, on another connection, was not waited for on this one. */
-    hold->reached = hold->bury ? -1 : asked->answer.replicas;
-    call->held_at = hf_now();
-    return call->held_at < hold->validity.deadline ? HF_OK : HF_ELOST;
-}
-
-/* HF_OK, HF_EBUSY, HF_ELOST if the lease ended before the answer was here, or a failure. */
-static hf_status try_once_locked(acquiring *call) {
-    question asked;
-    hf_status status = prepare_try_locked(call);
-    if (status != HF_OK)
-        return status;
-    status = ask_server_locked(call, NULL, &asked);
-    if (status == HF_OK)
-        status = tried_locked(call, &asked);
-    freeReplyObject(asked.answer.reply);
-    return status;
-}
-
-/* Another library's lock without an end is given one, if the user wants that. */
-static void heal(const acquiring *call) {
-    hf_request request;
-    hf_answer answer;
-    hf_request_heal(&request, call->hold->names, call->hold->heal_ms);
-    hf_transport_call(call->client->transport, &request, deadline_of(call), &answer);
-    freeReplyObject(answer.reply);
-    hf_request_free(&request);
-}
-
-/* One try. */
-static hf_status try_lock_locked(acquiring *call) {
-    hf_hold *hold = call->hold;
-    hf_status status = hf_client_check(call->client);
-    call->ttl_ms = 0;
-    do /* again at once if it is free, with more of the dead in its queue to skip */
-        if (status == HF_OK || status == HF_EBUSY)
-            status = try_once_locked(call);
-    while (status == HF_EBUSY && call->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
-    if (status == HF_EBUSY && call->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0) {
-        hf_client_unlock(call->client);
-        heal(call);
-        hf_client_lock(call->client);
-    }
-    if (status == HF_EBUSY)
-        return hf_fail(HF_EBUSY, "lock %s is held by somebody else",
-                       hf_names_quoted(call->lock->names));
-    if (status != HF_ELOST)
-        return status;
-    /* The answer was so late that the lease is over. That id is spent. */
-    hf_undo_acquire_locked(hold, NULL);
-    return hf_fail(HF_EBUSY, "the lease of lock %s ended before the answer came",
-                   hf_names_quoted(call->lock->names));
-}
-
-/* ------------------------------------------------------------------ Poll */
-
-/* Until the next try, with jitter so that no two keep step. */
-static int64_t poll_pause(const acquiring *call, int64_t *pause_ms) {
-    *pause_ms = hf_backoff(*pause_ms, POLL_MIN_MS, POLL_MAX_MS);
-    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(call->until, hf_now());
-    if (call->ttl_ms >= 0 && ms > call->ttl_ms)
-        ms = call->ttl_ms + 1;
-    return ms < left_ms ? ms : left_ms;
-}
-
-/* Where no grants come in: try until it is held or the time is up. *again: grants do come
- * now. */
-static hf_status poll_lock_locked(acquiring *call, bool *again) {
-    hf_client *client = call->client;
-    for (int64_t pause_ms = 0;;) {
-        hf_status status = try_lock_locked(call);
-        if (status != HF_EBUSY)
-            return status;
-        if (hf_now() >= call->until)
-            return explain_timeout(call->lock->names, call->timeout_ms, &(holder){""});
-        hf_client_unlock(client);
-        status = call->ttl_ms == HF_TTL_MORE
-                     ? HF_OK
-                     : hf_client_sleep(client, poll_pause(call, &pause_ms), call->interruptible);
-        hf_client_lock(client);
-        if (status != HF_OK)
-            return status;
-        *again = hf_grants_come(&client->links, call->hold->names);
-        if (*again)
-            return HF_EBUSY;
-    }
-}
-
-/* ----------------------------------------------------------------- Queue */
-
-/* Ask for a place in the queue, on this thread. */
-static hf_status join_queue_locked(acquiring *call, hf_op *op) {
-    hf_client *client = call->client;
-    hf_hold *hold = call->hold;
-    question asked;
-    hold->floor = hf_table_floor_locked(client, hold->names);
-    op->epoch = hf_op_epoch(op);
-    op->asking++;
-    op->busy = op->joining = true;
-    hf_status status = ask_server_locked(call, op, &asked);
-    op->asking--;
-    op->busy = op->joining = false;
-    if (hf_transport_change(client->transport) != client->links.change)
-        hf_thread_wake_locked(client); /* slots have moved: so do channels */
-    if (asked.in_vain)
-        hf_waiting_in_vain_locked(client, hold->names);
-    if (op->done)
-        status = HF_OK; /* a grant was faster */
-    else if (status == HF_OK)
-        hf_op_answer_locked(op, hf_link_find(&client->links, asked.answer.node), &asked.look,
-                            &asked.mine, asked.answer.sent_at);
-    freeReplyObject(asked.answer.reply);
-    return status;
-}
-
-/* What the server said of an op that is leaving: take what it was granted just before. */
-static void take_granted_locked(acquiring *call, hf_op *op, const hf_answer *answer,
-                                const hf_look *look, const hf_standing *mine) {
-    hf_link *link = hf_link_find(&call->client->links, answer->node);
-    int64_t deadline = hf_standing_deadline(op->hold, mine, answer->sent_at);
-    if (link != NULL)
-        hf_link_pair(link, answer->sent_at, look->server_us);
-    if (mine->state == HF_STANDS_HELD && !op->done)
-        hf_op_take_locked(op, mine->fence, answer->sent_at, deadline,
-                          mine->remaining_ms != op->hold->validity.lease_ms);
-}
-
-/* Leave the queue, without the lock or, with `keep`, with it if it was granted just
- * before: HF_OK. */
-static hf_status leave_queue_locked(acquiring *call, hf_op *op, bool keep, holder *now) {
-    hf_client *client = call->client;
-    hf_request request;
-    hf_answer answer;
-    hf_standing mine;
-    hf_look look;
-    hf_ask ask = hf_op_ask(op);
-    bool bury = op->hold->bury || op->asking > 0;
-    if (keep)
-        hf_request_cancel(&request, op->hold->names, &ask, bury);
-    else
-        hf_request_release(&request, op->hold->names, &ask, op->hold->fence, bury);
-    op->canceled = !keep;
-    op->busy = true; /* from now on nobody else asks for it */
-    hf_client_unlock(client);
-    hf_status status =
-        hf_transport_call(client->transport, &request, deadline_of_end(call), &answer);
-    hf_request_free(&request);
-    bool good = status == HF_OK && keep && hf_reply_cancel(answer.reply, &look, &mine);
-    bool more = status == HF_OK && !keep && hf_reply_release(answer.reply) == HF_RELEASE_MORE;
-    bool left = keep ? good && mine.state != HF_STANDS_HELD : status == HF_OK;
-    if (good)
-        *now = read_holder(answer.reply);
-    freeReplyObject(answer.reply);
-    hf_client_lock(client);
-    op->busy = false;
-    if (more)
-        hf_kick_locked(client, op->hold->names);
-    if (good)
-        take_granted_locked(call, op, &answer, &look, &mine);
-    /* A cancel leaves alone what is held, so that a late copy of it does no harm. */
-    if (keep && op->done && op->status == HF_OK)
-        return HF_OK;
-    if (left)
-        hf_op_left_locked(op);
-    return status == HF_OK ? HF_ETIMEOUT : HF_EUNKNOWN;
-}
-
-/* The wait is over, for want of time or by a signal. HF_OK: it is held after all. */
-static hf_status end_wait_locked(acquiring *call, hf_op *op, hf_status status) {
-    hf_status left = HF_ETIMEOUT;
-    holder now = {""};
-    if (op->score > 0 || op->asking > 0)
-        left = leave_queue_locked(call, op, status == HF_ETIMEOUT, &now);
-    if (left == HF_OK)
-        return HF_OK;
-    if (left != HF_EUNKNOWN)
-        return status == HF_EINTR ? hf_fail(HF_EINTR, "a signal ended the wait")
-                                  : explain_timeout(call->lock->names, call->timeout_ms, &now);
-    return explain_given_up(call->lock->names);
-}
-
-/* Once through the queue: HF_OK if the op is done or must go on, HF_EBUSY where nothing
- * queues. */
-static hf_status queue_once_locked(acquiring *call, hf_op *op) {
-    if (op->queue == NULL && !hf_op_enter_locked(op))
-        return hf_fail(HF_ENOMEM, "no memory");
-    hf_op_want_grants_locked(op);
-    hf_status status = hf_op_wait_locked(op, true, call->interruptible);
-    if (status == HF_OK && !op->done && op->link->mode == HF_POLLING) {
-        HF_MARK("H42");
-        return HF_EBUSY;
-    }
-    if (status == HF_OK && !op->done)
-        status = join_queue_locked(call, op);
-    if (status == HF_OK && !op->done && op->score > 0)
-        status = hf_op_wait_locked(op, false, call->interruptible);
-    if (status == HF_ETIMEOUT || status == HF_EINTR)
-        status = end_wait_locked(call, op, status);
-    return status;
-}
-
-/* Back to its place under a new id: this thread slept past the grant. */
-static hf_status queue_again_locked(acquiring *call, hf_op *op) {
-    hf_status status = hf_op_renew_id_locked(op);
-    hf_queue_recheck_locked(call->client, op->hold->names);
-    op->done = false;
-    return status;
-}
-
-static hf_status queue_locked(acquiring *call, hf_op *op) {
-    for (;;) {
-        hf_status status = queue_once_locked(call, op);
-        if (status != HF_OK)
-            return status;
-        if (!op->done)
-            continue;
-        if (op->status == HF_EDONE)
-            return explain_done(op->hold->names);
-        if (op->status != HF_OK)
-            return hf_fail(op->status, "%s", hf_waiting_reason_locked(call->client));
-        call->held_at = hf_now();
-        if (call->held_at < call->hold->validity.deadline)
-            return HF_OK;
-        status = queue_again_locked(call, op);
-        if (status != HF_OK)
-            return status;
-    }
-}
-
-/* ------------------------------------------------------- On this thread */
-
-static hf_status wait_in_queue_locked(acquiring *call) {
-    hf_client *client = call->client;
-    hf_hold *hold = call->hold;
-    hf_status status = hf_hold_equip_locked(hold);
-    if (status == HF_OK && hold->id[0] == '\0')
-        status = hf_table_new_id_locked(client, hold);
-    if (status == HF_OK)
-        status = hf_thread_start_locked(client);
-    if (status != HF_OK)
-        return status;
-    hf_op *op = hf_op_new_locked(client, hold, call->timeout_ms, call->until, NULL);
-    if (op == NULL)
-        return HF_ENOMEM;
-    status = queue_locked(call, op);
-    hf_op_leave_locked(op);
-    hf_op_free_locked(op);
-    return status;
-}
-
-/* Wait, one way or another. */
-static hf_status wait_for_lock_locked(acquiring *call) {
-    bool again = true;
-    hf_status status = HF_EBUSY;
-    /* It may well be free; only an acquire that has to wait is worth a subscription. */
-    if (!hf_grants_come(&call->client->links, call->lock->names))
-        status = try_lock_locked(call);
-    while (status == HF_EBUSY && again) {
-        again = false;
-        status = wait_in_queue_locked(call);
-        if (status == HF_EBUSY)
-            status = poll_lock_locked(call, &again);
-    }
-    return status;
-}
 
 /* ----------------------------------------------------------------- Options */
 
@@ -502,6 +83,44 @@ static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t
     return HF_OK;
 }
 
+/* ------------------------------------------------------------- How it ends */
+
+static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, const char *holder) {
+    return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
+                   hf_names_quoted(names), (long long)timeout_ms,
+                   *holder != '\0' ? ", at last by " : "", holder);
+}
+
+/* This thread's message for it, if nothing has said yet how it ended. */
+static void explain_outcome(const hf_op *op, hf_status status) {
+    if (status == HF_OK || op->explained)
+        return;
+    const hf_names *names = op->hold->names;
+    const char *lock = hf_names_quoted(names);
+    switch (status) {
+    case HF_EBUSY:
+        hf_fail(status, "lock %s is held by somebody else", lock);
+        break;
+    case HF_ETIMEOUT:
+        explain_timeout(names, op->timeout_ms, "");
+        break;
+    case HF_EDONE:
+        hf_fail(status, "what lock %s guards has been done, and its result is here", lock);
+        break;
+    case HF_EINTR:
+        hf_fail(status, "a signal ended the wait");
+        break;
+    case HF_ECANCELED:
+        if (op->hold->client->closed)
+            hf_fail(status, "the client was closed during the wait");
+        else
+            hf_fail(status, "the wait for lock %s was cancelled", lock);
+        break;
+    default:
+        break;
+    }
+}
+
 /* One that this shows to be lost is told so first: a master that was replaced has granted it. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
@@ -511,16 +130,316 @@ static hf_status list_won_locked(hf_hold *hold, bool keep) {
     return hf_table_add_locked(hold->client, hold, keep);
 }
 
-/* What was won is the client's from now on. HF_ECANCELED: that is closed. HF_ELOST: somebody
- * was granted it since, so that the server that answered is the master no more. */
-static hf_status keep_won_locked(acquiring *call, bool keep) {
-    hf_hold *hold = call->hold;
-    if (!hf_table_believes_locked(hold, hold->fence))
-        return HF_ELOST;
-    bool confirms = hf_hold_must_confirm_locked(hold);
-    hf_status status = list_won_locked(hold, keep && !confirms);
+/* ----------------------------------------------------------------- Leaving */
+
+/* Something of it may be on the server. */
+static bool is_there(const hf_op *op) { return op->score > 0 || op->hold->out > 0; }
+
+/* What takes it out of the queue. A cancel, when its time is up, leaves alone what it was granted
+ * just before, so that a late copy of it does no harm. */
+static void leave_request(hf_request *request, hf_op *op, hf_status why) {
+    hf_ask ask = hf_op_ask(op);
+    const hf_hold *hold = op->hold;
+    if (why == HF_ETIMEOUT)
+        hf_request_cancel(request, hold->names, &ask, hold->out > 0);
+    else
+        hf_request_release(request, hold->names, &ask, hold->fence, hold->out > 0);
+    op->canceled = why != HF_ETIMEOUT;
+    op->busy = true; /* from now on nobody else asks for it */
+}
+
+/* Nothing of it was ever sent: it is the server that was not there, not the lock. */
+static bool is_unsent(const hf_op *op) {
+    return !op->answered && op->hold->out == (unsigned)op->asking &&
+           hf_link_is_unsent(op->link, op->since);
+}
+
+/* A cancel was answered: false, if it was granted just before, and is over so. */
+static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
+    char holder[QUOTED_MAX] = "";
+    hf_standing mine;
+    hf_look look;
+    size_t length;
+    if (!hf_reply_cancel(reply, &look, &mine)) {
+        hf_unexpected("acquire");
+        hf_op_fail_locked(op, hf_op_explain_given_up(op));
+        return false;
+    }
+    if (link != NULL)
+        hf_link_pair(link, sent_at, look.server_us);
+    if (mine.state == HF_STANDS_HELD) {
+        if (hf_op_take_locked(op, mine.fence, sent_at,
+                              hf_standing_deadline(op->hold, &mine, sent_at),
+                              mine.remaining_ms != op->hold->validity.lease_ms))
+            return false;
+        HF_MARK("H17"); /* not long enough to be told */
+    } else {
+        hf_op_left_locked(op);
+    }
+    const char *owner = hf_reply_holder(reply, &length);
+    if (owner != NULL)
+        snprintf(holder, sizeof holder, "%s", hf_quote(owner, length));
+    explain_timeout(op->hold->names, op->timeout_ms, holder);
+    return true;
+}
+
+/* The request of leave_request() was answered, or not: the op is over. */
+static void left_locked(hf_op *op, hf_status why, hf_status status, const redisReply *reply,
+                        hf_link *link, int64_t sent_at) {
+    op->busy = false;
+    if (op->done) /* a grant was faster */
+        return;
+    if (status != HF_OK && why == HF_ECANCELED) {
+        hf_op_finish_locked(op, why);
+    } else if (status != HF_OK) {
+        bool there = status == HF_EUNKNOWN || !is_unsent(op);
+        hf_op_fail_locked(op, there ? hf_op_explain_given_up(op) : status);
+    } else if (why == HF_ETIMEOUT) {
+        if (has_left_locked(op, reply, link, sent_at))
+            hf_op_fail_locked(op, why);
+    } else {
+        hf_op_left_locked(op);
+        hf_op_finish_locked(op, why);
+    }
+}
+
+/* It ends without a request: there is nothing to leave. */
+static void end_here(hf_op *op, hf_status why) {
+    if (why == HF_ETIMEOUT && !op->answered && op->link != NULL)
+        hf_op_fail_locked(op, hf_link_explain(&hf_op_client(op)->links, op->link));
+    else
+        hf_op_finish_locked(op, why);
+}
+
+/* ------------------------------------------------------------ On a thread */
+
+/* One acquire, from its start: all that it does ends by its deadline, and what is not
+ * undone by then is undone in the background. */
+typedef struct acquiring {
+    hf_client *client;
+    hf_op op;
+    hf_error why;
+    bool interruptible;
+    bool uncounted;  /* its caller may go on */
+    int64_t held_at; /* it was seen to be held, about now */
+} acquiring;
+
+/* By when a request of it must be answered. */
+static int64_t deadline_of(const acquiring *call) {
+    int64_t patience_ms = hf_transport_patience_ms(call->client->transport);
+    return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
+}
+
+/* And by when one that only tidies up: a wait that a signal ends does not last until its
+ * timeout because the server is silent. */
+static int64_t deadline_of_end(const acquiring *call) {
+    return hf_earlier(deadline_of(call), hf_client_patience(call->client));
+}
+
+/* What came of a question. */
+typedef struct question {
+    hf_answer answer; /* the reply is the caller's to free */
+    hf_look look;
+    hf_standing mine;
+} question;
+
+/* By the cheapest request, and by the general one if that did nothing; until a message is faster.
+ */
+static hf_status ask_server_locked(acquiring *call, question *asked) {
+    hf_client *client = call->client;
+    hf_op *op = &call->op;
+    hf_hold *hold = op->hold;
+    hf_answer_kind kind = HF_ANSWER_ASK;
+    hf_ask ask = hf_op_ask(op);
+    hf_way way = hf_waiting_way_locked(hold, &ask);
+    while (kind == HF_ANSWER_ASK && !op->done) {
+        hf_request request;
+        hf_way_request(&request, way, hold, &ask);
+        if (op->queue == NULL) { /* in the same write */
+            request.replicas = hold->replicas;
+            request.replica_ms = hold->replica_ms;
+        }
+        freeReplyObject(asked->answer.reply);
+        hf_op_sent_locked(op);
+        hf_client_unlock(client);
+        hf_status status =
+            hf_transport_call(client->transport, &request, deadline_of(call), &asked->answer);
+        hf_request_free(&request);
+        hf_client_lock(client);
+        hf_op_heard_locked(op, asked->answer.doubtful);
+        if (asked->answer.doubtful) /* the lost answer may have told of places that are gone */
+            hf_queue_recheck_locked(client, hold->names);
+        if (status != HF_OK)
+            return status;
+        kind = hf_way_reply(way, hold, op->queue != NULL || hold->out > 0, asked->answer.reply,
+                            &asked->look, &asked->mine);
+        if (kind == HF_ANSWER_ASK && way == HF_BY_WAIT)
+            hf_waiting_in_vain_locked(client, hold->names);
+        way = HF_BY_ACQUIRE;
+    }
+    hold->stray = hold->stray || kind == HF_ANSWER_NONSENSE;
+    return kind == HF_ANSWER_NONSENSE ? hf_unexpected("acquire") : HF_OK;
+}
+
+/* Ask the server, for a place in the queue too if the op is in one here. */
+static hf_status ask_locked(acquiring *call) {
+    hf_client *client = call->client;
+    hf_op *op = &call->op;
+    question asked;
+    asked.answer.reply = NULL;
+    op->hold->floor = hf_table_floor_locked(client, op->hold->names);
+    op->epoch = op->queue != NULL ? op->queue->channel->epoch : 0;
+    op->busy = op->joining = true;
+    hf_status status = ask_server_locked(call, &asked);
+    op->busy = op->joining = false;
+    if (op->queue != NULL && hf_transport_change(client->transport) != client->links.change)
+        hf_thread_wake_locked(client); /* slots have moved: so do channels */
+    bool queued = op->queue != NULL;
+    if (op->done)
+        status = HF_OK; /* a grant was faster */
+    else if (status == HF_OK)
+        hf_op_answer_locked(op, queued ? hf_link_find(&client->links, asked.answer.node) : NULL,
+                            &asked.look, &asked.mine, asked.answer.sent_at);
+    /* What an earlier copy wrote, on another connection, was not waited for on this one. */
+    if (!queued)
+        op->hold->reached = op->hold->out > 0 ? -1 : asked.answer.replicas;
+    freeReplyObject(asked.answer.reply);
+    return status;
+}
+
+/* Its time is up, or a signal ends it. */
+static void leave_queue_locked(acquiring *call, hf_status why) {
+    hf_client *client = call->client;
+    hf_op *op = &call->op;
+    hf_request request;
+    hf_answer answer;
+    if (!is_there(op)) {
+        end_here(op, why);
+        return;
+    }
+    leave_request(&request, op, why);
+    hf_client_unlock(client);
+    hf_status status =
+        hf_transport_call(client->transport, &request, deadline_of_end(call), &answer);
+    hf_request_free(&request);
+    hf_client_lock(client);
+    if (status == HF_OK && why != HF_ETIMEOUT && hf_reply_release(answer.reply) == HF_RELEASE_MORE)
+        hf_kick_locked(client, op->hold->names);
+    left_locked(op, why, status, answer.reply,
+                status == HF_OK ? hf_link_find(&client->links, answer.node) : NULL, answer.sent_at);
+    freeReplyObject(answer.reply);
+}
+
+/* Once through the queue. */
+static hf_status queue_locked(acquiring *call) {
+    hf_op *op = &call->op;
+    hf_status status = hf_thread_start_locked(call->client);
+    if (status == HF_OK && op->queue == NULL && !hf_op_enter_locked(op))
+        status = hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
     if (status != HF_OK)
         return status;
+    hf_op_want_grants_locked(op);
+    status = hf_op_wait_locked(op, true, call->interruptible);
+    if (status == HF_OK && !op->done)
+        status = ask_locked(call);
+    if (status == HF_OK && !op->done && op->score > 0)
+        status = hf_op_wait_locked(op, false, call->interruptible);
+    if (status != HF_ETIMEOUT && status != HF_EINTR)
+        return status;
+    if (!op->done)
+        leave_queue_locked(call, status);
+    else if (status == HF_EINTR && op->status == HF_OK)
+        op->done = false; /* the caller wants to hear of the signal: the grant is given back */
+    return op->done ? HF_OK : status;
+}
+
+/* A grant came too late: not at once again, because the new master may not be known yet. */
+static hf_status pause_locked(acquiring *call) {
+    int64_t ms = hf_jitter(MISSED_MIN_MS, MISSED_MAX_MS);
+    int64_t left_ms = hf_until(call->op.until, hf_now());
+    call->op.missed = false;
+    hf_client_unlock(call->client);
+    hf_status status =
+        hf_client_sleep(call->client, ms < left_ms ? ms : left_ms, call->interruptible);
+    hf_client_lock(call->client);
+    return status;
+}
+
+/* The next thing that it does, until it is over. */
+static hf_status step_locked(acquiring *call, bool *tried) {
+    hf_op *op = &call->op;
+    if (op->missed && op->queue == NULL)
+        return pause_locked(call);
+    /* It may well be free; only an acquire that has to wait is worth a subscription. */
+    if (*tried)
+        return queue_locked(call);
+    hf_status status = ask_locked(call);
+    *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
+    return status;
+}
+
+/* It was granted; but a thread that waited may have slept past that, or hear of a greater fence. */
+static bool stands_locked(acquiring *call) {
+    const hf_hold *hold = call->op.hold;
+    bool slept = call->op.bell != NULL;
+    call->held_at = slept ? hf_now() : call->op.done_at;
+    return !slept ||
+           (call->held_at < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
+}
+
+/* Back to its place under a new id; or, if there is no time left, it ends. */
+static hf_status again_locked(acquiring *call) {
+    hf_op *op = &call->op;
+    op->done = false;
+    op->missed = true;
+    hf_transport_look(call->client->transport);
+    if (op->tries || hf_now() >= op->until)
+        return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
+                       hf_names_quoted(op->hold->names));
+    hf_status status = hf_op_renew_id_locked(op);
+    hf_queue_recheck_locked(call->client, op->hold->names);
+    return status;
+}
+
+static hf_status begin_locked(const acquiring *call) {
+    hf_hold *hold = call->op.hold;
+    hf_status status = hf_client_check(call->client);
+    if (status == HF_OK)
+        status = hf_hold_equip_locked(hold);
+    if (status == HF_OK)
+        status = hf_table_new_id_locked(call->client, hold);
+    if (status == HF_OK && hold->renew)
+        status = hf_thread_start_locked(call->client); /* or it could not be renewed */
+    return status;
+}
+
+/* Until it is over. */
+static void run_locked(acquiring *call) {
+    hf_op *op = &call->op;
+    hf_status status = begin_locked(call);
+    bool tried = !op->tries && hf_grants_come(&call->client->links, op->hold->names);
+    for (;;) {
+        if (status == HF_OK && !op->done)
+            status = step_locked(call, &tried);
+        if (status != HF_OK && !op->done)
+            hf_op_fail_locked(op, status);
+        if (!op->done)
+            continue;
+        if (op->status != HF_OK || stands_locked(call))
+            return;
+        status = again_locked(call);
+    }
+}
+
+/* What was won is the client's from now on. Otherwise than HF_OK: it has been released. */
+static hf_status keep_won_locked(acquiring *call, bool keep) {
+    hf_hold *hold = call->op.hold;
+    bool confirms = hf_hold_must_confirm_locked(hold);
+    hf_status status = list_won_locked(hold, keep && !confirms);
+    if (status != HF_OK) { /* it is just being closed, and must release this too */
+        call->op.owed = !hf_undo_acquire_locked(hold, NULL);
+        return status;
+    }
     hf_renewal_first_locked(hold);
     if (!confirms)
         return HF_OK;
@@ -533,49 +452,30 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
 }
 
 static void count_locked(const acquiring *call, hf_status status) {
-    hf_hold *hold = call->hold;
+    hf_hold *hold = call->op.hold;
     if (status == HF_OK)
-        hf_hold_count_acquired_locked(hold, call->began_at, call->held_at);
+        hf_hold_count_acquired_locked(hold, call->op.since, call->held_at);
     else if (!call->uncounted || (status != HF_EBUSY && hf_brake_mine() == NULL))
         hf_hold_count_refused_locked(hold, status);
 }
 
-/* Acquire it, and keep what was won. HF_ELOST: not that, and it may be tried again. */
-static hf_status acquire_once(acquiring *call, bool keep) {
-    hf_hold *hold = call->hold;
+static hf_status acquire(acquiring *call, bool keep) {
+    hf_op *op = &call->op;
+    op->why = &call->why;
     hf_client_lock(call->client);
-    hf_status status = call->timeout_ms == 0 ? try_lock_locked(call) : wait_for_lock_locked(call);
+    run_locked(call);
+    hf_op_free_locked(op);
+    hf_status status = op->status;
+    if (op->explained)
+        hf_error_set(&call->why);
+    else
+        explain_outcome(op, status);
     if (status == HF_OK)
         status = keep_won_locked(call, keep);
-    if (status != HF_ELOST)
-        count_locked(call, status);
-    bool listed = hold->number > 0; /* what was in the table has been released */
-    bool owed = status != HF_OK && !listed && !hf_undo_acquire_locked(hold, NULL);
-    hf_client_unlock(call->client);
-    if (owed)
-        hf_undo_now(hold, deadline_of_end(call));
-    if (status == HF_ELOST)
-        hf_transport_look(call->client->transport);
-    return status;
-}
-
-/* Before the next try: the new master may not be known for a while. */
-static hf_status await_master(const acquiring *call) {
-    int64_t ms = hf_jitter(LOST_MIN_MS, LOST_MAX_MS), left_ms = hf_until(call->until, hf_now());
-    return hf_client_sleep(call->client, ms < left_ms ? ms : left_ms, call->interruptible);
-}
-
-/* After HF_ELOST: is there another try? */
-static hf_status prepare_again(const acquiring *call) {
-    hf_status status = hf_now() < call->until
-                           ? await_master(call)
-                           : hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
-                                     hf_names_quoted(call->lock->names));
-    if (status == HF_OK)
-        return status;
-    hf_client_lock(call->client);
     count_locked(call, status);
     hf_client_unlock(call->client);
+    if (op->owed)
+        hf_undo_now(op->hold, deadline_of_end(call));
     return status;
 }
 
@@ -590,18 +490,17 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
     if (status != HF_OK)
         return status;
     int64_t now = hf_now();
-    acquiring call = {.lock = lock,
-                      .client = lock->client,
-                      .hold = hold,
-                      .timeout_ms = timeout_ms,
-                      .began_at = now,
-                      .until = hf_after(now, timeout_ms),
-                      .interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0,
-                      .uncounted = (flags & HF_ACQUIRE_UNCOUNTED) != 0};
-    bool keep = hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0;
-    while ((status = acquire_once(&call, keep)) == HF_ELOST)
-        if ((status = prepare_again(&call)) != HF_OK)
-            break;
+    acquiring call;
+    memset(&call.op, 0, sizeof call.op);
+    call.client = lock->client;
+    call.op.hold = hold;
+    call.op.timeout_ms = timeout_ms;
+    call.op.tries = timeout_ms == 0;
+    call.op.since = now;
+    call.op.until = hf_after(now, timeout_ms);
+    call.interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0;
+    call.uncounted = (flags & HF_ACQUIRE_UNCOUNTED) != 0;
+    status = acquire(&call, hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0);
     if ((status == HF_OK || status == HF_EDONE) && hold_out != NULL)
         *hold_out = hold;
     else
@@ -623,7 +522,7 @@ hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms) {
     if (open != HF_OK)
         return open;
     if (status == HF_ETIMEOUT)
-        explain_timeout(lock->names, timeout_ms, &(holder){""});
+        explain_timeout(lock->names, timeout_ms, "");
     hf_client_lock(lock->client);
     hf_count_refused_locked(lock->client, &lock->counting, lock->names, status);
     hf_client_unlock(lock->client);
@@ -644,31 +543,6 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 }
 
 /* --------------------------------------------------------------- Started */
-
-/* For the completion, unless this thread's message says it already. */
-static void explain_outcome(const hf_op *op, hf_status status) {
-    const hf_names *names = op->hold->names;
-    const char *lock = hf_names_quoted(names);
-    switch (op->explained ? HF_OK : status) {
-    case HF_EBUSY:
-        hf_fail(status, "lock %s is held by somebody else", lock);
-        break;
-    case HF_ETIMEOUT:
-        explain_timeout(names, op->timeout_ms, &(holder){""});
-        break;
-    case HF_EDONE:
-        explain_done(names);
-        break;
-    case HF_ECANCELED:
-        if (op->hold->client->closed)
-            hf_fail(status, "the client was closed during the wait");
-        else
-            hf_fail(status, "the wait for lock %s was cancelled", lock);
-        break;
-    default:
-        break;
-    }
-}
 
 /* Its completion; the op is freed. */
 static void tell_acquired(hf_op *op, hf_status status) {
@@ -714,104 +588,43 @@ typedef struct leave_task {
     hf_task task;
     hf_client *client;
     hf_names *names;
+    hf_status why;
     char id[HF_ID_LENGTH + 1];
 } leave_task;
 
 static void drop_leave(hf_task *task) { hf_names_drop(HF_OF(leave_task, task, task)->names); }
 
-static void canceled(hf_task *task, hf_status status, const redisReply *reply) {
+static void left(hf_task *task, hf_status status, const redisReply *reply) {
     leave_task *mine = HF_OF(leave_task, task, task);
     hf_op *op = hf_op_find_locked(mine->client, mine->id);
-    if (status == HF_OK && hf_reply_release(reply) == HF_RELEASE_MORE)
+    if (status == HF_OK && mine->why != HF_ETIMEOUT && hf_reply_release(reply) == HF_RELEASE_MORE)
         hf_kick_locked(mine->client, mine->names);
-    if (op == NULL)
-        return;
-    if (status == HF_OK)
-        hf_op_left_locked(op);
-    hf_op_finish_locked(op, HF_ECANCELED);
-}
-
-/* Nothing of it was ever sent: it is the server that was not there, not the lock. */
-static bool is_unsent(const hf_op *op) {
-    return !op->answered && !op->hold->bury && hf_link_is_unsent(op->link, op->since);
-}
-
-static void expired(hf_task *task, hf_status status, const redisReply *reply) {
-    leave_task *mine = HF_OF(leave_task, task, task);
-    hf_op *op = hf_op_find_locked(mine->client, mine->id);
-    hf_standing standing;
-    hf_look look;
-    if (op == NULL || op->canceled)
+    if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
         return; /* the grant was faster, or a cancel */
-    op->busy = false;
-    if (status != HF_OK && status != HF_EUNKNOWN && is_unsent(op)) {
-        hf_op_finish_locked(op, status);
-        return;
-    }
-    if (status == HF_OK && !hf_reply_cancel(reply, &look, &standing))
-        status = nonsense(op->hold);
-    if (status != HF_OK) { /* its time is up, and the server was not told */
-        hf_op_finish_locked(op, explain_given_up(op->hold->names));
-        return;
-    }
-    hf_link_pair(task->link, task->sent_at, look.server_us);
-    bool held = standing.state == HF_STANDS_HELD;
-    int64_t deadline = hf_standing_deadline(op->hold, &standing, task->sent_at);
-    if (held && hf_op_take_locked(op, standing.fence, task->sent_at, deadline,
-                                  standing.remaining_ms != op->hold->validity.lease_ms))
-        return;
-    if (held)
-        HF_MARK("H17");
-    if (!held) /* or not long enough to be told */
-        hf_op_left_locked(op);
-    holder now = read_holder(reply);
-    explain_timeout(op->hold->names, op->timeout_ms, &now);
-    op->explained = true;
-    hf_op_finish_locked(op, HF_ETIMEOUT);
+    left_locked(op, mine->why, status, reply, task->link, task->sent_at);
 }
 
-static hf_task *new_leave(const hf_op *op, bool cancel) {
-    hf_task *task = hf_task_new(sizeof(leave_task), cancel ? canceled : expired, drop_leave);
-    if (task == NULL)
-        return NULL;
-    leave_task *mine = HF_OF(leave_task, task, task);
-    hf_hold *hold = op->hold;
-    task->explains = true;
-    hf_ask ask = hf_op_ask(op);
-    bool bury = hold->bury || op->asking > 0;
-    mine->client = hold->client;
-    mine->names = hf_names_keep(hold->names);
-    memcpy(mine->id, hold->id, sizeof mine->id);
-    if (cancel)
-        hf_request_release(&task->request, hold->names, &ask, hold->fence, bury);
-    else
-        hf_request_cancel(&task->request, hold->names, &ask, bury);
-    return task;
-}
-
-/* The same without a request: there is nothing to leave, or no memory. */
-static void withdraw_here(hf_op *op, bool cancel, bool sent) {
-    hf_status status = cancel ? HF_ECANCELED : HF_ETIMEOUT;
-    if (sent && !cancel) {
-        hf_fail(HF_ENOMEM, "no memory");
-        status = explain_given_up(op->hold->names);
-    } else if (!sent && !cancel && !op->answered) {
-        status = hf_link_explain(&op->hold->client->links, op->link);
-    }
-    hf_op_finish_locked(op, status);
-}
-
-/* Take an op that waits without a thread out of the queue, by cancel or release. */
-static void withdraw_op(hf_op *op, bool cancel) {
+/* Take an op that waits without a thread out of the queue: its time is up, or it is cancelled. */
+static void withdraw_op(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
-    bool sent = op->score > 0 || op->asking > 0 || op->hold->bury;
-    hf_task *task = sent ? new_leave(op, cancel) : NULL;
-    op->canceled = cancel;
-    if (task == NULL) {
-        withdraw_here(op, cancel, sent);
+    if (!is_there(op)) {
+        end_here(op, why);
         return;
     }
-    op->busy = true; /* from now on nobody else asks for it */
+    hf_task *task = hf_task_new(sizeof(leave_task), left, drop_leave);
+    if (task == NULL) {
+        hf_fail(HF_ENOMEM, "no memory");
+        op->canceled = why != HF_ETIMEOUT;
+        left_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
+        return;
+    }
+    leave_task *mine = HF_OF(leave_task, task, task);
+    mine->client = client;
+    mine->names = hf_names_keep(op->hold->names);
+    mine->why = why;
+    memcpy(mine->id, op->hold->id, sizeof mine->id);
+    task->explains = true;
+    leave_request(&task->request, op, why);
     hf_task_submit(&client->links, task, hf_client_patience(client));
 }
 
@@ -822,23 +635,42 @@ static void op_due(hf_timer *timer, int64_t now) {
     (void)now;
     if (op->canceled)
         return;
-    bool silent = !op->answered && op->asking == 0 && !op->hold->bury;
+    bool silent = !op->answered && op->hold->out == 0;
     if (!silent || !hf_op_try_locked(op, true))
-        withdraw_op(op, false);
+        withdraw_op(op, HF_ETIMEOUT);
+}
+
+static hf_op *new_started(hf_client *client, hf_hold *hold, int64_t timeout_ms) {
+    hf_op *op = calloc(1, sizeof *op);
+    hf_news *news = op != NULL ? hf_news_new(&(hf_completion){0}) : NULL;
+    if (news == NULL || !hf_timer_reserve(&client->timers)) {
+        free(news);
+        free(op);
+        return NULL;
+    }
+    op->hold = hold;
+    op->timeout_ms = timeout_ms;
+    op->since = hf_now();
+    op->until = hf_after(op->since, timeout_ms);
+    op->started = true;
+    op->ended = started_ended;
+    op->timer.fire = op_due;
+    op->news = news;
+    return op;
 }
 
 /* An op in its queue, or NULL with the thread's message. */
 static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t number,
                               bool keeps) {
-    hf_op *op =
-        hf_op_new_locked(client, hold, timeout_ms, hf_after(hf_now(), timeout_ms), started_ended);
-    if (op == NULL)
+    hf_op *op = new_started(client, hold, timeout_ms);
+    if (op == NULL) {
+        hf_fail(HF_ENOMEM, "no memory");
         return NULL;
+    }
     op->number = number;
     op->news->op = op;
     hf_news_number_locked(client, op->news, number);
     op->keeps = keeps;
-    op->timer.fire = op_due;
     bool good = hf_op_enter_locked(op);
     /* Where no grants come yet it may well be free, if nobody here waits for it. */
     if (good &&
@@ -873,7 +705,7 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
     hf_op_want_grants_locked(op);
     if (timeout_ms > 0)
         hf_thread_timer_locked(client, &op->timer, op->until);
-    hf_op_ask_soon_locked(op);
+    hf_thread_timer_locked(client, &op->queue->timer, 0);
     return HF_OK;
 }
 
@@ -911,7 +743,7 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     if (op == NULL || op->queue == NULL)
         status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
     else if (!op->canceled)
-        withdraw_op(op, true);
+        withdraw_op(op, HF_ECANCELED);
     hf_client_unlock(client);
     return status;
 }

@@ -261,7 +261,7 @@ static void release_request(operation *mine, const hf_leaving *left) {
         hf_hold_release_request(mine->request, hold, false);
         return;
     }
-    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->bury, left->bytes,
+    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->out > 0, left->bytes,
                       left->length, left->ttl_ms);
     mine->request->hands_on = hold->waited;
 }
@@ -294,10 +294,10 @@ static void settle_release(operation *mine, hf_status status) {
         hf_kick_locked(hold->client, hold->names);
     if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
-    if (hold->bury)
+    if (hold->out > 0)
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
     /* A copy of its acquire may have begun it again, under another fence. */
-    if (hold->bury && gone)
+    if (hold->out > 0 && gone)
         hf_undo_id_locked(hold);
     /* A grant that ran out before its release took away the places of this client's others. */
     if (hold->pushed && gone)
@@ -322,23 +322,16 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
     return OVER;
 }
 
-static operation release_of(hf_hold *hold) {
-    return (operation){.hold = hold,
-                       .kind = HF_KIND_RELEASE,
-                       .begin = begin_release,
-                       .answered = released,
-                       .outcome = HF_RELEASE_NONSENSE};
-}
+#define RELEASE_OF(given)                                                                          \
+    { .hold = (given), .kind = HF_KIND_RELEASE, .begin = begin_release, .answered = released }
 
 static hf_status leave(hf_hold *hold, const hf_leaving *left, int64_t number) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(hold->client);
-    if (status != HF_OK)
-        return status;
-    operation mine = release_of(hold);
+    operation mine = RELEASE_OF(hold);
     mine.left = left;
-    return perform(&mine, number);
+    hf_status status = hf_client_check(hold->client);
+    return status == HF_OK ? perform(&mine, number) : status;
 }
 
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left) {
@@ -361,7 +354,7 @@ void hf_hold_give_up_locked(hf_hold *hold) {
 void hf_hold_give_up(hf_hold *hold, bool answers, int64_t deadline) {
     hf_error error = *hf_error_last();
     if (answers) {
-        operation mine = release_of(hold);
+        operation mine = RELEASE_OF(hold);
         mine.unknown = true;
         perform_until(&mine, deadline);
     } else {
@@ -497,7 +490,7 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
                        "extension that has no answer",
                        hf_names_quoted(hold->names), how);
     }
-    if (hold->bury && !hf_undo_bury_locked(hold))
+    if (hold->out > 0 && !hf_undo_bury_locked(hold))
         return hf_fail(HF_ENOMEM, "no memory");
     int state = hf_hold_end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
@@ -778,7 +771,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);
     memcpy(hold->id, id, sizeof id);
     HF_MARK("M4");
-    hold->bury = true; /* what the other process sent is not known here */
+    hold->out = 1; /* what the other process sent is not known here */
     hf_hold_begin(hold, fence, hf_now(), 0);
     hf_validity_extends(&hold->validity, HF_LEASE_MAX);
     status = adopt(hold);

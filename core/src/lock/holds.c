@@ -139,13 +139,13 @@ bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine) {
 
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again) {
     hf_ask ask = hf_hold_ask(hold);
-    int64_t fence = again && hold->bury ? 0 : hold->fence;
-    hf_request_release(request, hold->names, &ask, fence, hold->bury);
+    int64_t fence = again && hold->out > 0 ? 0 : hold->fence;
+    hf_request_release(request, hold->names, &ask, fence, hold->out > 0);
     request->hands_on = hold->waited;
 }
 
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
-    if (hold->bury || hold->waited || hold->one_of_many || now - hold->began_at > YOUNG)
+    if (hold->out > 0 || hold->waited || hold->one_of_many || now - hold->began_at > YOUNG)
         return false;
     hf_request_drop(request, hold->names, hold->id, hold->fence);
     return true;

@@ -39,7 +39,8 @@ struct hf_hold {
      * waits, to its op; with an op or in the table all below is under the client's mutex. */
     int state, cause;
     hf_validity validity;
-    bool bury;            /* some copy of its acquire may still be under way */
+    unsigned out;         /* copies of its acquire, under this id, without an answer that counts:
+                           * the doubt, all of it. Its release buries the id if there is any */
     bool stray;           /* the server has it, or may have, and the table has not */
     bool pushed;          /* granted by a message, and not claimed yet */
     bool waited;          /* it had a place in the queue: so others may wait now */

@@ -1,6 +1,6 @@
 /*
- * The data of those that wait: an op, and the queue of its lock. waiting.h says what is done
- * with them, reading.h how a thread sleeps.
+ * The data of an acquire: an op, and the queue of its lock. queue.h says who stands where, life.h
+ * how an op ends, waiting.h when it asks again, reading.h how a thread sleeps.
  */
 #ifndef HF_OP_H
 #define HF_OP_H
@@ -9,40 +9,52 @@
 
 struct hf_queue;
 
-/* An acquire that waits. Its name on the server is its hold's id. */
+/* What wakes a thread that waits. */
+typedef struct hf_bell {
+    hf_item item; /* while it is spare */
+    hf_event event;
+} hf_bell;
+
+/* An acquire. Its name on the server is its hold's id. */
 typedef struct hf_op {
     hf_hold *hold;
-    int64_t timeout_ms;   /* or HF_FOREVER */
+    int64_t timeout_ms;   /* or HF_FOREVER; 0: it only tries */
     int64_t since, until; /* it waits since then, and until then */
     int64_t score;        /* its first place in the queue; 0: none yet */
     unsigned epoch;       /* of its channel, when it last asked; 0: it has not, or must again */
-    int asking;           /* requests for it under way */
+    int asking;           /* requests for it under way; hold->out counts them too */
     bool joining;         /* one of them by its own thread, which waits for the answer */
     struct {
         int64_t fence, began_at, deadline, until;
         bool late;
     } early;        /* a grant that overtook the answer of a request under way, for which it waits
                      * until then, and late for one more look; fence 0: none */
-    bool busy;      /* its own thread, or its cancel, has a request for it under way */
+    int64_t ttl_ms; /* of the lock, when it was busy last */
+    bool busy;      /* its own thread, or its leave, has a request for it under way */
     bool tries;     /* asks once, and does not queue */
+    bool missed;    /* it was granted too late: a pause comes before it asks again */
     bool canceled;  /* its release is under way: a grant is not taken any more */
     bool answered;  /* the server has said how it stands */
-    bool explained; /* this thread's message says how it ended */
+    bool explained; /* a message says how it ended: this thread's, or `why` */
+    bool owed;      /* the client is closed: its thread undoes it itself */
     bool done;      /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
+    int64_t done_at;        /* if HF_OK */
     struct hf_queue *queue; /* NULL: it is in none */
     hf_link *link;          /* that of the queue's channel */
     hf_item place;          /* in the queue */
     size_t owner;           /* its bucket of owners */
     struct hf_op *same_id;  /* the next in its bucket of ids */
 
-    /* Of one with a thread. */
-    hf_event event; /* tells it to look again; or HF_NO_EVENT */
-    bool told;      /* that has been, or will be, written to */
-    bool polling;   /* it is in poll(2), and would notice */
-    hf_item seat;   /* in link->threads, or among the spare ones */
+    /* Of one with a thread, which has the op on its stack. */
+    hf_bell *bell; /* tells it to look again; NULL until it waits */
+    bool told;     /* that has been, or will be, written to */
+    bool polling;  /* it is in poll(2), and would notice */
+    hf_item seat;  /* in link->threads */
+    hf_error *why; /* how it ended, if `explained` */
 
     /* Of one that was started: */
+    bool started;
     void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
     int64_t number;                                    /* the caller's */
     bool keeps;                                        /* the hold stays with the client */

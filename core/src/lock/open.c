@@ -83,7 +83,7 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
     client->renewing = hf_renewal_begin();
     client->confirming = hf_confirming_begin();
     client->undoing = hf_undo_begin(client);
-    client->waiting = hf_waiting_begin(client);
+    client->waiting = hf_waiting_begin(hf_waiting_ask);
     if (client->completions == NULL || client->table == NULL || client->renewing == NULL ||
         client->confirming == NULL || client->undoing == NULL || client->waiting == NULL)
         return hf_fail(HF_ENOMEM, "no memory");

@@ -11,10 +11,10 @@
 #define UNREAD_MS 500
 
 void hf_op_notify_locked(hf_op *op) {
-    if (op->event.fd < 0 || op == hf_op_client(op)->reading)
+    if (op->bell == NULL || op == hf_op_client(op)->reading)
         return;
     op->told = true;
-    hf_client_tell_locked(hf_op_client(op), op->event.to);
+    hf_client_tell_locked(hf_op_client(op), op->bell->event.to);
 }
 
 /* --------------------------------------------------- Reading subscriptions */
@@ -74,14 +74,14 @@ static void take_reading(hf_op *op) {
 /* Sleep until something happens, without the mutex. Answers what poll(2) does. */
 static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
                     bool *interrupted) {
-    struct pollfd fds[2] = {{.fd = op->event.fd, .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = op->bell->event.fd, .events = POLLIN},
                             {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
     op->polling = true;
     hf_client_unlock(hf_op_client(op));
     int ready = poll(fds, 2, (int)ms);
     *interrupted = ready < 0 && errno == EINTR;
     if (ready > 0 && fds[0].revents != 0)
-        hf_event_clear(op->event.fd);
+        hf_event_clear(op->bell->event.fd);
     hf_client_lock(hf_op_client(op));
     op->polling = false;
     op->told = op->told && !(ready > 0 && fds[0].revents != 0);
@@ -122,8 +122,7 @@ static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
     while (!op->done) {
         if (client->swept)
             return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-        bool polls = op->link->mode == HF_POLLING;
-        if (ask ? polls || hf_channel_works(op->queue->channel) : op->score == 0)
+        if (ask ? hf_channel_works(op->queue->channel) : op->score == 0)
             return HF_OK;
         int64_t ms = sleep_ms(op, listens);
         if (ms == 0)

@@ -14,7 +14,7 @@ void hf_op_notify_locked(hf_op *op);
  * the queue, or NULL. */
 void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue);
 /* A thread waits for its op, reading the subscription itself if nobody else does, until it
- * is done, has lost its place or, with `ask`, can ask for one or has to poll. */
+ * is done, has lost its place or, with `ask`, can ask for one. */
 hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible);
 
 #endif

@@ -159,7 +159,7 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     if (!gone) {
         HF_MARK("H13");
         hf_undo_locked(hold);
-    } else if (hold->pushed || hold->bury) {
+    } else if (hold->pushed || hold->out > 0) {
         hf_undo_id_locked(hold); /* a late copy of its acquire may have been granted since */
     }
     if (hold->pushed)

@@ -73,7 +73,8 @@ void hf_kick_locked(hf_client *client, hf_names *names) {
 /* ------------------------------------------------------------------- Heal */
 
 void hf_heal_locked(hf_client *client, const hf_hold *hold) {
-    hf_task *task = new_task(client, hold->names, NULL);
+    bool thread = hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? new_task(client, hold->names, NULL) : NULL;
     if (task == NULL)
         return;
     hf_request_heal(&task->request, hold->names, hold->heal_ms);
@@ -202,7 +203,7 @@ bool hf_undo_locked(hf_hold *hold) {
     hf_ask ask = hf_hold_ask(hold);
     if (hold->client->swept)
         return false;
-    undo(hold, &ask, hold->fence, hold->bury);
+    undo(hold, &ask, hold->fence, hold->out > 0);
     return true;
 }
 
@@ -214,13 +215,13 @@ void hf_undo_id_locked(hf_hold *hold) {
 
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     hf_ask alone = hf_hold_ask(hold);
-    bool owed = hold->bury || hold->stray || (ask != NULL && ask->score > 0);
+    bool owed = hold->out > 0 || hold->stray || (ask != NULL && ask->score > 0);
     if (owed && hold->client->swept)
         return false;
     if (owed)
-        undo(hold, ask != NULL ? ask : &alone, hold->fence, hold->bury);
-    hold->bury = hold->stray = false;
-    hold->id[0] = '\0';
+        undo(hold, ask != NULL ? ask : &alone, hold->fence, hold->out > 0);
+    hold->out = 0;
+    hold->stray = false;
     hold->fence = 0;
     if (hold->state == HF_STATE_HELD)
         hold->state = 0;

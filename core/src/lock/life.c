@@ -1,0 +1,109 @@
+#include "lock/life.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lock/reading.h"
+#include "lock/thread.h"
+#include "lock/undo.h"
+
+void hf_op_sent_locked(hf_op *op) {
+    op->asking++;
+    op->hold->out++;
+}
+
+void hf_op_heard_locked(hf_op *op, bool doubtful) {
+    op->asking--;
+    if (!doubtful)
+        op->hold->out--;
+}
+
+void hf_op_left_locked(hf_op *op) {
+    hf_hold *hold = op->hold;
+    if (hold->out > 0)
+        hf_undo_remember_locked(hold->client, hold->names, hold->id);
+    hold->out = 0;
+    op->asking = 0;
+    op->score = 0;
+}
+
+hf_status hf_op_renew_id_locked(hf_op *op) {
+    char id[HF_ID_LENGTH + 1];
+    hf_ask ask = hf_op_ask(op);
+    hf_status status = hf_client_new_id_locked(hf_op_client(op), id);
+    if (status != HF_OK)
+        return status;
+    hf_undo_acquire_locked(op->hold, &ask);
+    hf_op_rename_locked(op, id);
+    op->early.fence = 0;
+    op->epoch = 0;
+    op->asking = 0;
+    return HF_OK;
+}
+
+int64_t hf_standing_deadline(const hf_hold *hold, const hf_standing *mine, int64_t sent_at) {
+    return hf_validity_deadline(&hold->validity, sent_at, mine->remaining_ms);
+}
+
+/* Others of this owner may nest in what it holds now: they find out when they ask. */
+static void tell_nesting(const hf_op *op) {
+    const hf_hold *hold = op->hold;
+    if (!hf_op_has_twin_locked(op))
+        return;
+    HF_EACH(at, &op->queue->ops) {
+        hf_op *other = HF_OP_AT(at);
+        if (other == op || !other->hold->reentrant ||
+            other->hold->owner_length != hold->owner_length ||
+            memcmp(other->hold->owner, hold->owner, hold->owner_length) != 0)
+            continue;
+        other->epoch = 0;
+        hf_thread_timer_locked(hold->client, &op->queue->timer, 0);
+    }
+}
+
+bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
+    hf_hold *hold = op->hold;
+    hold->stray = true;
+    op->done_at = hf_now();
+    if (op->done_at >= deadline || !hf_table_believes_locked(hold, fence))
+        return false;
+    hf_hold_begin(hold, fence, began_at, deadline);
+    hold->pushed = pushed;
+    hold->waited = op->score > 0 || pushed; /* a message may be faster than the answer */
+    if (op->queue != NULL)
+        hf_waiting_handed_on_locked(hold->client, hold->names, hold->waited ? began_at : 0);
+    tell_nesting(op);
+    hf_op_finish_locked(op, HF_OK);
+    return true;
+}
+
+void hf_op_finish_locked(hf_op *op, hf_status status) {
+    hf_ask ask;
+    if (status != HF_OK)
+        ask = hf_op_ask(op); /* while it has its place */
+    hf_op_leave_locked(op);
+    if (status != HF_OK)
+        op->owed = !hf_undo_acquire_locked(op->hold, &ask);
+    op->done = true;
+    op->status = status;
+    if (op->started)
+        op->ended(op, status);
+    else
+        hf_op_notify_locked(op);
+}
+
+void hf_op_fail_locked(hf_op *op, hf_status status) {
+    op->explained = true;
+    if (op->why != NULL)
+        *op->why = *hf_error_last();
+    hf_op_finish_locked(op, status);
+}
+
+hf_status hf_op_explain_given_up(const hf_op *op) {
+    char why[300];
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    return hf_fail(HF_EUNKNOWN,
+                   "the wait for lock %s was given up, and the server does not know it yet; the "
+                   "client goes on telling it in the background: %s",
+                   hf_names_quoted(op->hold->names), why);
+}

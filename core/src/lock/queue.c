@@ -1,0 +1,300 @@
+#include "lock/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/reading.h"
+#include "lock/thread.h"
+
+/* For how long others are expected to want a lock that was waited for. */
+#define EXPECTED_MS 1000
+/* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
+#define IN_VAIN_MS 200
+
+#define IDS 1024
+#define QUEUES 256
+#define OWNERS 1024
+
+struct hf_waiting {
+    void (*ask)(hf_timer *timer, int64_t now);
+    hf_queue *queues[QUEUES];
+    hf_op *ids[IDS];
+    unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
+    hf_list spare;             /* bells, to be used again: a wake-up may still come to one */
+    int64_t handed_on[QUEUES]; /* when a hold was last waited for, by the lock's name */
+    int64_t in_vain[QUEUES];   /* when a `wait` last did nothing, by the same */
+};
+
+struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
+    struct hf_waiting *waiting = calloc(1, sizeof *waiting);
+    if (waiting != NULL)
+        waiting->ask = ask;
+    return waiting;
+}
+
+void hf_waiting_end(hf_client *client) {
+    struct hf_waiting *waiting = client->waiting;
+    if (waiting == NULL)
+        return;
+    for (size_t i = 0; i < QUEUES; i++)
+        while (waiting->queues[i] != NULL)
+            hf_queue_drop_locked(waiting->queues[i]);
+    for (hf_item *at; (at = hf_list_take_first(&waiting->spare)) != NULL;) {
+        hf_event_free(HF_OF(hf_bell, item, at)->event);
+        free(HF_OF(hf_bell, item, at));
+    }
+    free(waiting);
+}
+
+/* ------------------------------------------------------------------- Ids */
+
+static hf_op **by_id(const hf_client *client, const char *id) {
+    return &client->waiting->ids[hf_hash(0, id, HF_ID_LENGTH) % IDS];
+}
+
+hf_op *hf_op_find_locked(const hf_client *client, const char *id) {
+    hf_op *op = *by_id(client, id);
+    while (op != NULL && memcmp(op->hold->id, id, HF_ID_LENGTH) != 0)
+        op = op->same_id;
+    return op;
+}
+
+hf_op *hf_op_each_locked(const hf_client *client, const hf_op *op) {
+    size_t bucket =
+        op != NULL ? (size_t)(by_id(client, op->hold->id) - client->waiting->ids) + 1 : 0;
+    if (op != NULL && op->same_id != NULL)
+        return op->same_id;
+    while (bucket < IDS && client->waiting->ids[bucket] == NULL)
+        bucket++;
+    return bucket < IDS ? client->waiting->ids[bucket] : NULL;
+}
+
+static void put_id(hf_op *op) {
+    hf_op **bucket = by_id(hf_op_client(op), op->hold->id);
+    op->same_id = *bucket;
+    *bucket = op;
+}
+
+static void take_id(hf_op *op) {
+    hf_op **at = by_id(hf_op_client(op), op->hold->id);
+    while (*at != op)
+        at = &(*at)->same_id;
+    *at = op->same_id;
+}
+
+void hf_op_rename_locked(hf_op *op, const char *id) {
+    if (op->queue != NULL)
+        take_id(op);
+    memcpy(op->hold->id, id, HF_ID_LENGTH + 1);
+    if (op->queue != NULL)
+        put_id(op);
+}
+
+/* ---------------------------------------------------------------- Queues */
+
+static hf_queue **by_names(const hf_client *client, const hf_names *names) {
+    return &client->waiting->queues[names->hash % QUEUES];
+}
+
+hf_queue *hf_queue_find_locked(const hf_client *client, const hf_names *names) {
+    hf_queue *queue = *by_names(client, names);
+    while (queue != NULL && !hf_names_equal(queue->names, names))
+        queue = queue->next;
+    return queue;
+}
+
+static hf_queue *make_queue(hf_client *client, hf_names *names) {
+    hf_queue **bucket = by_names(client, names), *queue = hf_queue_find_locked(client, names);
+    if (queue != NULL || (queue = calloc(1, sizeof *queue)) == NULL)
+        return queue;
+    bool reserved = hf_timer_reserve(&client->timers);
+    queue->channel = reserved ? hf_channel_get(&client->links, names) : NULL;
+    if (queue->channel == NULL) {
+        if (reserved)
+            hf_timer_unreserve(&client->timers);
+        free(queue);
+        return NULL;
+    }
+    queue->client = client;
+    queue->names = hf_names_keep(names);
+    queue->timer.fire = client->waiting->ask;
+    hf_list_add_first(&queue->channel->users, &queue->user);
+    queue->next = *bucket;
+    *bucket = queue;
+    return queue;
+}
+
+void hf_queue_drop_locked(hf_queue *queue) {
+    hf_client *client = queue->client;
+    hf_queue **at = by_names(client, queue->names);
+    while (*at != queue)
+        at = &(*at)->next;
+    *at = queue->next;
+    hf_list_remove(&queue->user);
+    if (queue->channel->users.first == NULL)
+        hf_channel_leave(&client->links, queue->channel);
+    hf_timer_clear(&client->timers, &queue->timer);
+    hf_timer_unreserve(&client->timers);
+    hf_names_drop(queue->names);
+    free(queue);
+}
+
+void hf_queue_ask_by_locked(hf_queue *queue, int64_t due) {
+    if (queue->timer.place == 0 || due < queue->timer.due)
+        hf_thread_timer_locked(queue->client, &queue->timer, due);
+}
+
+static void ask_all_again(hf_queue *queue) {
+    HF_EACH(at, &queue->ops)
+    HF_OP_AT(at)->epoch = 0;
+    hf_thread_timer_locked(queue->client, &queue->timer, 0);
+}
+
+void hf_queue_recheck_locked(hf_client *client, const hf_names *names) {
+    hf_queue *queue = hf_queue_find_locked(client, names);
+    if (queue != NULL)
+        ask_all_again(queue);
+}
+
+void hf_queue_recheck_all_locked(hf_client *client) {
+    for (size_t i = 0; i < QUEUES; i++)
+        for (hf_queue *queue = client->waiting->queues[i]; queue != NULL; queue = queue->next)
+            ask_all_again(queue);
+}
+
+/* ---------------------------------------------------------------- Places */
+
+static void join_link(hf_op *op, hf_link *link) {
+    op->link = link;
+    if (op->started)
+        link->others++;
+    else
+        hf_list_add_first(&link->threads, &op->seat);
+}
+
+/* queue: the next reader is best of that one, or NULL. */
+static void leave_link(hf_op *op, const hf_queue *queue) {
+    if (op->started) {
+        op->link->others--;
+    } else {
+        hf_list_remove(&op->seat);
+        hf_op_hand_over_locked(op, queue);
+    }
+    op->link = NULL;
+}
+
+void hf_op_move_locked(hf_op *op, hf_link *link) {
+    leave_link(op, NULL);
+    join_link(op, link);
+    hf_op_notify_locked(op); /* to read there */
+}
+
+static size_t owner_bucket(const hf_hold *hold) {
+    return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
+}
+
+/* What wakes its thread. */
+static bool equip(hf_op *op) {
+    if (op->started || op->bell != NULL)
+        return true;
+    hf_item *spare = hf_list_take_first(&hf_op_client(op)->waiting->spare);
+    op->bell = spare != NULL ? HF_OF(hf_bell, item, spare) : calloc(1, sizeof *op->bell);
+    if (op->bell != NULL && spare == NULL)
+        op->bell->event = hf_event_new();
+    if (op->bell != NULL && op->bell->event.fd >= 0)
+        return true;
+    free(op->bell);
+    op->bell = NULL;
+    return false;
+}
+
+bool hf_op_enter_locked(hf_op *op) {
+    hf_client *client = hf_op_client(op);
+    hf_queue *queue = equip(op) ? make_queue(client, op->hold->names) : NULL;
+    if (queue == NULL)
+        return false;
+    op->queue = queue;
+    hf_list_add_last(&queue->ops, &op->place);
+    put_id(op);
+    op->owner = owner_bucket(op->hold);
+    client->waiting->owners[op->owner]++;
+    op->hold->counting.tally->stats.waiting++;
+    join_link(op, queue->channel->link);
+    return true;
+}
+
+void hf_op_leave_locked(hf_op *op) {
+    hf_client *client = hf_op_client(op);
+    hf_queue *queue = op->queue;
+    if (queue == NULL)
+        return;
+    take_id(op);
+    op->queue = NULL;
+    op->hold->counting.tally->stats.waiting--;
+    hf_list_remove(&op->place);
+    hf_timer_clear(&client->timers, &op->timer);
+    client->waiting->owners[op->owner]--;
+    leave_link(op, queue);
+    if (queue->ops.first == NULL && !queue->asking)
+        hf_queue_drop_locked(queue);
+}
+
+void hf_op_free_locked(hf_op *op) {
+    hf_client *client = hf_op_client(op);
+    if (op->started) {
+        hf_timer_clear(&client->timers, &op->timer);
+        hf_timer_unreserve(&client->timers);
+        hf_news_free_locked(op->news);
+        free(op);
+    } else if (op->bell != NULL) {
+        if (op->told)
+            hf_event_clear(op->bell->event.fd); /* a wake-up that comes later does no harm */
+        hf_list_add_first(&client->waiting->spare, &op->bell->item);
+        op->bell = NULL;
+    }
+}
+
+hf_ask hf_op_ask(const hf_op *op) {
+    hf_ask ask = hf_hold_ask(op->hold);
+    if (op->queue == NULL)
+        return ask; /* it has no place, or none any more */
+    ask.channel = op->queue->channel->name;
+    ask.channel_length = op->queue->channel->length;
+    ask.timeout_ms = op->timeout_ms;
+    ask.score = op->score;
+    return ask;
+}
+
+bool hf_op_has_twin_locked(const hf_op *op) {
+    return op->queue != NULL && hf_op_client(op)->waiting->owners[op->owner] > 1;
+}
+
+bool hf_op_is_alone(const hf_op *op) { return op->queue->ops.count == 1; }
+
+/* ----------------------------------------------------------- Expectations */
+
+void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names, int64_t began_at) {
+    client->waiting->handed_on[names->hash % QUEUES] = began_at;
+}
+
+/* Was it waited for a moment ago, so that whoever asks for it now will wait, too? */
+static bool is_crowded(const hf_client *client, const hf_names *names) {
+    int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
+    return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);
+}
+
+bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) {
+    return hf_queue_find_locked(client, names) != NULL || is_crowded(client, names);
+}
+
+hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
+    hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
+    int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % QUEUES];
+    if (way == HF_BY_WAIT && in_vain > 0 && hf_now() < hf_after(in_vain, IN_VAIN_MS))
+        return HF_BY_ACQUIRE;
+    return way;
+}
+
+void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names) {
+    client->waiting->in_vain[names->hash % QUEUES] = hf_now();
+}
