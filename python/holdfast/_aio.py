@@ -9,10 +9,11 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, final
 
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, patience, wishes
+from ._caller import caller, ended
 from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
@@ -25,10 +26,7 @@ Result = TypeVar("Result")
 
 
 def _task() -> asyncio.Task[object]:
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("no running task")
-    return task
+    return cast("asyncio.Task[object]", caller(tasks=True))
 
 
 @final
@@ -89,7 +87,7 @@ class AsyncLock(Bound):
 
     def _who(self, owner: str | bytes | None) -> bytes | None:
         if self._by_task(owner):
-            return self._notices().owner(_task())
+            return self._lock._client._owner(_task())
         return None if owner is None else encoded("owner", owner)
 
     async def _acquire(
@@ -208,8 +206,7 @@ class AsyncLock(Bound):
                 raise
             self._tasks.pop(who or b"", None)
             for owner, task in reversed(list(self._tasks.items())):
-                ended = task()
-                if ended is None or ended.done():
+                if ended(task()):
                     return self._current(owner, True)
             raise
         return who, got[0]

@@ -18,6 +18,7 @@ from . import _errors, _holdfast, _native
 from ._alarm import Alarm, Rule, native, teller
 from ._arguments import duration, encoded, flag, function, whole
 from ._async_client import AsyncClient
+from ._caller import serial
 from ._errors import ClosedError
 from ._gate import Gate
 from ._hold import Bound
@@ -32,7 +33,7 @@ from ._options import LockChanges, LockOptions, merged
 from ._several import LocksAll
 from ._stats import Stats, stats
 from ._survey import Finding, survey
-from ._threads import Threads
+from ._threads import Threads, watch
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -129,10 +130,19 @@ class Client(Bound):
         if timeouts > 0:
             self._notices_here().listen()
 
-    def _watch_thread(self) -> None:
-        """Warn if the calling thread ends without the release() that is its own."""
+    def _owner(self, caller: object) -> bytes:
+        """Give the owner that stands for a task, a greenlet or a job."""
+        return self._core.hf_client_owner(self._here(), "a", serial(caller))
+
+    def _watch(self, by: object | None, owner: bytes | None) -> None:
+        """Warn if the caller, a thread or what it runs, ends without the release() of its own."""
         threads = self._threads
-        if threads is not None and threads.watched is not (handle := self._here()):
+        if threads is None:
+            return
+        handle = self._here()
+        if by is not None and owner is not None:
+            watch(by, self._core, handle, owner)
+        elif threads.watched is not handle:
             threads.watch(self._core, handle)
 
     def _look(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from . import _holdfast, _native
 from ._arguments import encoded, extension, flag, patience, whole, wishes
-from ._errors import ForkedError, LockError, LockLost, LockTimeout
-from ._gevent import in_hub
+from ._caller import Inside, caller, in_hub, refuse_as_job, refuse_in_loop
+from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout
 from ._hold import Bound, Hold, excuse
 from ._look import LockInfo, told
 from ._options import LockOptions, native
@@ -72,6 +73,8 @@ class Lock(Bound):
         "_client",
         "_core",
         "_handle",
+        "_in_loops",
+        "_inside",
         "_name",
         "_on_lost",
         "_options",
@@ -98,6 +101,8 @@ class Lock(Bound):
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
         self._by_thread = options.owner is None and options.reentrant
+        self._in_loops = False  # may it block a thread that runs an event loop?
+        self._inside = Inside()
         self._client = client
         self._core = client._core
         self._handle = self._open()
@@ -164,13 +169,22 @@ class Lock(Bound):
         options: _holdfast.AcquireOptions,
         got: list[_holdfast.Hold],
     ) -> None:
-        who = None if owner is None else encoded("owner", owner)
+        if not self._in_loops:
+            refuse_in_loop(f"lock {self.name!r}")
+        by, who = self._who(owner)
         if milliseconds and in_hub():
             self._try_in_hub(who, options, got)
         else:
             self._ask(who, milliseconds, options, got)
-        if who is None and self._by_thread and options is kept:
-            self._client._watch_thread()
+        if owner is None and self._by_thread and options is kept:
+            self._client._watch(by, who)
+
+    def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]:
+        """Give the greenlet or job that calls, if either is the owner, and the owner's bytes."""
+        if owner is not None or not self._by_thread:
+            return None, None if owner is None else encoded("owner", owner)
+        by = caller(tasks=False)
+        return by, None if by is None else self._client._owner(by)
 
     def _ask(
         self,
@@ -200,6 +214,7 @@ class Lock(Bound):
 
     def _begin(self, milliseconds: int, got: list[_holdfast.Hold]) -> bytes | None:
         """Get the result that another left; None: the hold is got, and the caller makes one."""
+        refuse_in_loop(f"lock {self.name!r}")
         hub = milliseconds != 0 and in_hub()
         try:
             self._call(self._core.hf_once_begin, 0 if hub else milliseconds, loose, got)
@@ -244,6 +259,8 @@ class Lock(Bound):
         (do not enter), ConnectError or another LockError if the server was not reached or
         refused, and ClosedError. Ctrl-C ends the wait.
         """
+        if owner is None and self._by_thread:
+            refuse_as_job(f"lock {self.name!r}", sys._getframe().f_back)
         got: list[_holdfast.Hold] = []
         try:
             self._win(patience(blocking, timeout), owner, kept, got)
@@ -266,7 +283,9 @@ class Lock(Bound):
         Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock so; nothing
         was changed then. Otherwise as Hold.release().
         """
-        who = None if owner is None else encoded("owner", owner)
+        self._release(self._who(owner)[1])
+
+    def _release(self, who: bytes | None) -> None:
         try:
             self._core.hf_lock_release_as(self._handle, who)
         except ForkedError:
@@ -279,6 +298,7 @@ class Lock(Bound):
         """Acquire, waiting without limit."""
         hold = self._acquire(_holdfast.HF_FOREVER, None, kept)
         hold._entered = True
+        self._inside.enter(*self._who(None))
         return hold
 
     def __exit__(
@@ -289,7 +309,7 @@ class Lock(Bound):
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless raise_on_lost is False."""
         try:
-            self.release()
+            self._release(self._inside.leave(self._who(None)[1]))
         except LockError as failed:
             excuse(failed, raised, self._quiet)
 
@@ -326,7 +346,10 @@ class Lock(Bound):
 
         owner  As given to acquire().
         """
-        who = None if owner is None else encoded("owner", owner)
+        try:
+            _, who = self._who(owner)
+        except ClosedError:
+            return 0
         return self._core.hf_lock_count_as(self._handle, who)
 
     def owned(self, *, owner: str | bytes | None = None) -> bool:
@@ -338,9 +361,8 @@ class Lock(Bound):
 
     def _current(self, owner: str | bytes | None) -> _holdfast.Hold:
         """Give the hold that release() would release."""
-        who = None if owner is None else encoded("owner", owner)
         got: list[_holdfast.Hold] = []
-        self._call(self._core.hf_lock_current_as, who, got)
+        self._call(self._core.hf_lock_current_as, self._who(owner)[1], got)
         return got[0]
 
     def extend(

@@ -21,8 +21,6 @@ Told = TypeVar("Told")
 
 _log = logging.getLogger("holdfast")
 
-_serials = itertools.count(1)  # of tasks
-
 
 class Call:
     """An operation under way, and the task that waits for it."""
@@ -99,20 +97,9 @@ class Notices:
         self._sleepers: list[Call] = []
         self._thread: threading.Thread | None = None
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
-        self._owners: weakref.WeakKeyDictionary[asyncio.Task[object], bytes] = (
-            weakref.WeakKeyDictionary()
-        )
         self._closed = False
 
     # ------------------------------------------------------------- For tasks
-
-    def owner(self, task: asyncio.Task[object]) -> bytes:
-        """Give the owner that stands for a task."""
-        owner = self._owners.get(task)
-        if owner is None:
-            owner = self.core.hf_client_owner(self._client, "a", next(_serials))
-            self._owners[task] = owner
-        return owner
 
     def attend(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let the running loop watch for completions."""

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import sys
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 from . import _holdfast
 from ._aio import AsyncHold, AsyncLock, AsyncLost, Holding, released
 from ._arguments import encoded, extension, flag, function, patience, wishes
+from ._caller import Inside, refuse_as_job
 from ._errors import ConnectError, LockError, LockLost, LockTimeout
 from ._hold import AnyHold, Bound, Hold, Lost, State, excuse
 from ._lock import Lock, give_back, kept, loose
@@ -284,7 +286,17 @@ class LocksAll(BaseLocks[Lock]):
     begun again. Owners and exceptions are those of Lock.
     """
 
-    __slots__ = ()
+    __slots__ = ("_inside",)
+
+    def __init__(
+        self,
+        names: Names,
+        options: LockOptions,
+        lock: Callable[[str | bytes, LockOptions], Lock],
+    ) -> None:
+        """Only Client.locks_all() makes this object."""
+        super().__init__(names, options, lock)
+        self._inside = Inside()
 
     def _acquire(
         self,
@@ -343,6 +355,8 @@ class LocksAll(BaseLocks[Lock]):
 
         Answers True if all are held, False if others kept one of them: then none is.
         """
+        if owner is None and self._locks[0]._by_thread:
+            refuse_as_job(f"locks {self.names!r}", sys._getframe().f_back)
         try:
             self._acquire(patience(blocking, timeout), owner, kept)
         except LockTimeout:
@@ -355,14 +369,18 @@ class LocksAll(BaseLocks[Lock]):
         Raises LockNotOwnedError if the caller lacks a hold of one; nothing was changed then.
         Otherwise all are tried, and then the first exception of Lock.release() is raised.
         """
+        self._release(self._locks[0]._who(owner)[1])
+
+    def _release(self, who: bytes | None) -> None:
         for lock in self._locks:
-            lock._current(owner)
-        try_all(reversed(self._locks), lambda lock: lock.release(owner=owner))
+            lock._current(who)
+        try_all(reversed(self._locks), lambda lock: lock._release(who))
 
     def __enter__(self) -> Holds:
         """Acquire all, waiting without limit."""
         holds = self._acquire(_holdfast.HF_FOREVER, None, kept)
         holds._entered = True
+        self._inside.enter(*self._locks[0]._who(None))
         return holds
 
     def __exit__(
@@ -373,7 +391,7 @@ class LocksAll(BaseLocks[Lock]):
     ) -> None:
         """Release all. Raises LockLost if they were lost, unless raise_on_lost is False."""
         try:
-            self.release()
+            self._release(self._inside.leave(self._locks[0]._who(None)[1]))
         except LockError as failed:
             excuse(failed, raised, self._quiet)
 

@@ -1,9 +1,10 @@
-"""Warn of threads that end without the release() that is theirs."""
+"""Warn of threads, greenlets and jobs that end without the release() that is theirs."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from ._errors import LockError
@@ -16,25 +17,27 @@ _log = logging.getLogger("holdfast")
 
 
 class Ending:
-    """A value of one thread, which Python collects when the thread ends."""
+    """A value that Python collects when the thread ends, or the job."""
 
-    __slots__ = ("_anchor", "_client", "_core", "_owner", "_thread")
+    __slots__ = ("_anchor", "_core", "_owner", "_what", "client")
 
-    def __init__(self, core: _holdfast.Core, client: _holdfast.Client, thread: str) -> None:
-        """Watch the calling thread."""
+    def __init__(
+        self, core: _holdfast.Core, client: _holdfast.Client, owner: bytes, what: str
+    ) -> None:
+        """Watch that owner, which is `what`."""
         self._core = core
-        self._client = client
+        self.client = client
         # An open lock keeps the client's memory after its close.
         self._anchor = core.hf_lock_open(client, b"holdfast", None, anchor)
-        self._owner = core.hf_client_owner(client, "t", 0)
-        self._thread = thread
+        self._owner = owner
+        self._what = what
 
     def __del__(self) -> None:
-        """Look what the thread has left. It is ending: another thread does the rest."""
+        """Look what the owner has left. Its thread may be ending: another one does the rest."""
         try:
-            name = self._core.hf_client_kept(self._client, self._owner)
+            name = self._core.hf_client_kept(self.client, self._owner)
             if name is not None:
-                what = self._thread, name, self._owner
+                what = self._what, name, self._owner
                 threading.Thread(target=_warn, args=what, daemon=True).start()
         except (LockError, RuntimeError):
             pass  # the client is closed, or the interpreter ends
@@ -54,13 +57,25 @@ class Threads(threading.local):
             thread,
             threading._DummyThread,
         ):
-            self.ending = Ending(core, client, thread.name)
+            owner = core.hf_client_owner(client, "t", 0)
+            self.ending = Ending(core, client, owner, f"thread {thread.name!r}")
 
 
-def _warn(thread: str, name: bytes, owner: bytes) -> None:
+_endings: weakref.WeakKeyDictionary[object, list[Ending]] = weakref.WeakKeyDictionary()
+
+
+def watch(by: object, core: _holdfast.Core, client: _holdfast.Client, owner: bytes) -> None:
+    """Watch a greenlet, or a job of a thread pool."""
+    watched = _endings.setdefault(by, [])
+    if not any(each.client is client for each in watched):
+        what = f"a job or greenlet of thread {threading.current_thread().name!r}"
+        watched.append(Ending(core, client, owner, what))
+
+
+def _warn(who: str, name: bytes, owner: bytes) -> None:
     lock, by = (each.decode("utf-8", "backslashreplace") for each in (name, owner))
     what = (
-        f"thread {thread!r} ended while it held lock {lock!r}: if the hold is renewed, that goes"
+        f"{who} ended while it held lock {lock!r}: if the hold is renewed, that goes"
         f" on until its max_hold; release(owner={by!r}), of the lock or of its shared(),"
         " releases it"
     )

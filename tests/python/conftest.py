@@ -183,3 +183,10 @@ class Thread(threading.Thread):
 def elsewhere(work: Callable[[], object]) -> object:
     """Do it in another thread, and wait for the end of it."""
     return Thread(work).finish()
+
+
+def held(lock: holdfast.Lock) -> holdfast.Hold:
+    """Acquire it in another thread: where an event loop runs, that is refused."""
+    hold = elsewhere(lock.hold)
+    assert isinstance(hold, holdfast.Hold)
+    return hold

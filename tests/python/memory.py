@@ -25,6 +25,7 @@ BEHAVIOURS = {
     "test_gate.py",
     "test_logging.py",
     "test_lost.py",
+    "test_owners.py",
     "test_results.py",
     "test_several.py",
     "test_shared.py",

@@ -102,6 +102,18 @@ async def waits(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse("done")
 
 
+async def blocks(request: HttpRequest, name: str) -> HttpResponse:
+    with get_client().lock(name).hold(timeout=2):
+        return HttpResponse("done")
+
+
+def nests(request: HttpRequest, name: str) -> HttpResponse:
+    lock = get_client().lock(name)
+    with lock, lock as hold:
+        told.append(hold.fence)
+        return HttpResponse(str(lock.count()))
+
+
 class Plain(View):
     @method_decorator(locked_view("{name}"))
     def post(self, request: HttpRequest, name: str) -> HttpResponse:
@@ -137,6 +149,8 @@ urlpatterns = [
     path("loses/<str:name>", loses),
     path("commits/<str:name>", commits),
     path("waits/<str:name>", waits),
+    path("blocks/<str:name>", blocks),
+    path("nests/<str:name>", nests),
     path("class/plain/<str:name>", Plain.as_view()),
     path("class/dispatched/<str:name>", Dispatched.as_view()),
     path("class/waits/<str:name>", locked_view("{name}")(Waits.as_view())),
@@ -216,6 +230,19 @@ def test_async_views_may_be_decorated(held: holdfast.Lock, name: str) -> None:
 
     asyncio.run(main())
     assert told == [True, True]
+
+
+def test_a_blocking_lock_in_an_async_view_is_refused_and_in_a_plain_one_not(name: str) -> None:
+    async def main() -> None:
+        site = AsyncClient()
+        with pytest.raises(RuntimeError, match="event loop"):
+            await site.get(f"/blocks/{name}")
+        together = [site.get(f"/nests/{name}") for _ in range(5)]
+        assert [each.content for each in await asyncio.gather(*together)] == [b"2"] * 5
+
+    asyncio.run(main())
+    assert len(set(told)) == 5
+    assert not get_client().lock(name).locked()
 
 
 def test_arguments_of_the_decorators_are_checked() -> None:

@@ -110,6 +110,24 @@ async def is_down(name: str):
     return True
 
 
+@app.get("/blocks/{name}")
+async def blocks(name: str, client: Client):
+    with client.lock(name).hold(timeout=2):
+        await asyncio.sleep(0.2)
+
+
+def entered(name: str, client: Client):
+    with client.lock(name) as hold:
+        yield hold
+
+
+@app.get("/thread/{name}")
+def thread(name: str, client: Client, outer: Annotated[holdfast.Hold, Depends(entered)]):
+    inner = client.lock(name + ":inner")
+    with inner, inner as hold:
+        return [outer.fence, hold.fence, inner.count()]
+
+
 other = FastAPI()
 other.dependency_overrides[get_client] = lambda: down
 other.include_router(app.router)
@@ -206,6 +224,26 @@ def test_a_request_that_lost_its_lock_fails(
     assert "lost while the request ran" in answer.text
 
 
+def test_a_blocking_lock_in_an_async_def_is_refused(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    answer = site.get(f"/blocks/{name}")
+    assert answer.status == 500
+    assert not client.lock(name).locked()
+
+
+def test_plain_routes_and_dependencies_that_yield_exclude_each_other(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        answers = list(pool.map(site.get, [f"/thread/{name}"] * 10))
+    assert [each.status for each in answers] == [200] * 10, answers[0].text
+    fences = [json.loads(each.text) for each in answers]
+    assert len({outer for outer, _, _ in fences}) == len({inner for _, inner, _ in fences}) == 10
+    assert {count for _, _, count in fences} == {2}
+    assert not client.lock(name).locked()
+
+
 def test_an_error_of_the_route_stays_what_it_is(
     site: Site, client: holdfast.Client, name: str
 ) -> None:
@@ -254,3 +292,4 @@ def test_sigterm_releases_what_the_application_holds(
     assert not client.lock(f"{name}:outer").locked()
     for logged in ("ConnectError at '/other/down/", "the hold of lock", "no parameter of the path"):
         assert logged in said
+    assert "async with client.aio.lock(name)" in said  # of /blocks

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from types import CodeType, CoroutineType, SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -216,11 +216,9 @@ def test_an_example_of_a_docstring_runs(
             "write": lambda fence: None,
         }
 
-        async def run() -> None:
-            result = eval(code, known)
-            if isinstance(result, CoroutineType):
-                await result
-
-        asyncio.run(run())
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(eval(code, known))
+        else:
+            eval(code, known)
     for each in opened:
         each.close()

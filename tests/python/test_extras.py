@@ -22,6 +22,7 @@ import holdfast
 import holdfast.otel
 import holdfast.prometheus
 import holdfast.testing
+from conftest import held
 
 _exporter = InMemorySpanExporter()
 _provider = TracerProvider()
@@ -92,7 +93,7 @@ def test_tasks_have_spans_too(
         async with holdfast.otel.ahold(lock, timeout=5) as hold:
             assert await lock.locked()
         assert hold.state == "released"
-        with stranger, pytest.raises(holdfast.LockTimeout):
+        with held(stranger), pytest.raises(holdfast.LockTimeout):
             async with holdfast.otel.ahold(lock, timeout=0.01):
                 raise AssertionError("without the lock")
         with pytest.raises(holdfast.LockLost):

@@ -84,17 +84,56 @@ def test_greenlets_exclude_each_other_and_none_waits_for_ever(server: Server, na
     )
 
 
-def test_greenlets_of_one_thread_are_one_owner(server: Server, name: str) -> None:
+def test_each_greenlet_and_each_job_of_the_pool_is_an_owner(server: Server, name: str) -> None:
     run(
         """
-        same = client.lock(name)
-        assert gevent.spawn(same.acquire, False).get() and gevent.spawn(same.acquire, False).get()
-        assert same.count() == 2
-        same.release()
-        same.release()
+        nests = client.lock(name)
+
+        def work():
+            with nests as hold, nests as inner:
+                assert hold.fence == inner.fence and nests.count() == 2
+                gevent.sleep(0.01)
+                return hold.fence
+
+        def refused(call, *arguments):
+            try:
+                call(*arguments)
+            except RuntimeError as error:
+                return str(error)
+
+        nests.acquire()  # the main greenlet: the thread is the owner
+        assert not gevent.spawn(lambda: nests.acquire(blocking=False)).get()
+        assert "threadpool" in gevent.spawn(refused, work).get()
+        assert not pool.apply(lambda: nests.acquire(timeout=0.01))
+        nests.release()
+        assert gevent.spawn(work).get() < pool.apply(work)
+
+        fences = [gevent.spawn(lambda: pool.apply(work)) for _ in range(8)]
+        assert len({each.get() for each in fences}) == 8
+
+        for whole in (gevent.spawn(nests.acquire, False).get, lambda: pool.apply(nests.acquire)):
+            assert "hold()" in refused(whole)
+        holding = gevent.spawn(nests.hold).get()
+        assert not nests.acquire(blocking=False)
+        holding.release()
+
         assert gevent.spawn(lock.acquire, False).get()
         assert not gevent.spawn(lock.acquire, False).get()
         lock.release()
+        """,
+        server,
+        name,
+    )
+
+
+def test_a_job_of_the_pool_does_not_inherit(server: Server, name: str) -> None:
+    run(
+        """
+        nests = client.lock(name)
+        small = gevent.get_hub().threadpool_class(1)
+        assert small.apply(lambda: nests.acquire(timeout=0.01))
+        assert not small.apply(lambda: nests.acquire(timeout=0.01))
+        assert small.apply(lambda: client.lock(name + "2").acquire() and nests.count()) == 0
         """,
         server,
         name,

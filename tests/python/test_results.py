@@ -290,8 +290,9 @@ def test_a_cancelled_task_passes_the_turn_on(
 def test_a_task_that_is_cancelled_as_the_result_comes_holds_nothing(
     client: holdfast.Client, name: str
 ) -> None:
+    client.once(name, lambda: 1, ttl=TTL)
+
     async def main() -> None:
-        client.once(name, lambda: 1, ttl=TTL)
         for turns in range(4):
             task = asyncio.create_task(client.aio.once(name, unwanted, ttl=TTL))
             for _ in range(turns):

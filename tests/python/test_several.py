@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from conftest import Server, Thread, until
+from conftest import Server, Thread, held, until
 from holdfast.testing import MemoryServer
 
 ORDERS = [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1), (2, 0, 1), (1, 0, 2)]
@@ -258,7 +258,7 @@ def test_tasks_have_all_or_none_too(
             assert holds.state == "released"
         while not free(other, names):
             await asyncio.sleep(0.005)
-        with other.lock(names[1]):
+        with held(other.lock(names[1])):
             assert not await locks.acquire(blocking=False)
             assert not await locks.acquire(timeout=0.02)
             with pytest.raises(holdfast.LockTimeout):
@@ -272,7 +272,7 @@ def test_a_cancelled_task_leaves_nothing(
     client: holdfast.Client, other: holdfast.Client, names: list[str]
 ) -> None:
     async def main() -> None:
-        with other.lock(names[2]):
+        with held(other.lock(names[2])):
             task = asyncio.create_task(client.aio.locks_all(*names).acquire())
             while free(other, names[:2]):
                 await asyncio.sleep(0.005)

@@ -15,7 +15,6 @@ from .. import _holdfast
 from .._arguments import duration, number
 from .._locked import check, namer
 from .._once_per import aturn, turn
-from ._owners import alone, apart
 
 Seconds = float | timedelta | None
 
@@ -28,6 +27,11 @@ LATER = (
     holdfast.LockUnknown,
     holdfast.LockNotReplicated,
 )
+
+
+def alone(options: holdfast.LockOptions) -> holdfast.LockOptions:
+    """Give the options with which every call is an owner of its own."""
+    return dataclasses.replace(options, reentrant=False)
 
 
 class Section:
@@ -59,7 +63,7 @@ class Section:
         """
         name = self._named(args, kwargs)
         if self.period is None:
-            lock = client.lock(name, apart(self.options))
+            lock = client.lock(name, self.options)
             with (lock.shared() if self.options.permits else lock).hold(self._timeout) as hold:
                 yield hold
         else:

@@ -17,6 +17,7 @@ them, CLIENT is a function that makes the client, or its dotted name: for tests,
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import inspect
@@ -48,7 +49,6 @@ from ..._arguments import duration
 from ..._locked import check, namer, sharing
 from ..._options import LockChanges, merged
 from .._clients import remembered
-from .._owners import apart
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -186,21 +186,19 @@ def locked_view(
 
             @functools.wraps(view)
             def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                lock = get_client().lock(named((request, *args), kwargs), apart(chosen))
+                if asyncio._get_running_loop() is not None:
+                    raise TypeError(
+                        f"{view!r} is called in an event loop, which its lock would stop: if it"
+                        " belongs to a class with async methods, decorate what as_view() gives"
+                    )
+                lock = get_client().lock(named((request, *args), kwargs), chosen)
                 with contextlib.ExitStack() as block:
                     try:
                         holding = (lock.shared() if shares else lock).hold(timeout)
                         request.hold = block.enter_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
-                    answer = handler.make_view_atomic(view)(request, *args, **kwargs)
-                    if inspect.iscoroutine(answer):
-                        answer.close()
-                        raise TypeError(
-                            f"{view!r} answers with a coroutine, which would run after the"
-                            " release: decorate what as_view() gives"
-                        )
-                    return answer
+                    return handler.make_view_atomic(view)(request, *args, **kwargs)
 
         wrapper._non_atomic_requests = _All()
         made: View = wrapper

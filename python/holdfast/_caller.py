@@ -1,0 +1,194 @@
+"""Whose an acquire is: the rule of docs/guarantees.md, "Who is the owner"."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+
+_serials = itertools.count(1)
+_numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+
+
+def caller(tasks: bool) -> object | None:
+    """Give what an acquire without an owner belongs to; None: the calling thread.
+
+    tasks  The acquire is awaited, and belongs to the task. Otherwise it belongs to the greenlet, or
+           to the job of a thread pool, if the thread runs either, and then to the thread.
+
+    An acquire may nest only in a hold of the same owner, so whatever may run beside or after each
+    other on one thread must be a different owner.
+    """
+    if tasks:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("no running task")
+        return task
+    return _greenlet() or _job()
+
+
+def serial(owner: object) -> int:
+    """Give the number by which the servers know an owner of caller()."""
+    number = _numbers.get(owner)
+    return _numbers.setdefault(owner, next(_serials)) if number is None else number
+
+
+def ended(owner: object | None) -> bool:
+    """Say whether that owner, of a weak reference, can call no more."""
+    done = getattr(getattr(owner, "future", owner), "done", None)
+    return owner is None or (done() if done is not None else bool(getattr(owner, "dead", False)))
+
+
+class Inside:
+    """The owners in the `with` blocks of one lock, each with the greenlet or job that entered.
+
+    A generator's block may be left by another job than it was entered by: so FastAPI runs a plain
+    dependency that yields.
+    """
+
+    __slots__ = ("_entered",)
+
+    def __init__(self) -> None:
+        """Begin with nobody inside."""
+        self._entered: dict[bytes, list[weakref.ref[object]]] = {}
+
+    def enter(self, by: object | None, owner: bytes | None) -> None:
+        """Note that a block was entered."""
+        if by is not None and owner is not None:
+            self._entered.setdefault(owner, []).append(weakref.ref(by))
+
+    def leave(self, owner: bytes | None) -> bytes | None:
+        """Give the owner whose block ends: the caller's, or else one whose job has ended."""
+        if not self._entered:
+            return owner
+        if owner not in self._entered:
+            gone = (each for each, by in list(self._entered.items()) if ended(by[-1]()))
+            owner = next(gone, owner)
+        blocks = self._entered.get(owner or b"", [])
+        if len(blocks) <= 1:
+            self._entered.pop(owner or b"", None)
+        else:
+            blocks.pop()
+        return owner
+
+
+# --------------------------------------------------------------- Event loops
+
+
+def refuse_in_loop(what: str) -> None:
+    """Refuse a blocking acquire where it would stop an event loop."""
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError(
+            f"{what}: this thread runs an event loop, which a blocking acquire would stop. Use"
+            " client.aio, as in `async with client.aio.lock(name):`, or run the blocking code in"
+            " a thread: `await asyncio.to_thread(function)`"
+        )
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            f"{what}: this thread runs an event loop, which a blocking acquire would stop. Run the"
+            " blocking code in a thread: `await trio.to_thread.run_sync(function)`"
+        )
+
+
+# ----------------------------------------------------------------- Greenlets
+
+
+def _greenlet() -> object | None:
+    greenlet = sys.modules.get("greenlet")
+    if greenlet is None:
+        return None
+    current: object = greenlet.getcurrent()
+    # A thread of gevent's pool runs all of its jobs in one greenlet.
+    main = greenlet.getcurrent().parent is None or type(current).__name__ == "_WorkerGreenlet"
+    return None if main else current
+
+
+def in_hub() -> bool:
+    """Say whether this is the thread of gevent's hub, where a wait stops every greenlet."""
+    monkey = sys.modules.get("gevent.monkey")
+    return (
+        monkey is not None
+        and monkey.is_module_patched("threading")
+        and threading.get_native_id() == os.getpid()
+    )
+
+
+# --------------------------------------------------------- Jobs of thread pools
+
+# The function that a pool calls once for each job, and its variable that lives as long as the job;
+# without one, a mark is put there.
+_POOLS: dict[tuple[str, str], str | None] = {
+    ("concurrent.futures.thread", "run"): "self",
+    ("anyio._backends._asyncio", "run"): "future",
+    ("gevent.threadpool", "__run_task"): None,
+    ("trio._core._thread_cache", "_handle_job"): "fn",
+}
+_NAMES = {name for _, name in _POOLS}
+_MACHINERY = {module for module, _ in _POOLS} | {"asgiref.sync", "trio._threads"}
+_MARK = " holdfast"
+
+
+class _Mark:
+    """Stands for a job."""
+
+
+class _Kind(threading.local):
+    """What is known of the calling thread."""
+
+    pooled: bool | None = None
+
+
+_kind = _Kind()
+
+
+def _job() -> object | None:
+    if _kind.pooled is None:
+        _kind.pooled = any(each.f_globals.get("__name__") in _MACHINERY for each in _stack())
+    found = _frame_of_job() if _kind.pooled else None
+    if found is None:
+        return None
+    frame, variable = found
+    known = frame.f_locals
+    if variable is None:
+        job: object | None = known.setdefault(_MARK, _Mark())
+        return job
+    job = known.get(variable)
+    if type(known) is dict:
+        known.clear()  # before Python 3.13 it is a copy, which would keep the job alive
+    return job
+
+
+def _stack() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _frame_of_job() -> tuple[FrameType, str | None] | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name in _NAMES:
+            place = frame.f_globals.get("__name__", ""), name
+            if place in _POOLS:
+                return frame, _POOLS[place]
+        frame = frame.f_back
+    return None
+
+
+def refuse_as_job(what: str, frame: FrameType | None) -> None:
+    """Refuse an acquire() that is a whole job or greenlet: its owner would end with it."""
+    alone = frame is None or frame.f_globals.get("__name__") in _MACHINERY
+    if alone and caller(tasks=False) is not None:
+        raise RuntimeError(
+            f"{what}: this acquire() is a whole job of a thread pool, or a whole greenlet. Its"
+            " owner ends with it, and no other may release the lock. Use lock.hold(), whose"
+            " release() any thread may call, or `async with client.aio.lock(name):`"
+        )

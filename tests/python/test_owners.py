@@ -1,0 +1,279 @@
+"""Who is the owner: docs/guarantees.md."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import holdfast
+from conftest import elsewhere, held, until
+
+Enter = Callable[[holdfast.Client, str], object]
+
+
+def entered(made: Any) -> None:
+    with made:
+        pass
+
+
+# Each way to acquire that blocks.
+BLOCKING: dict[str, Enter] = {
+    "with": lambda client, name: entered(client.lock(name)),
+    "acquire": lambda client, name: client.lock(name).acquire(),
+    "try": lambda client, name: client.lock(name).acquire(blocking=False),
+    "hold": lambda client, name: client.lock(name).hold(timeout=2).release(),
+    "not reentrant": lambda client, name: client.lock(name, reentrant=False).acquire(),
+    "owner": lambda client, name: client.lock(name, owner="one").acquire(),
+    "shared": lambda client, name: entered(client.lock(name).shared()),
+    "permits": lambda client, name: client.lock(name, permits=1).shared().hold().release(),
+    "several": lambda client, name: entered(client.locks_all(name, name + "2")),
+    "gate": lambda client, name: client.gate(name, 1, 60).enter(),
+    "once": lambda client, name: client.once(name, lambda: 1, ttl=10),
+    "locked": lambda client, name: client.locked(name)(lambda: 1)(),
+    "once_per": lambda client, name: client.once_per(name, 60)(lambda: 1)(),
+    "once_result": lambda client, name: client.once_result(name, ttl=60)(lambda: 1)(),
+}
+
+
+@pytest.mark.parametrize("way", BLOCKING)
+def test_a_blocking_acquire_in_an_event_loop_is_refused(
+    client: holdfast.Client, name: str, way: str
+) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"async with client.aio.lock\(name\)") as refused:
+            BLOCKING[way](client, name)
+        assert "asyncio.to_thread" in str(refused.value)
+        assert name in str(refused.value)
+        assert not client.lock(name).locked()
+        await asyncio.to_thread(BLOCKING[way], client, name)  # but "acquire": its job ends
+
+    if way in ("acquire", "try"):
+        client.lock(name).acquire()  # also for an owner that holds the lock already
+        with pytest.raises(RuntimeError, match="event loop"):
+            asyncio.run(asyncio.wait_for(_task(lambda: BLOCKING[way](client, name)), 5))
+        client.lock(name).release()
+    else:
+        asyncio.run(main())
+
+
+async def _task(work: Callable[[], object]) -> None:
+    work()
+
+
+def test_trio_is_an_event_loop_too(client: holdfast.Client, name: str) -> None:
+    trio = pytest.importorskip("trio")
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="trio.to_thread.run_sync"), client.lock(name):
+            pass
+        await trio.to_thread.run_sync(entered, client.lock(name))
+
+        def forgets() -> None:
+            client.lock(name).acquire()
+
+        await trio.to_thread.run_sync(forgets)
+        again = client.lock(name)
+        assert await trio.to_thread.run_sync(lambda: again.acquire(blocking=False)) is False
+
+    trio.run(main)
+    with client.lock(name + "2"):  # and none runs any more
+        pass
+
+
+def test_what_a_thread_holds_can_be_released_in_an_event_loop(
+    client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name)
+    lock.acquire()
+
+    async def main() -> None:
+        assert lock.owned()
+        lock.release()
+
+    asyncio.run(main())
+    assert not lock.locked()
+
+
+def test_a_leader_in_a_thread_can_be_started_in_an_event_loop(
+    client: holdfast.Client, name: str
+) -> None:
+    leading: list[int] = []
+
+    async def main() -> None:
+        with client.leader(name, elected=leading.append):
+            while not leading:
+                await asyncio.sleep(0.005)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+# ----------------------------------------------------------------- Thread pools
+
+
+def in_executor(*jobs: Callable[[], object]) -> list[object]:
+    """Run jobs after each other on the one thread of a pool; give what each returned or raised."""
+    with ThreadPoolExecutor(1) as pool:
+        ends = [pool.submit(job) for job in jobs]
+        return [end.exception() or end.result() for end in ends]
+
+
+def in_asyncio(*jobs: Callable[[], object]) -> list[object]:
+    async def main() -> list[object]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        return [await outcome(asyncio.to_thread(job)) for job in jobs]
+
+    return asyncio.run(main())
+
+
+def in_anyio(*jobs: Callable[[], object]) -> list[object]:
+    async def main() -> list[object]:
+        one = anyio.CapacityLimiter(1)
+        return [await outcome(anyio.to_thread.run_sync(job, limiter=one)) for job in jobs]
+
+    return anyio.run(main)
+
+
+async def outcome(job: Awaitable[object]) -> object:
+    try:
+        return await job
+    except Exception as error:
+        return error
+
+
+POOLS = pytest.mark.parametrize("pool", [in_executor, in_asyncio, in_anyio])
+
+
+@POOLS
+def test_a_job_does_not_inherit_what_the_one_before_it_forgot(
+    client: holdfast.Client, name: str, pool: Callable[..., list[object]], caplog: Any
+) -> None:
+    lock = client.lock(name)
+
+    def forgets() -> None:
+        assert lock.acquire()
+        assert lock.acquire()  # nested, in the same job
+        assert lock.count() == 2
+        lock.release()
+        raise KeyError
+
+    def comes() -> tuple[bool, int, str]:
+        return lock.acquire(timeout=0.01), lock.count(), repr(lock)
+
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        failed, came = pool(forgets, comes)
+        assert isinstance(failed, KeyError)
+        del failed  # whose frames know the job
+        until(lambda: gc.collect() >= 0 and "ended while it held" in caplog.text)
+    assert came[:2] == (False, 0)  # type: ignore[index]
+    assert f"ended while it held lock {name!r}" in caplog.text
+    owner = lock.inspect().owner
+    assert f"release(owner={owner!r})" in caplog.text
+    lock.release(owner=owner)
+    assert not lock.locked()
+
+
+@POOLS
+def test_an_acquire_that_is_a_whole_job_is_refused(
+    client: holdfast.Client, name: str, pool: Callable[..., list[object]]
+) -> None:
+    several = client.locks_all(name, name + "2")
+    for acquire in (client.lock(name).acquire, several.acquire):
+        (refused,) = pool(acquire)
+        assert isinstance(refused, RuntimeError), refused
+        assert "hold()" in str(refused)
+    assert not client.lock(name).locked()
+    free = client.lock(name, reentrant=False)
+    assert pool(free.acquire, free.release) == [True, None]
+    named = client.lock(name, owner="me")
+    assert pool(named.acquire, named.release) == [True, None]
+
+
+@POOLS
+def test_jobs_of_one_thread_exclude_each_other(
+    client: holdfast.Client, name: str, pool: Callable[..., list[object]]
+) -> None:
+    lock = client.lock(name)
+    hold, refused = pool(lock.hold, lambda: lock.hold(timeout=0.01))
+    assert isinstance(refused, holdfast.LockTimeout)
+    assert isinstance(hold, holdfast.Hold)
+    hold.release()
+
+
+@POOLS
+def test_a_block_may_be_left_by_another_job_than_entered_it(
+    client: holdfast.Client, name: str, pool: Callable[..., list[object]]
+) -> None:
+    lock, both = client.lock(name), client.locks_all(name, name + "2")
+
+    @contextmanager
+    def dependency(made: Any) -> Iterator[None]:
+        with made:
+            yield
+
+    for made in (lock, lock.shared(), both):
+        block = dependency(made)
+        leave = functools.partial(block.__exit__, None, None, None)
+        ends = pool(block.__enter__, lock.locked, lock.owned, leave, lock.locked)
+        assert ends == [None, True, False, False, False]
+        assert not lock.locked()
+        with pytest.raises(holdfast.LockNotOwnedError):
+            made.release()
+
+
+def test_a_job_may_not_leave_the_block_of_one_that_runs(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name)
+
+    def inside() -> None:
+        with lock:
+            stranger = ExitStack()
+            stranger.push(lock)
+            with pytest.raises(holdfast.LockNotOwnedError):
+                elsewhere(stranger.close)
+            assert lock.owned()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(inside).result()
+    assert not lock.locked()
+
+
+def test_nested_blocks_of_a_job_are_left_in_their_order(client: holdfast.Client, name: str) -> None:
+    lock = client.lock(name)
+
+    def job() -> list[int]:
+        counts = []
+        with lock, lock:
+            counts.append(lock.count())
+            with lock:
+                counts.append(lock.count())
+            counts.append(lock.count())
+        return [*counts, lock.count(), len(lock._inside._entered)]
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(job).result() == [2, 3, 2, 0, 0]
+    assert not lock.locked()
+
+
+def test_threads_tasks_and_jobs_are_different_owners(client: holdfast.Client, name: str) -> None:
+    async def main() -> list[bool]:
+        async with client.aio.lock(name):
+            lock = client.lock(name)
+            return [
+                await asyncio.to_thread(lambda: lock.acquire(blocking=False)),
+                elsewhere(lambda: lock.acquire(blocking=False)) is True,
+                await asyncio.create_task(client.aio.lock(name).acquire(blocking=False)),
+            ]
+
+    assert asyncio.run(main()) == [False, False, False]
+    hold = held(client.lock(name))
+    assert not client.lock(name).acquire(blocking=False)
+    hold.release()
