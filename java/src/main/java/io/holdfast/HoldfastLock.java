@@ -20,10 +20,16 @@ import java.util.function.Supplier;
  * }
  * }</pre>
  *
- * <p>It is a {@link Lock} too, reentrant per thread unless its {@link LockOptions} say otherwise.
- * {@link #unlock()} releases the newest acquire of {@link #lock()} and {@link #tryLock()}, even
- * through another lock object of this client and this name, if both are {@link #shared()} or none
- * is. {@link #acquire()} returns a {@link Hold}, which releases it.
+ * <p>{@link #acquire()} returns a {@link Hold}, which nests in no other hold, not even in one of the
+ * same thread: two tasks of one event loop, or two jobs of one pool thread, exclude each other. If it
+ * would wait while its thread has a hold of the lock, it throws a {@link LockDeadlockException}, and
+ * so do the methods of {@link Lock}. Locks with an {@link LockOptions#owner(String) owner} nest in
+ * the holds of that owner; those that are not {@linkplain LockOptions#reentrant reentrant} wait.
+ *
+ * <p>It is a {@link Lock} too: its methods nest in each other per thread, unless the {@link
+ * LockOptions} say otherwise. {@link #unlock()} releases the newest acquire of {@link #lock()} and
+ * {@link #tryLock()}, even through another lock object of this client and this name, if both are
+ * {@link #shared()} or none is.
  *
  * <p>A thread that ends without {@link #unlock()} leaves a lock that no other thread can unlock,
  * and that is renewed until its {@link LockOptions#maxHold maxHold}. At the next garbage
@@ -48,9 +54,9 @@ public interface HoldfastLock extends Lock {
      * <p>Its holds stand beside each other, and exclude those of the lock itself; each has its own
      * fence, lease and loss. All wait in one queue, first come, first served.
      *
-     * <p>An owner that holds the lock, either way, may acquire it shared again at once. To
-     * downgrade, acquire it shared while holding it exclusively, and then release the exclusive
-     * hold: nobody comes in between. The other way round is refused with a {@link
+     * <p>A thread that has it by {@link #lock()}, either way, may {@code lock()} it shared again at
+     * once, and so may an {@link LockOptions#owner(String) owner}. To downgrade, lock it shared while
+     * holding it exclusively, and then unlock the exclusive one: no other owner comes in between. The other way round is refused with a {@link
      * LockDeadlockException}, by {@code tryLock()} too: two that did so would wait for each other.
      *
      * @return a lock with the same options; of a shared one, itself
@@ -89,6 +95,7 @@ public interface HoldfastLock extends Lock {
      * Acquires the lock, and waits for it without limit.
      *
      * @return the hold; close it
+     * @throws LockDeadlockException if it would wait while this thread has a hold of the lock
      * @throws InterruptedException if the thread is interrupted before the lock is acquired
      * @throws LockUnknownException if the answer was lost: do not enter
      * @throws HoldfastException if the server could not be asked
@@ -101,6 +108,7 @@ public interface HoldfastLock extends Lock {
      *
      * @param timeout how long to wait; zero tries once
      * @return the hold; close it
+     * @throws LockDeadlockException if it would wait while this thread has a hold of the lock
      * @throws LockTimeoutException if others kept it for all that time
      * @throws InterruptedException if the thread is interrupted before the lock is acquired
      * @throws IllegalArgumentException if the timeout is negative

@@ -1,8 +1,8 @@
 package io.holdfast;
 
 /**
- * The caller holds the lock shared and asks for it exclusively: it would wait for itself. The
- * shared hold stays; release it first.
+ * The acquire would wait for the caller itself, which holds the lock: shared, while it asks for it
+ * exclusively, or as a {@link Hold}, in which nothing nests. That hold stays; release it first.
  */
 public final class LockDeadlockException extends IllegalStateException {
     private static final long serialVersionUID = 1;

@@ -43,15 +43,15 @@ final class Exercise {
             hold.extend(Duration.ofSeconds(1));
             hold.remaining();
             hold.isValid();
-            lock.lock();
             lock.inspect();
-            lock.getHoldCount();
-            lock.unlock();
             HoldfastLock stranger = client.lock(lock.toString(), LockOptions.defaults().owner("x"));
             stranger.tryLock();
             stranger.tryLock(10, TimeUnit.MILLISECONDS);
             stranger.forceUnlock();
         }
+        lock.lock();
+        lock.getHoldCount();
+        lock.unlock();
         try {
             lock.unlock();
         } catch (LockNotHeldException expected) {

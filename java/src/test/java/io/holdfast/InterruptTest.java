@@ -116,12 +116,12 @@ final class InterruptTest extends RedisTest {
     void tryLockAndUnlockAndCloseDoTheirWorkInAnInterruptedThread() throws Exception {
         Hold hold = lock.acquire();
         Thread.currentThread().interrupt();
+        hold.check();
+        hold.close();
         assertTrue(lock.tryLock());
         lock.lock();
-        hold.check();
         lock.unlock();
         lock.unlock();
-        hold.close();
         assertTrue(Thread.interrupted());
         assertFalse(redis.exists(name));
     }

@@ -53,7 +53,7 @@ final class LeaseTest extends RedisTest {
 
     @Test
     void aRenewedHoldOutlivesItsLease() throws Exception {
-        HoldfastLock brief = client.lock(name, BRIEF);
+        HoldfastLock brief = client.lock(name, BRIEF.owner("me"));
         brief.lock();
         try (Hold hold = brief.acquire()) {
             Watch watch = new Watch(hold);

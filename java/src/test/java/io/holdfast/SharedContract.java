@@ -168,17 +168,18 @@ abstract class SharedContract extends ClientTest {
 
     @Test
     void aNestedSharedAcquirePassesAWriterThatWaits() throws Exception {
-        Hold outer = lock.shared().acquire();
+        lock.shared().lock();
+        long outer = lock.shared().fence();
         CompletableFuture<Hold> writer = stranger.acquireAsync(LONG);
         until(() -> lock.inspect().waiters() == 1);
         lock.shared().lock();
-        assertEquals(outer.fence(), lock.shared().fence());
-        assertEquals(1, lock.shared().getHoldCount());
+        assertEquals(outer, lock.shared().fence());
+        assertEquals(2, lock.shared().getHoldCount());
         assertEquals(0, lock.getHoldCount());
         assertTrue(lock.shared().isHeldByCurrentThread());
         assertFalse(lock.isHeldByCurrentThread());
         lock.shared().unlock();
-        outer.close();
+        lock.shared().unlock();
         writer.get(20, TimeUnit.SECONDS).close();
     }
 

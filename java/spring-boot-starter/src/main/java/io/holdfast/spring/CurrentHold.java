@@ -1,6 +1,8 @@
 package io.holdfast.spring;
 
 import io.holdfast.Hold;
+import io.holdfast.HoldfastLock;
+import io.holdfast.LockDeadlockException;
 import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.core.NamedThreadLocal;
 
@@ -12,7 +14,10 @@ import org.springframework.core.NamedThreadLocal;
  * }</pre>
  */
 public final class CurrentHold {
-    private static final ThreadLocal<Hold> CURRENT = new NamedThreadLocal<>("Holdfast's hold");
+    /** What a method holds, inside of what its callers hold. */
+    private record Held(String lock, boolean shared, Hold hold, Held outer) {}
+
+    private static final ThreadLocal<Held> CURRENT = new NamedThreadLocal<>("Holdfast's hold");
 
     private CurrentHold() {}
 
@@ -25,18 +30,37 @@ public final class CurrentHold {
      *     called itself
      */
     public static Hold get() {
-        Hold hold = CURRENT.get();
-        if (hold == null) {
+        Held held = CURRENT.get();
+        if (held == null) {
             throw new IllegalStateException(
                     "this thread runs no @Locked method that was called from another bean");
         }
-        return hold;
+        return held.hold;
+    }
+
+    /**
+     * A hold of a method around this one, in which the lock may nest; null if there is none.
+     *
+     * @throws LockDeadlockException if that is shared, and this one is not to be
+     */
+    static Hold around(HoldfastLock lock, boolean shared) {
+        for (Held held = CURRENT.get(); held != null; held = held.outer) {
+            if (held.lock.equals(lock.getName()) && held.hold.isValid()) {
+                if (held.shared && !shared) {
+                    throw new LockDeadlockException(
+                            lock + " is held shared by a @Locked method around this one");
+                }
+                return held.hold;
+            }
+        }
+        return null;
     }
 
     /** Calls the method, which may ask for the hold. */
-    static Object during(Hold hold, MethodInvocation call) throws Throwable {
-        Hold outer = CURRENT.get();
-        CURRENT.set(hold);
+    static Object during(HoldfastLock lock, boolean shared, Hold hold, MethodInvocation call)
+            throws Throwable {
+        Held outer = CURRENT.get();
+        CURRENT.set(new Held(lock.getName(), shared, hold, outer));
         try {
             return call.proceed();
         } finally {

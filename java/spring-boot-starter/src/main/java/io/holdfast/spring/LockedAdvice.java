@@ -52,7 +52,7 @@ final class LockedAdvice implements Advice {
         if (annotation.renew()) {
             made = made.renew(true);
         }
-        // A thread that started a future does not hold its lock, or it could enter again meanwhile.
+        // A thread that started a future does not hold its lock, or it would be refused meanwhile.
         return returns == Returns.NOW ? made : made.reentrant(false);
     }
 
@@ -75,11 +75,15 @@ final class LockedAdvice implements Advice {
     public Object invoke(MethodInvocation call, HoldfastClient client) throws Throwable {
         HoldfastLock lock = lock(client, target.nameOf(name, call));
         if (returns == Returns.NOW) {
+            Hold outer = CurrentHold.around(lock, shared);
+            if (outer != null) {
+                return enter(lock, outer, call);
+            }
             try (Hold hold = acquire(lock)) {
-                return enter(hold, call);
+                return enter(lock, hold, call);
             }
         }
-        LockedFuture future = new LockedFuture(hold -> (CompletionStage<?>) enter(hold, call));
+        LockedFuture future = new LockedFuture(hold -> (CompletionStage<?>) enter(lock, hold, call));
         if (returns == Returns.LATER_ON_ITS_THREAD) {
             return future.enter(acquire(lock));
         }
@@ -87,11 +91,11 @@ final class LockedAdvice implements Advice {
         return future.acquire(lock.acquireAsync(timeout), executor, e -> explained(e, lock));
     }
 
-    private Object enter(Hold hold, MethodInvocation call) throws Throwable {
+    private Object enter(HoldfastLock lock, Hold hold, MethodInvocation call) throws Throwable {
         if (!atLeast.isZero()) {
             hold.keepAtLeast(atLeast);
         }
-        return CurrentHold.during(hold, call);
+        return CurrentHold.during(lock, shared, hold, call);
     }
 
     private Hold acquire(HoldfastLock lock) throws Exception {

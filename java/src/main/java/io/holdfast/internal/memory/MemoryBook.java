@@ -8,6 +8,7 @@ final class MemoryBook {
     final MemoryServer server;
     final MemoryCounts counts = new MemoryCounts();
     private final ThreadLocal<ByteBuffer> threads = ThreadLocal.withInitial(() -> owner('t'));
+    private final ThreadLocal<ByteBuffer> holders = ThreadLocal.withInitial(() -> owner('t'));
     private boolean closed;
 
     MemoryBook(MemoryServer server) {
@@ -17,6 +18,11 @@ final class MemoryBook {
     /** The calling thread as an owner. */
     ByteBuffer thread() {
         return threads.get();
+    }
+
+    /** The calling thread as the owner of a Hold, which nests in none of its other holds. */
+    ByteBuffer holder() {
+        return holders.get();
     }
 
     /** A new owner. */

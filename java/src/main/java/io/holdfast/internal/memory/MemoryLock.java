@@ -113,8 +113,12 @@ final class MemoryLock implements HoldfastLock {
 
     private MemoryRequest request(boolean kept, Duration lease, boolean renewed) {
         ByteBuffer caller = caller();
-        ByteBuffer holder =
-                owner.isEmpty() && !options.reentrant() ? book.owner('o') : caller;
+        ByteBuffer holder = caller;
+        if (owner.isEmpty() && !options.reentrant()) {
+            holder = book.owner('o');
+        } else if (owner.isEmpty() && !kept) {
+            holder = book.holder();
+        }
         return request(holder, caller, kept, lease, renewed);
     }
 
@@ -187,6 +191,7 @@ final class MemoryLock implements HoldfastLock {
                     }
                     MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
                     if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {
+                        refuseToWaitForItself(waiter.request);
                         state().queue.add(waiter);
                         return waiter;
                     }
@@ -198,6 +203,24 @@ final class MemoryLock implements HoldfastLock {
                     waiter.complete(hold);
                     return waiter;
                 });
+    }
+
+    /** A thread that has a hold waits for no other. */
+    private void refuseToWaitForItself(MemoryRequest request) {
+        if (request.isNamed() || !options.reentrant() || request.caller() == null) {
+            return;
+        }
+        state().holds(book)
+                .filter(hold -> request.caller().equals(hold.request.caller()))
+                .filter(hold -> !(request.kept() && hold.request.kept()))
+                .findFirst()
+                .ifPresent(
+                        own -> {
+                            book.counts.refused(RefusalCause.DEADLOCK);
+                            throw new LockDeadlockException(
+                                    "this thread holds " + this + " already, and would wait for"
+                                            + " itself: only lock() nests, in lock()");
+                        });
     }
 
     private boolean leave(MemoryWaiter waiter, RefusalCause why) {

@@ -26,7 +26,7 @@ record MemoryRequest(
     }
 
     boolean nestsIn(MemoryRequest other) {
-        return options.reentrant() && owner.equals(other.owner);
+        return options.reentrant() && (kept || isNamed()) && owner.equals(other.owner);
     }
 
     /** Its owner is not the client's own. */

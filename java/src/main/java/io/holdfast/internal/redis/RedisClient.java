@@ -28,7 +28,7 @@ public final class RedisClient implements HoldfastClient {
     @Override
     public HoldfastLock lock(byte[] name, LockOptions options) {
         Objects.requireNonNull(name, "name");
-        return RedisLock.open(session, name.clone(), LockSettings.of(options), false);
+        return new RedisLock(session, name.clone(), LockSettings.of(options), false);
     }
 
     @Override

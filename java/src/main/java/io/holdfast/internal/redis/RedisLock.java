@@ -4,6 +4,7 @@ import io.holdfast.ClosedException;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockInfo;
+import io.holdfast.LockDeadlockException;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockTimeoutException;
@@ -43,7 +44,6 @@ final class RedisLock implements HoldfastLock {
         UNCOUNTED.setFlags(Core.HF_ACQUIRE_UNCOUNTED);
     }
 
-
     /** How long an interrupted wait may take to end; a server that is well needs less. */
     private static final long LEAVING_MILLIS = 5;
 
@@ -60,20 +60,13 @@ final class RedisLock implements HoldfastLock {
 
     private final boolean perThread;
     private final boolean replicated;
+    /** For a {@link Hold}: it does not nest in another hold of its thread. */
     private final Handle handle;
 
-    static RedisLock open(Session client, byte[] name, LockSettings options, boolean shares) {
-        try (hf_lock_options core = options.toCore(shares)) {
-            long lock = client.call(session -> Core.hf_lock_open(session, name, options.owner, core));
-            if (options.alarmTimeouts > 0) {
-                client.listen();
-            }
-            return new RedisLock(client, name, options, shares, lock);
-        }
-    }
+    /** For the methods of {@code Lock}, opened by the first of them: they nest. */
+    private volatile Handle nesting;
 
-    private RedisLock(
-            Session client, byte[] name, LockSettings options, boolean shares, long pointer) {
+    RedisLock(Session client, byte[] name, LockSettings options, boolean shares) {
         this.client = client;
         this.name = name;
         this.options = options;
@@ -81,9 +74,27 @@ final class RedisLock implements HoldfastLock {
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
         this.replicated = options.replicas > 0;
-        Handle handle = new Handle(pointer, Core::hf_lock_close);
-        handle.whenDropped(this, handle::close);
-        this.handle = handle;
+        this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options);
+        this.nesting = perThread ? null : handle;
+        if (options.alarmTimeouts > 0) {
+            client.listen();
+        }
+    }
+
+    private Handle open(LockSettings options) {
+        try (hf_lock_options core = options.toCore(shares)) {
+            long lock = client.call(session -> Core.hf_lock_open(session, name, owner, core));
+            Handle opened = new Handle(lock, Core::hf_lock_close);
+            opened.whenDropped(this, opened::close);
+            return opened;
+        }
+    }
+
+    private synchronized Handle nesting() {
+        if (nesting == null) {
+            nesting = open(options);
+        }
+        return nesting;
     }
 
     @Override
@@ -93,7 +104,7 @@ final class RedisLock implements HoldfastLock {
         }
         RedisLock known = shared.get();
         if (known == null) {
-            shared.compareAndSet(null, open(client, name, options, true));
+            shared.compareAndSet(null, new RedisLock(client, name, options, true));
             known = shared.get();
         }
         return known;
@@ -173,7 +184,7 @@ final class RedisLock implements HoldfastLock {
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
         long[] hold = new long[1];
         return take(nanos, OWN_LEASE, hold, true, why)
-                ? new RedisHold(client, this, key(), hold[0])
+                ? new RedisHold(client, this, key(shares), hold[0])
                 : null;
     }
 
@@ -196,9 +207,10 @@ final class RedisLock implements HoldfastLock {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
-        byte[] owner = owner();
+        byte[] owner = owner(hold == null);
         long left = Math.max(nanos, 0);
-        if (mayTry(interruptible) && !isContended()) {
+        boolean tries = mayTry(interruptible) && !isContended();
+        if (tries) {
             long start = System.nanoTime();
             int tried = attempt(owner, leaseMillis, hold, interruptible, nanos > 0);
             boolean taken = tried == Core.HF_OK;
@@ -217,8 +229,42 @@ final class RedisLock implements HoldfastLock {
             }
             left = Math.max(left, 0);
         }
+        if (left > 0 && perThread && holdsItself(hold == null)) {
+            if (!tries && await(start(owner, 0, leaseMillis, hold == null), hold, interruptible, why)) {
+                return true;
+            }
+            count(Core.HF_EDEADLOCK, nanos);
+            throw new LockDeadlockException(
+                    "this thread holds "
+                            + this
+                            + " already, and would wait for itself: only lock() nests, in lock()."
+                            + " Release it first; if another thread does, use acquireAsync() or"
+                            + " reentrant(false)");
+        }
         return await(
                 start(owner, timeout(left), leaseMillis, hold == null), hold, interruptible, why);
+    }
+
+    /** Whether the thread has a hold, in either mode, for which the acquire would wait. */
+    private boolean holdsItself(boolean kept) {
+        return client.held.newest(key(false)) != null
+                || client.held.newest(key(true)) != null
+                || (!kept && (keeps(false) || keeps(true)));
+    }
+
+    /** Whether the thread has something to unlock(), through any object of this name. */
+    private boolean keeps(boolean shared) {
+        try (hf_lock_options core = options.toCore(shared)) {
+            return client.call(
+                    session -> {
+                        long lock = Core.hf_lock_open(session, name, owner, core);
+                        try {
+                            return Core.hf_lock_count_as(lock, owner(true)) > 0;
+                        } finally {
+                            Core.hf_lock_close(lock);
+                        }
+                    });
+        }
     }
 
     private boolean isContended() {
@@ -251,11 +297,11 @@ final class RedisLock implements HoldfastLock {
             byte[] owner, hf_acquire_options options, long[] hold, boolean interruptible) {
         if (!interruptible) {
             boolean taken =
-                    call(lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
+                    call(hold == null ? nesting() : handle, lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
             return taken ? Core.HF_OK : Core.HF_EBUSY;
         }
         return client.interruptibly(
-                brake -> call(lock -> Core.braked_try(lock, owner, options, hold, brake)));
+                brake -> call(hold == null ? nesting() : handle, lock -> Core.braked_try(lock, owner, options, hold, brake)));
     }
 
     /** What an interrupted try leaves behind. What is in doubt, the core undoes. */
@@ -295,6 +341,7 @@ final class RedisLock implements HoldfastLock {
             return client.start(
                     number ->
                             call(
+                                    keep ? nesting() : handle,
                                     lock ->
                                             Core.hf_lock_acquire_start(
                                                     lock, owner, timeoutMillis, options, number)));
@@ -464,7 +511,7 @@ final class RedisLock implements HoldfastLock {
         if (Threads.isVirtual()) {
             unlockParked();
         } else {
-            call(lock -> Core.hf_lock_release_as(lock, owner()));
+            call(nesting(), lock -> Core.hf_lock_release_as(lock, owner(true)));
             client.heard();
         }
     }
@@ -489,7 +536,7 @@ final class RedisLock implements HoldfastLock {
     /** The newest hold that {@link #unlock()} has to release; to be closed. */
     private long newest() {
         long[] hold = new long[1];
-        call(lock -> Core.hf_lock_current_as(lock, owner(), hold));
+        call(nesting(), lock -> Core.hf_lock_current_as(lock, owner(true), hold));
         return hold[0];
     }
 
@@ -507,12 +554,14 @@ final class RedisLock implements HoldfastLock {
 
     @Override
     public boolean isHeldByCurrentThread() {
-        return getHoldCount() > 0 || client.held.newest(key()) != null;
+        return getHoldCount() > 0 || client.held.newest(key(shares)) != null;
     }
 
     @Override
     public int getHoldCount() {
-        return call(lock -> (int) Core.hf_lock_count_as(lock, owner()));
+        return nesting == null
+                ? 0
+                : call(nesting, lock -> (int) Core.hf_lock_count_as(lock, owner(true)));
     }
 
     @Override
@@ -525,7 +574,7 @@ final class RedisLock implements HoldfastLock {
                 Core.hf_hold_close(hold);
             }
         }
-        Hold hold = client.held.newest(key());
+        Hold hold = client.held.newest(key(shares));
         if (hold == null) {
             throw new LockNotHeldException(this + " is not held by the caller");
         }
@@ -555,22 +604,26 @@ final class RedisLock implements HoldfastLock {
     }
 
     /** Keeps this object reachable until the call ends, so that no cleaner closes the handle. */
-    private <T> T call(LongFunction<T> function) {
+    private <T> T call(Handle opened, LongFunction<T> function) {
         try {
-            return handle.call(function);
+            return opened.call(function);
         } finally {
             Reference.reachabilityFence(this);
         }
     }
 
+    private <T> T call(LongFunction<T> function) {
+        return call(handle, function);
+    }
+
     /** The owner that acquires and releases; null: the core derives it from the options. */
-    private byte[] owner() {
-        return perThread ? client.threadOwner() : null;
+    private byte[] owner(boolean kept) {
+        return !perThread ? null : kept ? client.threadOwner() : client.holdOwner();
     }
 
     /** Under which the caller's holds in hand are found. */
-    private Held.Key key() {
-        return Held.Key.of(name, owner == null ? client.threadOwner() : owner, shares);
+    private Held.Key key(boolean shared) {
+        return Held.Key.of(name, owner == null ? client.threadOwner() : owner, shared);
     }
 
     /** Rounded up: never early. */

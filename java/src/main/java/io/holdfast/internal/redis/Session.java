@@ -34,7 +34,9 @@ final class Session {
     private final Completions completions;
     private final Handle handle;
     private final ExitHook exit = new ExitHook();
-    private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::newThreadOwner);
+    private final ThreadLocal<byte[]> threadOwner = ThreadLocal.withInitial(this::watchedOwner);
+    /** Another one of the same thread: what the one takes does not nest in what the other holds. */
+    private final ThreadLocal<byte[]> holdOwner = ThreadLocal.withInitial(this::newOwner);
     private final ThreadWatch threads;
     /** Not in use now. */
     private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
@@ -144,13 +146,23 @@ final class Session {
         return threadOwner.get();
     }
 
-    private byte[] newThreadOwner() {
+    /** The calling thread as the owner of a Hold. */
+    byte[] holdOwner() {
+        return holdOwner.get();
+    }
+
+    private byte[] watchedOwner() {
+        byte[] owner = newOwner();
+        threads.watch(Thread.currentThread(), owner);
+        return owner;
+    }
+
+    private byte[] newOwner() {
         long thread = THREADS.incrementAndGet();
         byte[] owner = handle.call(client -> Core.hf_client_owner(client, 't', thread));
         if (owner == null) {
             throw closed();
         }
-        threads.watch(Thread.currentThread(), owner);
         return owner;
     }
 

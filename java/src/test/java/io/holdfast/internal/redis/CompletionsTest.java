@@ -20,7 +20,7 @@ final class CompletionsTest {
             Session session =
                     new Session(redis.url(), ClientSettings.of(ClientOptions.defaults()));
             session.call(client -> startUnknown(client));
-            RedisLock lock = RedisLock.open(session, NAME, new LockSettings(), true);
+            RedisLock lock = new RedisLock(session, NAME, new LockSettings(), true);
             assertTrue(lock.acquireAsync().get(20, TimeUnit.SECONDS).isValid());
             session.close();
         }
