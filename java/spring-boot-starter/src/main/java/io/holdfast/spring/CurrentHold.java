@@ -30,12 +30,26 @@ public final class CurrentHold {
      *     called itself
      */
     public static Hold get() {
+        return held().hold;
+    }
+
+    /** The name of that hold's lock. */
+    static String name() {
+        return held().lock;
+    }
+
+    /** Whether there is such a hold. */
+    static boolean exists() {
+        return CURRENT.get() != null;
+    }
+
+    private static Held held() {
         Held held = CURRENT.get();
         if (held == null) {
             throw new IllegalStateException(
                     "this thread runs no @Locked method that was called from another bean");
         }
-        return held.hold;
+        return held;
     }
 
     /**

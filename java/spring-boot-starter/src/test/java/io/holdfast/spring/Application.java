@@ -21,6 +21,7 @@ import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.context.PropertyPlaceholderAutoConfiguration;
+import org.springframework.boot.autoconfigure.orm.jpa.HibernateJpaAutoConfiguration;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Configuration;
@@ -31,7 +32,7 @@ final class Application {
     private static TestRedis redis;
 
     @Configuration(proxyBeanMethods = false)
-    @EnableAutoConfiguration
+    @EnableAutoConfiguration(exclude = HibernateJpaAutoConfiguration.class) // which is slow to start
     static class Everything {}
 
     private Application() {}
@@ -55,8 +56,14 @@ final class Application {
 
     /** Starts one with these beans, on that server. */
     static ConfigurableApplicationContext start(Map<String, Object> properties, Class<?>... beans) {
+        return start(Everything.class, properties, beans);
+    }
+
+    /** With another configuration than that of {@link Everything}. */
+    static ConfigurableApplicationContext start(
+            Class<?> configuration, Map<String, Object> properties, Class<?>... beans) {
         Class<?>[] sources = Arrays.copyOf(beans, beans.length + 1);
-        sources[beans.length] = Everything.class;
+        sources[beans.length] = configuration;
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("holdfast.url", url());
         all.put("spring.main.banner-mode", "off");

@@ -16,7 +16,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.MatchResult;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
@@ -25,7 +24,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The program of docs/guides/spring.md, compiled and run as its readers do. */
+/** The programs of docs/guides for Spring, compiled and run as their readers do. */
 final class GuideTest {
     private static final Path ROOT = Path.of(System.getProperty("holdfast.source", "../.."));
 
@@ -93,37 +92,113 @@ final class GuideTest {
     @Test
     void theProgramOfTheGuideRuns() throws Exception {
         String guide = Files.readString(ROOT.resolve("docs/guides/spring.md"));
-        Matcher blocks =
-                Pattern.compile("^```java\n// (\\S+\\.java)\n(.*?)^```$", Pattern.MULTILINE | Pattern.DOTALL)
-                        .matcher(guide);
         List<Path> sources = new ArrayList<>();
-        for (MatchResult block : blocks.results().toList()) {
+        for (MatchResult block : blocks(guide, "java")) {
             sources.add(write(block.group(1), block.group(2)));
         }
         assertEquals(3, sources.size());
         assertEquals(4, guide.split("```java", -1).length, "a block does not name its file");
         sources.add(write("Shop.java", SHOP));
+        String said;
+        try (URLClassLoader classes = compile(sources, "-parameters")) {
+            said =
+                    run(
+                            classes,
+                            "Shop",
+                            "--holdfast.url=" + Application.url(),
+                            "--spring.main.banner-mode=off",
+                            "--spring.main.web-application-type=none",
+                            "--spring.main.register-shutdown-hook=false");
+        }
+        assertEquals("grows: true\nthe invoice of 7\nthe report\nkept: true\ntrue\n", said);
+    }
+
+    /** Runs a program in this JVM, and gives what it prints. */
+    private static String run(URLClassLoader classes, String program, String... arguments)
+            throws Exception {
         PrintStream before = System.out;
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
-        try (URLClassLoader classes = compile(sources, "-parameters")) {
+        try {
             System.setOut(new PrintStream(said, true, StandardCharsets.UTF_8));
             Thread.currentThread().setContextClassLoader(classes);
-            Object arguments =
-                    new String[] {
-                        "--holdfast.url=" + Application.url(),
-                        "--spring.main.banner-mode=off",
-                        "--spring.main.web-application-type=none",
-                        "--spring.main.register-shutdown-hook=false"
-                    };
-            classes.loadClass("Shop").getMethod("main", String[].class).invoke(null, arguments);
+            classes.loadClass(program)
+                    .getMethod("main", String[].class)
+                    .invoke(null, (Object) arguments);
         } finally {
             System.setOut(before);
             Thread.currentThread().setContextClassLoader(loader);
         }
-        assertEquals(
-                "grows: true\nthe invoice of 7\nthe report\nkept: true\ntrue\n",
-                said.toString(StandardCharsets.UTF_8));
+        return said.toString(StandardCharsets.UTF_8);
+    }
+
+    private static final String SALE =
+            """
+            import io.holdfast.spring.StaleFenceException;
+            import java.nio.file.Files;
+            import java.nio.file.Path;
+            import org.springframework.boot.SpringApplication;
+            import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+            import org.springframework.boot.autoconfigure.orm.jpa.HibernateJpaAutoConfiguration;
+            import org.springframework.context.annotation.Import;
+            import org.springframework.jdbc.core.JdbcTemplate;
+
+            @EnableAutoConfiguration(exclude = HibernateJpaAutoConfiguration.class)
+            @Import(Stock.class)
+            public class Sale {
+                public static void main(String[] arguments) {
+                    try (var sale = SpringApplication.run(Sale.class, arguments)) {
+                        JdbcTemplate jdbc = sale.getBean(JdbcTemplate.class);
+                        jdbc.execute("drop table if exists item, holdfast_fence");
+                        jdbc.execute(System.getProperty("migration"));
+                        jdbc.execute("create table item (id bigint primary key, stock int)");
+                        jdbc.execute("insert into item values (7, 10)");
+                        Stock stock = sale.getBean(Stock.class);
+                        stock.sell(7);
+                        jdbc.execute("update holdfast_fence set fence = fence + 1000000000000");
+                        try {
+                            stock.sell(7);
+                        } catch (StaleFenceException late) {
+                            System.out.println(late.name() + " " + (late.last() - late.fence() > 0));
+                        }
+                        System.out.println(jdbc.queryForObject("select stock from item", int.class));
+                    }
+                }
+            }
+            """;
+
+    private static List<MatchResult> blocks(String guide, String language) {
+        return Pattern.compile(
+                        "^```" + language + "\n(?://|--) (\\S+)\n(.*?)^```$",
+                        Pattern.MULTILINE | Pattern.DOTALL)
+                .matcher(guide)
+                .results()
+                .toList();
+    }
+
+    @Test
+    void theGuideOfFenceChecksRefusesALateHolder() throws Exception {
+        String guide = Files.readString(ROOT.resolve("docs/guides/fences.md"));
+        List<Path> sources = new ArrayList<>(List.of(write("Sale.java", SALE)));
+        for (MatchResult block : blocks(guide, "java")) {
+            sources.add(write(block.group(1), block.group(2)));
+        }
+        assertEquals(3, sources.size());
+        assertEquals(3, guide.split("```java", -1).length, "a block does not name its file");
+        List<String> arguments = new ArrayList<>();
+        arguments.add("--holdfast.url=" + Application.url());
+        arguments.add("--spring.main.banner-mode=off");
+        Databases.properties("postgresql")
+                .forEach((key, value) -> arguments.add("--" + key + "=" + value));
+        MatchResult migration = blocks(guide, "sql").get(0);
+        assertEquals("postgresql.sql", migration.group(1));
+        System.setProperty("migration", migration.group(2));
+        try (URLClassLoader classes = compile(sources, "-parameters")) {
+            assertEquals(
+                    "item:7 true\n9\n", run(classes, "Sale", arguments.toArray(String[]::new)));
+        } finally {
+            System.clearProperty("migration");
+        }
     }
 
     @Test

@@ -1,0 +1,28 @@
+package io.holdfast.spring;
+
+import javax.sql.DataSource;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
+import org.springframework.context.annotation.Bean;
+import org.springframework.jdbc.core.JdbcTemplate;
+
+/** {@link Fences}, where Spring's JDBC and one database are. */
+@AutoConfiguration(
+        afterName = {
+            "org.springframework.boot.autoconfigure.jdbc.DataSourceAutoConfiguration",
+            "org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration" // Boot 4
+        })
+@ConditionalOnClass(JdbcTemplate.class)
+@ConditionalOnSingleCandidate(DataSource.class)
+public class HoldfastJdbcAutoConfiguration {
+    /** Spring makes it. */
+    HoldfastJdbcAutoConfiguration() {}
+
+    @Bean
+    @ConditionalOnMissingBean
+    Fences holdfastFences(DataSource database) {
+        return new Fences(database);
+    }
+}

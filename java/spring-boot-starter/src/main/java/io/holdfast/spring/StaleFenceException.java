@@ -1,0 +1,64 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastException;
+
+/**
+ * A holder with a greater fence was at the resource, which refused this one. Nothing was written.
+ * Stop: the lock is no longer the caller's, and the same fence is refused again.
+ */
+public final class StaleFenceException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    /** What was guarded. */
+    private final String name;
+
+    /** The refused fence. */
+    private final long fence;
+
+    /** The greater fence. */
+    private final long last;
+
+    /**
+     * For those who check a fence themselves.
+     *
+     * @param name what was guarded
+     * @param fence the refused fence
+     * @param last the greater fence that was there before
+     */
+    public StaleFenceException(String name, long fence, long last) {
+        super(
+                ("the fence %d of '%s' is stale: a later holder was there with the fence %d."
+                                + " Stop: the lock is no longer yours")
+                        .formatted(fence, name, last));
+        this.name = name;
+        this.fence = fence;
+        this.last = last;
+    }
+
+    /**
+     * What was guarded.
+     *
+     * @return usually the lock's name
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * The refused fence.
+     *
+     * @return the fence of the hold that is over
+     */
+    public long fence() {
+        return fence;
+    }
+
+    /**
+     * The fence of the later holder.
+     *
+     * @return greater than {@link #fence()}
+     */
+    public long last() {
+        return last;
+    }
+}
