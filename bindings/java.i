@@ -36,6 +36,7 @@
 %ignore hf_lock_acquire_all;
 %ignore hf_lock_release;
 %ignore hf_client_set_interrupt;
+%ignore hf_client_stop;
 %ignore hf_brake_set;
 %ignore hf_once_begin;
 %ignore hf_once_finish;

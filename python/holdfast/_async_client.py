@@ -96,7 +96,9 @@ class AsyncClient(Bound):
                   the lease, at most half.
         options   As for lock(); the lease is always renewed, and never None.
 
-        A leader whose elected() raises resigns.
+        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice
+        as long after each further failure, up to 30 s, less a random part of up to a half. A term
+        that ends otherwise, or lasted for 30 s, makes the next pause short again.
         """
         chosen = merged(options, changes)
         return AsyncLeader(self._client, name, elected, lost, resigned, margin, chosen)

@@ -31,6 +31,7 @@ from ._once import Terms, from_json, once, once_result, to_json
 from ._once_per import check_period, once_per
 from ._options import LockChanges, LockOptions, merged
 from ._several import LocksAll
+from ._sigterm import exit_on_sigterm
 from ._stats import Stats, stats
 from ._survey import Finding, survey
 from ._threads import Threads, watch
@@ -50,7 +51,10 @@ _finalized = 0  # the process in which multiprocessing calls _end(), too
 def _end() -> None:
     """Close the clients that nobody closed, or leave their holds to their leases."""
     _errors.ending = True
-    for client in list(_clients):
+    clients = list(_clients)
+    for client in clients:  # or a wait of the next one would get what this one releases
+        client._stop()
+    for client in clients:
         if client._close_at_exit:
             client.close()
         else:
@@ -369,7 +373,9 @@ class Client(Bound):
                   the lease, at most half.
         options   As for lock(); the lease is always renewed, and never None.
 
-        A leader whose elected() raises resigns.
+        A leader whose elected() raises resigns, and stands again after a pause: 0.1 s, and twice
+        as long after each further failure, up to 30 s, less a random part of up to a half. A term
+        that ends otherwise, or lasted for 30 s, makes the next pause short again.
         """
         return Leader(self, name, elected, lost, resigned, margin, merged(options, changes))
 
@@ -404,6 +410,11 @@ class Client(Bound):
         while self._handles:
             _, handle = self._handles.popitem()
             self._core.hf_client_close(handle)
+
+    def _stop(self) -> None:
+        """Get no lock any more, also by waits under way; close() or _abandon() follows."""
+        for handle in list(self._handles.values()):
+            self._core.hf_client_stop(handle)
 
     def _abandon(self) -> None:
         """Close without releasing holds, which may still be in use: for finalizers."""
@@ -448,6 +459,7 @@ def connect(
     client_name: str | None = None,
     fence_life: float | timedelta | None = None,
     close_at_exit: bool = True,
+    sigterm: bool = False,
     alarm: Rule | None = None,
     on_alarm: Callable[[Alarm], object] | None = None,
     count_names: bool = False,
@@ -477,6 +489,9 @@ def connect(
                      Forgotten, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
                      once. False leaves them to their leases.
+    sigterm          Let SIGTERM raise SystemExit in the main thread, with the status 143: blocks
+                     are left and release their locks, and the client is closed. A handler that the
+                     program has set already stays. By default SIGTERM ends Python at once.
     alarm            (timeouts, seconds): as soon as so many acquires of one lock have timed out
                      within so long, log a warning and call on_alarm. Once in so long for each
                      lock. (10, 60) finds a holder that is stuck.
@@ -516,6 +531,8 @@ def connect(
     if fence_life is not None:
         options.fence_life_ms = duration("fence_life", fence_life, least=1000)
     count(options, alarm, on_alarm, count_names, names_max)
+    if flag("sigterm", sigterm):
+        exit_on_sigterm()
     return Client(url, options, flag("close_at_exit", close_at_exit), on_alarm)
 
 

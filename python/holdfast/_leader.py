@@ -7,11 +7,13 @@ import contextlib
 import dataclasses
 import inspect
 import logging
+import random
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 from . import _holdfast
 from ._aio import AsyncHold
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("holdfast")
 
 _AGAIN = 0.5  # seconds until the next try, if the server cannot be asked
+_FIRST, _LONGEST = 0.1, 30.0  # seconds after elected() raised
+
+
+def backoff(failures: int) -> float:
+    """Give the seconds for which a candidate stays away after so many failed terms in a row."""
+    return min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1)
 
 
 async def _insist(work: Coroutine[Any, Any, None]) -> None:
@@ -55,8 +63,10 @@ async def _withdraw(acquiring: asyncio.Task[AsyncHold]) -> None:
     await _insist(end())
 
 
+_ASYNC = "use client.aio.leader(), whose run() is awaited"
 Elected = Callable[[int], object]
 Ended = Callable[[], object]
+End = Literal["over", "lost", "failed"]
 
 
 class BaseLeader(Bound):
@@ -91,6 +101,7 @@ class BaseLeader(Bound):
         self._hold: AsyncHold | None = None
         self._stopping = False
         self._change = asyncio.Event()
+        self._failures = 0  # of elected(), in a row
 
     @property
     def name(self) -> str | bytes:
@@ -124,11 +135,26 @@ class BaseLeader(Bound):
                 return
             except LockError as failed:
                 _log.warning("the candidacy for %r goes on: %s", self.name, failed)
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._change.wait(), _AGAIN)
+                await self._pause(_AGAIN)
                 continue
-            if hold is not None:
-                await self._lead(hold)
+            if hold is not None and not await self._serve(hold):
+                pause = backoff(self._failures)
+                _log.warning("the candidacy for %r pauses for %.1f s", self.name, pause)
+                await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        if not self._stopping:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._change.wait(), seconds)
+
+    async def _serve(self, hold: AsyncHold) -> bool:
+        """Lead for one term; say whether it was a good one."""
+        began = time.monotonic()
+        good = await self._lead(hold)
+        if good or time.monotonic() - began >= _LONGEST:
+            self._failures = 0
+        self._failures += not good
+        return good
 
     async def _stand(self) -> AsyncHold | None:
         """Stand as a candidate; give the hold, or None if it stops first."""
@@ -150,16 +176,17 @@ class BaseLeader(Bound):
         # Or it could be told within moments that it must step down.
         return await self._lock._acquire(_holdfast.HF_FOREVER, None, full)
 
-    async def _lead(self, hold: AsyncHold) -> None:
+    async def _lead(self, hold: AsyncHold) -> bool:
         self._hold = hold
         work = asyncio.create_task(self._called("elected", lambda: self._begin(hold.fence)))
-        lost = False
+        end: End = "over"
         try:
-            lost = await self._watch(hold, work)
+            end = await self._watch(hold, work)
         finally:
             self._hold = None
             self._change.clear()
-            await _insist(self._step_down(hold, work, lost))
+            await _insist(self._step_down(hold, work, end == "lost"))
+        return end != "failed"
 
     async def _step_down(self, hold: AsyncHold, work: asyncio.Task[bool], lost: bool) -> None:
         """Tell, and release the lock only when the work has ended: then another may lead."""
@@ -170,8 +197,8 @@ class BaseLeader(Bound):
         with contextlib.suppress(LockError):
             await hold.release()
 
-    async def _watch(self, hold: AsyncHold, work: asyncio.Task[bool]) -> bool:
-        """Wait for the end of the leadership; say whether it is lost."""
+    async def _watch(self, hold: AsyncHold, work: asyncio.Task[bool]) -> End:
+        """Wait for the end of the leadership, and say what it was."""
         lost = asyncio.create_task(hold.lost.wait())
         change = asyncio.create_task(self._change.wait())
         waits: set[asyncio.Task[Any]] = {lost, change, work}
@@ -181,10 +208,10 @@ class BaseLeader(Bound):
                     waits, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
                 if change in done:
-                    return False
+                    return "over"
                 if work in done and not work.result():
-                    return False  # nobody does the work: let another lead
-            return True
+                    return "failed"  # nobody does the work: let another lead
+            return "lost"
         finally:
             for each in (lost, change):
                 each.cancel()
@@ -279,6 +306,12 @@ class Leader(BaseLeader):
     candidate stand again.
     """
 
+    def __init__(self, client: Client, name: str | bytes, elected: Elected, *more: Any) -> None:
+        """Only Client.leader() makes this object."""
+        if inspect.iscoroutinefunction(elected):
+            raise TypeError(f"{elected!r} is a coroutine function: {_ASYNC}")
+        super().__init__(client, name, elected, *more)
+
     _thread: threading.Thread | None = None
     _worker: threading.Thread | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -289,9 +322,12 @@ class Leader(BaseLeader):
     def _work(self, fence: int) -> None:
         self._worker = threading.current_thread()
         try:
-            self._elected(fence)
+            begun = self._elected(fence)
         finally:
             self._worker = None
+        if inspect.iscoroutine(begun):
+            begun.close()
+            raise TypeError(f"elected() gave a coroutine, which nothing runs: {_ASYNC}")
 
     async def _finish(self, work: asyncio.Task[bool]) -> None:
         await asyncio.wait({work})

@@ -18,7 +18,7 @@ import redis
 import holdfast
 import holdfast.testing
 from conftest import Server, until
-from running import Answer, free_port, gunicorn, listens, programs
+from running import Answer, ended, free_port, gunicorn, listens, programs
 
 pytest.importorskip("django_redis")
 
@@ -282,6 +282,45 @@ def run(*arguments: str) -> str:
 def test_a_command_runs_under_the_lock_of_its_options(name: str) -> None:
     assert run(name) == "True"
     assert not get_client().lock(name).locked()
+
+
+TERMINATED = """
+import signal
+import sys
+import django
+from django.conf import settings
+
+settings.configure(HOLDFAST={"URL": sys.argv[1]})
+django.setup()
+
+from django.core.management.base import BaseCommand
+from holdfast.contrib.django import locked_command
+
+
+class Command(BaseCommand):
+    requires_system_checks = []
+
+    @locked_command(sys.argv[2], lease=60)
+    def handle(self, *args, **options):
+        print("held", flush=True)
+        signal.pause()
+
+
+Command().run_from_argv(["manage.py", "work"])
+"""
+
+
+def test_a_command_that_sigterm_ends_releases_its_lock(
+    server: Server, client: holdfast.Client, name: str, tmp_path: Path
+) -> None:
+    with programs(tmp_path) as start:
+        process = start("-c", TERMINATED, server.tcp, name)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert client.lock(name).locked()
+        assert ended(process) == ""
+    assert process.returncode == 143
+    assert not client.lock(name).locked()
 
 
 def test_a_command_that_cannot_run_says_why(held: holdfast.Lock, name: str) -> None:

@@ -78,6 +78,31 @@ def test_a_forgotten_client_releases_its_holds_when_the_program_ends(
     assert not raw.exists(name)
 
 
+def test_no_thread_gets_at_the_end_what_another_client_of_the_program_releases(
+    server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = """
+        import threading
+        others = [holdfast.connect(url) for _ in range(5)]
+        def wait(other):
+            try:
+                other.lock(name, lease=60, owner="other").acquire()
+                print("got it", flush=True)
+            except holdfast.ClosedError:
+                pass
+        holds = [other.lock(f"{name}:{n}", lease=60).hold() for n, other in enumerate(others)]
+        lock.acquire()
+        for other in others:
+            threading.Thread(target=wait, args=(other,), daemon=True).start()
+        while lock.inspect().waiters < 5:
+            pass
+    """
+    for closes in (True, False):
+        assert finish(start(script, server, name, closes)) == ""
+        assert bool(raw.exists(name)) is not closes
+        assert not raw.exists(f"{name}:0", f"{name}:4")
+
+
 def test_a_program_may_leave_its_holds_to_their_leases(
     server: Server, name: str, raw: redis.Redis
 ) -> None:
@@ -100,6 +125,61 @@ def test_a_handled_sigterm_releases(server: Server, name: str, raw: redis.Redis)
     process.send_signal(signal.SIGTERM)
     finish(process)
     assert not raw.exists(name, name + ":block")
+
+
+@pytest.mark.parametrize(
+    "wait", ["signal.pause()", 'client.lock(name + ":block", owner="x").acquire()', "loop()"]
+)
+def test_a_program_that_asked_for_it_releases_at_sigterm(
+    wait: str, server: Server, name: str, raw: redis.Redis
+) -> None:
+    script = f"""
+        import asyncio, signal
+        async def main():
+            async with client.aio.lock(name + ":task", lease=60):
+                print("held", flush=True)
+                await asyncio.sleep(60)
+        def loop():
+            asyncio.run(main())
+        client = holdfast.connect(url, sigterm=True)
+        client.lock(name, lease=60).acquire()
+        try:
+            with client.lock(name + ":block", lease=60):
+                print("held", flush=True)
+                {wait}
+        finally:
+            print("left", client.lock(name).locked(), client.lock(name + ":block").locked())
+    """
+    process = start(script, server, name)
+    assert process.stdout is not None
+    for _ in range(1 + ("loop" in wait)):
+        assert process.stdout.readline() == "held\n"
+    process.send_signal(signal.SIGTERM)
+    with process:
+        said, complaints = process.communicate(timeout=20)
+    assert (process.returncode, complaints) == (143, "")
+    assert said == "left True False\n"
+    assert not raw.exists(name, name + ":block", name + ":task")
+
+
+def test_a_handler_of_the_program_stays(server: Server, name: str) -> None:
+    script = """
+        import signal, threading
+        mine = lambda number, frame: sys.exit(7)
+        signal.signal(signal.SIGTERM, mine)
+        client = holdfast.connect(url, sigterm=True)
+        assert signal.getsignal(signal.SIGTERM) is mine
+        def elsewhere():
+            try:
+                holdfast.connect(url, sigterm=True)
+            except ValueError as refused:
+                assert "main thread" in str(refused)
+                print("refused")
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    """
+    assert finish(start(script, server, name)) == "refused\n"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from conftest import Server, until
+from holdfast._leader import backoff
 from holdfast.testing import MemoryServer
 
 PROGRAM = """
@@ -132,6 +137,76 @@ def test_an_elected_that_raises_resigns(client: holdfast.Client, name: str) -> N
         until(lambda: len(calls) == 2)
         until(lambda: leader.is_leader)
     assert calls[0] < calls[1]
+
+
+def test_the_pause_after_failures_grows_from_a_tenth_of_a_second_to_half_a_minute() -> None:
+    for failures, longest in [(1, 0.1), (2, 0.2), (5, 1.6), (9, 25.6), (10, 30), (10**6, 30)]:
+        pauses = [backoff(failures) for _ in range(200)]
+        assert longest / 2 <= min(pauses) < max(pauses) <= longest
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_leader_whose_work_raises_pauses_and_a_good_term_forgives(
+    client: holdfast.Client, name: str, kind: str
+) -> None:
+    terms: list[float] = []
+    failures: list[int] = []
+
+    def elected(fence: int) -> None:
+        terms.append(time.monotonic())
+        failures.append(leader._failures)
+        if len(terms) != 5:
+            raise KeyError("database")
+        leader.resign()
+
+    if kind == "thread":
+        leader: Any = client.leader(name, elected)
+        with leader:
+            until(lambda: len(terms) >= 6, 30)
+    else:
+        leader = client.aio.leader(name, elected)
+
+        async def main() -> None:
+            running = asyncio.create_task(leader.run())
+            while len(terms) < 6:
+                await asyncio.sleep(0.01)
+            leader.stop()
+            await running
+
+        asyncio.run(main())
+    pauses = [after - before for before, after in itertools.pairwise(terms[:6])]
+    for pause, least in zip(pauses, [0.05, 0.1, 0.2, 0.4, 0], strict=True):
+        assert pause >= least
+    assert failures[:6] == [0, 1, 2, 3, 4, 0]
+    assert not client.lock(name).locked()
+
+
+def test_a_stop_does_not_wait_for_the_pause(client: holdfast.Client, name: str) -> None:
+    failed = threading.Event()
+
+    def elected(fence: int) -> None:
+        failed.set()
+        raise KeyError("database")
+
+    leader = client.leader(name, elected)
+    leader._failures = 20  # the next pause is the longest
+    with leader:
+        assert failed.wait(20)
+        until(lambda: leader._failures == 21)
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+
+
+def test_a_coroutine_given_to_a_leader_in_a_thread_is_refused(
+    client: holdfast.Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(fence: int) -> None: ...
+
+    for wrong in (work, functools.partial(work)):
+        with pytest.raises(TypeError, match=r"client.aio.leader\(\)"):
+            client.leader(name, wrong)
+    with client.leader(name, elected=lambda fence: work(fence)):
+        until(lambda: "gave a coroutine" in caplog.text)
 
 
 def test_the_loss_is_told_while_the_lease_still_stands_on_the_server() -> None:

@@ -1222,6 +1222,39 @@ static void test_a_client_that_closes_cancels_its_waits(void **state) {
     hf_lock_close(theirs);
 }
 
+static void test_a_client_that_is_stopped_gets_no_lock_and_keeps_its_holds(void **state) {
+    (void)state;
+    hf_lock *mine = stock(alice), *theirs = stock(bob);
+    hf_lock *other = open_lock(bob, "other", NULL, NULL),
+            *look = open_lock(alice, "other", NULL, NULL);
+    hf_hold *hold = acquired(mine), *kept = acquired(other), *none;
+    attempt waiter = {.lock = theirs, .timeout_ms = HF_FOREVER};
+    pthread_t thread = start(acquire_there, &waiter);
+    hf_lock_info info = {.size = sizeof info};
+    do
+        assert_status(hf_lock_inspect(mine, 0, &info, NULL), HF_OK);
+    while (info.waiters == 0);
+    hf_client_stop(bob);
+    hf_client_stop(NULL);
+    assert_status(hf_lock_acquire(theirs, 0, &none), HF_ECLOSED);
+    assert_status(hf_hold_release(kept), HF_ECLOSED);
+    assert_int_equal(hf_hold_state(kept), HF_STATE_HELD);
+    assert_status(hf_lock_inspect(look, 0, &info, NULL), HF_OK);
+    assert_true(info.held);
+    release(hold); /* which grants the lock to the waiter */
+    pthread_join(thread, NULL);
+    assert_true(waiter.status == HF_ECANCELED || waiter.status == HF_ECLOSED);
+    assert_null(waiter.hold);
+    assert_free(mine);
+    close_client(&bob);
+    assert_free(look);
+    hf_hold_close(kept);
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+    hf_lock_close(other);
+    hf_lock_close(look);
+}
+
 /* Checks in a forked child; answers 0, or the number of the failed check. */
 static int in_the_child(hf_lock *lock, hf_hold *hold) {
     hf_lock *new_lock;
@@ -1692,7 +1725,9 @@ int main(void) {
         TEST(test_a_waiter_gets_the_lock_after_a_foreign_one),
         TEST(test_a_client_that_closes_releases_its_holds),
         TEST(test_after_close_every_call_answers_closed),
+        TEST(test_a_client_that_is_stopped_gets_no_lock_and_keeps_its_holds),
         TEST(test_a_client_that_closes_cancels_its_waits),
+        TEST(test_a_client_that_is_stopped_gets_no_lock_and_keeps_its_holds),
         TEST(test_a_forked_child_is_refused_and_the_parents_hold_stays),
         TEST(test_eight_threads_of_two_clients_lose_no_increment),
         TEST(test_a_hold_is_handed_over_by_a_token),

@@ -455,6 +455,17 @@ HF_API hf_status hf_client_name_stats(hf_client *client, int64_t index, hf_stats
  */
 HF_API void hf_client_close(hf_client *client);
 
+/**
+ * Let no call of the client get a lock from now on: new calls return HF_ECLOSED, and a waiting call
+ * returns HF_ECANCELED when the lock is granted to it, or at hf_client_close(), which must follow.
+ * The holds stay until then. A program that ends with several clients stops all of them first: then
+ * no thread that waits through one client gets the lock that the close of another client releases.
+ * NULL is allowed.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_client_stop(hf_client *client);
+
 /** The size of the longest default owner, in bytes, including its NUL. */
 #define HF_DEFAULT_OWNER_MAX 448
 

@@ -174,15 +174,22 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
     }
 }
 
-static void close_client(hf_client *client, bool release) {
+void hf_client_stop(hf_client *client) {
     HF_NOT_CANCELLED;
-    hf_list tasks = {0}, ended = {0};
     if (client == NULL || hf_client_inherited(client))
         return; /* a child's copy may be in the middle of a change: leave it */
     hf_client_lock(client);
     __atomic_store_n(&client->closed, true, __ATOMIC_RELEASE);
     hf_client_unlock(client);
     hf_event_set(client->closing.to);
+}
+
+static void close_client(hf_client *client, bool release) {
+    HF_NOT_CANCELLED;
+    hf_list tasks = {0}, ended = {0};
+    if (client == NULL || hf_client_inherited(client))
+        return;
+    hf_client_stop(client);
     hf_transport_hurry(client->transport);
     hf_thread_end(client);
 

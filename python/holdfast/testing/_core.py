@@ -75,6 +75,13 @@ def hf_client_close(client: Client) -> None:
             client.close(release=True)
 
 
+def hf_client_stop(client: Client) -> None:
+    """End its waits, and refuse calls; it keeps its holds."""
+    if os.getpid() == client.pid:
+        with client.space:
+            client.stop()
+
+
 def hf_client_abandon(client: Client) -> None:
     """Close it, and release nothing."""
     if os.getpid() == client.pid:

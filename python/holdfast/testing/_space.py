@@ -434,13 +434,16 @@ class Client:
             )
         )
 
-    def close(self, release: bool) -> None:
-        """End what waits, and release what is held."""
-        if self.closed:
-            return
+    def stop(self) -> None:
+        """End what waits, and refuse calls."""
         for waiter in list(self.waiters.values()):
             waiter.end(_holdfast.HF_ECANCELED, "the client was closed")
         self.closed = True
+        self.space.wake()
+
+    def close(self, release: bool) -> None:
+        """End what waits, and release what is held."""
+        self.stop()
         for hold in list(self.holds.values()):
             grant = hold.end()
             if release and self.space.reachable:

@@ -48,6 +48,7 @@ import holdfast
 from ..._arguments import duration
 from ..._locked import check, namer, sharing
 from ..._options import LockChanges, merged
+from ..._sigterm import exiting_on_sigterm
 from .._clients import remembered
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ def locked_command(
 
     If others keep the lock, the command ends with a message and the status 75; if the lock cannot
     be had because of an outage, with 69; if it was lost meanwhile, with 79. They are those of the
-    program holdfast. call_command() raises CommandError.
+    program holdfast. call_command() raises CommandError. SIGTERM ends the command with the status
+    143, and releases the lock first, unless the program handles the signal itself.
     """
     check(name, timeout, "locked_command")
     chosen = merged(options, changes)
@@ -277,7 +279,7 @@ def locked_command(
             lock = get_client().lock(named((self, *args), kwargs), chosen)
             theirs: holdfast.LockLost | None = None
             try:
-                with contextlib.ExitStack() as block:
+                with exiting_on_sigterm(), contextlib.ExitStack() as block:
                     try:
                         holding = (lock.shared() if shares else lock).hold(timeout)
                         self.hold = block.enter_context(holding)
