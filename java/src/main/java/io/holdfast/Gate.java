@@ -56,7 +56,7 @@ public final class Gate {
      */
     public void enter() {
         if (!tryEnter()) {
-            throw full();
+            throw full(Duration.ZERO);
         }
     }
 
@@ -73,7 +73,7 @@ public final class Gate {
      */
     public void enter(Duration timeout) throws InterruptedException {
         if (!tryEnter(timeout)) {
-            throw full();
+            throw full(timeout);
         }
     }
 
@@ -188,10 +188,11 @@ public final class Gate {
         throw Threads.raised(failure);
     }
 
-    private GateFullException full() {
+    private GateFullException full(Duration waited) {
         Duration wait = freeIn();
+        String when = wait.isZero() ? " was free just now" : " may be free in " + wait;
         return new GateFullException(
-                this + " has no pass left: the next may be free in " + wait, wait);
+                lock, this + " has no pass left: the next" + when, waited, wait);
     }
 
     /** For people to read. */

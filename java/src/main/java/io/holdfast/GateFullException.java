@@ -20,6 +20,11 @@ public final class GateFullException extends LockTimeoutException {
         this.retryAfter = retryAfter;
     }
 
+    GateFullException(HoldfastLock lock, String message, Duration waited, Duration retryAfter) {
+        super(message, lock.getName(), waited, () -> lock.inspect().holders());
+        this.retryAfter = retryAfter;
+    }
+
     /**
      * How long until the next pass is free, if nobody else takes it.
      *

@@ -44,7 +44,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default HoldfastLock lock(String name, LockOptions options) {
-        return lock(Bytes.of(name), options);
+        return lock(Bytes.of(Objects.requireNonNull(name, "name")), options);
     }
 
     /**
@@ -240,7 +240,8 @@ public interface HoldfastClient extends AutoCloseable {
      * @param name the lock's name: one of all its candidates leads
      * @param elected takes the fence, in a thread of its own. It may take as long as it likes, and
      *     must return soon after it is interrupted: only then does this candidate stand again. If
-     *     it throws, the leader resigns
+     *     it throws, the leader resigns, and stands again after a pause: 100 milliseconds, and each
+     *     time up to twice as long, up to 30 seconds, until a term ends without an exception
      * @param lost runs when the leadership is lost, before {@code elected} is interrupted
      * @param resigned the same when it ends by {@link Leader#resign()} or {@link Leader#close()};
      *     then the lock is released

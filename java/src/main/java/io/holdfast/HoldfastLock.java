@@ -319,8 +319,8 @@ public interface HoldfastLock extends Lock {
      * Takes the lock away from one holder, and leaves other shared holds alone. For operators.
      *
      * @param fence the holder's, from {@link #inspect()}
-     * @return true if that holder has it no more; false if no holder has that fence, or the lock is
-     *     foreign
+     * @return true if it was taken away, or the lock was free already; false if the lock has only
+     *     other holders, or is foreign
      * @throws LockUnknownException if the answer was lost
      */
     boolean forceUnlock(long fence);

@@ -1,5 +1,6 @@
 package io.holdfast;
 
+import io.holdfast.internal.core.Backoff;
 import io.holdfast.internal.core.Log;
 import io.holdfast.internal.core.Threads;
 import java.lang.System.Logger.Level;
@@ -36,6 +37,7 @@ public final class Leader implements AutoCloseable {
     private final LongConsumer elected;
     private final Runnable lost;
     private final Runnable resigned;
+    private final Backoff backoff = new Backoff();
     private final Semaphore changed = new Semaphore(0);
     private volatile Hold hold;
     private volatile CompletableFuture<Hold> acquiring;
@@ -136,6 +138,11 @@ public final class Leader implements AutoCloseable {
                     acquiring.cancel(true);
                 }
                 lead(uninterrupted(acquiring));
+                if (failed) {
+                    rest(backoff.nanos());
+                } else {
+                    backoff.reset();
+                }
             } catch (CancellationException e) {
                 return;
             } catch (ExecutionException e) {
@@ -158,6 +165,14 @@ public final class Leader implements AutoCloseable {
             } catch (InterruptedException e) {
                 continue;
             }
+        }
+    }
+
+    /** Stands back, so that another candidate may lead. */
+    private void rest(long nanos) {
+        long end = System.nanoTime() + nanos;
+        for (long left = nanos; left > 0 && !stops; left = end - System.nanoTime()) {
+            await(left);
         }
     }
 

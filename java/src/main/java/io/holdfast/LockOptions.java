@@ -5,6 +5,7 @@ import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.LockSettings;
 import io.holdfast.internal.core.Millis;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -183,7 +184,7 @@ public final class LockOptions {
      *     HoldfastClient#lock(String, LockOptions)} refuses one that is empty or too long
      */
     public LockOptions owner(String owner) {
-        return owner(Bytes.of(owner));
+        return owner(Bytes.of(Objects.requireNonNull(owner, "owner")));
     }
 
     /**

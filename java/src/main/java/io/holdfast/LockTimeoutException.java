@@ -1,8 +1,17 @@
 package io.holdfast;
 
+import java.time.Duration;
+import java.util.List;
+import java.util.function.Supplier;
+
 /** Others kept the lock for the whole timeout. It is not held, and nothing is left behind. */
 public class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
+
+    private final String name;
+    private final Duration waited;
+    private final transient Supplier<List<LockHolder>> look;
+    private transient List<LockHolder> holders;
 
     /**
      * For those who put something else in a client's place.
@@ -10,6 +19,58 @@ public class LockTimeoutException extends HoldfastException {
      * @param message what went wrong
      */
     public LockTimeoutException(String message) {
+        this(message, "", Duration.ZERO, List::of);
+    }
+
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     * @param name the lock's name
+     * @param waited how long the acquire waited
+     * @param look finds the holders of the lock
+     */
+    public LockTimeoutException(
+            String message, String name, Duration waited, Supplier<List<LockHolder>> look) {
         super(message);
+        this.name = name;
+        this.waited = waited;
+        this.look = look;
+    }
+
+    /**
+     * The name of the lock.
+     *
+     * @return its bytes as UTF-8; empty if several locks were to be acquired
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * How long the acquire waited: its timeout.
+     *
+     * @return zero if it tried once
+     */
+    public Duration waited() {
+        return waited;
+    }
+
+    /**
+     * The holders of the lock. The first call asks the server for those of this moment, and later
+     * calls return the same.
+     *
+     * @return at most 100; empty if the lock is free by now, another library's lock holds it, the
+     *     server does not answer, or the exception comes from another process
+     */
+    public synchronized List<LockHolder> holders() {
+        if (holders == null) {
+            try {
+                holders = look == null ? List.of() : look.get();
+            } catch (HoldfastException | ClosedException unknown) {
+                holders = List.of();
+            }
+        }
+        return holders;
     }
 }

@@ -12,8 +12,10 @@ import java.net.ServerSocket;
 import java.net.URI;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -328,5 +330,19 @@ final class BadInputTest extends RedisTest {
         assertThrows(
                 IllegalArgumentException.class, () -> options.commandTimeout(SECOND.negated()));
         assertThrows(IllegalArgumentException.class, () -> options.idleConnections(0));
+    }
+
+    @Test
+    void whatIsNullIsNamed() {
+        for (var each :
+                Map.<String, Executable>of(
+                                "name", () -> client.lock((String) null),
+                                "owner", () -> LockOptions.defaults().owner((String) null),
+                                "options", () -> client.lock(name, null))
+                        .entrySet()) {
+            assertEquals(
+                    each.getKey(),
+                    assertThrows(NullPointerException.class, each.getValue()).getMessage());
+        }
     }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdfast.internal.core.Backoff;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
@@ -186,6 +187,46 @@ final class LeaderTest extends RedisTest {
             brief.close();
             assertFalse(leader.isLeader());
             assertTrue(lost.await(20, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void oneWhoseWorkThrowsStandsBackForLongerEachTime() throws Exception {
+        AtomicInteger calls = new AtomicInteger();
+        AtomicInteger others = new AtomicInteger();
+        long start = System.nanoTime();
+        try (Leader broken =
+                        client.leader(
+                                name,
+                                fence -> {
+                                    calls.incrementAndGet();
+                                    throw new IllegalStateException("the database is down");
+                                },
+                                () -> {},
+                                () -> {});
+                Leader well =
+                        client.leader(
+                                name, fence -> others.incrementAndGet(), () -> {}, () -> {})) {
+            broken.start();
+            until(() -> calls.get() == 5);
+            assertTrue(System.nanoTime() - start >= 750_000_000, "early");
+            well.start();
+            until(() -> others.get() == 1);
+        }
+        assertFalse(lock.isLocked());
+    }
+
+    @Test
+    void aPauseGrowsToItsLimitAndBeginsAgainAfterAGoodTerm() {
+        Backoff backoff = new Backoff();
+        for (int round = 0; round < 2; round++) {
+            long limit = 100;
+            for (int i = 0; i < 12; i++) {
+                long pause = backoff.nanos() / 1_000_000;
+                assertTrue(limit / 2 <= pause && pause <= limit, pause + " of " + limit);
+                limit = Math.min(2 * limit, 30_000);
+            }
+            backoff.reset();
         }
     }
 

@@ -93,6 +93,9 @@ abstract class LockContract extends ClientTest {
                             () -> stranger.acquire(Duration.ofMillis(millis)));
             assertTrue(System.nanoTime() - start >= millis * 1_000_000L, "early");
             assertTrue(timeout.getMessage().contains(name.substring(0, 30)));
+            assertEquals(name, timeout.name());
+            assertEquals(Duration.ofMillis(millis), timeout.waited());
+            assertEquals(before.fence(), timeout.holders().get(0).fence());
         }
         assertEquals(before.fence(), lock.inspect().fence());
         assertEquals(0, lock.inspect().waiters());

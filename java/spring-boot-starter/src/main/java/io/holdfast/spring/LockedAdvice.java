@@ -117,12 +117,7 @@ final class LockedAdvice implements Advice {
     }
 
     private LockBusyException busy(LockTimeoutException e, HoldfastLock lock) {
-        List<LockHolder> holders = List.of();
-        try {
-            holders = lock.inspect().holders();
-        } catch (RuntimeException unknown) { // which must not hide that it was busy
-            e.addSuppressed(unknown);
-        }
+        List<LockHolder> holders = e.holders();
         StringBuilder message = new StringBuilder();
         message.append(target).append(" was not called: its lock \"").append(lock.getName());
         message.append("\" was not free");
@@ -135,7 +130,7 @@ final class LockedAdvice implements Advice {
             message.append(seconds(holder.heldFor()));
             separator = ", and by ";
         }
-        LockBusyException busy = new LockBusyException(message.toString(), lock.getName(), holders);
+        LockBusyException busy = new LockBusyException(message.toString(), lock.getName(), timeout, holders);
         busy.initCause(e);
         return busy;
     }

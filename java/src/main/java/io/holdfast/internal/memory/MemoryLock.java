@@ -291,7 +291,10 @@ final class MemoryLock implements HoldfastLock {
 
     private LockTimeoutException timedOut(Duration timeout) {
         return new LockTimeoutException(
-                this + " was not acquired within " + timeout + ": others hold it");
+                this + " was not acquired within " + timeout + ": others hold it",
+                getName(),
+                timeout,
+                () -> inspect().holders());
     }
 
     @Override

@@ -28,6 +28,7 @@ public final class RedisClient implements HoldfastClient {
     @Override
     public HoldfastLock lock(byte[] name, LockOptions options) {
         Objects.requireNonNull(name, "name");
+        Objects.requireNonNull(options, "options");
         return new RedisLock(session, name.clone(), LockSettings.of(options), false);
     }
 

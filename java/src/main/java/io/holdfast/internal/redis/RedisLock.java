@@ -178,7 +178,10 @@ final class RedisLock implements HoldfastLock {
 
     private LockTimeoutException timedOut(Duration timeout, String why) {
         return new LockTimeoutException(
-                this + " was not acquired within " + timeout + ": " + why);
+                this + " was not acquired within " + timeout + ": " + why,
+                getName(),
+                timeout,
+                () -> inspect().holders());
     }
 
     private Hold acquireHold(long nanos, String[] why) throws InterruptedException {
