@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import io
 import logging
 import os
@@ -230,6 +231,71 @@ def test_async_views_may_be_decorated(held: holdfast.Lock, name: str) -> None:
 
     asyncio.run(main())
     assert told == [True, True]
+
+
+ASGI = """
+import os
+import django
+from django.conf import settings
+
+settings.configure(
+    HOLDFAST={"URL": os.environ["HOLDFAST_URL"]}, ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"]
+)
+django.setup()
+
+from django.core.asgi import get_asgi_application
+from django.http import HttpResponse
+from django.urls import path
+from holdfast.contrib.django import locked_view
+
+served = []
+
+
+def deadline(request):
+    return float(request.headers.get("X-Seconds-Left", 30))
+
+
+@locked_view("{name}", timeout=deadline)
+async def work(request, name, who):
+    served.append(who)
+    return HttpResponse(",".join(served))
+
+
+urlpatterns = [path("<str:name>/<str:who>", work)]
+app = get_asgi_application()
+"""
+
+
+def test_a_client_that_hangs_up_leaves_the_queue_of_an_async_view(
+    server: Server, client: holdfast.Client, name: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("uvicorn")
+    tmp_path.joinpath("asgi_site.py").write_text(ASGI)
+    port, lock = free_port(), client.lock(name)
+
+    def ask(who: str, left: str = "30") -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", f"/{name}/{who}", headers={"X-Seconds-Left": left})
+        return connection
+
+    with programs(tmp_path, HOLDFAST_URL=server.tcp) as start:
+        command = ["-m", "uvicorn", "asgi_site:app", "--port", str(port), "--log-level", "warning"]
+        process = start(*command)
+        until(lambda: listens(port, process), 30)
+        with lock:
+            for which in range(3):
+                dead = ask(f"dead{which}")
+                until(lambda: lock.inspect().waiters == 1, 20)
+                dead.close()
+                until(lambda: lock.inspect().waiters == 0, 20)
+            late = ask("late", "-1")
+            assert late.getresponse().status == 409
+            late.close()
+            live = ask("live")
+            until(lambda: lock.inspect().waiters == 1, 20)
+        assert live.getresponse().read() == b"live"
+        live.close()
+    until(lambda: not lock.locked())
 
 
 def test_a_blocking_lock_in_an_async_view_is_refused_and_in_a_plain_one_not(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import signal
 import subprocess
@@ -21,6 +22,7 @@ pytest.importorskip("fastapi")
 
 from fastapi import FastAPI
 
+from holdfast.contrib._asgi import Connected, HungUpError
 from holdfast.contrib.fastapi import Locked, lifespan
 
 APP = """
@@ -31,7 +33,7 @@ from typing import Annotated
 from uuid import UUID
 
 import holdfast
-from fastapi import Depends, FastAPI, Path
+from fastapi import Depends, FastAPI, Path, Request
 from holdfast.contrib.fastapi import Locked, get_client, lifespan
 
 down = holdfast.connect("redis://127.0.0.1:1", lazy=True, connect_timeout=0.2)
@@ -126,6 +128,20 @@ def thread(name: str, client: Client, outer: Annotated[holdfast.Hold, Depends(en
     inner = client.lock(name + ":inner")
     with inner, inner as hold:
         return [outer.fence, hold.fence, inner.count()]
+
+
+served = []
+
+
+def deadline(request):
+    left = request.headers.get("X-Seconds-Left")
+    return None if left is None else float(left)
+
+
+@app.post("/patient/{name}/{who}", dependencies=[Locked("{name}", timeout=deadline)])
+async def patient(name: str, who: str, request: Request):
+    served.append(who)
+    return {"served": served, "body": len(await request.body())}
 
 
 other = FastAPI()
@@ -251,6 +267,83 @@ def test_an_error_of_the_route_stays_what_it_is(
     assert (answer.status, answer.text) == (500, "Internal Server Error")
     assert not client.lock(name).locked()
     assert site.get(f"/field/{name}").status == 500
+
+
+def post(site: Site, path: str, body: bytes = b"", left: str = "") -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+    connection.request("POST", path, body, {"X-Seconds-Left": left} if left else {})
+    return connection
+
+
+def test_in_a_storm_of_retries_the_client_that_is_still_there_is_served_next(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    lock = client.lock(name)
+    with lock:
+        for number in range(1, 6):
+            dead = post(site, f"/patient/{name}/dead{number}", b"x" * 1000 * number)
+            until(lambda: lock.inspect().waiters == 1, 20)
+            dead.close()
+            until(lambda: lock.inspect().waiters == 0, 20)  # it has left the queue
+        live = post(site, f"/patient/{name}/live", b"y" * 70_000)
+        until(lambda: lock.inspect().waiters == 1, 20)
+    answer = live.getresponse()
+    assert answer.status == 200
+    assert json.loads(answer.read()) == {"served": ["live"], "body": 70_000}
+    live.close()
+    until(lambda: not lock.locked())
+
+
+def test_the_deadline_of_a_request_is_passed_on(
+    site: Site, client: holdfast.Client, name: str
+) -> None:
+    with client.lock(name):
+        for left in ("0.05", "0", "-1"):
+            refused = post(site, f"/patient/{name}/late", left=left)
+            assert refused.getresponse().status == 409
+            refused.close()
+
+
+def test_a_client_that_hangs_up_as_its_request_gets_the_lock_leaves_it_free(
+    client: holdfast.Client, name: str
+) -> None:
+    """The cancellation may come before, with, or after the grant."""
+    outcomes = set()
+
+    async def request(hangup: asyncio.Event) -> str:
+        async def receive() -> dict[str, Any]:
+            await hangup.wait()
+            return {"type": "http.disconnect"}
+
+        try:
+            async with Connected(receive), client.aio.lock(name).hold():
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # nothing is left of the cancellation
+        except HungUpError:
+            return "gone"
+        return "served"
+
+    async def main() -> None:
+        for turns in range(12):
+            hangup = asyncio.Event()
+            hold = await client.aio.lock(name).hold()
+            asking = asyncio.create_task(request(hangup))
+            while not (await client.aio.lock(name).inspect()).waiters:
+                pass
+            await hold.release()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            hangup.set()
+            outcomes.add(await asking)
+            cancelled = asyncio.create_task(request(asyncio.Event()))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+
+    asyncio.run(asyncio.wait_for(main(), 50))
+    assert "gone" in outcomes
+    assert not client.lock(name).locked()
 
 
 def test_arguments_are_checked() -> None:

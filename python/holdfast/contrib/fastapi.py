@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 try:
     from fastapi import Depends, FastAPI, Header, HTTPException
-    from fastapi.requests import HTTPConnection
+    from fastapi.requests import HTTPConnection, Request
     from pydantic import TypeAdapter, ValidationError
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -37,6 +37,7 @@ import holdfast
 from .._arguments import duration, flag
 from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
+from ._asgi import Connected, HungUpError, seconds_left
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["IfFence", "Locked", "get_client", "lifespan"]
 
 _log = logging.getLogger("holdfast")
+
+Timeout = float | timedelta | Callable[[HTTPConnection], float | None] | None
 
 
 def lifespan(
@@ -92,7 +95,7 @@ async def get_client(connection: HTTPConnection) -> holdfast.Client:
 
 def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     name: str,
-    timeout: float | timedelta | None = 0,
+    timeout: Timeout = 0,
     options: holdfast.LockOptions | None = None,
     *,
     shared: bool | None = None,
@@ -111,7 +114,8 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
 
     name            The lock's name; str.format() fills in the path's parameters, as the route's
                     function gets them, through holdfast.quote().
-    timeout         Seconds; 0 tries once; None or -1 waits without limit.
+    timeout         Seconds; 0 tries once; None or -1 waits without limit. Or a function of the
+                    request that gives them, for its deadline: below 0, that has passed.
     options         As for Client.lock().
     shared          Hold it shared(). None: if there are permits.
     cancel_on_lost  Cancel a coroutine function when the lock is lost, as in AsyncLock.hold().
@@ -120,10 +124,11 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
                     host and the client.
 
     If others keep the lock, the answer is 409; if the lock cannot be had because of an outage,
-    503, with a line in the log. If it was lost while the route ran, the answer is 500, and the
-    log says so. The lock is released before the answer is sent.
+    503, with a line in the log. A client that hangs up while its request waits loses its place in
+    the queue; the answer, which nobody reads, is 499. If the lock was lost while the route ran, the
+    answer is 500, and the log says so. The lock is released before the answer is sent.
     """
-    check(name, timeout, "Locked")
+    check(name, None if callable(timeout) else timeout, "Locked")
     wanted = fields(name)
     chosen = merged(options, changes)
     shares = sharing(chosen, shared)
@@ -140,9 +145,13 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
         theirs: holdfast.LockLost | None = None
         try:
             async with contextlib.AsyncExitStack() as block:
-                holding = lock.hold(timeout, cancel_on_lost=cancel_on_lost)
+                limit = seconds_left(timeout(connection)) if callable(timeout) else timeout
+                holding = lock.hold(limit, cancel_on_lost=cancel_on_lost)
                 try:
-                    hold = await block.enter_async_context(holding)
+                    async with _connected(connection, limit):
+                        hold = await block.enter_async_context(holding)
+                except HungUpError as gone:
+                    raise HTTPException(499, "the client hung up while it waited") from gone
                 except holdfast.LockTimeout as busy:
                     told = await _busy(lock, tell_owner)
                     raise HTTPException(409, told, later) from busy
@@ -167,6 +176,17 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
     # As "function" it ends before the answer is sent: the answer can still become 500, and who
     # has read it finds the lock free.
     return Depends(locked, scope="function")
+
+
+def _connected(
+    connection: HTTPConnection, timeout: float | timedelta | None
+) -> contextlib.AbstractAsyncContextManager[object]:
+    """Make the block in which a request waits, which a client that hangs up ends."""
+    if timeout == 0 or not isinstance(connection, Request):
+        return contextlib.nullcontext()
+    connected = Connected(connection.receive)
+    connection._receive = connected.receive
+    return connected
 
 
 async def _busy(lock: holdfast.AsyncLock, tell_owner: bool) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from ..._arguments import duration
 from ..._locked import check, namer, sharing
 from ..._options import LockChanges, merged
 from ..._sigterm import exiting_on_sigterm
+from .._asgi import seconds_left
 from .._clients import remembered
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ __all__ = ["get_client", "locked_command", "locked_view"]
 _log = logging.getLogger("holdfast")
 
 View = TypeVar("View", bound=Callable[..., Any])
+Timeout = float | timedelta | Callable[[HttpRequest], float | None] | None
 Busy = int | Callable[[HttpRequest, holdfast.LockTimeout], HttpResponseBase]
 
 # --------------------------------------------------------------------- The client
@@ -131,7 +133,7 @@ setting_changed.connect(_changed)
 
 def locked_view(
     name: str,
-    timeout: float | timedelta | None = 0,
+    timeout: Timeout = 0,
     options: holdfast.LockOptions | None = None,
     *,
     shared: bool | None = None,
@@ -146,7 +148,8 @@ def locked_view(
 
     name         The lock's name; str.format() fills in the view's arguments, as in {item} or
                  {request.user.pk}, through holdfast.quote().
-    timeout      Seconds; 0 tries once; None or -1 waits without limit.
+    timeout      Seconds; 0 tries once; None or -1 waits without limit. Or a function of the
+                 request that gives them, for its deadline: below 0, that has passed.
     options      As for Client.lock().
     shared       Hold it shared(). None: if there are permits.
     busy         The status of the answer if others keep the lock; or a function of the request
@@ -157,12 +160,19 @@ def locked_view(
     method_decorator(). If the lock cannot be had because of an outage, the answer is 503, with a
     line in the log. LockLost comes out if the lock was lost while the view ran.
 
+    Django 5 cancels an async view when its client hangs up: the view then loses its place in the
+    queue, or releases the lock.
+
     With ATOMIC_REQUESTS the transaction is inside of the lock: the next holder sees what this
     view wrote.
     """
-    check(name, timeout, "locked_view")
+    check(name, None if callable(timeout) else timeout, "locked_view")
     chosen = merged(options, changes)
     shares = sharing(chosen, shared)
+
+    def limit(request: HttpRequest) -> float | timedelta | None:
+        return seconds_left(timeout(request)) if callable(timeout) else timeout
+
     refuse = _Refusal(busy, math.ceil(duration("retry_after", retry_after, least=0) / 1000))
 
     def decorate(view: View) -> View:
@@ -177,7 +187,7 @@ def locked_view(
                 lock = get_client().aio.lock(named((request, *args), kwargs), chosen)
                 async with contextlib.AsyncExitStack() as block:
                     try:
-                        holding = (lock.shared() if shares else lock).hold(timeout)
+                        holding = (lock.shared() if shares else lock).hold(limit(request))
                         request.hold = await block.enter_async_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
@@ -195,7 +205,7 @@ def locked_view(
                 lock = get_client().lock(named((request, *args), kwargs), chosen)
                 with contextlib.ExitStack() as block:
                     try:
-                        holding = (lock.shared() if shares else lock).hold(timeout)
+                        holding = (lock.shared() if shares else lock).hold(limit(request))
                         request.hold = block.enter_context(holding)
                     except holdfast.LockError as failed:
                         return refuse(request, failed)
