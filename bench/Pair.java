@@ -21,7 +21,7 @@ public final class Pair {
     public static void main(String[] args) throws Exception {
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (HoldfastClient client = Holdfast.connect("redis://" + args[0] + ":" + args[1])) {
-            LockOptions options = LockOptions.defaults().lease(Duration.ofSeconds(10));
+            LockOptions options = LockOptions.defaults().lease(Duration.ofSeconds(10)).renew(false);
             HoldfastLock lock = client.lock("bench:java", options);
             for (String line; (line = input.readLine()) != null; ) {
                 String[] words = line.split(" ");

@@ -178,9 +178,10 @@ static void compare(int rounds, int pairs) {
 static hf_lock *open_lock(const char *name) {
     hf_lock *opened;
 
-    check(hf_lock_open(client, name, strlen(name), NULL, 0,
-                       &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = LEASE_MS},
-                       &opened));
+    check(hf_lock_open(
+        client, name, strlen(name), NULL, 0,
+        &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = LEASE_MS, .renew = HF_OFF},
+        &opened));
     return opened;
 }
 

@@ -41,14 +41,14 @@ def main() -> None:
     """Measure as long as somebody asks."""
     host, port = sys.argv[1:]
     with holdfast.connect(f"redis://{host}:{port}") as client:
-        lock = client.lock("bench:python", lease=10)
+        lock = client.lock("bench:python", lease=10, renew=False)
         for line in sys.stdin:
             count, *crowd = line.split()
             start = time.perf_counter_ns()
             if crowd:
                 locks = [lock] * int(crowd[0])
                 if crowd[1] == "own":
-                    locks = [client.lock("bench:python", lease=10) for _ in locks]
+                    locks = [client.lock("bench:python", lease=10, renew=False) for _ in locks]
                 contend(locks, int(count))
             else:
                 locks = [lock]

@@ -571,7 +571,7 @@ static int run_command(run_state *run) {
 static int with_lock(run_state *run) {
     const run_wish *wish = run->wish;
     hf_client_options client = {.size = sizeof client, .lazy = HF_ON};
-    hf_lock_options lock = {.size = sizeof lock, .lease_ms = wish->lease_ms, .renew = HF_ON};
+    hf_lock_options lock = {.size = sizeof lock, .lease_ms = wish->lease_ms};
     if (wish->shared) {
         lock.mode = HF_SHARED;
         lock.permits = wish->permits;

@@ -54,7 +54,7 @@ public final class Field {
     }
 
     private static Contender ours(HoldfastClient client) {
-        LockOptions options = LockOptions.defaults().lease(LEASE);
+        LockOptions options = LockOptions.defaults().lease(LEASE).renew(false);
         return new Contender(
                 name -> ours(client.lock(name, options)),
                 (name, lease) -> ours(client.lock(name, options.lease(lease).renew(true))));

@@ -32,7 +32,7 @@ class Holdfast:
         self._client = holdfast.connect(f"redis://{host}:{port}")
 
     def lock(self, name: str):
-        return self._client.lock(name, lease=LEASE)
+        return self._client.lock(name, lease=LEASE, renew=False)
 
     def renewed(self, name: str, lease: float):
         return self._client.lock(name, lease=lease, renew=True)

@@ -3,7 +3,7 @@ import sys
 import holdfast
 
 with holdfast.connect(sys.argv[1] if len(sys.argv) > 1 else "redis://localhost") as client:
-    lock = client.lock("stock", lease=10)
+    lock = client.lock("stock")
     try:
         with lock.hold(timeout=5) as hold:
             print("nobody else is in here; fence", hold.fence)

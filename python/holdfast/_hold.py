@@ -201,7 +201,7 @@ class BaseLost:
     def cause(self) -> Cause | None:
         """Why it was lost; None if it was not.
 
-        "expired": its lease ended, and its renewal was off or had stopped.
+        "expired": its lease ended, and its renewal is off; or its max_hold has passed.
         "unreachable": the client could not renew it before its lease ended.
         "gone": the server no longer has it: it was broken, deleted, evicted or flushed.
         """

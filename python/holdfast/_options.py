@@ -17,7 +17,7 @@ from ._arguments import duration, encoded, flag, function, whole
 class LockOptions:
     """The options of a lock, for any number of locks:
 
-        SLOW = holdfast.LockOptions(lease=60, max_hold=600)
+        SLOW = holdfast.LockOptions(lease=60, max_hold=3600)
         lock = client.lock("stock", SLOW)
 
     A single option can be given by its name too, and goes before: client.lock("stock", lease=60).
@@ -25,10 +25,11 @@ class LockOptions:
     """  # noqa: D400
 
     lease: float | timedelta | EllipsisType | None = ...
-    """Seconds after which a hold ends unless renewed, 0.01 to ten years; None: never. Not given:
-    10 seconds, renewed until released."""
+    """How long a holder that died delays the others: seconds after which a hold ends unless it is
+    renewed, 0.01 to ten years; None: never. Not given: 10 seconds."""
     renew: bool | None = None
-    """Renew holds until they are released; None: only if no lease is given."""
+    """False: a hold ends with its lease. Otherwise holds are renewed until they are released.
+    Not True with a lease of None."""
     reentrant: bool = True
     """May an owner that holds the lock acquire it again? With False and no owner, every acquire
     has a new owner, and any thread may release, as with threading.Lock."""
@@ -39,8 +40,8 @@ class LockOptions:
     """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
     max_hold: float | timedelta | None = None
-    """Stop renewing a hold after so many seconds, so that a stuck thread does not keep the lock
-    for ever. Not with a lease of None."""
+    """End a hold after so many seconds at the latest, so that a stuck thread does not keep the lock
+    for ever; 0.01 to ten years. Not with a lease of None, nor with renew=False."""
     heal: bool = False
     """Set this lock's lease as the TTL of another library's lock that would stand for ever."""
     replicas: int = 0
@@ -105,7 +106,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     if options.owner is not None:
         encoded("owner", options.owner)
     if options.max_hold is not None:
-        made.max_hold_ms = duration("max_hold", options.max_hold, least=1)
+        made.max_hold_ms = duration("max_hold", options.max_hold)
     made.heal = _switch("heal", flag("heal", options.heal))
     made.replicas = whole("replicas", options.replicas, 0, 2**31 - 1)
     if options.replica_timeout is not None:

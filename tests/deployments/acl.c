@@ -239,7 +239,7 @@ static bool given_and_released(void) {
 /* The keeper's requests: operations started without blocking, and a holder that died. */
 static bool keeps(void) {
     hf_hold *first;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 300};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 300, .renew = HF_OFF};
     hf_lock *brief;
     assert_status(hf_lock_open(ben, "app:stock", 9, "ben", 3, &options, &brief), HF_OK);
     bool fine = came(hf_lock_acquire(brief, 0, &first), HF_OK);
@@ -256,7 +256,8 @@ static bool keeps(void) {
 
 static bool looks_and_breaks(void) {
     hf_lock_info info = {.size = sizeof info};
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 100, .heal = HF_ON};
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = 100, .renew = HF_OFF, .heal = HF_ON};
     hf_lock *lock;
     hf_hold *hold;
     if (!came(hf_lock_acquire(anns, 0, &hold), HF_OK))
@@ -281,9 +282,13 @@ static bool looks_and_breaks(void) {
 
 /* Shared holds: one ends by itself, one is released, and a waiter comes after them. */
 static bool shares(void) {
-    hf_lock_options brief = {.size = sizeof brief, .lease_ms = 200, .mode = HF_SHARED};
-    hf_lock_options options = {
-        .size = sizeof options, .lease_ms = LEASE_MS, .mode = HF_SHARED, .permits = 3};
+    hf_lock_options brief = {
+        .size = sizeof brief, .lease_ms = 200, .renew = HF_OFF, .mode = HF_SHARED};
+    hf_lock_options options = {.size = sizeof options,
+                               .lease_ms = LEASE_MS,
+                               .renew = HF_OFF,
+                               .mode = HF_SHARED,
+                               .permits = 3};
     hf_lock *short_ones, *readers;
     hf_lock_info info = {.size = sizeof info};
     hf_hold *first = NULL, *second = NULL, *third = NULL;
@@ -309,7 +314,7 @@ static bool shares(void) {
 
 /* Runs all there is, until something fails. */
 static bool everything(bool patient) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = LEASE_MS};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = LEASE_MS, .renew = HF_OFF};
     *message = '\0';
     TELL("FLUSHALL");
     TELL("SCRIPT FLUSH");

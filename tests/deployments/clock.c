@@ -122,7 +122,7 @@ static void *check_it(void *hold) { return (void *)(intptr_t)hf_hold_check(hold)
 
 static void test_what_was_seen_to_be_lost_stays_lost_whatever_the_server_says(void **state) {
     (void)state;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 600};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 600, .renew = HF_OFF};
     hf_lock *lock;
     hf_hold *hold;
     pthread_t thread;

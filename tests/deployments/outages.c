@@ -499,8 +499,10 @@ static void test_a_completion_of_a_hold_has_the_words_of_the_call(void **state) 
     hf_hold_close(hold);
 
     hold = held(brief);
-    assert_told(client, HF_KIND_LOSS, HF_ELOST,
-                "the hold of lock 'brief' is lost: its lease ended");
+    assert_told(
+        client, HF_KIND_LOSS, HF_ELOST,
+        "the hold of lock 'brief' is lost: its lease of 100 ms ended, and renew is off: turn it "
+        "on, or give a longer lease");
     hf_hold_close(hold);
     hf_client_close(client);
     hf_lock_close(lock);

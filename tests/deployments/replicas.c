@@ -75,8 +75,9 @@ static void freeze(int replica) {
 
 static hf_lock *stock(hf_client *client, int replicas, int64_t timeout_ms) {
     return open_lock(client, "stock", NULL,
-                     OPTIONS(.replicas = replicas, .replica_timeout_ms = timeout_ms,
-                             .lease_ms = 8000, .reentrant = HF_OFF));
+                     OPTIONS(.replicas = replicas,
+                             .replica_timeout_ms = replicas > 0 ? timeout_ms : 0, .lease_ms = 8000,
+                             .renew = HF_OFF, .reentrant = HF_OFF));
 }
 
 static long long exists(int port) { return tell(port, "EXISTS stock")->integer; }
@@ -453,6 +454,7 @@ static void test_wrong_options_are_refused(void **state) {
         {.size = sizeof(hf_lock_options),
          .replicas = 1,
          .lease_ms = 100,
+         .renew = HF_OFF,
          .replica_timeout_ms = 100},
     };
     hf_lock *lock;
@@ -461,7 +463,7 @@ static void test_wrong_options_are_refused(void **state) {
         assert_message("replica_timeout");
     }
     lock = stock(ann, 1, 5000);
-    hf_acquire_options brief = {.size = sizeof brief, .lease_ms = 100};
+    hf_acquire_options brief = {.size = sizeof brief, .lease_ms = 100, .renew = HF_OFF};
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &brief, NULL), HF_EINVAL);
     assert_message("shorter than the lease of 100 ms");
     hf_lock_close(lock);

@@ -374,7 +374,7 @@ static void told_renewed(int64_t op, hf_status status, int64_t within_ms) {
 }
 
 static void test_a_started_renewal_does_what_one_that_is_waited_for_does(void **state) {
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 1000};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 1000, .renew = HF_OFF};
     hf_lock *brief = must_lock(client, "k", &options);
     hf_hold *hold = held(brief);
     (void)state;
@@ -585,7 +585,8 @@ static void test_keep_leaves_a_started_hold_with_the_client_too(void **state) {
 
 static void test_a_started_acquire_renews_loses_and_heals_like_any(void **state) {
     (void)state;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 400, .heal = HF_ON};
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = 400, .renew = HF_OFF, .heal = HF_ON};
     hf_lock *brief = must_lock(client, "k", &options);
     hf_acquire_options renewed = {.size = sizeof renewed, .renew = HF_ON};
     TELL("SET k theirs");

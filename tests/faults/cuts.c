@@ -469,7 +469,8 @@ static void test_a_crowd_that_lost_its_places_comes_back_together(void **state) 
 static void test_a_place_that_was_given_up_in_a_long_cut_is_left_after_it(void **state) {
     (void)state;
     hf_lock *brief = must_lock(
-        client, "k", &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = 500});
+        client, "k",
+        &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = 500, .renew = HF_OFF});
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(brief, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);

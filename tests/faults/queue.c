@@ -336,7 +336,7 @@ typedef struct late {
 static void *wait_late(void *argument) {
     late *who = argument;
     hf_hold *hold;
-    hf_lock *lock = lease_lock(who->client, "k", who->lease_ms, HF_DEFAULT);
+    hf_lock *lock = lease_lock(who->client, "k", who->lease_ms, HF_OFF);
     must_be(hf_lock_acquire(lock, HF_FOREVER, &hold), HF_OK);
     int64_t remaining = hf_hold_remaining_ms(hold);
     must(hf_hold_state(hold) == HF_STATE_HELD && remaining != 0);
@@ -770,7 +770,7 @@ static void test_a_foreign_lock_is_followed_soon_after_its_end_and_in_order(void
 
 static void test_a_foreign_lock_without_an_end_is_given_one_if_that_is_wanted(void **state) {
     (void)state;
-    hf_lock_options heals = {.size = sizeof heals, .lease_ms = 500, .heal = HF_ON};
+    hf_lock_options heals = {.size = sizeof heals, .lease_ms = 500, .renew = HF_OFF, .heal = HF_ON};
     client = open_client();
     hf_lock *plain = must_lock(client, "k", NULL), *healer = must_lock(client, "k", &heals);
     hf_hold *hold;

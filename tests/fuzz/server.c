@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hf_status status = hf_client_open(url, &options, &client);
     check(status);
     if (status == HF_OK) {
-        hf_lock_options once = {.size = sizeof once, .lease_ms = 1000};
+        hf_lock_options once = {.size = sizeof once, .lease_ms = 1000, .renew = HF_OFF};
         check(hf_lock_open(client, "stock", 5, NULL, 0, &once, &lock));
         check(hf_lock_inspect(lock, 0, &info, &view));
         hf_view_close(view);

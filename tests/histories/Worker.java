@@ -87,7 +87,7 @@ public final class Worker {
                 LockOptions options =
                         ThreadLocalRandom.current().nextBoolean()
                                 ? LockOptions.defaults().lease(Duration.ofSeconds(1)).renew(true)
-                                : LockOptions.defaults().lease(Duration.ofMillis(400));
+                                : LockOptions.defaults().lease(Duration.ofMillis(400)).renew(false);
                 String mode = "";
                 int kind = ThreadLocalRandom.current().nextInt(8); // a quarter is shared
                 if (kind < 2) {

@@ -124,7 +124,7 @@ static void *work(void *argument) {
             continue;
         }
         int op = ++numbers, wait = waits[rand_r(&seed) % 4];
-        hf_lock_options options = {.size = sizeof options, .lease_ms = 400};
+        hf_lock_options options = {.size = sizeof options, .lease_ms = 400, .renew = HF_OFF};
         hf_lock *lock;
         hf_hold *hold;
 

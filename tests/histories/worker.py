@@ -46,7 +46,7 @@ def tell(**event) -> None:
 def plan() -> tuple[str, dict, float, dict, float]:
     """The key, whether it is shared, how long to wait, the lease, and how long to hold it."""
     key, mode = f"job:{random.randrange(LOCKS)}", {}
-    lease = random.choice(({"lease": 1.0, "renew": True}, {"lease": 0.4}))
+    lease = random.choice(({"lease": 1.0, "renew": True}, {"lease": 0.4, "renew": False}))
     match random.randrange(8):
         case 0:
             mode = {"shared": True}

@@ -173,7 +173,7 @@ def test_losses_are_told_to_a_patched_program(server: Server, name: str) -> None
     run(
         """
         told = threading.Event()
-        hold = client.lock(name, lease=0.3, on_lost=lambda hold: told.set()).hold()
+        hold = client.lock(name, lease=0.3, renew=False, on_lost=lambda hold: told.set()).hold()
         before = ticks
         assert told.wait(10)
         assert hold.lost.wait(10) and hold.lost.cause == "expired"
@@ -188,7 +188,7 @@ def test_losses_are_told_to_a_patched_program(server: Server, name: str) -> None
 def test_a_killed_wait_gets_nothing_for_long(server: Server, name: str, held: bool) -> None:
     run(
         f"""
-        short = client.lock(name, lease=2, reentrant=False)
+        short = client.lock(name, lease=2, renew=False, reentrant=False)
         holder = short.hold()
         waiting = gevent.spawn(lambda: pool.apply(short.hold, (1,)))
         while short.inspect().waiters < 1:

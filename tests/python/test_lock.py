@@ -309,7 +309,7 @@ def test_a_hold_whose_key_was_taken_away_is_lost(
 def test_what_a_lease_ended_is_lost_to_every_call(
     client: holdfast.Client, stranger: holdfast.Lock, name: str, raw: redis.Redis
 ) -> None:
-    lock = client.lock(name, lease=0.05)
+    lock = client.lock(name, lease=0.05, renew=False)
     stale = lock.hold()
     lock.acquire()
     with stranger.hold(timeout=20) as after:

@@ -124,10 +124,13 @@ def test_losing_one_is_losing_all(
 def test_a_lease_that_ends_ends_the_block_with_all(
     client: holdfast.Client, names: list[str]
 ) -> None:
-    with pytest.raises(holdfast.LockLost), client.locks_all(*names, lease=0.1) as holds:
+    with (
+        pytest.raises(holdfast.LockLost),
+        client.locks_all(*names, lease=0.1, renew=False) as holds,
+    ):
         assert holds.lost.wait(10)
         assert all(hold.lost.is_set() for hold in holds.holds.values())
-    with client.locks_all(*names, lease=0.1, raise_on_lost=False).hold() as holds:
+    with client.locks_all(*names, lease=0.1, renew=False, raise_on_lost=False).hold() as holds:
         assert holds.lost.wait(10)
 
 

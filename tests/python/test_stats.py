@@ -154,13 +154,13 @@ def test_a_loss_is_counted_once_by_its_cause_whoever_finds_it(
         hold.release()
     assert lost() == ({"gone": 2, "expired": 0, "unreachable": 0}, 0, 2)
 
-    brief = client.lock(lock.name, lease=0.02).hold()
+    brief = client.lock(lock.name, lease=0.02, renew=False).hold()
     time.sleep(0.03)
     with pytest.raises(holdfast.LockLost):
         brief.release()
     assert lost() == ({"gone": 2, "expired": 1, "unreachable": 0}, 0, 3)
 
-    told = client.lock(lock.name, lease=0.02).hold()
+    told = client.lock(lock.name, lease=0.02, renew=False).hold()
     until(lambda: told.lost.is_set())
     with pytest.raises(holdfast.LockLost):
         told.release()

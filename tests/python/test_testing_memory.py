@@ -86,7 +86,7 @@ def test_each_server_is_apart() -> None:
 def test_a_lease_ends_when_the_clock_says_so(
     memory: MemoryServer, client: holdfast.Client, stranger: holdfast.Lock
 ) -> None:
-    hold = client.lock("stock", lease=5).hold()
+    hold = client.lock("stock", lease=5, renew=False).hold()
     assert hold.remaining == 5
     memory.advance(4.999)
     assert hold.valid
@@ -121,15 +121,17 @@ def test_max_hold_counts_from_the_outermost_hold(
     with lock as outer:
         memory.advance(30)
         with lock as inner:
-            memory.advance(41)
+            memory.advance(29)
+            assert (outer.remaining, inner.remaining) == (1, 1)
+            memory.advance(1)
             assert (outer.lost.cause, inner.lost.cause) == ("expired", "expired")
 
 
 def test_real_time_goes_on_by_itself_and_by_hand() -> None:
     with MemoryClient() as client:
-        with client.lock("stock", lease=0.05, raise_on_lost=False) as hold:
+        with client.lock("stock", lease=0.05, renew=False, raise_on_lost=False) as hold:
             assert hold.lost.wait(10) is True
-        with client.lock("stock", lease=1000, raise_on_lost=False) as hold:
+        with client.lock("stock", lease=1000, renew=False, raise_on_lost=False) as hold:
             waiting = Thread(lambda: hold.lost.wait(20))
             client.server.advance(1000)
             assert waiting.finish() is True

@@ -249,7 +249,7 @@ def test_a_thread_that_leaves_nothing_of_its_own_ends_in_silence(
         holds.append(client.lock(name + "1").hold())
         client.lock(name + "2", owner="common").acquire()
         client.lock(name + "3", reentrant=False).acquire()
-        short = client.lock(name + "4", lease=0.02)
+        short = client.lock(name + "4", lease=0.02, renew=False)
         short.acquire()
         until(lambda: not short.owned())
         with holdfast.connect(server.tcp) as other:
@@ -271,7 +271,7 @@ def test_a_condition_is_told_that_the_lock_is_not_held(
         assert lock._recursion_count() == 0
         with lock, lock:
             assert lock._recursion_count() == 2
-    short = client.lock(name, lease=0.05)
+    short = client.lock(name, lease=0.05, renew=False)
     short.acquire()
     until(lambda: not short.owned())
     with pytest.raises(holdfast.LockLost):

@@ -583,6 +583,43 @@ static void test_a_bad_lease_or_timeout_is_refused(void **state) {
     hf_client_close(client);
 }
 
+static void test_options_that_do_nothing_together_are_refused(void **state) {
+    static const struct {
+        hf_lock_options options;
+        const char *message;
+    } bad[] = {
+        {{.lease_ms = HF_NEVER, .renew = HF_ON}, "renew does nothing for a lease that never ends"},
+        {{.lease_ms = 1000, .renew = HF_OFF, .max_hold_ms = 5000},
+         "max_hold does nothing without renewal"},
+        {{.lease_ms = HF_NEVER, .max_hold_ms = 5000}, "max_hold needs a lease that ends"},
+        {{.max_hold_ms = 9}, "a max_hold of 9 ms: it takes 10 ms to 10 years"},
+        {{.replica_timeout_ms = 100}, "replica_timeout does nothing without replicas"},
+        {{.permits = 2}, "permits need the mode HF_SHARED"},
+    };
+    hf_client *client = open_client();
+    hf_lock *lock;
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        hf_lock_options options = bad[i].options;
+        options.size = sizeof options;
+        assert_status(hf_lock_open(client, "x", 1, NULL, 0, &options, &lock), HF_EINVAL);
+        assert_message(bad[i].message);
+    }
+    hf_lock_options options = {.size = sizeof options, .max_hold_ms = 5000};
+    hf_acquire_options never = {.size = sizeof never, .lease_ms = HF_NEVER};
+    assert_status(hf_lock_open(client, "x", 1, NULL, 0, &options, &lock), HF_OK);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &never, NULL), HF_EINVAL);
+    assert_message("max_hold needs a lease that ends");
+    hf_lock_close(lock);
+    assert_status(hf_lock_open(client, "x", 1, NULL, 0, NULL, &lock), HF_OK);
+    never.renew = HF_ON;
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &never, NULL), HF_EINVAL);
+    assert_message("renew does nothing for a lease that never ends");
+    assert_int_equal(NUMBER("DBSIZE"), 0);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 static void test_a_bad_switch_or_flag_is_refused(void **state) {
     hf_client *client = open_client();
     hf_lock *lock, *none;
@@ -675,6 +712,7 @@ int main(void) {
         TEST(test_a_database_that_the_server_lacks_is_refused),
         TEST(test_a_bad_name_or_owner_is_refused),
         TEST(test_a_bad_lease_or_timeout_is_refused),
+        TEST(test_options_that_do_nothing_together_are_refused),
         TEST(test_a_bad_switch_or_flag_is_refused),
         TEST(test_null_handles_are_refused_and_closing_null_does_nothing),
     };

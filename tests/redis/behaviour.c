@@ -31,7 +31,9 @@ static int tear_down(void **state) {
 /* A lock with options; 0 for a default. close_locks() closes it. */
 static hf_lock *lock_with(hf_client *client, const char *name, const char *owner, int64_t lease_ms,
                           int32_t reentrant) {
-    return open_lock(client, name, owner, OPTIONS(.lease_ms = lease_ms, .reentrant = reentrant));
+    return open_lock(client, name, owner,
+                     OPTIONS(.lease_ms = lease_ms, .renew = lease_ms != 0 ? HF_OFF : HF_DEFAULT,
+                             .reentrant = reentrant));
 }
 
 static hf_lock *stock(hf_client *client) { return lock_with(client, "stock", NULL, 0, 0); }

@@ -141,7 +141,7 @@ static void test_a_hold_that_was_found_cut_short_is_renewed_at_once(void **state
     static const int64_t leases[] = {60000, HF_NEVER};
     (void)state;
     for (size_t i = 0; i < COUNT(leases); i++) {
-        hf_lock *lock = lock_of(leases[i], HF_ON);
+        hf_lock *lock = lock_of(leases[i], HF_DEFAULT);
         hf_hold *hold = held(lock);
         TELL("PEXPIRE k 2000");
         assert_status(hf_hold_check(hold), HF_OK);

@@ -96,7 +96,8 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
     hf_hold_close(hold);
     TELL("SET k theirs");
-    hf_lock *heals = open_lock(ben, "k", NULL, OPTIONS(.lease_ms = 50, .heal = HF_ON));
+    hf_lock *heals =
+        open_lock(ben, "k", NULL, OPTIONS(.lease_ms = 50, .renew = HF_OFF, .heal = HF_ON));
     assert_status(hf_lock_acquire(heals, 5000, &hold), HF_OK);
     hf_lock_close(heals);
     give_back(hold, HF_OK);
@@ -222,11 +223,11 @@ static void test_every_key_is_in_the_page_and_ends_as_it_says(void **state) {
     (void)state;
     assert_int_equal(count, 5);
     hf_client *ann = open_client(), *ben = open_client();
-    hf_lock *lock = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = LEASE_MS));
-    hf_lock *bens = open_lock(ben, "k", NULL, OPTIONS(.lease_ms = LEASE_MS));
-    hf_lock *moves = open_lock(ann, "moves", NULL, OPTIONS(.lease_ms = LEASE_MS));
-    hf_lock *readers =
-        open_lock(ann, "readers", NULL, OPTIONS(.lease_ms = LEASE_MS, .mode = HF_SHARED));
+    hf_lock *lock = open_lock(ann, "k", NULL, OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF));
+    hf_lock *bens = open_lock(ben, "k", NULL, OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF));
+    hf_lock *moves = open_lock(ann, "moves", NULL, OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF));
+    hf_lock *readers = open_lock(ann, "readers", NULL,
+                                 OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF, .mode = HF_SHARED));
     hf_hold *hold = held(lock), *reads = held(readers), *moved = held(moves);
     pthread_t thread;
     void *waited;

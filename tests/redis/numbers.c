@@ -291,7 +291,8 @@ static void test_a_connection_in_place_of_a_broken_one_is_a_reconnect(void **sta
 
 static void test_a_loss_is_counted_once_by_its_cause(void **state) {
     (void)state;
-    hf_lock *lock = stock(), *brief = open_lock(ann, "brief", NULL, OPTIONS(.lease_ms = 20));
+    hf_lock *lock = stock(),
+            *brief = open_lock(ann, "brief", NULL, OPTIONS(.lease_ms = 20, .renew = HF_OFF));
     hf_hold *hold = held(lock); /* its release finds it */
     TELL("DEL stock");
     give_back(hold, HF_ELOST);

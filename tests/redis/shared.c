@@ -250,7 +250,8 @@ static void test_an_exclusive_acquire_waits_for_all_permits(void **state) {
 
 static void test_a_holder_that_died_frees_only_its_permit(void **state) {
     (void)state;
-    hf_lock *brief = open_lock(ann, "k", "brief", SHARED(.permits = 2, .lease_ms = 300)),
+    hf_lock *brief = open_lock(ann, "k", "brief",
+                               SHARED(.permits = 2, .lease_ms = 300, .renew = HF_OFF)),
             *lasting = permit_of(ann, "lasting", 2), *next = permit_of(ben, "next", 2),
             *writer = writer_of(ben, "writer");
     hf_hold *dead = held(brief), *alive = held(lasting);

@@ -251,7 +251,7 @@ void be_cancelled(program *p) {
 static void be_a_child(program *p) {
     hf_lock *lock = NULL;
     hf_hold *hold;
-    hf_lock_options options = {.size = sizeof options, .lease_ms = 2000};
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 2000, .renew = HF_OFF};
     if (hf_lock_open(p->client, "a", 1, NULL, 0, &options, &lock) != HF_EFORKED)
         sim_wrong("a forked child may use its parent's client");
     if (p->count > 0 && hf_hold_release(p->holds[0].hold) != HF_EFORKED)

@@ -59,7 +59,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
         work.endless && often(0.1) ? HF_NEVER : sim_span(work.shortest_ms, work.longest_ms);
     o.renew = often(work.renewed) && o.lease_ms != HF_NEVER ? HF_ON : HF_OFF;
     o.reentrant = often(work.nested) && *permits == 0 ? HF_ON : HF_OFF; /* nested it counts, too */
-    if (o.lease_ms != HF_NEVER && often(work.max_hold))
+    if (o.renew == HF_ON && often(work.max_hold))
         o.max_hold_ms = sim_span(100, 20000);
     o.heal = work.heals ? HF_ON : HF_OFF;
     if (often(work.replicated)) {

@@ -518,9 +518,15 @@ enum { HF_EXCLUSIVE = 0, HF_SHARED = 1 };
 typedef struct hf_lock_options {
     /** sizeof(hf_lock_options) of the caller's header. */
     uint32_t size;
-    /** Renew holds until they are released; default: only if lease_ms is 0. */
+    /**
+     * Renew holds until they are released. Default HF_ON, whatever lease_ms is; HF_OFF: a hold ends
+     * with its lease. HF_ON is refused with HF_NEVER, because there is nothing to renew.
+     */
     int32_t renew;
-    /** Milliseconds, or HF_NEVER; default 10000. */
+    /**
+     * The lease: how long the server keeps the lock for a hold that is not renewed, so how long a
+     * crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000.
+     */
     int64_t lease_ms;
     /** Whether an owner that holds the lock may acquire it again. Default HF_ON. */
     int32_t reentrant;
@@ -530,9 +536,11 @@ typedef struct hf_lock_options {
      */
     int32_t heal;
     /**
-     * Stop renewing a hold max_hold_ms milliseconds after its grant, so that a stuck thread does
-     * not keep the lock forever; default: no limit. Nested holds count from the outermost one. Not
-     * with HF_NEVER.
+     * End a hold max_hold_ms milliseconds after its grant at the latest, so that a stuck thread
+     * does not keep the lock forever; HF_LEASE_MIN to HF_LEASE_MAX; default: no limit. The last
+     * lease is cut to it; hf_hold_renew() and hf_hold_extend() do not pass it. A nested hold ends
+     * with the hold of max_hold_ms that it nests in. Refused with HF_NEVER, and with renew HF_OFF,
+     * where the lease is the limit.
      */
     int64_t max_hold_ms;
     /**
@@ -548,7 +556,7 @@ typedef struct hf_lock_options {
      */
     int32_t mode;
     /** The time limit for the replicas, milliseconds, shorter than the lease; default 1000, or half
-     * of a short lease. */
+     * of a short lease. Refused without replicas. */
     int64_t replica_timeout_ms;
     /**
      * With HF_SHARED: the lock is acquired only while fewer than `permits` shared holds exist, so
@@ -652,9 +660,9 @@ typedef struct hf_acquire_options {
     uint32_t size;
     /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _UNCOUNTED, _WHOLE. */
     uint32_t flags;
-    /** Milliseconds, or HF_NEVER; default: the lock's lease_ms and renew. */
+    /** Milliseconds, or HF_NEVER; default: the lock's lease_ms. */
     int64_t lease_ms;
-    /** Renew until released; default: only if neither this call nor the lock sets a lease. */
+    /** Renew until released; default: the lock's renew. */
     int32_t renew;
     int32_t reserved;
 } hf_acquire_options;
@@ -1029,7 +1037,7 @@ enum { HF_STATE_HELD = 1, HF_STATE_LOST = 2, HF_STATE_RELEASED = 3 };
 /** The causes of a loss. */
 enum {
     HF_CAUSE_NONE = 0,
-    /** The lease ended, and renewal was off or had stopped. */
+    /** The lease ended, and renewal was off; or max_hold_ms has passed. */
     HF_CAUSE_EXPIRED = 1,
     /** The client could not renew the hold before its lease ended. */
     HF_CAUSE_UNREACHABLE = 2,

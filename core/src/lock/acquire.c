@@ -28,13 +28,9 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
     if (timeout_ms < HF_FOREVER)
         return hf_fail(HF_EINVAL, "a timeout of %lld ms: it takes 0 or more, or no end",
                        (long long)timeout_ms);
-    hf_status status = options->lease_ms != 0 ? hf_check_lease(options->lease_ms) : HF_OK;
-    if (status == HF_OK)
-        status = hf_check_switch(options->renew, "renew");
+    hf_status status = hf_lock_check_lease(lock, options);
     if (status != HF_OK)
         return status;
-    if (options->lease_ms == HF_NEVER && lock->max_hold_ms > 0)
-        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
     if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_UNCOUNTED |
                             HF_ACQUIRE_WHOLE)) != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
@@ -67,9 +63,8 @@ static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t
     hf_hold *hold = hf_hold_new(lock->client, lock->names, who.holder.bytes, who.holder.length);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    bool renew =
-        chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : chosen.lease_ms == 0 && lock->renew;
-    hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms, renew);
+    hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms,
+                      hf_lock_renews(lock, &chosen));
     if (caller->once) { /* or it would do again what it does just now */
         hold->mode = HF_MODE_ONCE;
         hold->reentrant = false;

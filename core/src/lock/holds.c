@@ -69,8 +69,11 @@ void hf_hold_drop(hf_hold *hold) {
 
 void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadline) {
     hold->fence = fence;
-    hold->began_at = hold->granted_at = began_at;
+    hold->began_at = began_at;
     hold->validity.deadline = deadline;
+    hold->validity.end = HF_NO_DEADLINE;
+    if (hold->max_hold_ms > 0)
+        hf_validity_end_by(&hold->validity, hf_after(began_at, hold->max_hold_ms));
     hold->reached = -1;
     hold->pushed = hold->waited = false;
     hold->stray = true;
@@ -107,7 +110,20 @@ void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
     hf_count_refused_locked(hold->client, &hold->counting, hold->names, status);
 }
 
+static int why_lost(const hf_hold *hold) {
+    switch (hold->cause) {
+    case HF_CAUSE_UNREACHABLE:
+        return HF_WHY_UNREACHABLE;
+    case HF_CAUSE_GONE:
+        return HF_WHY_GONE;
+    default:
+        return hold->renew ? HF_WHY_MAX_HOLD : HF_WHY_LEASE;
+    }
+}
+
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
+    if (hold->why == HF_WHY_UNKNOWN)
+        __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
     if (hold->counts_since != 0)
         hf_count_loss_locked(hold->counting.tally, hold->cause);
     hf_hold_count_end_locked(hold, now);
@@ -155,13 +171,37 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
     return (hf_renewal){.names = hold->names,
                         .id = hold->id,
                         .fence = hold->fence,
-                        .lease_ms = lease_ms,
+                        .lease_ms = mode == HF_RENEW_LONGER
+                                        ? hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms)
+                                        : lease_ms,
                         .mode = mode,
                         .one_of_many = hold->one_of_many};
 }
 
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
-    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s", hf_names_quoted(hold->names), how);
+    const char *name = hf_names_quoted(hold->names);
+    switch (__atomic_load_n(&hold->why, __ATOMIC_RELAXED)) {
+    case HF_WHY_LEASE:
+        return hf_fail(HF_ELOST,
+                       "the hold of lock %s is lost: its lease of %lld ms ended, and renew is off: "
+                       "turn it on, or give a longer lease",
+                       name, (long long)hold->lease_ms);
+    case HF_WHY_MAX_HOLD:
+        return hf_fail(HF_ELOST, "the hold of lock %s is lost: its max_hold of %lld ms has passed",
+                       name, (long long)hold->max_hold_ms);
+    case HF_WHY_UNREACHABLE:
+        how = "its lease ended before the server could be told to renew it";
+        break;
+    case HF_WHY_GONE:
+        how = "the server does not know it any more";
+        break;
+    case HF_WHY_JOINED:
+        how = "another hold that it is joined with is lost";
+        break;
+    default:
+        break;
+    }
+    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s", name, how);
 }
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
@@ -307,7 +347,8 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
         if (outer->stack == hold->stack && outer->fence == hold->fence) {
             HF_MARK("M5");
-            hold->granted_at = outer->granted_at;
+            if (hold->max_hold_ms > 0)
+                hf_validity_end_by(&hold->validity, outer->validity.end);
             break;
         }
     *stack = hold;

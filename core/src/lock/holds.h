@@ -8,6 +8,16 @@
 #include "protocol/answers.h"
 #include "protocol/requests.h"
 
+/* Why it is lost, more closely than an HF_CAUSE_. */
+enum {
+    HF_WHY_UNKNOWN = 0,
+    HF_WHY_LEASE,    /* its lease ended, and renewal is off */
+    HF_WHY_MAX_HOLD, /* its max_hold has passed */
+    HF_WHY_UNREACHABLE,
+    HF_WHY_GONE,
+    HF_WHY_JOINED /* another hold that it is joined with is lost */
+};
+
 struct hf_hold {
     int references; /* the caller's handle, the table's, and one of each task */
     bool equipped;  /* hf_hold_equip_locked() */
@@ -18,6 +28,7 @@ struct hf_hold {
     int64_t fence;
 
     /* What the lock and the call asked for. */
+    int64_t lease_ms;    /* at its acquire */
     int64_t max_hold_ms; /* 0: no limit */
     bool renew, reentrant;
     char *result; /* of one that asked for the lock once: what another has left; or NULL */
@@ -38,6 +49,7 @@ struct hf_hold {
     /* Until it is in the table it belongs to the thread that acquires it, or, while that
      * waits, to its op; with an op or in the table all below is under the client's mutex. */
     int state, cause;
+    int why; /* an HF_WHY_, for the message about its loss. Atomic: read without the mutex */
     hf_validity validity;
     unsigned out;         /* copies of its acquire, under this id, without an answer that counts:
                            * the doubt, all of it. Its release buries the id if there is any */
@@ -45,7 +57,6 @@ struct hf_hold {
     bool pushed;          /* granted by a message, and not claimed yet */
     bool waited;          /* it had a place in the queue: so others may wait now */
     bool one_of_many;     /* the lock may have several holds */
-    int64_t granted_at;   /* of the outermost hold of this owner */
     int64_t began_at;     /* not later than its own lease did */
     int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
     int64_t reached;      /* so many replicas had it when it was acquired; -1: not asked yet */
@@ -121,7 +132,8 @@ void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool agai
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now);
 hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode mode);
 
-/* Set this thread's message and answer the status. */
+/* Set this thread's message and answer the status. `how` is for a loss of which nothing closer is
+ * known. */
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
 /* Its owner holds the lock shared, and asks for it exclusively. */

@@ -16,11 +16,35 @@ static hf_status check_owner(const void *owner, size_t length) {
     return HF_OK;
 }
 
-hf_status hf_check_lease(int64_t lease_ms) {
+static hf_status check_lease(int64_t lease_ms, int32_t renew) {
     if (lease_ms != HF_NEVER && (lease_ms < HF_LEASE_MIN || lease_ms > HF_LEASE_MAX))
         return hf_fail(HF_EINVAL, "a lease of %lld ms: it takes 10 ms to 10 years, or no end",
                        (long long)lease_ms);
+    hf_status status = hf_check_switch(renew, "renew");
+    if (status == HF_OK && lease_ms == HF_NEVER && renew == HF_ON)
+        return hf_fail(HF_EINVAL, "renew does nothing for a lease that never ends: leave it out, "
+                                  "or give a lease that ends");
+    return status;
+}
+
+static hf_status check_max_hold(int64_t max_hold_ms, int64_t lease_ms, int32_t renew) {
+    if (max_hold_ms == 0)
+        return HF_OK;
+    if (lease_ms == HF_NEVER)
+        return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    if (max_hold_ms < HF_LEASE_MIN || max_hold_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a max_hold of %lld ms: it takes 10 ms to 10 years",
+                       (long long)max_hold_ms);
+    if (renew == HF_OFF)
+        return hf_fail(HF_EINVAL, "max_hold does nothing without renewal: the lease ends the hold; "
+                                  "leave max_hold out, or do not turn renew off");
     return HF_OK;
+}
+
+hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options) {
+    int64_t lease_ms = options->lease_ms != 0 ? options->lease_ms : lock->lease_ms;
+    hf_status status = check_lease(lease_ms, options->renew);
+    return status == HF_OK ? check_max_hold(lock->max_hold_ms, lease_ms, HF_DEFAULT) : status;
 }
 
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
@@ -34,9 +58,7 @@ hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
 }
 
 static hf_status check_switches(const hf_lock_options *options) {
-    hf_status status = hf_check_switch(options->renew, "renew");
-    if (status == HF_OK)
-        status = hf_check_switch(options->reentrant, "reentrant");
+    hf_status status = hf_check_switch(options->reentrant, "reentrant");
     return status == HF_OK ? hf_check_switch(options->heal, "heal") : status;
 }
 
@@ -56,18 +78,17 @@ static hf_status check_mode(const hf_lock_options *options) {
 static hf_status check_options(hf_lock_options *options) {
     if (options->lease_ms == 0)
         options->lease_ms = HF_LEASE_DEFAULT;
-    hf_status status = hf_check_lease(options->lease_ms);
+    hf_status status = check_lease(options->lease_ms, options->renew);
+    if (status == HF_OK)
+        status = check_max_hold(options->max_hold_ms, options->lease_ms, options->renew);
     if (status != HF_OK)
         return status;
-    if (options->max_hold_ms < 0 || options->max_hold_ms > HF_LEASE_MAX ||
-        (options->max_hold_ms > 0 && options->lease_ms == HF_NEVER))
-        return hf_fail(HF_EINVAL,
-                       "a max_hold of %lld ms: it takes 1 ms to 10 years, and a lease that ends",
-                       (long long)options->max_hold_ms);
     if (options->replicas < 0 || options->replica_timeout_ms < 0 ||
         options->replica_timeout_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL,
                        "replicas or replica_timeout is negative, or the timeout is over ten years");
+    if (options->replica_timeout_ms > 0 && options->replicas == 0)
+        return hf_fail(HF_EINVAL, "replica_timeout does nothing without replicas");
     status = check_mode(options);
     if (status == HF_OK)
         status = check_switches(options);
@@ -103,7 +124,6 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_lock_options");
     if (status != HF_OK)
         return status;
-    bool renew = chosen.lease_ms == 0; /* unless it says otherwise */
     status = check_options(&chosen);
     if (status == HF_OK)
         status = check_owner(owner, owner_len);
@@ -120,7 +140,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     }
     lock->counting = counting;
     lock->lease_ms = chosen.lease_ms;
-    lock->renew = chosen.renew != HF_DEFAULT ? chosen.renew == HF_ON : renew;
+    lock->renew = chosen.renew != HF_OFF;
     lock->reentrant = chosen.reentrant != HF_OFF;
     lock->heal = chosen.heal == HF_ON;
     lock->mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE;
@@ -141,8 +161,11 @@ void hf_lock_close(hf_lock *lock) {
 }
 
 void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, bool renew) {
+    if (lock->max_hold_ms > 0 && lease_ms > lock->max_hold_ms)
+        lease_ms = lock->max_hold_ms;
     hf_validity_begin(&hold->validity, lease_ms);
     hold->renew = renew;
+    hold->lease_ms = lease_ms;
     hold->max_hold_ms = lock->max_hold_ms;
     hold->reentrant = lock->reentrant;
     hold->mode = lock->mode;

@@ -29,7 +29,11 @@ typedef struct hf_owner {
 hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t length, bool thread,
                                hf_owner *chosen);
 
-hf_status hf_check_lease(int64_t lease_ms);
+/* The lease and the renewal of one acquire. HF_EINVAL. */
+hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options);
+static inline bool hf_lock_renews(const hf_lock *lock, const hf_acquire_options *options) {
+    return options->renew != HF_DEFAULT ? options->renew == HF_ON : lock->renew;
+}
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 

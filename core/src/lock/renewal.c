@@ -42,8 +42,7 @@ int64_t hf_renewal_interval(const hf_hold *hold) {
 static bool renews(const hf_hold *hold) {
     if (hold->validity.lease_ms == HF_NEVER || hold->pushed)
         return true;
-    return hold->renew && (hold->max_hold_ms == 0 ||
-                           hold->renew_at < hf_after(hold->granted_at, hold->max_hold_ms));
+    return hold->renew && !hf_validity_is_last(&hold->validity);
 }
 
 static bool is_held(const hf_hold *hold) {
@@ -127,23 +126,11 @@ void hf_renewal_moved_locked(hf_client *client) {
 
 int hf_loss_cause(const hf_hold *hold) {
     const hf_hold *first = hf_hold_first_to_end(hold);
-    bool capped = first->max_hold_ms > 0 && !renews(first);
-    bool tried = !capped && (first->renew || first->pushed);
+    bool tried = first->pushed || (first->renew && !hf_validity_is_last(&first->validity));
     return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
 }
 
-static const char *loss_text(int cause) {
-    switch (cause) {
-    case HF_CAUSE_GONE:
-        return "the server does not know it any more";
-    case HF_CAUSE_UNREACHABLE:
-        return "its lease ended before the server could be told to renew it";
-    default:
-        return "its lease ended";
-    }
-}
-
-static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
+static void lose(hf_hold *hold, int cause, bool gone) {
     hf_client *client = hold->client;
     bool known = hold->counts_since != 0; /* else its acquire, which still waits, says so */
     hold->state = HF_STATE_LOST;
@@ -152,7 +139,7 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
         .kind = HF_KIND_LOSS, .status = HF_ELOST, .cause = cause, .hold_number = hold->number};
-    hf_hold_explain_lost(hold, how);
+    hf_hold_explain_lost(hold, "");
     if (known)
         hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
@@ -168,7 +155,8 @@ static void lose(hf_hold *hold, int cause, const char *how, bool gone) {
 
 static void lose_with_another(hf_hold *hold, int cause) {
     HF_MARK("H30");
-    lose(hold, cause, "another hold that it is joined with is lost", false);
+    __atomic_store_n(&hold->why, HF_WHY_JOINED, __ATOMIC_RELAXED);
+    lose(hold, cause, false);
 }
 
 void hf_hold_lose_others_locked(hf_hold *hold, int cause) {
@@ -186,7 +174,7 @@ void hf_hold_lose_left_locked(hf_hold *hold, int cause) {
 }
 
 void hf_hold_lose_locked(hf_hold *hold, int cause) {
-    lose(hold, cause, loss_text(cause), cause == HF_CAUSE_GONE);
+    lose(hold, cause, cause == HF_CAUSE_GONE);
     hf_hold_lose_others_locked(hold, cause);
 }
 
@@ -348,6 +336,7 @@ int64_t hf_hold_claim_ms(const hf_hold *hold) {
         HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
     }
+    lease_ms = hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms);
     if (lease_ms != HF_NEVER && lease_ms < HF_LEASE_MIN)
         lease_ms = HF_LEASE_MIN; /* which shortens nothing */
     return lease_ms;

@@ -15,7 +15,8 @@ void hf_validity_begin(hf_validity *validity, int64_t lease_ms) {
     *validity = (hf_validity){.lease_ms = lease_ms,
                               .longest_ms = lease_ms,
                               .shortened_at = INT64_MIN,
-                              .lengthened_at = INT64_MIN};
+                              .lengthened_at = INT64_MIN,
+                              .end = HF_NO_DEADLINE};
 }
 
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms) {
@@ -27,7 +28,29 @@ int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64
     if (validity->cap_ms > 0 && (most_ms == HF_NEVER || most_ms > validity->cap_ms))
         most_ms = validity->cap_ms;
     int64_t until = hf_deadline(sent_at, remaining_ms), most = hf_deadline(sent_at, most_ms);
-    return until < most ? until : most;
+    return hf_earlier(hf_earlier(until, most), validity->end);
+}
+
+void hf_validity_end_by(hf_validity *validity, int64_t end) {
+    validity->end = hf_earlier(validity->end, end);
+    validity->deadline = hf_earlier(validity->deadline, end);
+}
+
+int64_t hf_validity_ask_ms(const hf_validity *validity, int64_t now, int64_t lease_ms) {
+    if (validity->end == HF_NO_DEADLINE)
+        return lease_ms;
+    int64_t left_ms = hf_until(validity->end, now);
+    if (left_ms < HF_LEASE_MIN)
+        left_ms = HF_LEASE_MIN;
+    return lease_ms == HF_NEVER || lease_ms > left_ms ? left_ms : lease_ms;
+}
+
+bool hf_validity_is_last(const hf_validity *validity) {
+    if (validity->end == HF_NO_DEADLINE)
+        return false;
+    /* What no renewal wins back: the margin for the clocks, and the shortest lease there is. */
+    int64_t lost_ms = 2 + validity->lease_ms / 1000 + HF_LEASE_MIN;
+    return hf_after(validity->deadline, lost_ms) >= validity->end;
 }
 
 static void lengthen(hf_validity *validity, int64_t now, int64_t until) {

@@ -25,6 +25,7 @@ typedef struct hf_validity {
     int64_t lengthened_at; /* the last answer that moved the deadline on came then; INT64_MIN: no
                             * answer did */
     int64_t cap_ms;        /* one has no answer: nothing counts for longer than this; 0: none */
+    int64_t end;           /* max_hold: no deadline is later; HF_NO_DEADLINE: there is none */
 } hf_validity;
 
 /* When something ends that a request sent then was told remaining_ms of. */
@@ -33,6 +34,14 @@ int64_t hf_deadline(int64_t sent_at, int64_t remaining_ms);
 void hf_validity_begin(hf_validity *validity, int64_t lease_ms);
 /* The same for this hold: never later than if it had just got all that was asked for. */
 int64_t hf_validity_deadline(const hf_validity *validity, int64_t sent_at, int64_t remaining_ms);
+
+/* From now on no deadline is later than `end`. */
+void hf_validity_end_by(hf_validity *validity, int64_t end);
+/* How much a renewal that is sent now asks for, out of lease_ms: no more than is left until the
+ * end. */
+int64_t hf_validity_ask_ms(const hf_validity *validity, int64_t now, int64_t lease_ms);
+/* Does the deadline lie as near the end as a renewal can move it? */
+bool hf_validity_is_last(const hf_validity *validity);
 
 /* Something that never shortens was answered now. False: that is too old to count. */
 bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);

@@ -52,7 +52,7 @@ class Lock(BaseLock[holdfast.Hold]):
         # Every acquire has a new owner, as each of redis-py's has a new token.
         client = connect(self.redis)
         name, lease = self._arguments()
-        lock = client.lock(name, lease=lease, reentrant=False)
+        lock = client.lock(name, lease=lease, renew=False, reentrant=False)
         lock._in_loops = True  # as redis-py's, which stops the loop, and excludes its tasks
         return lock
 

@@ -40,7 +40,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         if client is None:
             client = await asyncio.to_thread(connect, self.redis)
         name, lease = self._arguments()
-        return client.aio.lock(name, lease=lease, reentrant=False)
+        return client.aio.lock(name, lease=lease, renew=False, reentrant=False)
 
     async def acquire(
         self,

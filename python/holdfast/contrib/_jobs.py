@@ -144,7 +144,6 @@ def _guarding(options: holdfast.LockOptions) -> holdfast.LockOptions:
     return dataclasses.replace(
         alone(options),
         lease=None if options.lease is None else min(2 * lease(options), _LONGEST),
-        renew=True if options.lease is ... and options.renew is None else options.renew,
         on_lost=None,
     )
 

@@ -12,12 +12,22 @@ from .. import _holdfast
 from .._errors import ConnectError, LockError, LockLost, error
 from .._lock import kept
 from ._numbers import Tally, tell
-from ._space import Client, Completion, Grant, Handle, Hold, Key, Lock, Space, Waiter, quoted
+from ._space import (
+    UNKNOWN,
+    Client,
+    Completion,
+    Grant,
+    Handle,
+    Hold,
+    Key,
+    Lock,
+    Space,
+    Waiter,
+    quoted,
+)
 
 RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
 TAGGED = re.compile(rb"[^{]*\{[^}]+\}", re.DOTALL)
-ENDED = "its lease ended, or its key was taken away"
-UNKNOWN = "the server does not know it any more"
 TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} (.+)", re.DOTALL)
 
 
@@ -194,9 +204,7 @@ def _check_owner(owner: bytes | None) -> None:
 
 def _configure(lock: Lock, options: Any) -> None:
     lease = options.lease_ms
-    lock.renew = options.renew == _holdfast.HF_ON or (
-        options.renew == _holdfast.HF_DEFAULT and lease == 0
-    )
+    lock.renew = options.renew != _holdfast.HF_OFF
     lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
@@ -205,10 +213,29 @@ def _configure(lock: Lock, options: Any) -> None:
     if options.alarm_timeouts:
         rule = options.alarm_timeouts, options.alarm_window_ms
         lock.rule = rule if rule[0] > 0 else None
-    if lock.max_hold < math.inf and lock.lease == math.inf:
-        raise _invalid("max_hold needs a lease that ends")
+    _check_lease(lock, options)
     if lock.replicas and options.replica_timeout_ms >= lock.lease:
         raise _invalid("replica_timeout must be shorter than the lease")
+
+
+def _check_lease(lock: Lock, options: Any) -> None:
+    if lock.lease == math.inf and options.renew == _holdfast.HF_ON:
+        raise _invalid(
+            "renew does nothing for a lease that never ends: leave it out, or give a lease that"
+            " ends"
+        )
+    if lock.max_hold < math.inf and lock.lease == math.inf:
+        raise _invalid("max_hold needs a lease that ends")
+    if lock.max_hold < _holdfast.HF_LEASE_MIN:
+        raise _invalid(f"a max_hold of {lock.max_hold} ms: it takes 10 ms to 10 years")
+    if lock.max_hold < math.inf and not lock.renew:
+        raise _invalid(
+            "max_hold does nothing without renewal: the lease ends the hold; leave max_hold out, or"
+            " do not turn renew off"
+        )
+    if options.replica_timeout_ms and not lock.replicas:
+        raise _invalid("replica_timeout does nothing without replicas")
+    lock.lease = min(lock.lease, lock.max_hold)
 
 
 def _lasting(milliseconds: int) -> float:
@@ -478,7 +505,7 @@ def _release(handle: Handle) -> None:
     if hold.space.reachable:
         grant.key.remove(grant)
     if lost or not known:
-        raise _lost(hold, ENDED if lost else UNKNOWN)
+        raise _lost(hold, hold.why() if lost else UNKNOWN)
     hold.tally.counts["released"] += 1
 
 
@@ -493,7 +520,7 @@ def _explained(hold: Hold) -> Exception:
     except LockError as closed:
         return closed
     if hold.state == _holdfast.HF_STATE_LOST:
-        return _lost(hold, ENDED)
+        return _lost(hold, hold.why())
     name = quoted(hold.key.name)
     return error(_holdfast.HF_ENOTHELD, f"this hold of lock {name} was released before")
 

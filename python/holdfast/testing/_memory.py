@@ -30,7 +30,7 @@ class MemoryServer:
 
         server = holdfast.testing.MemoryServer()
         with server.connect() as client, server.connect() as other:
-            hold = client.lock("stock", lease=5).hold()
+            hold = client.lock("stock", lease=5, renew=False).hold()
             assert not other.lock("stock").acquire(blocking=False)
             server.advance(5)
             assert hold.lost.cause == "expired"

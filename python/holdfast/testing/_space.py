@@ -22,6 +22,7 @@ from .._errors import error
 from ._numbers import Numbers
 
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
+UNKNOWN = "the server does not know it any more"
 _TRIES = 8  # a renewal that failed is tried again after this part of its interval
 
 # A name, an owner or the lock whose acquires own it, and whether they share it.
@@ -681,7 +682,7 @@ class Hold(Timer):
         self.state = _holdfast.HF_STATE_HELD
         self.cause = _holdfast.HF_CAUSE_NONE
         self.deadline = grant.ends
-        self.lease = lock.lease
+        self.lease = self._given = lock.lease
         self.tally = lock.tally
         self.joined: set[Hold] = set()  # losing one is losing all
         self._counts = True  # it has not ended yet
@@ -692,9 +693,12 @@ class Hold(Timer):
         self._kept = kept
         self._renew = lock.renew
         self.max_hold = lock.max_hold
-        self.granted: float = min(
-            [self.space.now, *(each.granted for each in self._nested() if each.stands())]
-        )
+        self.ends_by = self.space.now + lock.max_hold
+        if self.ends_by < math.inf:
+            nested = [each.ends_by for each in self._nested() if each.stands()]
+            self.ends_by = min([self.ends_by, *nested])
+            self.deadline = min(self.deadline, self.ends_by)
+            grant.move(min(grant.ends, self.ends_by))
         self._renew_at = self.space.now + self._interval()
         self.client.holds[self.number] = self
         if kept:
@@ -717,7 +721,7 @@ class Hold(Timer):
     def _renews(self) -> bool:
         if self.lease == math.inf:
             return True
-        return self._renew and self._renew_at < self.granted + self.max_hold
+        return self._renew and self.deadline < self.ends_by
 
     def plan(self) -> None:
         """Plan its next renewal, or its end."""
@@ -731,6 +735,8 @@ class Hold(Timer):
         if self.space.now >= self.deadline:
             tried = self._renews() and self.lease != math.inf
             self.lose(_holdfast.HF_CAUSE_UNREACHABLE if tried else _holdfast.HF_CAUSE_EXPIRED)
+            if self.space.reachable:
+                self.take_away()
         elif not self.space.reachable:
             self._renew_at = self.space.now + self._interval() / _TRIES
             self.plan()
@@ -742,6 +748,7 @@ class Hold(Timer):
 
     def last(self, ends: float) -> None:
         """Let it last until then, unless it lasts longer, and renew it a while later."""
+        ends = min(ends, self.ends_by)
         if ends > self.grant.ends:
             self.grant.move(ends)
         self.deadline = max(self.deadline, ends)
@@ -751,8 +758,8 @@ class Hold(Timer):
     def replace(self, lease: float) -> None:
         """Let it last exactly so long from now, and after each renewal."""
         self.lease = lease
-        self.deadline = self.space.now + lease
-        self.grant.move(self.deadline)
+        self.grant.move(self.space.now + lease)
+        self.deadline = min(self.grant.ends, self.ends_by)
         self._renew_at = self.space.now + self._interval()
         self.plan()
 
@@ -779,7 +786,7 @@ class Hold(Timer):
         self.tally.lost(cause)
         self._count()
         self.space.schedule(self, math.inf)
-        message = f"the hold of lock {quoted(self.key.name)} is lost"
+        message = f"the hold of lock {quoted(self.key.name)} is lost: {self.why()}"
         self.client.tell(
             Completion(_holdfast.HF_KIND_LOSS, _holdfast.HF_ELOST, 0, self.number, None, 0, message)
         )
@@ -787,6 +794,19 @@ class Hold(Timer):
             other.lose(cause)
             if self.space.reachable:
                 other.take_away()
+
+    def why(self) -> str:
+        """Say why it is lost."""
+        if self.cause == _holdfast.HF_CAUSE_GONE:
+            return UNKNOWN
+        if self.cause == _holdfast.HF_CAUSE_UNREACHABLE:
+            return "its lease ended before the server could be told to renew it"
+        if self._renew:
+            return f"its max_hold of {self.max_hold:.0f} ms has passed"
+        return (
+            f"its lease of {self._given:.0f} ms ended, and renew is off: turn it on, or give a"
+            " longer lease"
+        )
 
     def part(self) -> set[Hold]:
         """Leave those that it is joined with, and give them."""

@@ -16,7 +16,7 @@ with (
     holdfast.connect(server) as client,
     Database(driver, url).opened() as (connection, cursor),
 ):
-    hold = client.lock(name, lease=0.3).hold()
+    hold = client.lock(name, lease=0.3, renew=False).hold()
     print("held", flush=True)
     sys.stdin.readline()  # the lease ends here
     try:

@@ -44,8 +44,10 @@ static void test_a_token_is_adopted_in_its_own_mode_alone(void **state) {
     char token[HF_TOKEN_MAX];
     size_t length;
     (void)state;
-    hf_lock *shared = open_lock(client, "k", NULL, OPTIONS(.lease_ms = 5000, .mode = HF_SHARED)),
-            *theirs = open_lock(other, "k", NULL, OPTIONS(.lease_ms = 5000, .mode = HF_SHARED)),
+    hf_lock *shared = open_lock(client, "k", NULL,
+                                OPTIONS(.lease_ms = 5000, .renew = HF_OFF, .mode = HF_SHARED)),
+            *theirs = open_lock(other, "k", NULL,
+                                OPTIONS(.lease_ms = 5000, .renew = HF_OFF, .mode = HF_SHARED)),
             *exclusive = lease_lock(other, "k", 5000, HF_OFF);
     hf_hold *beside = held(theirs), *handed = held(shared), *adopted;
     assert_status(hf_hold_hand_over(handed, token, sizeof token, &length), HF_OK);

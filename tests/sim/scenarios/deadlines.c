@@ -176,8 +176,9 @@ static void test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_tha
     hf_client *client = open_with(url_of(way), 2000, 2000), *other = open_client();
     warm_up(client);
     hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
-    lock = open_lock(client, "k", NULL,
-                     OPTIONS(.lease_ms = 200, .replicas = 1, .replica_timeout_ms = 100));
+    lock = open_lock(
+        client, "k", NULL,
+        OPTIONS(.lease_ms = 200, .renew = HF_OFF, .replicas = 1, .replica_timeout_ms = 100));
     hf_hold *hold = held(theirs);
     assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
     assert_soon(queued("k") == 1);

@@ -165,8 +165,9 @@ public interface HoldfastLock extends Lock {
     void lock();
 
     /**
-     * Acquires the lock for a limited time, and waits for it without limit, even if the thread is
-     * interrupted. It is not renewed: it ends with its lease.
+     * Acquires the lock with this lease in place of the lock's own, and waits for it without limit,
+     * even if the thread is interrupted. It is renewed unless the lock's {@link LockOptions#renew}
+     * is false.
      *
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
      * @throws IllegalArgumentException if the lease is out of these bounds
@@ -207,8 +208,8 @@ public interface HoldfastLock extends Lock {
     boolean tryLock(long time, TimeUnit unit) throws InterruptedException;
 
     /**
-     * Acquires the lock for a limited time, and waits while others hold it. It is not renewed: it
-     * ends with its lease.
+     * Acquires the lock with this lease in place of the lock's own, and waits while others hold it.
+     * It is renewed unless the lock's {@link LockOptions#renew} is false.
      *
      * @param wait how long to wait at least; zero or less tries once
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds

@@ -47,8 +47,8 @@ public final class LockOptions {
     }
 
     /**
-     * How long the lock stays held after its holder is gone. A lease given here is not renewed
-     * unless {@link #renew} says so: the hold ends with it.
+     * How long the lock stays held after its holder is gone. A hold is renewed until it is released,
+     * unless {@link #renew} is false: then it ends with its lease.
      *
      * @param lease 10 milliseconds to 10 years; rounded up to milliseconds
      * @return new options
@@ -70,9 +70,10 @@ public final class LockOptions {
     }
 
     /**
-     * Whether holds are renewed until they are released.
+     * Whether holds are renewed until they are released; if not, they end with their lease.
      *
-     * @param renew by default only if no lease is given
+     * @param renew true by default; {@link HoldfastClient#lock(String, LockOptions)} refuses true
+     *     for a lock that {@linkplain #neverExpires() never expires}
      * @return new options
      */
     public LockOptions renew(boolean renew) {
@@ -80,13 +81,15 @@ public final class LockOptions {
     }
 
     /**
-     * Stops renewing a hold after this time, so that a stuck thread does not keep the lock for
-     * ever. Nested holds count from the outermost one.
+     * Ends a hold after this time at the latest, so that a stuck thread does not keep the lock for
+     * ever. A nested hold ends with the outermost one.
      *
-     * @param time positive; rounded up to milliseconds; by default there is no limit
+     * @param time 10 milliseconds to 10 years; rounded up to milliseconds; by default there is no
+     *     limit
      * @return new options
      * @throws IllegalArgumentException if it is not positive; {@link HoldfastClient#lock(String,
-     *     LockOptions)} refuses it for a lock that {@linkplain #neverExpires() never expires}
+     *     LockOptions)} refuses it for a lock that {@linkplain #neverExpires() never expires} or is
+     *     not {@linkplain #renew renewed}
      */
     public LockOptions maxHold(Duration time) {
         long millis = Millis.positive(time, "longest hold");
@@ -266,13 +269,11 @@ public final class LockOptions {
      * @return whether they are renewed until they are released
      */
     public boolean renew() {
-        return settings.renew == Core.HF_DEFAULT
-                ? settings.leaseMillis == 0
-                : settings.renew == Core.HF_ON;
+        return settings.renew != Core.HF_OFF;
     }
 
     /**
-     * After which time a hold is not renewed any more.
+     * After which time a hold ends at the latest.
      *
      * @return {@link Hold#FOREVER} if there is no limit
      */

@@ -2,7 +2,7 @@ package io.holdfast;
 
 /** Why a hold was lost. */
 public enum LossCause {
-    /** Its lease ended, and its renewal was off or had stopped. */
+    /** Its lease ended, and its renewal is off; or its maxHold has passed. */
     EXPIRED,
     /** The client could not renew it before its lease ended. */
     UNREACHABLE,

@@ -69,14 +69,17 @@ final class LeaseTest extends RedisTest {
     }
 
     @Test
-    void anExplicitLeaseOfOneAcquireIsNotRenewed() throws Exception {
+    void aLeaseOfOneAcquireIsRenewedAsThoseOfItsLock() throws Exception {
         Duration lease = Duration.ofMillis(300);
-        lock.lock(lease);
+        HoldfastLock expiring = client.lock(name, LockOptions.defaults().renew(false));
+        expiring.lock(lease);
         assertTrue(redis.pttl(name) <= 300);
         assertTrue(stranger.tryLock(LONG, lease));
         assertTrue(redis.pttl(name) <= 300);
-        assertThrows(LockLostException.class, lock::unlock);
-        until(() -> !redis.exists(name));
+        LockLostException lost = assertThrows(LockLostException.class, expiring::unlock);
+        assertTrue(lost.getMessage().contains("renew is off"), lost.getMessage());
+        assertFalse(expiring.tryLock(Duration.ofMillis(900), lease));
+        stranger.unlock();
         assertTrue(lock.tryLock(Duration.ZERO, lease));
         assertTrue(lock.tryLock(Duration.ofSeconds(-1), lease));
         assertThrows(

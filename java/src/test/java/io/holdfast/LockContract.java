@@ -416,7 +416,11 @@ abstract class LockContract extends ClientTest {
     void aLeaseEndsAndAnotherTakesOverAndTheStaleHolderChangesNothing() throws Exception {
         HoldfastLock brief =
                 client.lock(
-                        name, LockOptions.defaults().lease(Duration.ofMillis(200)).owner("me"));
+                        name,
+                        LockOptions.defaults()
+                                .lease(Duration.ofMillis(200))
+                                .renew(false)
+                                .owner("me"));
         Hold stale = brief.acquire();
         brief.lock();
         Hold next = stranger.acquire(LONG);
@@ -616,6 +620,37 @@ abstract class LockContract extends ClientTest {
             assertBetween(179_000, lock.inspect().remaining().toMillis(), 180_000);
             assertBetween(178_000, hold.remaining().toMillis(), 180_000);
         }
+    }
+
+    @Test
+    void maxHoldIsTheLongestThatAnybodyHoldsIt() throws Exception {
+        Duration limit = Duration.ofMillis(900);
+        HoldfastLock capped = client.lock(name, LockOptions.defaults().maxHold(limit));
+        try (Hold other = held(capped, limit)) {
+            other.check();
+        }
+    }
+
+    /** A hold of somebody else, after one of that lock, which ends with its limit. */
+    private Hold held(HoldfastLock capped, Duration limit) throws Exception {
+        Hold hold = capped.acquire();
+        hold.renew();
+        hold.extend(Duration.ofMinutes(1));
+        assertTrue(hold.remaining().compareTo(limit) <= 0);
+        assertTrue(lock.inspect().remaining().compareTo(limit) <= 0);
+        Hold other = stranger.acquire(LONG);
+        assertEquals(LossCause.EXPIRED, hold.lossCause().orElseThrow());
+        assertThrows(LockLostException.class, hold::release);
+        return other;
+    }
+
+    @Test
+    void maxHoldThatDoesNothingIsRefused() {
+        LockOptions capped = LockOptions.defaults().maxHold(SECOND);
+        assertThrows(
+                IllegalArgumentException.class, () -> client.lock(name, capped.neverExpires()));
+        assertThrows(
+                IllegalArgumentException.class, () -> client.lock(name, capped.renew(false)));
     }
 
     @Test

@@ -152,7 +152,8 @@ abstract class SharedContract extends ClientTest {
 
     @Test
     void aHoldThatIsNotReleasedFreesOnlyItsPermit() throws Exception {
-        LockOptions brief = LockOptions.defaults().permits(2).lease(Duration.ofMillis(200));
+        LockOptions brief =
+                LockOptions.defaults().permits(2).lease(Duration.ofMillis(200)).renew(false);
         Hold dead = client.lock(name, brief.owner("dead")).shared().acquire();
         try (Hold alive = seats(2).shared().acquire();
                 Hold next = seats(2).shared().acquire(LONG)) {

@@ -145,7 +145,7 @@ final class StatsTest extends RedisTest {
         assertThrows(LockLostException.class, hold::check);
         assertThrows(LockLostException.class, hold::close);
         assertEquals(counts("acquired", 1, "lost GONE", 1, "ended", 1), counted());
-        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(20));
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(20)).renew(false);
         Hold expires = client.lock(name, brief).acquire();
         until(() -> !expires.isValid());
         assertThrows(LockLostException.class, expires::close);

@@ -62,9 +62,8 @@ public record HoldfastProperties(
      *
      * @param timeout how long a method with Locked waits; by default without limit
      * @param lease how long a lock stays held after its holder is gone; by default 10 seconds
-     * @param renew whether holds are renewed until they are released; by default only if no lease is
-     *     given
-     * @param maxHold after which time a hold is not renewed any more; by default there is no limit
+     * @param renew whether holds are renewed until they are released; by default they are
+     * @param maxHold after which time a hold ends at the latest; by default there is no limit
      * @param heal whether an acquire sets the lease on another library's lock without an expiry
      * @param replicas how many replicas must have an acquire before it counts
      * @param replicaTimeout time limit for these replicas; by default 1 second

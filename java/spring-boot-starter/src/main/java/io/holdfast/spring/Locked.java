@@ -78,24 +78,22 @@ public @interface Locked {
     String timeout() default "";
 
     /**
-     * How long the lock stays held after its holder is gone. One that is given here is not renewed
-     * unless {@link #renew()} says so: the hold ends with it.
+     * How long the lock stays held after its holder is gone.
      *
-     * @return a time; by default {@code holdfast.lock.lease}, or 10 seconds, renewed
+     * @return a time; by default {@code holdfast.lock.lease}, or 10 seconds
      */
     String lease() default "";
 
     /**
-     * Whether a given lease is renewed until the method has ended. A lease that was not given is
-     * renewed anyway.
+     * Whether the hold is renewed until the method has ended; false: it ends with its lease.
      *
-     * @return false by default
+     * @return true by default, unless {@code holdfast.lock.renew} is false
      */
-    boolean renew() default false;
+    boolean renew() default true;
 
     /**
-     * After which time the hold is not renewed any more, so that a stuck method does not keep the
-     * lock for ever.
+     * After which time the hold ends at the latest, so that a stuck method does not keep the lock
+     * for ever.
      *
      * @return a time; by default {@code holdfast.lock.max-hold}, or no limit
      */

@@ -49,8 +49,8 @@ final class LockedAdvice implements Advice {
         if (maxHold != null) {
             made = made.maxHold(maxHold);
         }
-        if (annotation.renew()) {
-            made = made.renew(true);
+        if (!annotation.renew()) {
+            made = made.renew(false);
         }
         // A thread that started a future does not hold its lock, or it would be refused meanwhile.
         return returns == Returns.NOW ? made : made.reentrant(false);

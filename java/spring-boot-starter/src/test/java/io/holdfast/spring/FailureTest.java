@@ -34,7 +34,7 @@ import org.junit.jupiter.api.Test;
 /** What goes wrong around a locked method. */
 final class FailureTest {
     static class Jobs {
-        @Locked(name = "#{#name}", timeout = "${patience:10s}", lease = "1s", renew = true)
+        @Locked(name = "#{#name}", timeout = "${patience:10s}", lease = "1s")
         public <T> T run(String name, Callable<T> work) throws Exception {
             return work.call();
         }

@@ -73,12 +73,12 @@ final class LockedTest {
         @Locked(name = "#{#name}")
         public void forEver(String name) {}
 
-        @Locked(name = "#{#name}", lease = "${short.lease}")
+        @Locked(name = "#{#name}", lease = "${short.lease}", renew = false)
         public void shortly(String name, Runnable work) {
             work.run();
         }
 
-        @Locked(name = "#{#name}", lease = "300ms", renew = true)
+        @Locked(name = "#{#name}", lease = "300ms")
         public void renewed(String name, Runnable work) {
             work.run();
         }
@@ -455,6 +455,7 @@ final class LockedTest {
                         "short.lease", "1m",
                         "prefix", "p",
                         "holdfast.lock.timeout", "10ms",
+                        "holdfast.lock.renew", "false",
                         "holdfast.lock.lease", "100ms");
         try (var application =
                 start(properties, Orders.class, More.class, Suffix.class)) {

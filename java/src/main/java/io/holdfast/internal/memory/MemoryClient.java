@@ -2,6 +2,7 @@ package io.holdfast.internal.memory;
 
 import io.holdfast.ClientStats;
 import io.holdfast.Finding;
+import io.holdfast.Hold;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
@@ -29,8 +30,23 @@ public final class MemoryClient implements HoldfastClient {
         checkLength(name, "name");
         options.owner().ifPresent(owner -> checkLength(owner, "owner"));
         MemoryHold.checkLease(options.lease());
+        checkMaxHold(options);
         ping();
         return new MemoryLock(locks, book, name.clone(), options, false);
+    }
+
+    private static void checkMaxHold(LockOptions options) {
+        if (options.maxHold().equals(Hold.FOREVER)) {
+            return;
+        }
+        if (options.lease().equals(Hold.FOREVER)) {
+            throw new IllegalArgumentException("max_hold needs a lease that ends");
+        }
+        if (!options.renew()) {
+            throw new IllegalArgumentException(
+                    "max_hold does nothing without renewal: the lease ends the hold; leave max_hold"
+                            + " out, or do not turn renew off");
+        }
     }
 
     private static void checkLength(byte[] bytes, String what) {

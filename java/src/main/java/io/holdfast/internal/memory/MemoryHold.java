@@ -37,6 +37,8 @@ final class MemoryHold implements Hold {
     private final List<Consumer<? super Hold>> listeners = new ArrayList<>();
     private final long since = System.nanoTime();
     private final boolean renewed;
+    /** Its maxHold, counted from its start; FOREVER: there is no limit. */
+    private Duration limit;
     /** When it ends by itself, counted from its start; FOREVER: never. */
     private Duration end;
 
@@ -61,7 +63,16 @@ final class MemoryHold implements Hold {
         this.request = request;
         this.fence = fence;
         this.renewed = request.renewed() && !request.lease().equals(FOREVER);
+        this.limit = request.options().maxHold();
         this.end = request.longest();
+    }
+
+    /** A limit of its own counts from that of the outer hold. */
+    void nestIn(MemoryHold outer) {
+        if (!limit.equals(FOREVER) && !outer.limit.equals(FOREVER)) {
+            limit = min(limit, outer.limit.minus(outer.age()));
+            end = min(end, limit);
+        }
     }
 
     Duration age() {
@@ -296,7 +307,7 @@ final class MemoryHold implements Hold {
         if (least.equals(FOREVER)) {
             return; // it does anyway
         }
-        Duration until = age().plus(least);
+        Duration until = min(age().plus(least), limit);
         prolonged = until.compareTo(prolonged) > 0 ? until : prolonged;
         if (prolonged.compareTo(end) > 0) {
             end = prolonged;
@@ -368,7 +379,7 @@ final class MemoryHold implements Hold {
                     released = true;
                     request.book().counts.held(age());
                     if (renewed) {
-                        end = age().plus(request.lease());
+                        end = min(age().plus(request.lease()), limit);
                         arm();
                     }
                     return place.token(this);

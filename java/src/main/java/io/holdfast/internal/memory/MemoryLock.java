@@ -86,7 +86,7 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public void lock(Duration lease) {
-        takeUninterruptibly(Long.MAX_VALUE, MemoryHold.checkLease(lease), false);
+        takeUninterruptibly(Long.MAX_VALUE, MemoryHold.checkLease(lease), options.renew());
     }
 
     @Override
@@ -107,7 +107,7 @@ final class MemoryLock implements HoldfastLock {
 
     @Override
     public boolean tryLock(Duration wait, Duration lease) throws InterruptedException {
-        MemoryRequest request = request(true, MemoryHold.checkLease(lease), false);
+        MemoryRequest request = request(true, MemoryHold.checkLease(lease), options.renew());
         return take(TimeUnit.NANOSECONDS.convert(wait), request, true) != null;
     }
 

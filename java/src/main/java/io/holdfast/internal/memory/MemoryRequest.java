@@ -36,11 +36,6 @@ record MemoryRequest(
 
     /** How long it is held at most, if nobody extends it. */
     Duration longest() {
-        if (lease.equals(Hold.FOREVER) || !renewed) {
-            return lease;
-        }
-        return options.maxHold().equals(Hold.FOREVER)
-                ? Hold.FOREVER
-                : options.maxHold().plus(lease);
+        return renewed || lease.equals(Hold.FOREVER) ? options.maxHold() : lease;
     }
 }

@@ -82,6 +82,9 @@ final class MemoryState implements MemoryHold.Place {
         }
         long fence = outer != null ? outer.fence() : server.nextFence();
         MemoryHold hold = new MemoryHold(this, request, fence);
+        if (outer != null) {
+            hold.nestIn(outer);
+        }
         begin(hold);
         return hold;
     }
