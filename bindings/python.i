@@ -13,6 +13,7 @@
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
 %ignore hf_lock_acquire_all;
+%ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;
 %ignore hf_lock_close;
 %ignore hf_hold_close;

@@ -758,7 +758,7 @@ static void test_several_locks_of_all_masters_are_all_or_none(void **state) {
         owners[found++] = owner;
     }
     for (int round = 0; round < 2; round++) {
-        assert_status(hf_lock_acquire_all(locks, MASTERS, 5000, NULL, holds), HF_OK);
+        assert_status(hf_lock_acquire_all(locks, MASTERS, NULL, 0, 5000, NULL, holds), HF_OK);
         for (int i = 0; i < MASTERS; i++) {
             assert_status(hf_lock_acquire(theirs[i], 0, NULL), HF_EBUSY);
             assert_status(hf_hold_release(holds[i]), HF_OK);
@@ -767,7 +767,7 @@ static void test_several_locks_of_all_masters_are_all_or_none(void **state) {
         if (round == 1)
             break;
         kill(node_pids[owners[1]], SIGSTOP);
-        hf_status status = hf_lock_acquire_all(locks, MASTERS, 0, NULL, holds);
+        hf_status status = hf_lock_acquire_all(locks, MASTERS, NULL, 0, 0, NULL, holds);
         kill(node_pids[owners[1]], SIGCONT);
         assert_true(status == HF_ECONNECT || status == HF_EUNKNOWN); /* nobody has it */
         assert_null(holds[0]);

@@ -732,6 +732,105 @@ static void test_every_operation_ends_when_the_server_does_not_answer(void **sta
     told_nothing();
 }
 
+/* --------------------------------------------------------- Several at once */
+
+/* a, and k of `lock`, in an order that is not that of their names. */
+static void start_both(int64_t timeout_ms, int64_t op) {
+    hf_lock *a = must_lock(client, "a", NULL), *locks[] = {lock, a};
+    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, timeout_ms, NULL, op), HF_OK);
+    hf_lock_close(a); /* which the operation does not need any more */
+}
+
+static void told_both(int64_t op, hf_status status) {
+    told_acquired(op, status, 4000);
+    told_acquired(op + 1, status, 4000);
+    told_nothing();
+}
+
+static void test_several_started_at_once_are_told_together_in_the_callers_order(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    start_both(20000, 5);
+    assert_soon(queued("k") == 1);
+    assert_int_equal(NUMBER("EXISTS a"), 1); /* it is held already, and nothing is told yet */
+    told_nothing();
+    give_back(hold, HF_OK);
+    hf_hold *k = told_acquired(5, HF_OK, 4000), *a = told_acquired(6, HF_OK, 4000);
+    hf_hold *again;
+    assert_status(hf_lock_acquire(theirs, 0, &again), HF_EBUSY);
+    assert_status(hf_hold_release(k), HF_OK);
+    assert_int_equal(NUMBER("EXISTS k"), 0);
+    assert_int_equal(NUMBER("EXISTS a"), 1);
+    assert_status(hf_hold_release(a), HF_OK);
+    hf_hold_close(k);
+    hf_hold_close(a);
+    assert_nothing_left();
+}
+
+static void test_of_several_started_all_are_refused_or_none(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    start_both(0, 1);
+    told_both(1, HF_EBUSY);
+    start_both(100, 1);
+    told_both(1, HF_ETIMEOUT);
+    assert_soon(NUMBER("EXISTS a") == 0 && queued("k") == 0);
+    give_back(hold, HF_OK);
+    assert_nothing_left();
+}
+
+static void test_several_started_are_cancelled_by_any_of_their_numbers(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    start_both(HF_FOREVER, 8);
+    assert_soon(queued("k") == 1);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 9), HF_EINVAL);
+    assert_status(hf_op_cancel(client, 9), HF_OK);
+    told_both(8, HF_ECANCELED);
+    assert_soon(NUMBER("EXISTS a") == 0 && queued("k") == 0);
+    give_back(hold, HF_OK);
+    assert_nothing_left();
+}
+
+static void test_several_started_are_told_of_the_close_and_leave_nothing(void **state) {
+    (void)state;
+    hf_hold *hold = held(theirs);
+    start_both(HF_FOREVER, 8);
+    assert_soon(queued("k") == 1);
+    hf_lock *kept = lock;
+    lock = must_lock(other, "k", NULL); /* the handle of the closed client goes last */
+    hf_client_close(client);
+    hf_completion completion = {.size = sizeof completion};
+    for (int i = 0; i < 2; i++) {
+        assert_status(hf_client_next(client, &completion), HF_OK);
+        assert_int_equal(completion.op, 8 + i);
+        assert_int_equal(completion.status, HF_ECANCELED);
+    }
+    hf_lock_close(kept);
+    client = open_client();
+    give_back(hold, HF_OK);
+    assert_nothing_left();
+}
+
+/* The lease of the first ends while the second is waited for: all is begun again. */
+static void test_several_started_begin_again_when_a_lease_has_ended(void **state) {
+    (void)state;
+    hf_lock *locks[] = {lease_lock(client, "a", 100, HF_OFF), lease_lock(client, "k", 100, HF_OFF)};
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, 20000, NULL, 3), HF_OK);
+    assert_soon(queued("k") == 1);
+    sleep_ms(300);
+    give_back(hold, HF_OK);
+    hf_hold *a = told_acquired(3, HF_OK, 4000), *k = told_acquired(4, HF_OK, 4000);
+    assert_true(hf_hold_remaining_ms(a) > 0 && hf_hold_remaining_ms(k) > 0);
+    hf_hold_release(a);
+    hf_hold_release(k);
+    hf_hold_close(a);
+    hf_hold_close(k);
+    hf_lock_close(locks[0]);
+    hf_lock_close(locks[1]);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_500_started_acquires_are_served_in_order_on_one_thread),
@@ -755,6 +854,11 @@ int main(int count, char **words) {
         TEST(test_each_of_many_numbers_finds_its_operation),
         TEST(test_keep_leaves_a_started_hold_with_the_client_too),
         TEST(test_a_started_acquire_renews_loses_and_heals_like_any),
+        TEST(test_several_started_at_once_are_told_together_in_the_callers_order),
+        TEST(test_of_several_started_all_are_refused_or_none),
+        TEST(test_several_started_are_cancelled_by_any_of_their_numbers),
+        TEST(test_several_started_are_told_of_the_close_and_leave_nothing),
+        TEST(test_several_started_begin_again_when_a_lease_has_ended),
         TEST(test_closing_ends_every_operation_with_its_completion),
         TEST(test_a_close_that_races_what_was_started_leaves_nothing_behind),
         TEST(test_what_is_started_while_the_client_is_closed_ends_too),

@@ -401,7 +401,7 @@ static void run_several(void) {
                         open_lock(client, "till", NULL, &long_lease)};
     hf_hold *holds[2] = {NULL, NULL};
     arm();
-    hf_status status = hf_lock_acquire_all(locks, 2, 0, NULL, holds);
+    hf_status status = hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds);
     told(status);
     for (int i = 0; i < 2; i++) {
         assert_true((status == HF_OK) == (holds[i] != NULL));

@@ -30,7 +30,7 @@ static void work(void *argument) {
     for (int i = 0; i < 2; i++)
         locks[i] = must_lock(client, names[backwards ? 1 - i : i], NULL);
     for (int turn = 0; turn < TURNS; turn++) {
-        must_be(hf_lock_acquire_all(locks, 2, 60000, NULL, holds), HF_OK);
+        must_be(hf_lock_acquire_all(locks, 2, NULL, 0, 60000, NULL, holds), HF_OK);
         for (int i = 0; i < 2; i++)
             section_enter(&all->sections[backwards ? 1 - i : i], holds[i]);
         for (int i = 0; i < 2; i++)
@@ -97,7 +97,7 @@ typedef struct call {
 
 static void *run_call(void *argument) {
     call *mine = argument;
-    mine->status = hf_lock_acquire_all(mine->locks, 2, 0, NULL, mine->got);
+    mine->status = hf_lock_acquire_all(mine->locks, 2, NULL, 0, 0, NULL, mine->got);
     return NULL;
 }
 
@@ -106,7 +106,7 @@ static void test_a_cut_connection_leaves_all_or_nothing(void **state) {
     open_all();
     for (int round = 0; round < 2; round++) { /* the answer, and then the request */
         proxy_next(way, round == 0 ? LOSE_REPLY : LATE_REQUEST, hf_script_take.sha1);
-        hf_status status = hf_lock_acquire_all(locks, 2, 5000, NULL, holds);
+        hf_status status = hf_lock_acquire_all(locks, 2, NULL, 0, 5000, NULL, holds);
         assert_status(status, HF_OK); /* it is sent again, and counts once */
         assert_int_equal(atomic_load(&way->mishaps), 1 + round);
         if (round == 1)
@@ -123,7 +123,7 @@ static void test_a_lost_answer_in_between_leaves_nothing(void **state) {
     (void)state;
     open_all();
     proxy_next(way, LOSE_ALL, "\r\nb\r\n");
-    assert_status(hf_lock_acquire_all(locks, 2, 0, NULL, holds), HF_EUNKNOWN);
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_EUNKNOWN);
     assert_null(holds[0]);
     assert_null(holds[1]);
     proxy_next(way, PASS, NULL);
@@ -164,7 +164,7 @@ static void hold_all(void *argument) {
         taken[i] = must_lock(
             mine, names[i],
             &(hf_lock_options){.size = sizeof(hf_lock_options), .lease_ms = 1000, .renew = HF_ON});
-    must_be(hf_lock_acquire_all(taken, 2, 0, NULL, holds), HF_OK);
+    must_be(hf_lock_acquire_all(taken, 2, NULL, 0, 0, NULL, holds), HF_OK);
     atomic_store(&all->started, 1);
     pause();
 }
@@ -175,9 +175,9 @@ static void test_a_holder_that_is_killed_leaves_both_to_their_leases(void **stat
     open_all();
     pid_t holder = worker_start(hold_all, all);
     wait_until(atomic_load(&all->started) == 1);
-    assert_status(hf_lock_acquire_all(theirs, 2, 0, NULL, holds), HF_EBUSY);
+    assert_status(hf_lock_acquire_all(theirs, 2, NULL, 0, 0, NULL, holds), HF_EBUSY);
     worker_kill(holder);
-    assert_status(hf_lock_acquire_all(theirs, 2, 20000, NULL, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(theirs, 2, NULL, 0, 20000, NULL, holds), HF_OK);
     give_back(holds[0], HF_OK);
     give_back(holds[1], HF_OK);
     close_all();
@@ -193,7 +193,7 @@ static void hold_and_look(void *argument) {
                              &(hf_lock_options){.size = sizeof(hf_lock_options),
                                                 .lease_ms = i == 0 ? 500 : 60000,
                                                 .renew = HF_ON});
-    must_be(hf_lock_acquire_all(taken, 2, 0, NULL, holds), HF_OK);
+    must_be(hf_lock_acquire_all(taken, 2, NULL, 0, 0, NULL, holds), HF_OK);
     atomic_store(&all->started, 1);
     wait_until(atomic_load(&all->left) == 1);
     must(hf_hold_state(holds[1]) == HF_STATE_LOST);

@@ -43,7 +43,7 @@ static int tear_down(void **state) {
 }
 
 static void acquire_all(hf_lock *const *locks) {
-    assert_status(hf_lock_acquire_all(locks, NAMES, 10000, NULL, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(locks, NAMES, NULL, 0, 10000, NULL, holds), HF_OK);
 }
 
 static bool is_free(const char *name) { return NUMBER("EXISTS %s", name) == 0; }
@@ -70,7 +70,7 @@ static void break_one(int which) {
 static void test_all_are_held_each_with_its_own_fence(void **state) {
     (void)state;
     hf_lock *mixed[NAMES] = {hers[2], hers[0], hers[1]};
-    assert_status(hf_lock_acquire_all(mixed, NAMES, 0, NULL, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(mixed, NAMES, NULL, 0, 0, NULL, holds), HF_OK);
     const char *const order[NAMES] = {"c", "a", "b"};
     for (int i = 0; i < NAMES; i++) {
         assert_int_equal(STORED(order[i]).fence, hf_hold_fence(holds[i]));
@@ -86,9 +86,9 @@ static void test_all_are_held_each_with_its_own_fence(void **state) {
 static void test_one_that_is_busy_leaves_nothing(void **state) {
     (void)state;
     hf_hold *busy = held(his[1]);
-    assert_status(hf_lock_acquire_all(hers, NAMES, 0, NULL, holds), HF_EBUSY);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, NULL, holds), HF_EBUSY);
     assert_message("'b'");
-    assert_status(hf_lock_acquire_all(hers, NAMES, 50, NULL, holds), HF_ETIMEOUT);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 50, NULL, holds), HF_ETIMEOUT);
     assert_message("'b'");
     for (int i = 0; i < NAMES; i++)
         assert_null(holds[i]);
@@ -101,15 +101,15 @@ static void test_bad_input_is_refused_and_nothing_taken(void **state) {
     (void)state;
     hf_lock *twice[] = {hers[0], hers[1], hers[0]}, *strangers[] = {hers[0], his[1]};
     hf_lock *none[] = {hers[0], NULL};
-    assert_status(hf_lock_acquire_all(twice, 3, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(twice, 3, NULL, 0, 0, NULL, holds), HF_EINVAL);
     assert_message("'a' is given twice");
-    assert_status(hf_lock_acquire_all(strangers, 2, 0, NULL, holds), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(none, 2, 0, NULL, holds), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(hers, 0, 0, NULL, holds), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(hers, HF_JOIN_MAX + 1, 0, NULL, holds), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(NULL, 2, 0, NULL, holds), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(hers, 2, 0, NULL, NULL), HF_EINVAL);
-    assert_status(hf_lock_acquire_all(hers, 2, -2, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(strangers, 2, NULL, 0, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(none, 2, NULL, 0, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(hers, 0, NULL, 0, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(hers, HF_JOIN_MAX + 1, NULL, 0, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(NULL, 2, NULL, 0, 0, NULL, holds), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(hers, 2, NULL, 0, 0, NULL, NULL), HF_EINVAL);
+    assert_status(hf_lock_acquire_all(hers, 2, NULL, 0, -2, NULL, holds), HF_EINVAL);
     assert_all_free();
 }
 
@@ -259,7 +259,7 @@ typedef struct call {
 
 static void *run_call(void *argument) {
     call *mine = argument;
-    mine->status = hf_lock_acquire_all(mine->locks, NAMES, 20000, NULL, mine->got);
+    mine->status = hf_lock_acquire_all(mine->locks, NAMES, NULL, 0, 20000, NULL, mine->got);
     return NULL;
 }
 
@@ -287,7 +287,7 @@ static void test_leases_that_always_end_too_soon_time_out_and_leave_nothing(void
     (void)state;
     hf_lock *brief[NAMES] = {lease_lock(ann, "a", 50, HF_OFF), hers[1], hers[2]};
     hf_hold *busy = held(his[2]);
-    assert_status(hf_lock_acquire_all(brief, NAMES, 300, NULL, holds), HF_ETIMEOUT);
+    assert_status(hf_lock_acquire_all(brief, NAMES, NULL, 0, 300, NULL, holds), HF_ETIMEOUT);
     give_back(busy, HF_OK);
     assert_true(is_free("b") && is_free("c"));
     hf_lock_close(brief[0]);
@@ -297,10 +297,10 @@ static void test_holds_left_with_the_client_are_released_there(void **state) {
     (void)state;
     hf_acquire_options kept_there = {.size = sizeof kept_there, .flags = HF_ACQUIRE_KEEP};
     hf_hold *busy = held(his[2]);
-    assert_status(hf_lock_acquire_all(hers, NAMES, 0, &kept_there, holds), HF_EBUSY);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, &kept_there, holds), HF_EBUSY);
     assert_status(hf_lock_release(hers[0]), HF_ENOTHELD);
     give_back(busy, HF_OK);
-    assert_status(hf_lock_acquire_all(hers, NAMES, 0, &kept_there, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, &kept_there, holds), HF_OK);
     for (int i = 0; i < NAMES; i++)
         assert_status(hf_lock_release(hers[i]), HF_OK);
     assert_all_free();
@@ -315,7 +315,7 @@ static void test_a_closed_client_releases_all(void **state) {
     assert_all_free();
     assert_int_equal(hf_hold_state(holds[0]), HF_STATE_RELEASED);
     assert_status(hf_hold_join(holds, NAMES), HF_ECLOSED);
-    assert_status(hf_lock_acquire_all(hers, NAMES, 0, NULL, none), HF_ECLOSED);
+    assert_status(hf_lock_acquire_all(hers, NAMES, NULL, 0, 0, NULL, none), HF_ECLOSED);
 }
 
 /* -------------------------------------------------------- Opposite orders */
@@ -332,7 +332,7 @@ static void *take_turns(void *argument) {
         mine[i] = from[which % 4 < 2 ? (which + i) % NAMES : (which + NAMES - i) % NAMES];
     for (int turn = 0; turn < TURNS; turn++) {
         size_t count = 2 + (size_t)(turn % 2);
-        if (hf_lock_acquire_all(mine, count, 20000, NULL, got) != HF_OK) {
+        if (hf_lock_acquire_all(mine, count, NULL, 0, 20000, NULL, got) != HF_OK) {
             atomic_fetch_add(&wrong, 1);
             return NULL;
         }

@@ -142,7 +142,7 @@ static void acquire_all(program *p) {
         call c = judge_call("acquire all");
         for (int i = 0; i < count; i++)
             rules_several(names[i], 1);
-        hf_status status = hf_lock_acquire_all(locks, (size_t)count, timeout, NULL, holds);
+        hf_status status = hf_lock_acquire_all(locks, (size_t)count, NULL, 0, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
         judge_answered(&c, bound_of(timeout, &slowest));
         p->uncounted = true;
@@ -403,7 +403,7 @@ typedef struct pending {
     enum { ACQUIRES, RELEASES, FINISHES, KEEPS, RENEWS } kind;
     mine m;                  /* of an acquire its key alone */
     hf_lock_options options; /* of an acquire */
-    bool waits;
+    bool waits, several;
     int64_t ttl_ms; /* of a result */
     call since;
     int64_t bound;
@@ -451,6 +451,43 @@ static void start_acquire(loop *l) {
         l->base.uncounted = true; /* perhaps nothing was begun */
     }
     hf_lock_close(lock);
+}
+
+/* Each has a completion of its own: all are held then, or none. */
+static void start_several(loop *l) {
+    hf_lock *locks[3] = {0};
+    hf_lock_options slowest = {0};
+    int count = 1 + below(3), first = below(work.keys), opened = 0;
+    if (l->count + count > OPS || l->base.count + l->count + count > HOLDS || work.keys < count)
+        return;
+    int64_t timeout = often(work.tries) ? 0 : sim_span(5, 5000), op = l->number + 1;
+    l->number += count;
+    call since = judge_call("start acquire all");
+    for (int i = 0; i < count; i++) {
+        bool shared;
+        int64_t permits;
+        pending *o = &l->ops[l->count + i];
+        *o = (pending){.op = op + i,
+                       .kind = ACQUIRES,
+                       .m = {.key = keys[(first + i) % work.keys]},
+                       .options = lock_options(&shared, &permits),
+                       .several = true,
+                       .since = since};
+        locks[i] = open_lock(&l->base, o->m.key, &o->options);
+        slowest.replica_timeout_ms += o->options.replica_timeout_ms;
+        opened += locks[i] != NULL;
+    }
+    l->base.uncounted = true;
+    for (int i = 0; i < count; i++)
+        l->ops[l->count + i].bound = bound_of(timeout, &slowest);
+    if (opened == count &&
+        hf_lock_acquire_all_start(locks, (size_t)count, NULL, 0, timeout, NULL, op) == HF_OK) {
+        for (int i = 0; i < count; i++)
+            rules_several(l->ops[l->count + i].m.key, 1);
+        l->count += count;
+    }
+    for (int i = 0; i < count; i++)
+        hf_lock_close(locks[i]);
 }
 
 static hf_status start_end(pending *o) {
@@ -504,7 +541,8 @@ static void start_on(loop *l, int which, bool ends) {
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
     l->base.ended[done->status]++;
     if (done->status == HF_OK) {
-        mine *m = keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, false);
+        mine *m =
+            keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->several);
         m->once = o->m.once;
         if (m->once)
             rules_once(m->key, hf_hold_fence(m->hold), o->since.since);
@@ -528,8 +566,10 @@ static void end_op(loop *l, const hf_completion *done) {
               hf_status_name(status), status != HF_OK ? done->error.message : "");
     judge_answered(&o.since, o.bound);
     if (o.kind == ACQUIRES) {
-        if (status != HF_OK)
+        if (status != HF_OK || o.several)
             rules_desert(o.m.key);
+        if (o.several)
+            rules_several(o.m.key, -1);
         end_acquire(l, &o, done);
         return;
     }
@@ -567,6 +607,8 @@ static void give_up_all(loop *l) {
             judge_waits_no_more(o.m.key);
         if (o.kind == ACQUIRES) {
             rules_desert(o.m.key);
+            if (o.several)
+                rules_several(o.m.key, -1);
             continue;
         }
         judge_over(o.m.belief);
@@ -599,7 +641,9 @@ static void *run_loop(void *argument) {
     loop *l = argument;
     while (goes_on(&l->base)) {
         int room = HOLDS - l->base.count - l->count;
-        if (room > 0 && l->count < OPS && often(0.6))
+        if (room > 0 && l->count < OPS && often(0.6) && work.weights.all > 0 && often(0.2))
+            start_several(l);
+        else if (room > 0 && l->count < OPS && often(0.6))
             start_acquire(l);
         else if (l->base.count > 0 && l->count < OPS)
             start_on(l, below(l->base.count), often(0.5));

@@ -701,8 +701,10 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  * The holds are joined, as by hf_hold_join(): if one is lost, all are lost. Each hold has its own
  * fence. Release each hold with hf_hold_release(), in any order.
  *
- * @param locks    Locks of one client, no two of the same name.
+ * @param locks    Locks of one client, no two of the same name; exclusive and shared ones may be
+ * mixed.
  * @param count    1 to HF_JOIN_MAX.
+ * @param owner    For each lock, as for hf_lock_acquire_as().
  * @param timeout_ms  Milliseconds; 0 tries each lock once, HF_FOREVER waits without limit.
  * @param options  For each lock; NULL for the defaults.
  * @param[out] holds_out  Receives `count` holds, in the order of `locks`; or `count` NULLs if the
@@ -717,7 +719,8 @@ HF_API hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t own
  * Threads:  any.   Blocks: up to timeout_ms plus one connect_timeout_ms for the wait, and one
  * connect_timeout_ms for each release of an acquired lock.   Since: 0.1.
  */
-HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeout_ms,
+HF_API hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
+                                     size_t owner_len, int64_t timeout_ms,
                                      const hf_acquire_options *options, hf_hold **holds_out);
 
 /**
@@ -1341,6 +1344,22 @@ HF_API hf_status hf_client_next(hf_client *client, hf_completion *completion);
 HF_API hf_status hf_lock_acquire_start(hf_lock *lock, const void *owner, size_t owner_len,
                                        int64_t timeout_ms, const hf_acquire_options *options,
                                        int64_t op);
+
+/**
+ * Start hf_lock_acquire_all(). If, and only if, this function returns HF_OK, `count`
+ * HF_KIND_ACQUIRE completions follow, all at once: for locks[i] the one with the number op + i.
+ * Either each has HF_OK and its hold, or each has the same other status and nothing is held.
+ * hf_op_cancel() with any of the numbers cancels all.
+ *
+ * @param op  The first of `count` numbers, which the caller uses for no other operation that is
+ *            under way.
+ * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM  Nothing was started.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
+                                           size_t owner_len, int64_t timeout_ms,
+                                           const hf_acquire_options *options, int64_t op);
 
 /**
  * Start hf_hold_release(). Locally the hold ends at once. An HF_KIND_RELEASE completion follows if,

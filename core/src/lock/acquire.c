@@ -41,10 +41,9 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
     return HF_OK;
 }
 
-/* The options of an acquire, checked, and a hold made of them. */
-static hf_status prepare_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
-                                 const hf_acquire_options *options, uint32_t *flags,
-                                 hf_hold **hold_out) {
+hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
+                             const hf_acquire_options *options, uint32_t *flags,
+                             hf_hold **hold_out) {
     hf_acquire_options chosen;
     hf_owner who;
     if (lock == NULL)
@@ -481,7 +480,7 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
     uint32_t flags;
     if (hold_out != NULL)
         *hold_out = NULL;
-    hf_status status = prepare_acquire(lock, caller, timeout_ms, options, &flags, &hold);
+    hf_status status = hf_acquire_prepare(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
     int64_t now = hf_now();
@@ -539,25 +538,29 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 
 /* --------------------------------------------------------------- Started */
 
-/* Its completion; the op is freed. */
+/* Its completion. */
 static void tell_acquired(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
-    hf_client *client = hold->client;
-    hf_completion completion = {.kind = HF_KIND_ACQUIRE, .status = status, .op = op->number};
-    explain_outcome(op, status);
+    bool told = status == HF_OK || status == HF_EDONE;
     if (status == HF_OK)
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
-    bool told = status == HF_OK || status == HF_EDONE;
+    hf_completion completion = {
+        .kind = HF_KIND_ACQUIRE, .status = status, .op = op->news->completion.op};
     if (told) {
         completion.hold = hold;
         completion.hold_number = hold->number;
     }
-    hf_tell_locked(client, &op->news, &completion);
-    hf_op_free_locked(op);
+    hf_tell_locked(hold->client, &op->news, &completion);
     if (!told)
         hf_hold_drop(hold);
+}
+
+/* It is over: told() counts it, and takes its hold over. */
+static void conclude(hf_op *op, hf_status status) {
+    explain_outcome(op, status);
+    op->told(op, status);
 }
 
 static void started_ended(hf_op *op, hf_status status) {
@@ -572,10 +575,14 @@ static void started_ended(hf_op *op, hf_status status) {
     }
     if (status == HF_OK)
         hf_renewal_first_locked(hold);
-    if (status == HF_OK && confirms)
-        hf_op_confirm_locked(op, tell_acquired);
-    else
-        tell_acquired(op, status);
+    if (status == HF_OK && confirms) {
+        hf_op_confirm_locked(op, conclude);
+        return;
+    }
+    hf_hold_grab(hold); /* which knows the client */
+    conclude(op, status);
+    hf_op_free_locked(op);
+    hf_hold_drop(hold);
 }
 
 /* Takes an op without a thread out of the queue. */
@@ -635,11 +642,9 @@ static void op_due(hf_timer *timer, int64_t now) {
         withdraw_op(op, HF_ETIMEOUT);
 }
 
-static hf_op *new_started(hf_client *client, hf_hold *hold, int64_t timeout_ms) {
+static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) {
     hf_op *op = calloc(1, sizeof *op);
-    hf_news *news = op != NULL ? hf_news_new(&(hf_completion){0}) : NULL;
-    if (news == NULL || !hf_timer_reserve(&client->timers)) {
-        free(news);
+    if (op == NULL || !hf_timer_reserve(&hold->client->timers)) {
         free(op);
         return NULL;
     }
@@ -649,34 +654,50 @@ static hf_op *new_started(hf_client *client, hf_hold *hold, int64_t timeout_ms) 
     op->until = hf_after(op->since, timeout_ms);
     op->started = true;
     op->ended = started_ended;
+    op->told = with->told;
+    op->context = with->context;
+    op->keeps = with->keeps;
     op->timer.fire = op_due;
-    op->news = news;
     return op;
 }
 
-/* An op in its queue, or NULL with the thread's message. */
-static hf_op *begin_op_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms, int64_t number,
-                              bool keeps) {
-    hf_op *op = new_started(client, hold, timeout_ms);
-    if (op == NULL) {
-        hf_fail(HF_ENOMEM, "no memory");
-        return NULL;
+/* Into its queue; and where no grants come yet it may well be free, if nobody here waits for it.
+ * False: no memory. */
+static bool enter_locked(hf_op *op, bool pauses) {
+    bool tries = op->timeout_ms == 0;
+    if (!hf_op_enter_locked(op))
+        return false;
+    bool may_be_free =
+        hf_op_is_alone(op) && !pauses && !hf_grants_come(&hf_op_client(op)->links, op->hold->names);
+    return !(tries || may_be_free) || hf_op_try_locked(op, tries);
+}
+
+hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
+                                  const hf_op *with, hf_op **op_out) {
+    hf_client *client = hold->client;
+    hf_status status = hf_hold_equip_locked(hold);
+    if (status == HF_OK)
+        status = hf_table_new_id_locked(client, hold);
+    if (status != HF_OK)
+        return status;
+    hf_op *op = new_started(hold, timeout_ms, with);
+    if (op == NULL || !enter_locked(op, pause_ms > 0)) {
+        if (op != NULL) {
+            hf_op_leave_locked(op);
+            hf_op_free_locked(op);
+        }
+        return hf_fail(HF_ENOMEM, "no memory");
     }
-    op->number = number;
-    op->news->op = op;
-    hf_news_number_locked(client, op->news, number);
-    op->keeps = keeps;
-    bool good = hf_op_enter_locked(op);
-    /* Where no grants come yet it may well be free, if nobody here waits for it. */
-    if (good &&
-        (timeout_ms == 0 || (hf_op_is_alone(op) && !hf_grants_come(&client->links, hold->names))))
-        good = hf_op_try_locked(op, timeout_ms == 0);
-    if (good)
-        return op;
-    hf_op_leave_locked(op);
-    hf_op_free_locked(op);
-    hf_fail(HF_ENOMEM, "no memory");
-    return NULL;
+    op->news = with->news;
+    *op_out = op;
+    if (timeout_ms == 0)
+        return HF_OK;
+    hf_op_want_grants_locked(op);
+    if (timeout_ms > 0)
+        hf_thread_timer_locked(client, &op->timer, op->until);
+    hf_thread_timer_locked(client, &op->queue->timer,
+                           pause_ms > 0 ? hf_after(hf_now(), pause_ms) : 0);
+    return HF_OK;
 }
 
 static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
@@ -686,22 +707,16 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
         status = hf_number_check_locked(client, number);
     if (status == HF_OK)
         status = hf_losses_tell_locked(client);
-    if (status == HF_OK)
-        status = hf_hold_equip_locked(hold);
-    if (status == HF_OK)
-        status = hf_table_new_id_locked(client, hold);
     if (status != HF_OK)
         return status;
-    hf_op *op = begin_op_locked(client, hold, timeout_ms, number, keeps);
-    if (op == NULL)
-        return HF_ENOMEM;
-    if (timeout_ms == 0)
-        return HF_OK;
-    hf_op_want_grants_locked(op);
-    if (timeout_ms > 0)
-        hf_thread_timer_locked(client, &op->timer, op->until);
-    hf_thread_timer_locked(client, &op->queue->timer, 0);
-    return HF_OK;
+    hf_op with = {.told = tell_acquired, .keeps = keeps, .news = hf_news_new(&(hf_completion){0})};
+    if (with.news == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    hf_news_number_locked(client, with.news, number);
+    status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
+    if (status != HF_OK)
+        hf_news_free_locked(with.news);
+    return status;
 }
 
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
@@ -710,7 +725,7 @@ hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeo
     uint32_t flags;
     if (op_number < 1)
         return hf_fail(HF_EINVAL, "the operation's number must be above 0");
-    hf_status status = prepare_acquire(lock, caller, timeout_ms, options, &flags, &hold);
+    hf_status status = hf_acquire_prepare(lock, caller, timeout_ms, options, &flags, &hold);
     if (status != HF_OK)
         return status;
     hf_client_lock(lock->client);

@@ -3,6 +3,7 @@
 #define HF_ACQUIRE_H
 
 #include "lock/lock.h"
+#include "lock/op.h"
 
 /* On whose behalf, and what for. */
 typedef struct hf_caller {
@@ -17,5 +18,15 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                      const hf_acquire_options *options, hf_hold **hold_out);
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                            const hf_acquire_options *options, int64_t op_number);
+
+/* The parts of a started acquire. A hold with the options of the lock and of the acquire, checked.
+ * Without the mutex. */
+hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
+                             const hf_acquire_options *options, uint32_t *flags,
+                             hf_hold **hold_out);
+/* Begin it, after a pause if it may wait. with: its news, keeps, told and context. Otherwise than
+ * HF_OK: the hold and the news stay the caller's. */
+hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
+                                  const hf_op *with, hf_op **op_out);
 
 #endif

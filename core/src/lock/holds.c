@@ -38,6 +38,26 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     return hold;
 }
 
+hf_hold *hf_hold_like(const hf_hold *hold) {
+    hf_hold *made = hf_hold_new(hold->client, hold->names, hold->owner, hold->owner_length);
+    if (made == NULL)
+        return NULL;
+    hf_validity_begin(&made->validity, hold->validity.lease_ms);
+    made->reached = -1;
+    made->max_hold_ms = hold->max_hold_ms;
+    made->renew = hold->renew;
+    made->reentrant = hold->reentrant;
+    made->whole = hold->whole;
+    made->mode = hold->mode;
+    made->permits = hold->permits;
+    made->heal_ms = hold->heal_ms;
+    made->replicas = hold->replicas;
+    made->replica_ms = hold->replica_ms;
+    made->lock_serial = hold->lock_serial;
+    made->counting = hold->counting;
+    return made;
+}
+
 hf_status hf_hold_equip_locked(hf_hold *hold) {
     hf_client *client = hold->client;
     if (hold->equipped)

@@ -87,6 +87,8 @@ struct hf_hold {
 
 /* NULL: no memory. */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
+/* Another with the same owner and options, which has not been acquired. NULL: no memory. */
+hf_hold *hf_hold_like(const hf_hold *hold);
 /* All the memory that it will ever need, before it is acquired: then it can be kept. */
 hf_status hf_hold_equip_locked(hf_hold *hold);
 hf_hold *hf_hold_grab(hf_hold *hold);

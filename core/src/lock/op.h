@@ -48,7 +48,7 @@ typedef struct hf_op {
 
     /* Of one with a thread, which has the op on its stack. */
     hf_bell *bell; /* tells it to look again; NULL until it waits */
-    bool told;     /* that has been, or will be, written to */
+    bool rung;     /* that has been, or will be, written to */
     bool polling;  /* it is in poll(2), and would notice */
     hf_item seat;  /* in link->threads */
     hf_error *why; /* how it ended, if `explained` */
@@ -56,9 +56,10 @@ typedef struct hf_op {
     /* Of one that was started: */
     bool started;
     void (*ended)(struct hf_op *op, hf_status status); /* instead of waking a thread */
-    int64_t number;                                    /* the caller's */
+    void (*told)(struct hf_op *op, hf_status status);  /* at last: takes its hold over */
+    void *context;                                     /* of that */
     bool keeps;                                        /* the hold stays with the client */
-    hf_news *news;                                     /* will tell how it ended */
+    hf_news *news;                                     /* will tell how it ended; or NULL */
     hf_timer timer;
 } hf_op;
 

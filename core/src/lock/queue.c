@@ -247,7 +247,7 @@ void hf_op_free_locked(hf_op *op) {
         hf_news_free_locked(op->news);
         free(op);
     } else if (op->bell != NULL) {
-        if (op->told)
+        if (op->rung)
             hf_event_clear(op->bell->event.fd); /* a wake-up that comes later does no harm */
         hf_list_add_first(&client->waiting->spare, &op->bell->item);
         op->bell = NULL;

@@ -13,7 +13,7 @@
 void hf_op_notify_locked(hf_op *op) {
     if (op->bell == NULL || op == hf_op_client(op)->reading)
         return;
-    op->told = true;
+    op->rung = true;
     hf_client_tell_locked(hf_op_client(op), op->bell->event.to);
 }
 
@@ -84,7 +84,7 @@ static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *rea
         hf_event_clear(op->bell->event.fd);
     hf_client_lock(hf_op_client(op));
     op->polling = false;
-    op->told = op->told && !(ready > 0 && fds[0].revents != 0);
+    op->rung = op->rung && !(ready > 0 && fds[0].revents != 0);
     *readable = ready > 0 && fds[1].revents != 0;
     return ready;
 }

@@ -14,6 +14,7 @@
 typedef struct confirm {
     hf_item item;
     hf_op *op;
+    hf_hold *hold; /* with a reference */
     void (*told)(hf_op *op, hf_status status);
     bool busy;     /* a thread sees to it */
     bool canceled; /* the close has told */
@@ -119,6 +120,16 @@ static confirm *next_confirm(const struct hf_confirming *confirming) {
     return NULL;
 }
 
+static void end_confirm(confirm *mine, hf_status status) {
+    hf_list_remove(&mine->item);
+    mine->op->explained = true;
+    if (!mine->canceled)
+        mine->told(mine->op, status);
+    hf_op_free_locked(mine->op);
+    hf_hold_drop(mine->hold);
+    free(mine);
+}
+
 static void *confirm_all(void *argument) {
     hf_client *client = argument;
     confirm *mine;
@@ -127,20 +138,11 @@ static void *confirm_all(void *argument) {
         hf_op *op = mine->op;
         mine->busy = true;
         hf_client_unlock(client);
-        hf_status status = hf_hold_confirm(op->hold, hf_client_patience(client));
+        hf_status status = hf_hold_confirm(mine->hold, hf_client_patience(client));
         hf_client_lock(client);
-        hf_list_remove(&mine->item);
-        if (mine->canceled) {
-            hf_hold *hold = op->hold;
-            hf_op_free_locked(op);
-            hf_hold_drop(hold);
-        } else {
-            if (status == HF_OK)
-                op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
-            op->explained = true;
-            mine->told(op, status);
-        }
-        free(mine);
+        if (status == HF_OK)
+            op->hold->kept = op->keeps && hf_hold_is_listed(op->hold);
+        end_confirm(mine, status);
     }
     client->confirming->threads--;
     hf_client_unlock(client);
@@ -163,18 +165,21 @@ static bool start_confirmer(hf_client *client) {
 
 void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) {
     hf_client *client = op->hold->client;
+    hf_hold *hold = hf_hold_grab(op->hold);
     confirm *mine = calloc(1, sizeof *mine);
     if (mine != NULL) {
-        mine->op = op;
-        mine->told = told;
+        *mine = (confirm){.op = op, .hold = hold, .told = told};
         hf_list_add_last(&client->confirming->waiting, &mine->item);
         if (start_confirmer(client))
             return;
         hf_list_remove(&mine->item);
         free(mine);
     }
-    hf_hold_give_up_locked(op->hold); /* no memory or thread to be had: then nobody has it */
+    hf_hold_give_up_locked(hold); /* no memory or thread to be had: then nobody has it */
+    op->explained = true;
     told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
+    hf_op_free_locked(op);
+    hf_hold_drop(hold);
 }
 
 void hf_confirming_cancel_locked(hf_client *client) {
@@ -182,18 +187,12 @@ void hf_confirming_cancel_locked(hf_client *client) {
         confirm *mine = HF_OF(confirm, item, at);
         if (mine->canceled)
             continue;
-        if (mine->busy) { /* its thread is in the middle of a request, and frees it */
-            hf_completion completion = {
-                .kind = HF_KIND_ACQUIRE,
-                .status = hf_fail(HF_ECANCELED, "the client was closed during the wait"),
-                .op = mine->op->number};
-            mine->canceled = true;
-            hf_hold_count_refused_locked(mine->op->hold, HF_ECANCELED);
-            hf_tell_locked(client, &mine->op->news, &completion);
+        hf_status status = hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        if (!mine->busy) {
+            end_confirm(mine, status);
             continue;
         }
-        hf_list_remove(at);
-        mine->told(mine->op, HF_ECANCELED);
-        free(mine);
+        mine->op->explained = mine->canceled = true; /* its thread, in a request, frees it */
+        mine->told(mine->op, status);
     }
 }

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "lock/acquire.h"
+#include "lock/completions.h"
 #include "lock/hold.h"
-#include "lock/lock.h"
 #include "lock/renewal.h"
 #include "lock/thread.h"
 
@@ -118,39 +119,71 @@ static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
 }
 
 /* Did one end because the server could not be told? */
-static bool unreachable(hf_hold *const *holds, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (hf_hold_cause(holds[i]) == HF_CAUSE_UNREACHABLE)
+static bool unreachable_locked(hf_hold *const *holds, size_t count) {
+    int64_t now = hf_now();
+    for (size_t i = 0; i < count; i++) {
+        bool lost = hf_hold_state_now(holds[i], now) == HF_STATE_LOST;
+        int cause = holds[i]->cause;
+        if (cause == HF_CAUSE_UNREACHABLE ||
+            (cause == HF_CAUSE_NONE && lost && hf_loss_cause(holds[i]) == HF_CAUSE_UNREACHABLE))
             return true;
+    }
     return false;
 }
 
-static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,
-                              const hf_acquire_options *options, hf_hold **holds) {
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
-        int64_t left_ms = timeout_ms > 0 ? hf_until(until, hf_now()) : timeout_ms;
-        if (timeout_ms > 0 && left_ms == 0)
-            left_ms = 1; /* 0 would tell of a lock that is busy, not of time that is up */
-        status = hf_lock_acquire_as(turns[i].lock, NULL, 0, left_ms, options, &holds[turns[i].at]);
+static bool unreachable(hf_hold *const *holds, size_t count) {
+    hf_client_lock(holds[0]->client);
+    bool found = unreachable_locked(holds, count);
+    hf_client_unlock(holds[0]->client);
+    return found;
+}
+
+/* For the next of them, of the time for all. */
+static int64_t time_left(int64_t timeout_ms, int64_t until) {
+    if (timeout_ms <= 0)
+        return timeout_ms;
+    int64_t left_ms = hf_until(until, hf_now());
+    return left_ms > 0 ? left_ms
+                       : 1; /* 0 would tell of a lock that is busy, not of time that is up */
+}
+
+/* A lease ended while the next were waited for: HF_OK if there is time to begin again. */
+static hf_status may_begin_again(int64_t timeout_ms, int64_t until, bool outage) {
+    if (hf_now() < until) {
+        HF_MARK("H32");
+        return HF_OK;
     }
+    if (outage) /* nobody else need hold one */
+        return hf_fail(HF_ECONNECT, "the lease of a lock ended before the server could be told "
+                                    "to renew it, while the others were waited for");
+    return hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
+                   "the lease of a lock ended while the others were waited for");
+}
+
+/* A lease that is shorter than the ways may end each time. */
+static int64_t pause_before(int64_t *pause_ms, int64_t until) {
+    *pause_ms = hf_backoff(*pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
+    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(until, hf_now());
+    return ms < left_ms ? ms : left_ms;
+}
+
+static hf_status acquire_each(const turn *turns, size_t count, int64_t timeout_ms, int64_t until,
+                              const hf_caller *caller, const hf_acquire_options *options,
+                              hf_hold **holds) {
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < count && status == HF_OK; i++)
+        status = hf_acquire(turns[i].lock, caller, time_left(timeout_ms, until), options,
+                            &holds[turns[i].at]);
     return status;
 }
 
-/* Before all is begun again: a lease that is shorter than the ways may end each time. */
-static hf_status pause_for(const hf_client *client, int64_t *pause_ms, int64_t until,
-                           const hf_acquire_options *options) {
-    *pause_ms = hf_backoff(*pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
-    int64_t ms = hf_spread(*pause_ms), left_ms = hf_until(until, hf_now());
-    return hf_client_sleep(client, ms < left_ms ? ms : left_ms,
-                           (options->flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
-}
-
-hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeout_ms,
+hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, const void *owner,
+                              size_t owner_len, int64_t timeout_ms,
                               const hf_acquire_options *options, hf_hold **holds_out) {
     HF_NOT_CANCELLED;
     turn turns[HF_JOIN_MAX];
     hf_acquire_options chosen;
+    hf_caller caller = {.owner = owner, .owner_length = owner_len, .thread = true};
     if (holds_out == NULL)
         return hf_fail(HF_EINVAL, "holds_out is NULL");
     hf_status status = prepare(locks, count, turns);
@@ -160,25 +193,187 @@ hf_status hf_lock_acquire_all(hf_lock *const *locks, size_t count, int64_t timeo
         return status;
     memset(holds_out, 0, count * sizeof *holds_out);
     int64_t until = hf_after(hf_now(), timeout_ms), pause_ms = 0;
-    for (;;) {
-        status = acquire_each(turns, count, timeout_ms, until, options, holds_out);
+    while (status == HF_OK) {
+        status = acquire_each(turns, count, timeout_ms, until, &caller, options, holds_out);
         if (status == HF_OK)
             status = hf_hold_join(holds_out, count);
         if (status == HF_OK)
             return HF_OK;
         bool outage = status == HF_ELOST && unreachable(holds_out, count);
         give_up_all(holds_out, count, status);
-        if (status != HF_ELOST) /* one ended while the next were waited for: all again */
-            return status;
-        if (hf_now() >= until && outage) /* nobody else need hold one */
-            return hf_fail(HF_ECONNECT, "the lease of a lock ended before the server could be told "
-                                        "to renew it, while the others were waited for");
-        if (hf_now() >= until)
-            return hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,
-                           "the lease of a lock ended while the others were waited for");
-        HF_MARK("H32");
-        status = pause_for(locks[0]->client, &pause_ms, until, &chosen);
-        if (status != HF_OK)
-            return status;
+        if (status == HF_ELOST)
+            status = may_begin_again(timeout_ms, until, outage);
+        if (status == HF_OK)
+            status = hf_client_sleep(locks[0]->client, pause_before(&pause_ms, until),
+                                     (chosen.flags & HF_ACQUIRE_INTERRUPTIBLE) != 0);
     }
+    return status;
+}
+
+/* --------------------------------------------------------------- Started */
+
+/* Several acquires that were started together, one after the other. */
+typedef struct group {
+    hf_client *client;
+    int64_t timeout_ms, since, until, pause_ms;
+    bool keeps;
+    size_t count, at;            /* it acquires turns[at] */
+    size_t turns[HF_JOIN_MAX];   /* of the caller's order */
+    hf_hold *holds[HF_JOIN_MAX]; /* in that order; those that are not acquired yet, too */
+    hf_news *news[HF_JOIN_MAX];  /* a completion for each */
+} group;
+
+static void free_group(group *mine) {
+    for (size_t i = 0; i < mine->count; i++) {
+        if (mine->holds[i] != NULL)
+            hf_hold_drop(mine->holds[i]);
+        hf_news_free_locked(mine->news[i]);
+    }
+    free(mine);
+}
+
+/* With the mutex; holds drop the client as they go. */
+static void free_group_locked(group *mine) {
+    hf_client *client = hf_client_keep(mine->client);
+    free_group(mine);
+    hf_client_drop(client);
+}
+
+/* All are over, as this thread's message says. */
+static void tell_group(group *mine, hf_status status) {
+    hf_error error = *hf_error_last();
+    for (size_t i = 0; i < mine->count; i++) {
+        hf_completion completion = {.kind = HF_KIND_ACQUIRE,
+                                    .status = status,
+                                    .op = mine->news[i]->completion.op,
+                                    .hold = status == HF_OK ? mine->holds[i] : NULL,
+                                    .hold_number = status == HF_OK ? mine->holds[i]->number : 0};
+        if (status == HF_OK) {
+            mine->holds[i]->kept = mine->keeps;
+            hf_hold_count_acquired_locked(mine->holds[i], mine->since, hf_now());
+        }
+        hf_error_set(&error);
+        hf_tell_locked(mine->client, &mine->news[i], &completion);
+        if (status == HF_OK)
+            mine->holds[i] = NULL; /* the completion's */
+    }
+    free_group_locked(mine);
+}
+
+/* Give back what was acquired; a client that is being closed does so itself. */
+static void give_back_locked(const group *mine, size_t count) {
+    for (size_t i = 0; i < count && !mine->client->swept; i++)
+        hf_hold_give_up_locked(mine->holds[mine->turns[i]]);
+}
+
+static void child_told(hf_op *op, hf_status status);
+
+static hf_status next_locked(group *mine, int64_t pause_ms) {
+    hf_op with = {.told = child_told, .context = mine}, *op = NULL;
+    hf_status status =
+        hf_acquire_begin_locked(mine->holds[mine->turns[mine->at]],
+                                time_left(mine->timeout_ms, mine->until), pause_ms, &with, &op);
+    for (size_t i = 0; i < mine->count; i++)
+        mine->news[i]->op = op; /* whichever number a cancel names */
+    return status;
+}
+
+/* All again, with holds like those of before. */
+static hf_status begin_again_locked(group *mine) {
+    for (size_t i = 0; i < mine->count; i++) {
+        hf_hold *hold = hf_hold_like(mine->holds[i]);
+        if (hold == NULL)
+            return hf_fail(HF_ENOMEM, "no memory");
+        hf_hold_drop(mine->holds[i]);
+        mine->holds[i] = hold;
+    }
+    mine->at = 0;
+    return next_locked(mine, pause_before(&mine->pause_ms, mine->until));
+}
+
+/* All are acquired: they belong together. */
+static void join_group(group *mine) {
+    hf_status status = join_locked(mine->client, mine->holds, mine->count);
+    if (status == HF_OK) {
+        tell_group(mine, HF_OK);
+        return;
+    }
+    bool outage = status == HF_ELOST && unreachable_locked(mine->holds, mine->count);
+    hf_error error = *hf_error_last();
+    give_back_locked(mine, mine->count);
+    hf_error_set(&error);
+    if (status == HF_ELOST)
+        status = may_begin_again(mine->timeout_ms, mine->until, outage);
+    if (status == HF_OK)
+        status = begin_again_locked(mine);
+    if (status != HF_OK)
+        tell_group(mine, status);
+}
+
+static void child_told(hf_op *op, hf_status status) {
+    group *mine = op->context;
+    for (size_t i = 0; i < mine->count; i++)
+        mine->news[i]->op = NULL;
+    if (status != HF_OK)
+        hf_hold_count_refused_locked(op->hold, status);
+    if (status == HF_OK && ++mine->at == mine->count) {
+        join_group(mine);
+        return;
+    }
+    if (status == HF_OK)
+        status = next_locked(mine, 0);
+    if (status == HF_OK)
+        return;
+    hf_error error = *hf_error_last();
+    give_back_locked(mine, mine->at);
+    hf_error_set(&error);
+    tell_group(mine, status);
+}
+
+static hf_status start_group_locked(group *mine, int64_t first) {
+    hf_status status = hf_client_check(mine->client);
+    for (size_t i = 0; i < mine->count && status == HF_OK; i++) {
+        status = hf_number_check_locked(mine->client, first + (int64_t)i);
+        if (status == HF_OK)
+            hf_news_number_locked(mine->client, mine->news[i], first + (int64_t)i);
+    }
+    if (status == HF_OK)
+        status = hf_losses_tell_locked(mine->client);
+    return status == HF_OK ? next_locked(mine, 0) : status;
+}
+
+hf_status hf_lock_acquire_all_start(hf_lock *const *locks, size_t count, const void *owner,
+                                    size_t owner_len, int64_t timeout_ms,
+                                    const hf_acquire_options *options, int64_t op) {
+    turn turns[HF_JOIN_MAX];
+    hf_caller caller = {.owner = owner, .owner_length = owner_len};
+    uint32_t flags = 0;
+    if (op < 1 || op > INT64_MAX - HF_JOIN_MAX)
+        return hf_fail(HF_EINVAL, "the operation's number must be above 0");
+    hf_status status = prepare(locks, count, turns);
+    if (status != HF_OK)
+        return status;
+    group *mine = calloc(1, sizeof *mine);
+    if (mine == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    *mine = (group){.client = locks[0]->client,
+                    .timeout_ms = timeout_ms,
+                    .since = hf_now(),
+                    .until = hf_after(hf_now(), timeout_ms),
+                    .count = count};
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        mine->turns[i] = turns[i].at;
+        mine->news[i] = hf_news_new(&(hf_completion){0});
+        status = mine->news[i] != NULL ? hf_acquire_prepare(locks[i], &caller, timeout_ms, options,
+                                                            &flags, &mine->holds[i])
+                                       : hf_fail(HF_ENOMEM, "no memory");
+    }
+    mine->keeps = (flags & HF_ACQUIRE_KEEP) != 0;
+    hf_client_lock(locks[0]->client);
+    if (status == HF_OK)
+        status = start_group_locked(mine, op);
+    if (status != HF_OK)
+        free_group(mine);
+    hf_client_unlock(locks[0]->client);
+    return status;
 }

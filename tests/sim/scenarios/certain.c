@@ -210,7 +210,7 @@ static void test_of_joined_holds_losing_one_is_losing_all(void **state) {
     (void)state;
     hf_lock *locks[] = {lease_lock(client, "a", 2000, HF_ON), lease_lock(client, "b", 2000, HF_ON)};
     hf_hold *holds[2];
-    assert_status(hf_lock_acquire_all(locks, 2, 0, NULL, holds), HF_OK);
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_OK);
     TELL("DEL a");
     assert_soon(hf_hold_state(holds[0]) == HF_STATE_LOST);
     assert_int_equal(hf_hold_state(holds[1]), HF_STATE_LOST);

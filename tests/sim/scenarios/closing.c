@@ -52,7 +52,7 @@ typedef struct several {
 
 static void *acquire_several(void *argument) {
     several *all = argument;
-    all->status = hf_lock_acquire_all(all->locks, 2, 20000, NULL, all->holds);
+    all->status = hf_lock_acquire_all(all->locks, 2, NULL, 0, 20000, NULL, all->holds);
     return NULL;
 }
 

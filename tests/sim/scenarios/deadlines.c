@@ -67,7 +67,7 @@ typedef struct several {
 
 static void *acquire_several(void *argument) {
     several *all = argument;
-    all->status = hf_lock_acquire_all(all->locks, 3, HF_FOREVER, NULL, all->holds);
+    all->status = hf_lock_acquire_all(all->locks, 3, NULL, 0, HF_FOREVER, NULL, all->holds);
     return NULL;
 }
 
@@ -111,7 +111,7 @@ static void test_what_ends_while_an_acquire_of_several_gives_it_up_is_no_loss(vo
             *locks[] = {lease_lock(client, "a", 40, HF_OFF), lease_lock(client, "b", 40, HF_OFF)};
     hf_hold *hold = held(theirs), *holds[2];
     atomic_store(&way->delay_ms, 12);
-    assert_status(hf_lock_acquire_all(locks, 2, 0, NULL, holds), HF_EBUSY);
+    assert_status(hf_lock_acquire_all(locks, 2, NULL, 0, 0, NULL, holds), HF_EBUSY);
     assert_status(hf_client_stats(client, &stats), HF_OK);
     assert_int_equal(stats.lost_expired + stats.lost_unreachable + stats.lost_gone, 0);
     give_back(hold, HF_OK);
