@@ -83,14 +83,14 @@ static hf_hold *handed_on(hf_lock *to, hf_hold *from) {
 }
 
 static void call_everything(hf_client *ann, hf_client *ben) {
-    hf_lock *anns = lease_lock(ann, "k", 300, HF_ON), *bens = lease_lock(ben, "k", 300, HF_ON);
+    hf_lock *anns = lease_lock(ann, "k", 1200, HF_ON), *bens = lease_lock(ben, "k", 1200, HF_ON);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *hold = held(anns);
     assert_status(hf_hold_renew(hold), HF_OK);
     assert_status(hf_lock_acquire(bens, 50, NULL), HF_ETIMEOUT);
     hold = handed_on(bens, hold);
     hold = handed_on(anns, hold); /* it joins a crowd */
-    sleep_ms(250);                /* it is claimed, and renewed */
+    sleep_ms(1000);               /* it is claimed, and renewed */
     assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_int_equal(info.fence, hf_hold_fence(hold));
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
