@@ -42,6 +42,7 @@ client = holdfast.connect("redis://localhost")
 # What is done with the examples of each language; without a language it is output, not an example.
 CHECKED = {"python", "java", "c", "sql", "lua", "sh", "yaml", "ini", "mermaid", ""}
 CHECKED |= {"xml", "properties"}  # by GuideTest of the Spring Boot starter
+CHECKED |= {"kotlin"}  # by the tests of examples/eventloops
 
 
 def shown(language: str) -> list[Any]:

@@ -83,7 +83,7 @@ final class DocumentationTest {
         assertEquals(0, compiler.waitFor(), said);
     }
 
-    /** Or in the starter's tests: spring.md and fences.md of docs/guides. */
+    /** Or in the starter's tests: spring.md and fences.md of docs/guides; or in examples/eventloops. */
     @Test
     void everyPageWithAnExampleIsTriedHere() throws Exception {
         Set<String> shown = new TreeSet<>();
@@ -97,6 +97,7 @@ final class DocumentationTest {
         }
         assertEquals(
                 Set.of(
+                        "docs/guides/eventloops.md",
                         "docs/guides/fences.md",
                         "docs/guides/kubernetes.md",
                         "docs/guides/leader.md",
