@@ -176,23 +176,32 @@ class AsyncLock(Bound):
             return False
         return True
 
-    async def release(self, *, owner: str | bytes | None = None) -> None:
+    async def release(self, *, owner: str | bytes | None = None, wait: bool | None = None) -> None:
         """Release the task's newest hold from acquire() or `async with`.
 
         If a task ends without releasing, any task may release through this very lock: before
         Python 3.12, asyncio.wait_for() runs acquire() in a separate task.
 
         owner  As given to acquire().
+        wait   As for Hold.release(): False does not wait for the answer.
 
         Raises LockNotOwnedError, a RuntimeError, if the task does not hold the lock; nothing was
         changed then. Otherwise as AsyncHold.release().
         """
-        await released(self._lock, self._start_release(owner))
+        call = self._start_release(owner, wait)
+        if call is not None:
+            await released(self._lock, call)
 
-    def _start_release(self, owner: str | bytes | None) -> Call:
+    def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
+        """Start it; None: nobody waits for the answer."""
         who, handle = self._current(self._who(owner), self._by_task(owner))
-        call = _release(self._notices(), handle)
-        self._lock._client._forget(self._lock._core.hf_hold_number(handle))
+        core, call = self._lock._core, None
+        if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
+            self._lock._give_up(handle, False)
+            self._lock._client._look()
+        else:
+            call = _release(self._notices(), handle)
+        self._lock._client._forget(core.hf_hold_number(handle))
         if who in self._tasks and not self.count(owner=who):
             del self._tasks[who]
         return call
@@ -377,8 +386,10 @@ class AsyncHold(BaseHold):
 
         self._watch(tell)
 
-    async def release(self) -> None:
+    async def release(self, wait: bool | None = None) -> None:
         """Release the hold. One round trip, which goes on if this is cancelled.
+
+        wait  False: do not wait for the answer, as Hold.release().
 
         Raises LockNotOwnedError if it was released before, LockLost if it was lost before,
         LockUnknown if the answer was lost, and ConnectError or another LockError if the server
@@ -387,7 +398,12 @@ class AsyncHold(BaseHold):
         as Hold.release() does.
         """
         try:
-            await released(self._lock, self._start_release())
+            if self.valid and self._lock._later(wait):
+                self._lock._give_up(self._handle, False)
+                self._loose = False
+                self._lock._client._look()
+            else:
+                await released(self._lock, self._start_release())
         finally:
             if self.state != "held":
                 self._unwatch()

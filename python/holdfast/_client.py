@@ -52,6 +52,8 @@ def _end() -> None:
     """Close the clients that nobody closed, or leave their holds to their leases."""
     _errors.ending = True
     clients = list(_clients)
+    for client in clients:
+        client._finish()
     for client in clients:  # or a wait of the next one would get what this one releases
         client._stop()
     for client in clients:
@@ -381,7 +383,8 @@ class Client(Bound):
 
     def stats(self) -> Stats:
         """Read this client's counts in this process. Sends nothing."""
-        return stats(self._core, self._here())
+        notices = self._notices.get(os.getpid())
+        return stats(self._core, self._here(), notices.unconfirmed if notices else 0)
 
     def ping(self) -> None:
         """Ask every server whether it answers, in a Cluster each master: for a health check.
@@ -407,9 +410,16 @@ class Client(Bound):
         Blocks for at most one command_timeout. Afterwards its locks and holds raise ClosedError.
         A second close does nothing.
         """
+        self._finish()
         while self._handles:
             _, handle = self._handles.popitem()
             self._core.hf_client_close(handle)
+
+    def _finish(self) -> None:
+        """Wait for the answers of releases that did not wait for them."""
+        notices = self._notices.get(os.getpid()) if self._handles else None
+        if notices is not None:
+            notices.finish()
 
     def _stop(self) -> None:
         """Get no lock any more, also by waits under way; close() or _abandon() follows."""

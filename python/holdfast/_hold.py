@@ -251,8 +251,14 @@ class Hold(BaseHold):
         """Was it lost? Like a threading.Event, with a `cause`."""
         return Lost(self)
 
-    def release(self) -> None:
+    def release(self, wait: bool | None = None) -> None:
         """Release the hold. One round trip.
+
+        wait  False: do not wait for the answer. The hold ends here at once, and a thread of the
+              client sends the request. If the answer is not as expected, a warning is logged, with
+              the next such release or the client's close, and Client.stats() counts it as
+              unconfirmed. Client.close() and the end of the program wait for the answers. None: as
+              the lock's option `release` says.
 
         If the at_least of Lock.hold() has not passed, this keeps the lock for the rest of it, as
         keep(), with some tries if an answer is lost. It raises as that; the hold is then still
@@ -263,7 +269,8 @@ class Hold(BaseHold):
         was not reached or refused. In each case the hold ends with its lease at the latest.
         """
         try:
-            self._core.hf_hold_release(self._handle)
+            self._lock._give_up(self._handle, wait)
+            self._loose = False  # one that is kept ends here with its answer
         finally:
             if self.state != "held":
                 self._unwatch()

@@ -275,17 +275,36 @@ class Lock(Bound):
             raise
         return True
 
-    def release(self, *, owner: str | bytes | None = None) -> None:
+    def release(self, *, owner: str | bytes | None = None, wait: bool | None = None) -> None:
         """Release the caller's newest hold from acquire() or `with`. One round trip.
 
         owner  As given to acquire().
+        wait   As for Hold.release(): False does not wait for the answer.
 
         Raises LockNotOwnedError, a RuntimeError, if the caller does not hold the lock so; nothing
         was changed then. Otherwise as Hold.release().
         """
-        self._release(self._who(owner)[1])
+        self._release(self._who(owner)[1], wait)
 
-    def _release(self, who: bytes | None) -> None:
+    def _later(self, wait: bool | None) -> bool:
+        """Say whether a release does not wait for its answer."""
+        return self._choices.release == "later" if wait is None else not flag("wait", wait)
+
+    def _give_up(self, handle: _holdfast.Hold, wait: bool | None) -> None:
+        """Release a hold, and wait for the answer unless nobody wants it."""
+        standing = self._core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD
+        if standing and self._later(wait):  # else the caller learns at once what is wrong
+            self._client._notices_here().release_later(handle, f"lock {self.name!r}")
+        else:
+            self._core.hf_hold_release(handle)
+
+    def _release(self, who: bytes | None, wait: bool | None = None) -> None:
+        if self._later(wait):
+            got: list[_holdfast.Hold] = []
+            self._call(self._core.hf_lock_current_as, who, got)
+            self._give_up(got[0], wait)
+            self._client._look()
+            return
         try:
             self._core.hf_lock_release_as(self._handle, who)
         except ForkedError:

@@ -8,6 +8,7 @@ import itertools
 import logging
 import select
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,6 +21,8 @@ from ._options import anchor
 Told = TypeVar("Told")
 
 _log = logging.getLogger("holdfast")
+
+_ANSWERS = 5.0  # seconds within which a release has its answer, or fails
 
 
 class Call:
@@ -90,6 +93,8 @@ class Notices:
         self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
+        self._later: dict[int, str] = {}  # releases for which nobody waits, by what they release
+        self.unconfirmed = 0  # of those
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
         self._crowded = 64
         self._changed = threading.Condition()
@@ -124,6 +129,26 @@ class Notices:
         if self._closed:
             call.end(_holdfast.HF_ECANCELED, None)
         return number, call
+
+    def release_later(self, handle: _holdfast.Hold, what: str) -> None:
+        """Start a release for which nobody waits; a later call here looks what came of it."""
+        if not self._closed:
+            self._drain()
+        number = next(self._numbers)
+        self._later[number] = what
+        try:
+            self.core.hf_hold_release_start(handle, number)
+        except BaseException:
+            self._later.pop(number, None)
+            raise
+
+    def finish(self) -> None:
+        """Wait for the ends of those releases, as long as the answers may take."""
+        ready = select.poll()
+        ready.register(self._fd, select.POLLIN)
+        until = time.monotonic() + _ANSWERS
+        while self._drain() and self._later and (left := until - time.monotonic()) > 0:
+            ready.poll(min(left * 1000, 50))  # another thread may drain it
 
     def cancel(self, number: int) -> None:
         """Cancel an acquire; its completion still comes."""
@@ -244,7 +269,7 @@ class Notices:
                     self._settle(op, status, hold, reached, message)
         except ClosedError:
             self._closed = True
-            for op in list(self._calls):
+            for op in [*self._later, *self._calls]:
                 self._settle(op, _holdfast.HF_ECANCELED, None, 0, "the client was closed")
             self._watches.clear()
             self.look()
@@ -253,6 +278,12 @@ class Notices:
     def _settle(
         self, op: int, status: int, hold: _holdfast.Hold | None, reached: int, message: str
     ) -> None:
+        what = self._later.pop(op, None)
+        if what is not None:
+            if status != _holdfast.HF_OK:
+                self.unconfirmed += 1
+                _log.warning("%s was released, but not as expected: %s", what, message)
+            return
         call = self._calls.pop(op, None)
         try:
             if call is None:

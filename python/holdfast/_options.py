@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import EllipsisType
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from . import _alarm, _holdfast, _native
 from ._arguments import duration, encoded, flag, function, whole
@@ -50,6 +50,9 @@ class LockOptions:
     locks: docs/connecting.md."""
     replica_timeout: float | timedelta | None = None
     """Seconds for that, less than the lease; by default 1, or half of a lease shorter than 2."""
+    release: Literal["wait", "later"] = "wait"
+    """"later": a release does not wait for the server's answer, unless its call says so. As
+    release(wait=False) of a hold."""
     on_lost: Callable[[Any], object] | None = None
     """Called with the Hold when that is lost, by a thread of the client: keep it short, or give
     the work to another thread. An AsyncLock's event loop calls it, with the AsyncHold."""
@@ -77,6 +80,7 @@ class LockChanges(TypedDict, total=False):
     heal: bool
     replicas: int
     replica_timeout: float | timedelta | None
+    release: Literal["wait", "later"]
     on_lost: Callable[[Any], object] | None
     raise_on_lost: bool
     count_name: bool | None
@@ -111,6 +115,8 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     made.replicas = whole("replicas", options.replicas, 0, 2**31 - 1)
     if options.replica_timeout is not None:
         made.replica_timeout_ms = duration("replica_timeout", options.replica_timeout, least=1)
+    if options.release not in ("wait", "later"):
+        raise ValueError(f'release must be "wait" or "later", not {options.release!r}')
     function("on_lost", options.on_lost)
     flag("raise_on_lost", options.raise_on_lost)
     made.count_name = _switch("count_name", options.count_name)

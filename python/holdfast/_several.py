@@ -191,12 +191,14 @@ class Holds(BaseHolds[Hold]):
     def _each(self, work: Callable[[Hold], None]) -> None:
         try_all(self._standing() or self._holds.values(), work)
 
-    def release(self) -> None:
+    def release(self, wait: bool | None = None) -> None:
         """Release all that were not released yet. One round trip for each.
+
+        wait  As for Hold.release(): False does not wait for the answers.
 
         All are tried; then the first exception of Hold.release() is raised, if there is one.
         """
-        self._each(Hold.release)
+        self._each(lambda hold: hold.release(wait))
 
     def renew(self) -> None:
         """Make each last its whole lease again, as Hold.renew()."""
@@ -417,13 +419,15 @@ class LocksAll(BaseLocks[Lock]):
 # --------------------------------------------------------------------- For tasks
 
 
-async def _released(releases: Iterable[tuple[Lock, Callable[[], Call]]]) -> None:
+async def _released(releases: Iterable[tuple[Lock, Callable[[], Call | None]]]) -> None:
     """Start all, even if it is cancelled meanwhile, and wait; then raise the first failure."""
     failed: LockError | None = None
     calls = []
     for lock, start in releases:
         try:
-            calls.append((lock, start()))
+            call = start()
+            if call is not None:
+                calls.append((lock, call))
         except LockError as error:
             failed = failed or error
     for lock, call in calls:

@@ -81,6 +81,8 @@ class Stats(Counts):
     """Connections that were opened."""
     reconnects: int
     """Those of them in place of one that broke."""
+    unconfirmed: int
+    """Releases that did not wait for their answer, and whose answer was not as expected."""
     names: Mapping[str, Counts]
     """Of the names that are counted apart, UTF-8 with surrogate escapes. They are not more than
     names_max."""
@@ -125,7 +127,7 @@ def _fields(told: _native.hf_stats) -> dict[str, Any]:
     }
 
 
-def stats(core: _holdfast.Core, client: _holdfast.Client) -> Stats:
+def stats(core: _holdfast.Core, client: _holdfast.Client, unconfirmed: int) -> Stats:
     """Read the counts from the core. Sends nothing."""
     told, one = _native.hf_stats(), _native.hf_stats()
     core.hf_client_stats(client, told)
@@ -138,6 +140,7 @@ def stats(core: _holdfast.Core, client: _holdfast.Client) -> Stats:
         **_fields(told),
         connections=told.connections,
         reconnects=told.reconnects,
+        unconfirmed=unconfirmed,
         names={name.decode("utf-8", "surrogateescape"): counts for name, counts in named.items()},
         others=others,
     )

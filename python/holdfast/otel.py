@@ -95,6 +95,7 @@ _TIMES = {
 _CONNECTIONS = {
     "connections": "Connections that were opened",
     "reconnects": "Connections that were opened in place of one that broke",
+    "unconfirmed": "Releases that did not wait for their answer, which was not as expected",
 }
 
 _Read = Callable[[holdfast.Stats], Iterator[Observation]]

@@ -50,6 +50,7 @@ _HISTOGRAMS = {
 _OF_CLIENTS = {
     "connections": "Connections that were opened",
     "reconnects": "Connections that were opened in place of one that broke",
+    "unconfirmed": "Releases that did not wait for their answer, which was not as expected",
 }
 
 

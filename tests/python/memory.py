@@ -23,6 +23,7 @@ BEHAVIOURS = {
     "test_lock.py",
     "test_locked.py",
     "test_gate.py",
+    "test_later.py",
     "test_logging.py",
     "test_lost.py",
     "test_owners.py",

@@ -1,0 +1,163 @@
+"""release(wait=False): the caller does not wait for the answer of a release."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+import redis
+
+import holdfast
+from conftest import Server, until
+
+
+@pytest.fixture
+def lock(client: holdfast.Client, name: str) -> holdfast.Lock:
+    return client.lock(name, release="later")
+
+
+def test_every_form_of_release_may_leave_the_answer(
+    client: holdfast.Client, lock: holdfast.Lock, name: str
+) -> None:
+    plain = client.lock(name)
+    with lock as hold:
+        assert hold.valid
+    assert hold.state == "released"
+    until(lambda: not lock.locked())
+    with lock.hold() as hold, lock:
+        pass
+    until(lambda: not lock.locked())
+    assert lock.acquire()
+    assert lock.acquire()
+    lock.release()
+    assert lock.count() == 1
+    lock.release()
+    assert lock.count() == 0
+    until(lambda: not lock.locked())
+    plain.acquire()
+    plain.release(wait=False)
+    hold = plain.hold()  # after the release, whichever comes first
+    hold.release(wait=False)
+    lock.hold().release(wait=True)
+    assert not lock.locked()
+    with client.locks_all(name, name + "2", release="later") as holds:
+        pass
+    assert holds.state == "released"
+    client.locks_all(name, name + "2").hold().release(wait=False)
+    until(lambda: not lock.locked())
+    assert client.locked(name, release="later")(lambda: 7)() == 7
+    assert client.stats().unconfirmed == 0
+
+
+def test_tasks_too(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        lock = client.aio.lock(name, release="later")
+        async with lock as hold, lock:
+            assert hold.valid
+        assert hold.state == "released"
+        async with lock.hold() as hold:
+            pass
+        assert hold.state == "released"
+        await lock.acquire()
+        await lock.release(wait=False)
+        async with client.aio.locks_all(name, name + "2", release="later"):
+            pass
+        await (await client.aio.lock(name).hold()).release(wait=False)
+
+    asyncio.run(main())
+    until(lambda: not client.lock(name).locked())
+    assert client.stats().unconfirmed == 0
+
+
+def test_what_is_known_to_be_wrong_is_raised_at_once(
+    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
+) -> None:
+    hold = lock.hold()
+    hold.release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        hold.release()
+    with pytest.raises(holdfast.LockNotOwnedError):
+        lock.release()
+    with pytest.raises(holdfast.LockLost), lock.hold() as hold:
+        raw.delete(name)
+        with pytest.raises(holdfast.LockLost):
+            hold.check()
+    with pytest.raises(ValueError, match='release must be "wait" or "later"'):
+        client.lock(name, release="soon")  # type: ignore[arg-type]
+    wrong: Any = lock.hold()
+    with pytest.raises(TypeError, match="wait must be True or False"):
+        wrong.release(wait=0)
+    wrong.release()
+
+
+def test_an_answer_that_is_not_as_expected_is_logged_and_counted(
+    client: holdfast.Client,
+    lock: holdfast.Lock,
+    raw: redis.Redis,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hold = lock.hold()
+    raw.delete(name)
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        hold.release()  # it cannot know
+        client.close()
+    assert f"lock {name!r} was released, but not as expected: " in caplog.text
+    assert "lost" in caplog.text
+
+
+def test_the_next_such_release_tells_of_it(
+    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
+) -> None:
+    hold = lock.hold()
+    raw.delete(name)
+    hold.release()
+
+    def told() -> bool:
+        lock.hold().release()
+        return client.stats().unconfirmed == 1
+
+    until(told)
+
+
+def test_a_hold_that_is_kept_at_least_is_kept(lock: holdfast.Lock) -> None:
+    with lock.hold(at_least=60):
+        pass
+    until(lambda: (lock.inspect().remaining or 0) > 50)
+
+
+@pytest.mark.redis
+def test_a_release_that_does_not_wait_takes_no_round_trip(
+    client: holdfast.Client, raw: redis.Redis, name: str
+) -> None:
+    hold = client.lock(name).hold()
+    raw.client_pause(1000)
+    began = time.monotonic()
+    hold.release(wait=False)
+    assert time.monotonic() - began < 0.9
+    client.close()
+    assert time.monotonic() - began > 0.9  # it waits for the answer
+    assert not raw.exists(name)
+
+
+@pytest.mark.redis
+def test_the_end_of_a_program_waits_for_the_answer(
+    server: Server, raw: redis.Redis, name: str
+) -> None:
+    script = """
+import sys, holdfast
+client = holdfast.connect(sys.argv[1], close_at_exit=False)
+hold = client.lock(sys.argv[2], lease=60).hold()
+client.lock(sys.argv[2]).force_release(hold.fence)
+hold.release(wait=False)
+"""
+    command = [sys.executable, "-c", script, server.tcp, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40)
+    assert done.returncode == 0
+    assert "was released, but not as expected" in done.stderr
+    assert not raw.exists(name)
