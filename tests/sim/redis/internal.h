@@ -251,6 +251,7 @@ struct sim_call {
     bool changed;   /* the data set, or a channel: replicas hear of it */
     bool repeated;  /* replicas have heard already, in other words */
     bool failed;    /* its answer is an error */
+    bool refused;   /* a script: its writes are refused, all of them */
     lua_State *lua; /* a script gets the answer */
     int depth;
     struct {

@@ -133,8 +133,11 @@ static const char *refused(sim_call *call, bool *replied) {
     why = why != NULL ? why : sim_redirected_script(call);
     if (why != NULL || call->server->wrote || (flags & SIM_WRITE) == 0)
         return why;
-    *replied = sim_refused(call, SIM_WRITES) ||
-               ((flags & SIM_DENYOOM) != 0 && sim_refused(call, SIM_GROWTH));
+    /* No server is of another mind in the middle of a script. */
+    int64_t *times = &call->server->refusals[SIM_WRITES].times;
+    *times += call->server->script->refused && *times >= 0;
+    *replied = call->server->script->refused = sim_refused(call, SIM_WRITES);
+    *replied = *replied || ((flags & SIM_DENYOOM) != 0 && sim_refused(call, SIM_GROWTH));
     return NULL;
 }
 
