@@ -114,6 +114,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %nodefaultctor hf_error;
 %nodefaultdtor hf_error;
 %immutable hf_error::replicas;
+%immutable hf_error::cause;
+%ignore hf_error::reserved;
 %immutable hf_error::message;
 %typemap(jni) char message[ANY] "jbyteArray"
 %typemap(jtype) char message[ANY] "byte[]"

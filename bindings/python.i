@@ -79,8 +79,12 @@ static void hf_raise(int status)
     Py_INCREF($result);
 }
 
-/* hf_error_last() answers the number of replicas; the exception has the text. */
-%typemap(out) const hf_error * "$result = PyLong_FromLongLong($1->replicas);"
+/* hf_error_last() answers the number of replicas, or the cause of a loss; the exception has the
+ * text. */
+%{
+#define HF_DETAIL(error) ((error)->cause != 0 ? (long long)(error)->cause : (long long)(error)->replicas)
+%}
+%typemap(out) const hf_error * "$result = PyLong_FromLongLong(HF_DETAIL($1));"
 
 /* --------------------------------------------------------------- Signals */
 
@@ -350,7 +354,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
 
 /* ----------------------------------------------------------- Completions */
 
-/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas, message,
+/* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas or cause, message,
  * timeouts, name). */
 %typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
     memset(&completion, 0, sizeof completion);
@@ -370,7 +374,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
     PyObject *message = PyUnicode_DecodeUTF8(
         $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
     $result = Py_BuildValue("iiLLNLNLy#", (int)$1->kind, (int)$1->status, (long long)$1->op,
-                            (long long)$1->hold_number, hold, (long long)$1->error.replicas,
+                            (long long)$1->hold_number, hold, HF_DETAIL(&$1->error),
                             message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len);
 }
 

@@ -102,13 +102,14 @@ class AsyncLock(Bound):
         handle = await self._won(
             lambda number: lock._call(
                 lock._core.hf_lock_acquire_start, who, milliseconds, options, number
-            )
+            ),
+            milliseconds,
         )
         if options is kept and who is not None and self._by_task(owner):
             self._tasks[who] = weakref.ref(_task())
         return self._take(handle, options, on_lost, quiet)
 
-    async def _won(self, begin: Callable[[int], object]) -> _holdfast.Hold:
+    async def _won(self, begin: Callable[[int], object], milliseconds: int) -> _holdfast.Hold:
         """Start an acquire, by calling begin() with its number, and wait for its end."""
         notices = self._notices()
         number, call = notices.start(begin)
@@ -125,7 +126,10 @@ class AsyncLock(Bound):
             notices.abandon(number, call)
             raise
         if handle is None:
-            raise error(status, call.message, call.reached)
+            failed = error(status, call.message, call.reached)
+            if isinstance(failed, LockTimeout):
+                failed = self._lock._waited(failed, milliseconds)
+            raise failed
         return handle
 
     def _take(
@@ -146,7 +150,8 @@ class AsyncLock(Bound):
         """Get the result that another left, or the hold: then the caller makes one."""
         lock = self._lock
         handle = await self._won(
-            lambda number: lock._call(lock._core.hf_once_begin_start, milliseconds, loose, number)
+            lambda number: lock._call(lock._core.hf_once_begin_start, milliseconds, loose, number),
+            milliseconds,
         )
         result = lock._core.hf_hold_result(handle)
         return self._take(handle, loose, None, None) if result is None else result
@@ -333,7 +338,7 @@ async def released(lock: Lock, call: Call) -> None:
     status, _ = await call.wait()
     lock._client._look()
     if status != _holdfast.HF_OK:
-        raise error(status, call.message)
+        raise error(status, call.message, call.reached)
 
 
 async def _renewed(
@@ -343,7 +348,7 @@ async def _renewed(
     _, call = notices.start(lambda number: begin(handle, *how, number))
     status, _ = await call.wait()
     if status != _holdfast.HF_OK:
-        raise error(status, call.message)
+        raise error(status, call.message, call.reached)
 
 
 @final

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _holdfast
 
+if TYPE_CHECKING:
+    from ._look import Holder
+
 ending = False  # the interpreter is
+
+Cause = Literal["expired", "unreachable", "gone"]
+
+CAUSES: dict[int, Cause | None] = {
+    _holdfast.HF_CAUSE_NONE: None,
+    _holdfast.HF_CAUSE_EXPIRED: "expired",
+    _holdfast.HF_CAUSE_UNREACHABLE: "unreachable",
+    _holdfast.HF_CAUSE_GONE: "gone",
+}
 
 
 class LockError(Exception):
@@ -16,6 +31,34 @@ class LockError(Exception):
 
 class LockTimeout(LockError, TimeoutError):
     """Others kept the lock for the whole timeout. Nothing is held, and nothing is left behind."""
+
+    name: str | bytes = ""
+    """The name of the lock, as given; empty if the exception came from another program."""
+    waited: float = 0.0
+    """How long the acquire waited, in seconds: its timeout; 0 if it tried once."""
+    _look: Callable[[], tuple[Holder, ...]] | None = None
+    _holders: tuple[Holder, ...] | None = None
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """The holders of the lock, as from Lock.inspect(); of permits too.
+
+        The first use asks the server for those of this moment, one round trip, which blocks: in a
+        coroutine, use `await asyncio.to_thread(lambda: timeout.holders)`. Later uses return the
+        same. Empty if the lock is free by now, another library's lock holds it, or the server does
+        not answer.
+        """
+        if self._holders is None:
+            self._holders = ()
+            if self._look is not None:
+                with contextlib.suppress(LockError):
+                    self._holders = self._look()
+        return self._holders
+
+    def __reduce__(self) -> Any:
+        """Leave the client behind: an exception may go to another process."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_look"}
+        return type(self), self.args, kept
 
 
 class LockNotOwnedError(LockError, RuntimeError):
@@ -28,6 +71,10 @@ class LockLost(LockNotOwnedError):
     Somebody else may have held the lock since. You may have to undo the work under it, unless
     the resource checked the fence.
     """
+
+    cause: Cause | None = None
+    """Why, as in Hold.lost: "expired", "unreachable" or "gone"; None if that is not known, or if
+    another hold of several was lost."""
 
 
 class StaleFence(LockLost):
@@ -123,11 +170,18 @@ _CLASSES: dict[int, type[Exception]] = {
 }
 
 
-def error(status: int, message: str, reached: int | None = None) -> Exception:
-    """Make the exception for a status. The extension calls this."""
+def error(status: int, message: str, detail: int | None = None) -> Exception:
+    """Make the exception for a status. The extension calls this.
+
+    detail  How many replicas had it, or why the hold was lost; None: the core's last error says.
+    """
     while ending and threading.current_thread().daemon:
         time.sleep(60)  # Python stops such threads where they are: that is no error to report
     made = _CLASSES.get(status, LockError)(message)
-    if isinstance(made, LockNotReplicated):
-        made.reached = _holdfast.hf_error_last() if reached is None else reached
+    if isinstance(made, (LockNotReplicated, LockLost)):
+        detail = _holdfast.hf_error_last() if detail is None else detail
+        if isinstance(made, LockLost):
+            made.cause = CAUSES.get(detail)
+        else:
+            made.reached = detail
     return made

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, extension, flag, number
-from ._errors import LockError, LockLost, LockNotOwnedError
+from ._errors import CAUSES, Cause, LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,18 +26,11 @@ _log = logging.getLogger("holdfast")
 
 
 State = Literal["held", "lost", "released"]
-Cause = Literal["expired", "unreachable", "gone"]
 
 _STATES: dict[int, State] = {
     _holdfast.HF_STATE_HELD: "held",
     _holdfast.HF_STATE_LOST: "lost",
     _holdfast.HF_STATE_RELEASED: "released",
-}
-_CAUSES: dict[int, Cause | None] = {
-    _holdfast.HF_CAUSE_NONE: None,
-    _holdfast.HF_CAUSE_EXPIRED: "expired",
-    _holdfast.HF_CAUSE_UNREACHABLE: "unreachable",
-    _holdfast.HF_CAUSE_GONE: "gone",
 }
 
 
@@ -108,7 +101,7 @@ class BaseHold(Bound):
         self._entered = True
 
     def _cause(self) -> Cause | None:
-        return _CAUSES[self._core.hf_hold_cause(self._handle)]
+        return CAUSES[self._core.hf_hold_cause(self._handle)]
 
     @property
     def fence(self) -> int:

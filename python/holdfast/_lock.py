@@ -158,9 +158,17 @@ class Lock(Bound):
         try:
             self._win(milliseconds, owner, options, got)
             return self._take(got[0], options, on_lost, quiet)
+        except LockTimeout as busy:
+            raise self._waited(busy, milliseconds) from None
         except BaseException:
             give_back(self._core, got)
             raise
+
+    def _waited(self, busy: LockTimeout, milliseconds: int) -> LockTimeout:
+        """Say in a timeout which lock it was, and how to find the holders."""
+        busy.name, busy.waited = self.name, milliseconds / 1000
+        busy._look = lambda: self.inspect().holders
+        return busy
 
     def _win(
         self,
@@ -218,10 +226,10 @@ class Lock(Bound):
         hub = milliseconds != 0 and in_hub()
         try:
             self._call(self._core.hf_once_begin, 0 if hub else milliseconds, loose, got)
-        except LockTimeout:
+        except LockTimeout as busy:
             if hub:
                 raise self._no_wait_in_hub() from None
-            raise
+            raise self._waited(busy, milliseconds) from None
         return self._core.hf_hold_result(got[0])
 
     def _take(

@@ -34,7 +34,7 @@ class Call:
         self._thread = threading.get_ident()
         self._ended = loop.create_future()
         self.outcome: tuple[int, _holdfast.Hold | None] | None = None
-        self.reached = 0  # how many replicas had it, if too few did
+        self.reached = 0  # how many replicas had it, if too few did; or why a hold was lost
         self.message = "the client was closed"  # what went wrong, if it did
 
     def end(self, status: int, hold: _holdfast.Hold | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from . import _holdfast, _native
-from ._hold import Cause
+from ._errors import Cause
 
 Refusal = Literal["busy", "timeout", "cancelled", "interrupted", "deadlock", "replicas"]
 Failure = Literal["unreachable", "unknown", "error"]

@@ -159,6 +159,7 @@ static void test_max_hold_ends_the_renewal(void **state) {
     assert_soon(NUMBER("EXISTS k") == 0);
     assert_status(hf_hold_renew(hold), HF_ELOST);
     assert_message("its max_hold of 700 ms has passed");
+    assert_int_equal(hf_error_last()->cause, HF_CAUSE_EXPIRED);
     give_up(hold);
     hf_lock_close(lock);
 }

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import gc
 import os
+import pickle
 import socket
 import threading
 import time
@@ -55,6 +56,41 @@ def test_a_held_lock_is_busy_at_once(lock: holdfast.Lock, stranger: holdfast.Loc
         assert not stranger.owned()
     assert stranger.acquire(blocking=False) is True
     stranger.release()
+
+
+def test_a_timeout_names_the_lock_and_its_holders(
+    lock: holdfast.Lock, stranger: holdfast.Lock, name: str
+) -> None:
+    with lock as hold:
+        for waited in (0, 0.05):
+            with pytest.raises(holdfast.LockTimeout) as caught:
+                stranger.hold(timeout=waited)
+            assert (caught.value.name, caught.value.waited) == (name, waited)
+            assert [holder.fence for holder in caught.value.holders] == [hold.fence]
+    assert [holder.fence for holder in caught.value.holders] == [hold.fence]  # asked for once
+    moved = pickle.loads(pickle.dumps(caught.value))
+    assert (str(moved), moved.name, moved.waited) == (str(caught.value), name, waited)
+    assert moved.holders == caught.value.holders
+    assert holdfast.LockTimeout("of nobody").holders == ()
+
+
+def test_a_timeout_of_permits_names_all_holders(
+    client: holdfast.Client, stranger: holdfast.Lock, name: str
+) -> None:
+    seats = client.lock(name, permits=2, reentrant=False).shared()
+    with seats.hold() as first, seats.hold() as second:
+        with pytest.raises(holdfast.LockTimeout) as caught:
+            seats.hold(timeout=0)
+        assert {each.fence for each in caught.value.holders} == {first.fence, second.fence}
+
+        async def ask() -> None:
+            with pytest.raises(holdfast.LockTimeout) as caught:
+                await client.aio.lock(name).hold(0.05)
+            assert (caught.value.name, caught.value.waited) == (name, 0.05)
+            holders = await asyncio.to_thread(lambda: caught.value.holders)
+            assert {each.fence for each in holders} == {first.fence, second.fence}
+
+        asyncio.run(ask())
 
 
 def test_an_acquire_times_out_in_its_time_and_leaves_nothing_behind(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -181,6 +182,24 @@ def test_leaving_a_block_tells_of_a_loss_unless_told_not_to(
             break
         raw.delete(name)
     assert ended == (not quiet)
+
+
+def test_a_loss_has_its_cause(client: holdfast.Client, name: str, raw: redis.Redis) -> None:
+    with pytest.raises(holdfast.LockLost) as caught, client.lock(name) as hold:
+        raw.delete(name)
+    assert caught.value.cause == "gone"
+    brief = client.lock(name, lease=0.05, renew=False)
+    with pytest.raises(holdfast.LockLost) as caught, brief as hold:
+        assert hold.lost.wait(20)
+    assert caught.value.cause == "expired"
+
+    async def lose() -> None:
+        with pytest.raises(holdfast.LockLost) as caught:
+            async with client.aio.lock(name):
+                raw.delete(name)
+        assert caught.value.cause == "gone"
+
+    asyncio.run(lose())
 
 
 # ------------------------------------------------------------------ Being told

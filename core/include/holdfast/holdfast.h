@@ -142,6 +142,9 @@ HF_API const char *hf_error_message(void);
 typedef struct hf_error {
     /** With HF_EREPLICAS: the number of replicas that confirmed the lock; otherwise 0. */
     int64_t replicas;
+    /** With HF_ELOST: HF_CAUSE_*, why the hold was lost; HF_CAUSE_NONE if that is not known. */
+    int32_t cause;
+    int32_t reserved;
     /** The text that hf_error_message() returns. */
     char message[HF_MESSAGE_MAX];
 } hf_error;

@@ -19,6 +19,7 @@ const hf_error *hf_error_last(void) { return &last; }
 void hf_error_set(const hf_error *error) { last = *error; }
 
 void hf_explain_replicas(int64_t replicas) { last.replicas = replicas; }
+void hf_explain_cause(int32_t cause) { last.cause = cause; }
 
 const char *hf_version(void) {
     return STRING(HF_VERSION_MAJOR) "." STRING(HF_VERSION_MINOR) "." STRING(HF_VERSION_PATCH);
@@ -42,6 +43,7 @@ void hf_explain(const char *format, ...) {
     vsnprintf(last.message, sizeof last.message, format, args);
     va_end(args);
     last.replicas = 0;
+    last.cause = HF_CAUSE_NONE;
     /* The text may quote the server: its control characters must not break a log's lines, or reach
      * a terminal. */
     for (char *c = last.message; *c != '\0'; c++)

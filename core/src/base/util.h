@@ -17,6 +17,8 @@ void hf_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* How many replicas had it, after the message that says so. */
 void hf_explain_replicas(int64_t replicas);
+/* Why a hold was lost, after the message that says so: an HF_CAUSE_. */
+void hf_explain_cause(int32_t cause);
 /* The message that was kept from hf_error_last(), which other calls have replaced. */
 void hf_error_set(const hf_error *error);
 

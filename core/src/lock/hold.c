@@ -231,7 +231,7 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
         return HF_OK;
     }
     if (!doubtful)
-        return hf_hold_explain_lost(hold, "the server does not know it any more");
+        return hf_hold_explain_gone(hold);
     HF_MARK("C2");
     /* An earlier copy may have released it, and did if the lease still ran. */
     if (hf_now() < hold->validity.deadline)
@@ -399,9 +399,9 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     case HF_STATE_RELEASED:
         return hf_hold_explain_not_held(hold);
     default:
-        return hf_hold_explain_lost(hold, left_ms == HF_RENEWAL_GONE
-                                              ? "the server does not know it any more"
-                                              : "its lease ended before the answer came");
+        return left_ms == HF_RENEWAL_GONE
+                   ? hf_hold_explain_gone(hold)
+                   : hf_hold_explain_lost(hold, "its lease ended before the answer came");
     }
 }
 

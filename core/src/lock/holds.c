@@ -198,31 +198,47 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
                         .one_of_many = hold->one_of_many};
 }
 
-hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
-    const char *name = hf_names_quoted(hold->names);
-    switch (__atomic_load_n(&hold->why, __ATOMIC_RELAXED)) {
+static int cause_of(int why) {
+    if (why >= HF_WHY_JOINED)
+        return why - HF_WHY_JOINED;
+    switch (why) {
     case HF_WHY_LEASE:
-        return hf_fail(HF_ELOST,
-                       "the hold of lock %s is lost: its lease of %lld ms ended, and renew is off: "
-                       "turn it on, or give a longer lease",
-                       name, (long long)hold->lease_ms);
     case HF_WHY_MAX_HOLD:
-        return hf_fail(HF_ELOST, "the hold of lock %s is lost: its max_hold of %lld ms has passed",
-                       name, (long long)hold->max_hold_ms);
+        return HF_CAUSE_EXPIRED;
     case HF_WHY_UNREACHABLE:
-        how = "its lease ended before the server could be told to renew it";
-        break;
+        return HF_CAUSE_UNREACHABLE;
     case HF_WHY_GONE:
-        how = "the server does not know it any more";
-        break;
-    case HF_WHY_JOINED:
-        how = "another hold that it is joined with is lost";
-        break;
+        return HF_CAUSE_GONE;
     default:
-        break;
+        return HF_CAUSE_NONE;
     }
-    return hf_fail(HF_ELOST, "the hold of lock %s is lost: %s", name, how);
 }
+
+static hf_status explain(const hf_hold *hold, int why, const char *how) {
+    const char *name = hf_names_quoted(hold->names);
+    if (why == HF_WHY_LEASE)
+        hf_explain("the hold of lock %s is lost: its lease of %lld ms ended, and renew is off: "
+                   "turn it on, or give a longer lease",
+                   name, (long long)hold->lease_ms);
+    else if (why == HF_WHY_MAX_HOLD)
+        hf_explain("the hold of lock %s is lost: its max_hold of %lld ms has passed", name,
+                   (long long)hold->max_hold_ms);
+    else
+        hf_explain("the hold of lock %s is lost: %s", name,
+                   why == HF_WHY_UNREACHABLE
+                       ? "its lease ended before the server could be told to renew it"
+                   : why == HF_WHY_GONE   ? "the server does not know it any more"
+                   : why >= HF_WHY_JOINED ? "another hold that it is joined with is lost"
+                                          : how);
+    hf_explain_cause(cause_of(why));
+    return HF_ELOST;
+}
+
+hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how) {
+    return explain(hold, __atomic_load_n(&hold->why, __ATOMIC_RELAXED), how);
+}
+
+hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WHY_GONE, ""); }
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
     HF_MARK("H19");

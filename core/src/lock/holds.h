@@ -15,7 +15,7 @@ enum {
     HF_WHY_MAX_HOLD, /* its max_hold has passed */
     HF_WHY_UNREACHABLE,
     HF_WHY_GONE,
-    HF_WHY_JOINED /* another hold that it is joined with is lost */
+    HF_WHY_JOINED = 16 /* another hold that it is joined with is lost; plus the HF_CAUSE_ of that */
 };
 
 struct hf_hold {
@@ -137,6 +137,8 @@ hf_renewal hf_hold_renewal(const hf_hold *hold, int64_t lease_ms, hf_renew_mode 
 /* Set this thread's message and answer the status. `how` is for a loss of which nothing closer is
  * known. */
 hf_status hf_hold_explain_lost(const hf_hold *hold, const char *how);
+/* The same for a hold that the server does not have. */
+hf_status hf_hold_explain_gone(const hf_hold *hold);
 hf_status hf_hold_explain_not_held(const hf_hold *hold);
 /* Its owner holds the lock shared, and asks for it exclusively. */
 hf_status hf_hold_refuse(const hf_hold *hold);

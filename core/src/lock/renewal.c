@@ -155,7 +155,7 @@ static void lose(hf_hold *hold, int cause, bool gone) {
 
 static void lose_with_another(hf_hold *hold, int cause) {
     HF_MARK("H30");
-    __atomic_store_n(&hold->why, HF_WHY_JOINED, __ATOMIC_RELAXED);
+    __atomic_store_n(&hold->why, HF_WHY_JOINED + cause, __ATOMIC_RELAXED);
     lose(hold, cause, false);
 }
 

@@ -483,7 +483,11 @@ def _adopted(lock: Lock, grant_id: str, owner: bytes) -> Handle:
     key = space.key(lock.name)
     grant = key.grants.get(grant_id) if key is not None else None
     if key is None or grant is None:
-        raise error(_holdfast.HF_ELOST, f"the hold of lock {quoted(lock.name)} is lost: {UNKNOWN}")
+        raise error(
+            _holdfast.HF_ELOST,
+            f"the hold of lock {quoted(lock.name)} is lost: {UNKNOWN}",
+            _holdfast.HF_CAUSE_GONE,
+        )
     hold = Hold(lock, key, grant, owner, (lock.name, owner, lock.shared), False)
     hold.last(space.now + lock.lease)
     return Handle(hold)
@@ -510,7 +514,9 @@ def _release(handle: Handle) -> None:
 
 
 def _lost(hold: Hold, how: str) -> Exception:
-    return error(_holdfast.HF_ELOST, f"the hold of lock {quoted(hold.key.name)} is lost: {how}")
+    message = f"the hold of lock {quoted(hold.key.name)} is lost: {how}"
+    cause = _holdfast.HF_CAUSE_GONE if how == UNKNOWN else hold.cause
+    return error(_holdfast.HF_ELOST, message, cause)
 
 
 def _explained(hold: Hold) -> Exception:
@@ -697,7 +703,8 @@ def _started(handle: Handle, kind: int, op: int, work: Callable[[], None]) -> No
         if hold.state == _holdfast.HF_STATE_RELEASED:
             raise _explained(hold)
         status, message = _outcome(work)
-        hold.client.tell(Completion(kind, status, op, hold.number, None, 0, message))
+        cause = hold.cause if status == _holdfast.HF_ELOST else 0
+        hold.client.tell(Completion(kind, status, op, hold.number, None, cause, message))
 
 
 def _outcome(work: Callable[[], None]) -> tuple[int, str]:

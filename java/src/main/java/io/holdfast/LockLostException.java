@@ -1,5 +1,7 @@
 package io.holdfast;
 
+import java.util.Optional;
+
 /**
  * The hold was lost before: its lease ended, or its key was taken away. Somebody else may have held
  * the lock since; only the {@linkplain Hold#fence() fence} protected the resource then.
@@ -7,12 +9,34 @@ package io.holdfast;
 public final class LockLostException extends LockNotHeldException {
     private static final long serialVersionUID = 1;
 
+    private final LossCause cause;
+
     /**
      * For those who put something else in a client's place.
      *
      * @param message what went wrong
      */
     public LockLostException(String message) {
+        this(message, null);
+    }
+
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what went wrong
+     * @param cause why the hold was lost; null if that is not known
+     */
+    public LockLostException(String message, LossCause cause) {
         super(message);
+        this.cause = cause;
+    }
+
+    /**
+     * Why the hold was lost.
+     *
+     * @return empty if that is not known
+     */
+    public Optional<LossCause> lossCause() {
+        return Optional.ofNullable(cause);
     }
 }

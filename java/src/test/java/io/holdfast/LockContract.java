@@ -15,6 +15,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -434,7 +435,8 @@ abstract class LockContract extends ClientTest {
         assertThrows(LockLostException.class, stale::renew);
         assertThrows(LockLostException.class, () -> stale.extend(SECOND));
         assertThrows(LockLostException.class, () -> stale.release());
-        assertThrows(LockLostException.class, brief::unlock);
+        LockLostException lost = assertThrows(LockLostException.class, brief::unlock);
+        assertEquals(Optional.of(LossCause.EXPIRED), lost.lossCause());
         assertThrowsExactly(LockNotHeldException.class, brief::unlock);
         assertEquals(before.fence(), lock.inspect().fence());
         next.check();

@@ -387,7 +387,7 @@ final class MemoryHold implements Hold {
     }
 
     static LockLostException lost(Object lock, LossCause cause) {
-        return new LockLostException("a hold of " + lock + " was lost: " + cause);
+        return new LockLostException("a hold of " + lock + " was lost: " + cause, cause);
     }
 
     static Duration checkLease(Duration lease) {

@@ -1,5 +1,6 @@
 package io.holdfast.internal.redis;
 
+import io.holdfast.LockLostException;
 import io.holdfast.LockNotReplicatedException;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
@@ -24,12 +25,14 @@ import java.util.function.LongConsumer;
  */
 final class Completions {
     /** How an operation ended: a status, the hold if it acquired one, and what went wrong. */
-    record Outcome(int status, long hold, long replicas, String text) {
+    record Outcome(int status, long hold, long replicas, int cause, String text) {
         /** The Error or RuntimeException for it. */
         Throwable failure() {
-            return status == Core.HF_EREPLICAS
-                    ? new LockNotReplicatedException(text, replicas)
-                    : Status.of(status, text);
+            return switch (status) {
+                case Core.HF_EREPLICAS -> new LockNotReplicatedException(text, replicas);
+                case Core.HF_ELOST -> new LockLostException(text, RedisHold.lossCause(cause));
+                default -> Status.of(status, text);
+            };
         }
 
         /** Throws it, if it failed. */
@@ -159,6 +162,7 @@ final class Completions {
                         completion.getStatus(),
                         completion.getHold(),
                         completion.getError().getReplicas(),
+                        completion.getError().getCause(),
                         text));
     }
 
@@ -179,7 +183,7 @@ final class Completions {
         } else {
             Core.hf_client_close(client);
         }
-        Outcome closed = new Outcome(Core.HF_ECLOSED, 0, 0, "the client is closed");
+        Outcome closed = new Outcome(Core.HF_ECLOSED, 0, 0, 0, "the client is closed");
         operations.values().forEach(o -> o.complete(closed));
     }
 }

@@ -100,7 +100,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         return Optional.ofNullable(lossCause(cause == null ? lastCause : cause));
     }
 
-    private static LossCause lossCause(int cause) {
+    static LossCause lossCause(int cause) {
         return switch (cause) {
             case Core.HF_CAUSE_EXPIRED -> LossCause.EXPIRED;
             case Core.HF_CAUSE_UNREACHABLE -> LossCause.UNREACHABLE;

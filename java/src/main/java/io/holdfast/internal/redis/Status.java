@@ -45,7 +45,7 @@ final class Status {
             case Core.HF_EDEADLOCK:
                 return new LockDeadlockException(text);
             case Core.HF_ELOST:
-                return new LockLostException(text);
+                return new LockLostException(text, RedisHold.lossCause(Core.hf_error_last().getCause()));
             case Core.HF_EUNKNOWN:
                 return new LockUnknownException(text);
             case Core.HF_ECONNECT:
