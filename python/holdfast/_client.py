@@ -247,7 +247,8 @@ class Client(Bound):
             def report(user_id: int) -> None: ...
 
         name     The lock's name; str.format() fills in the arguments of the call, through
-                 holdfast.quote().
+                 holdfast.quote(). A call whose argument is None raises ValueError: all such calls
+                 would share one lock.
         timeout  Seconds; 0 tries once; None or -1 waits without limit.
         options  As for lock().
         shared   Hold it shared(): calls run beside each other. None: if there are permits, so that
@@ -433,7 +434,9 @@ class Client(Bound):
             self._core.hf_client_abandon(handle)
 
     def __enter__(self) -> Self:
-        """Return the client."""
+        """Return the client. Raises ClosedError if it is closed."""
+        if not self._handles:
+            raise ClosedError("the client is closed: connect() opens a new one")
         return self
 
     def __exit__(

@@ -53,9 +53,10 @@ class BaseGate(Bound):
 
     def _full(self, info: LockInfo) -> GateFull:
         wait = self._free_in(info)
+        soon = f"in {wait:.3f} s" if wait else "now: try again"
         full = GateFull(
             f"gate {self.name!r} has let pass {self.limit} in {self.per:g} s: the next pass may be"
-            f" free in {wait:.3f} s"
+            f" free {soon}"
         )
         full.retry_after = wait
         return full

@@ -35,6 +35,14 @@ def quote(text: str) -> str:
 
 
 class _Formatter(string.Formatter):
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        found = super().get_field(field_name, args, kwargs)
+        if found[0] is None:
+            raise ValueError(
+                f"{field_name} is None: all calls without a value would share one lock"
+            )
+        return found
+
     def format_field(self, value: Any, format_spec: str) -> Any:
         return quote(super().format_field(value, format_spec))
 
@@ -44,13 +52,19 @@ _formatter = _Formatter()
 
 def fields(name: str) -> set[str]:
     """Give the parameters that the fields of a name ask for."""
-    wanted = {field for _, field, _, _ in _formatter.parse(name) if field is not None}
+    try:
+        wanted = {field for _, field, _, _ in _formatter.parse(name) if field is not None}
+    except ValueError as wrong:
+        raise ValueError(f"the name {name!r}: {wrong}") from None
     return {field.partition(".")[0].partition("[")[0] for field in wanted}
 
 
 def filled(name: str, known: Mapping[str, object]) -> str:
-    """Fill in the fields of a name, each through quote()."""
-    return _formatter.vformat(name, (), known)
+    """Fill in the fields of a name, each through quote(). Raises ValueError for a None."""
+    try:
+        return _formatter.vformat(name, (), known)
+    except ValueError as wrong:
+        raise ValueError(f"the name {name!r}: {wrong}") from wrong
 
 
 def locked(

@@ -684,3 +684,10 @@ def test_closing_while_others_call_is_safe(server: Server, name: str) -> None:
         for thread in threads:
             with pytest.raises(holdfast.LockError):
                 thread.finish()
+
+
+def test_a_closed_client_is_not_entered(server: Server) -> None:
+    client = holdfast.connect(server.tcp)
+    client.close()
+    with pytest.raises(holdfast.ClosedError, match=r"connect\(\) opens a new one"), client:
+        raise AssertionError("entered")

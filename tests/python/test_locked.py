@@ -200,3 +200,25 @@ def test_a_cancelled_call_leaves_nothing(
         asyncio.run(main())
         until(lambda: not stranger.inspect().waiters)
     assert not stranger.locked()
+
+
+def test_a_name_of_an_argument_that_is_none_is_refused(client: holdfast.Client, name: str) -> None:
+    @client.locked(name + ":{order}")
+    def work(order: int | None, other: object = None) -> int | None:
+        return order
+
+    assert work(7) == 7
+    assert work(0) == 0
+    with pytest.raises(ValueError, match=r"order is None: all calls"):
+        work(None)
+
+    class User:
+        id = None
+
+    with pytest.raises(ValueError, match=r"user.id is None"):
+        client.locked(name + ":{user.id}")(lambda user: user)(User())
+
+
+def test_a_wrong_name_is_told(client: holdfast.Client) -> None:
+    with pytest.raises(ValueError, match="the name 'a{x': expected '}'"):
+        client.locked("a{x")(lambda x: x)

@@ -18,7 +18,10 @@ import org.junit.jupiter.api.Test;
 final class OperationsTest extends RedisTest {
     private static final Path FOLDER = Path.of("..", "docs", "operations");
     private static final Set<String> PYTHONS =
-            Set.of("holdfast_unconfirmed_total", "holdfast_wait_seconds_bucket", "holdfast_hold_seconds_bucket");
+            Set.of(
+                    "holdfast_unconfirmed_total",
+                    "holdfast_wait_seconds_bucket",
+                    "holdfast_hold_seconds_bucket");
 
     @Test
     void theDashboardAndTheAlertsAskForWhatMicrometerExports() throws Exception {
