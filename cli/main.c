@@ -35,8 +35,19 @@ static void open_standard(void) {
         close(fd);
 }
 
+/* Move a --url that comes before the command behind it. */
+static void put_command_first(int argc, char **argv) {
+    int words = argc > 1 && strncmp(argv[1], "--url=", 6) == 0 ? 1 : 2;
+    if (argc < words + 2 || (words == 2 && strcmp(argv[1], "--url") != 0))
+        return;
+    char *command = argv[words + 1];
+    memmove(argv + 2, argv + 1, (size_t)words * sizeof *argv);
+    argv[1] = command;
+}
+
 int main(int argc, char **argv) {
     open_standard();
+    put_command_first(argc, argv);
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name)
         cli_usage("no command given");

@@ -1,11 +1,12 @@
 """What all commands share."""
 
+import os
 import subprocess
 
 import pytest
 
 import holdfast
-from conftest import PROGRAM, Program
+from conftest import PROGRAM, Program, Server
 
 
 def test_help_and_version_are_for_stdout(cli: Program) -> None:
@@ -30,6 +31,16 @@ def test_no_command_is_a_mistake(cli: Program) -> None:
         done = cli(*arguments)
         assert (done.returncode, done.stdout) == (64, "")
         assert done.stderr == f"holdfast: {said}\nTry 'holdfast --help'.\n"
+
+
+def test_the_url_may_come_before_the_command(cli: Program, server: Server, name: str) -> None:
+    for url in (("--url", server.url), (f"--url={server.url}",)):
+        done = cli(*url, "run", name, "--", "echo", "ran", env={"PATH": os.environ["PATH"]})
+        assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    for few in (("--url",), ("--url", server.url), ("--url=x",)):
+        done = cli(*few)
+        assert done.returncode == 64
+        assert f"unknown option '{few[0]}'" in done.stderr
 
 
 def test_output_that_cannot_be_written_is_no_success(cli: Program) -> None:
