@@ -5,6 +5,8 @@ It is no part of the package holdfast, which would be imported by every run of p
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     import holdfast
+    import holdfast.testing
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +35,21 @@ def holdfast_client(holdfast_server: str) -> Iterator[holdfast.Client]:
     _redis.flush(holdfast_server)
     with holdfast.connect(holdfast_server) as client:
         yield client
+
+
+@pytest.fixture
+def holdfast_trouble(
+    request: pytest.FixtureRequest, holdfast_client: holdfast.Client
+) -> Iterator[holdfast.testing.Trouble]:
+    """Make trouble for holdfast_client during the test.
+
+    The seed is HOLDFAST_SEED of the environment, or one of the test's own; a failed test shows it.
+    """
+    import holdfast.testing
+
+    own = zlib.crc32(request.node.nodeid.encode())
+    with holdfast.testing.trouble(
+        holdfast_client, int(os.environ.get("HOLDFAST_SEED", own))
+    ) as made:
+        yield made
+    print(f"{made!r}: HOLDFAST_SEED={made.seed} makes it again")

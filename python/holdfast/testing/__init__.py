@@ -7,13 +7,15 @@ with holdfast.testing.redis_server() as url, holdfast.connect(url) as client:
 with holdfast.testing.MemoryClient() as client, client.lock("stock"):
     ...
 
-pytest also finds the fixtures holdfast_server, a URL, and holdfast_client.
+pytest also finds the fixtures holdfast_server, a URL, holdfast_client, and holdfast_trouble, which
+makes trouble for that client.
 """
 
 from ._memory import MemoryClient, MemoryServer
 from ._redis import redis_server
+from ._trouble import Struck, Trouble, trouble
 
-__all__ = ["MemoryClient", "MemoryServer", "redis_server"]
+__all__ = ["MemoryClient", "MemoryServer", "Struck", "Trouble", "redis_server", "trouble"]
 
 for _name in __all__:
     globals()[_name].__module__ = __name__

@@ -99,11 +99,16 @@ def _answers(keeper: subprocess.Popen[bytes], folder: Path) -> bool:
     raise RuntimeError(f"the Redis server did not start:\n{log}")
 
 
-def flush(url: str) -> None:
-    """Empty that server of redis_server()."""
+def tell(url: str, command: str) -> None:
+    """Send a command to that server of redis_server()."""
     host, _, port = url.removeprefix("redis://").rpartition(":")
     with socket.create_connection((host, int(port)), _SECONDS) as asked:
-        asked.sendall(b"FLUSHALL\r\n")
+        asked.sendall(command.encode() + b"\r\n")
         answer = asked.recv(64)
     if answer != b"+OK\r\n":
-        raise RuntimeError(f"the Redis server did not empty itself: {answer!r}")
+        raise RuntimeError(f"the Redis server answered {answer!r} to {command}")
+
+
+def flush(url: str) -> None:
+    """Empty that server."""
+    tell(url, "FLUSHALL")
