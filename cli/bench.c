@@ -446,8 +446,7 @@ static void announce(void) {
 static int bench(int argc, char **argv) {
     read_options(argc, argv);
     hf_client_options options = {.size = sizeof options, .client_name = "holdfast-bench"};
-    options.fence_life_ms = 1000;                    /* the minimum: the keys expire soon */
-    options.max_connections = (uint32_t)threads + 2; /* no thread waits for a connection */
+    options.fence_life_ms = 1000; /* the minimum: the keys expire soon */
     int status = CLI_OK;
     for (int i = 0; i < CLIENTS && status == CLI_OK; i++)
         status = cli_open(&options, &clients[i]);

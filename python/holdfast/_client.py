@@ -468,7 +468,6 @@ def connect(
     connect_timeout: float | timedelta | None = None,
     command_timeout: float | timedelta | None = None,
     keepalive: float | timedelta | None = None,
-    max_connections: int | None = None,
     client_name: str | None = None,
     fence_life: float | timedelta | None = None,
     close_at_exit: bool = True,
@@ -492,9 +491,6 @@ def connect(
     command_timeout  Seconds for the answer to one command; default 2.
     keepalive        Seconds of silence after which the system asks whether the other end is
                      alive (TCP keep-alive); default 15; 0: never.
-    max_connections  How many connections calls may use at once; if none is free, a call waits
-                     for one, in its turn and within its own time limit. Default: 16 to each
-                     node; a number that is given limits all nodes together.
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
     fence_life       Seconds for which the server remembers the last fence of a lock that nobody
@@ -513,7 +509,7 @@ def connect(
     names_max        How many names may be counted apart; further ones are counted together, so
                      that a name for each order does not fill the memory. Default 100.
 
-    The URL can set the first seven of these; an argument given here overrides it.
+    The URL can set the first six of these; an argument given here overrides it.
 
     Raises ValueError for a wrong URL or option, UnsupportedError, ConnectError,
     AuthenticationError, ServerError, ProtocolError.
@@ -530,8 +526,6 @@ def connect(
         options.command_timeout_ms = duration("command_timeout", command_timeout, least=1)
     if keepalive is not None:
         options.keepalive_ms = duration("keepalive", keepalive, least=0) or _holdfast.HF_NEVER
-    if max_connections is not None:
-        options.max_connections = whole("max_connections", max_connections, 1, 2**32 - 1)
     if client_name is not None:
         if not isinstance(client_name, str):
             raise TypeError(f"client_name must be str, not {client_name!r}")

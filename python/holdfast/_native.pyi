@@ -7,12 +7,10 @@ from . import _holdfast
 
 class hf_client_options:  # noqa: N801
     this: object
-    idle_connections: int
+    lazy: int
     connect_timeout_ms: int
     command_timeout_ms: int
     keepalive_ms: int
-    max_connections: int
-    lazy: int
     client_name: str
     fence_life_ms: int
     count_names: int

@@ -257,7 +257,7 @@ def test_inspect_pages_through_a_long_queue(
         with contextlib.suppress(holdfast.ClosedError):
             crowd.lock(name, owner=owner).acquire()
 
-    with lock, holdfast.connect(server.url, max_connections=many) as crowd:
+    with lock, holdfast.connect(server.url) as crowd:
         threads = [Thread(target=wait, args=(f"w{i}",)) for i in range(many)]
         for thread in threads:
             thread.start()

@@ -694,23 +694,6 @@ static void test_a_cluster_over_tls_with_a_password(void **state) {
     assert_message("certificate");
 }
 
-/* One connection in all, whoever it leads to. */
-static void test_max_connections_count_for_all_nodes(void **state) {
-    hf_hold *holds[30];
-    (void)state;
-    assert_status(hf_client_open(text("%s?max_connections=1", url), NULL, &client), HF_OK);
-    for (int i = 0; i < 30; i++) {
-        hf_lock *lock = open_lock(client, text("narrow-%d", i), NULL, NULL);
-        assert_status(hf_lock_acquire(lock, 0, &holds[i]), HF_OK);
-        hf_lock_close(lock);
-    }
-    for (int i = 0; i < 30; i++) {
-        assert_status(hf_hold_release(holds[i]), HF_OK);
-        hf_hold_close(holds[i]);
-    }
-    hf_client_close(client);
-}
-
 /* Closing a client releases its holds on all shards. */
 static void test_a_close_releases_on_all_shards(void **state) {
     enum { LOCKS = 120 };
@@ -843,7 +826,6 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(test_a_thousand_waits_at_once_on_all_shards, begin),
         cmocka_unit_test_setup(test_a_close_releases_on_all_shards, begin),
         cmocka_unit_test_setup(test_several_locks_of_all_masters_are_all_or_none, begin),
-        cmocka_unit_test_setup(test_max_connections_count_for_all_nodes, begin),
         cmocka_unit_test_setup(test_without_sharded_channels_they_poll, begin),
         cmocka_unit_test_setup(test_a_cluster_over_tls_with_a_password, begin),
         cmocka_unit_test_setup(test_a_slot_moves_under_load, begin),

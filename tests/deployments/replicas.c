@@ -169,7 +169,8 @@ static void test_a_busy_lock_costs_no_connection(void **state) {
     long long before = connections_received();
     for (int i = 0; i < TRIES; i++)
         assert_status(hf_lock_acquire(lock, 0, &none), HF_EBUSY);
-    assert_int_equal(connections_received() - before, 1); /* the one that asks */
+    /* The one that asks, and that of acquires that wait for replicas. */
+    assert_in_range(connections_received() - before, 1, 2);
     release(hold);
     hf_lock_close(lock);
     hf_lock_close(theirs);

@@ -235,6 +235,7 @@ typedef struct waiter {
     int64_t timeout_ms;
     const char *owner;
     hf_status status;
+    char why[200]; /* the message, if it was no HF_OK */
     hf_hold *hold;
     int64_t done_at;
     _Atomic bool done;
@@ -246,6 +247,8 @@ static inline void *waiter_main(void *argument) {
     w->status = hf_lock_acquire_as(w->lock, w->owner, w->owner != NULL ? strlen(w->owner) : 0,
                                    w->timeout_ms, NULL, &w->hold);
     w->done_at = now_ms();
+    if (w->status != HF_OK)
+        snprintf(w->why, sizeof w->why, "%s", hf_error_message());
     atomic_store(&w->done, true);
     return NULL;
 }

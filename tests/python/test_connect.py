@@ -180,13 +180,13 @@ def test_the_last_fence_lives_as_long_as_told(server: Server, raw: redis.Redis, 
 
 
 def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: str) -> None:
-    options: dict[str, Any] = {"keepalive": 5, "max_connections": 1, "client_name": "till-7"}
+    options: dict[str, Any] = {"keepalive": 5, "client_name": "till-7"}
     with holdfast.connect(server.tcp, command_timeout=1, **options) as client:
         assert named(raw, "till-7") == 1
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=5), range(8))
+        with concurrent.futures.ThreadPoolExecutor(50) as pool:
+            taken = pool.map(lambda n: client.lock(f"{name}{n}").acquire(timeout=5), range(50))
             assert all(taken)
-        assert 1 <= named(raw, "till-7") <= 3  # with the two of the keeper
+        assert 1 <= named(raw, "till-7") <= 3  # two for requests, one on which grants arrive
     with holdfast.connect(f"{server.tcp}?client_name=till-8&keepalive=0"):
         assert named(raw, "till-8") == 1
 
@@ -198,7 +198,6 @@ def test_the_options_reach_the_server(server: Server, raw: redis.Redis, name: st
         {"client_name": "two words"},
         {"client_name": "x" * 64},
         {"client_name": "caf\xe9"},
-        {"max_connections": 0},
         {"keepalive": -1},
     ],
 )
@@ -210,7 +209,6 @@ def test_a_wrong_option_is_refused_by_name(wrong: dict[str, Any], server: Server
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"max_connections": 1.5}, "max_connections must be a whole number, not 1.5"),
         ({"client_name": 5}, "client_name must be str, not 5"),
         ({"lazy": "yes"}, "lazy must be True or False, not 'yes'"),
         ({"close_at_exit": 1}, "close_at_exit must be True or False, not 1"),

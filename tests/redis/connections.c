@@ -57,8 +57,8 @@ static void test_all_connections_have_the_clients_name(void **state) {
     assert_status(hf_lock_acquire(taken, 0, &theirs), HF_OK);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, wanted), 0);
     assert_soon(NUMBER("ZCOUNT {stock}stock:hf1:q 0 9007199254740992") == 1);
-    /* The pool's, the keeper's for commands, the subscription. */
-    assert_soon(listed(" name=holdfast ") >= 2 + 2);
+    /* One or two for requests, and the subscription. */
+    assert_soon(listed(" name=holdfast ") >= 1 + 2);
     assert_int_equal(NUMBER("PUBSUB NUMPAT"), 0);
     if (server_knows_setinfo()) {
         assert_true(listed(" lib-name=holdfast ") >= 3);
@@ -135,7 +135,7 @@ static void test_the_keep_alive_is_as_asked_for_on_all_connections(void **state)
         hf_lock *lock = open_lock(client, "stock", NULL, NULL);
         int count;
         assert_status(hf_lock_acquire_start(lock, NULL, 0, 1000, NULL, 1), HF_OK);
-        assert_soon(keep_alive(&count) == cases[i].seconds && count == 3);
+        assert_soon(keep_alive(&count) == cases[i].seconds && count >= 2);
         hf_lock_close(lock);
         hf_client_close(client);
     }
@@ -159,33 +159,39 @@ static void *take_turns(void *lock) {
     return NULL;
 }
 
-static void test_calls_share_the_connections_there_may_be(void **state) {
+/* Two carry the calls and the keeper's requests, and on one grants arrive. */
+static void test_threads_of_a_client_have_three_connections_at_most(void **state) {
     (void)state;
-    for (unsigned limit = 1; limit <= 2; limit++) {
-        hf_client_options options = {
-            .size = sizeof options, .max_connections = limit, .client_name = "few"};
-        hf_client *client = opened(tcp_url(), &options);
-        pthread_t threads[8];
-        hf_lock *locks[8];
-        most = done = 0;
-        for (int i = 0; i < 8; i++) {
-            char name = (char)('a' + i % 4);
-            assert_status(hf_lock_open(client, &name, 1, NULL, 0, NULL, &locks[i]), HF_OK);
-            assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
-        }
-        for (int64_t until = now_ms() + 10000; done < 8 && now_ms() < until;) {
-            int count = listed(" name=few ");
-            if (count > most)
-                most = count;
-        }
-        for (int i = 0; i < 8; i++) {
-            pthread_join(threads[i], NULL);
-            hf_lock_close(locks[i]);
-        }
-        assert_int_equal(done, 8);
-        assert_in_range(most, 1, limit + 2); /* and the keeper's two */
-        hf_client_close(client);
+    enum { THREADS = 50, NAMES = 20 };
+    hf_client_options options = {.size = sizeof options, .client_name = "few"};
+    hf_client *client = opened(tcp_url(), &options);
+    hf_lock *kept = open_lock(client, "kept", NULL, NULL);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_hold *hold = held(kept);
+    pthread_t threads[THREADS];
+    hf_lock *locks[THREADS];
+    most = done = 0;
+    for (int i = 0; i < THREADS; i++) {
+        const char *name = text("few %d", i % NAMES);
+        assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &locks[i]), HF_OK);
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
     }
+    for (int64_t until = now_ms() + 20000; done < THREADS && now_ms() < until;) {
+        assert_status(hf_hold_check_start(hold, 1), HF_OK); /* by the keeper */
+        int count = listed(" name=few ");
+        if (count > most)
+            most = count;
+        assert_status(next_of(client).status, HF_OK);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        hf_lock_close(locks[i]);
+    }
+    assert_int_equal(done, THREADS);
+    assert_in_range(most, 2, 3);
+    give_back(hold, HF_OK);
+    hf_lock_close(kept);
+    hf_client_close(client);
 }
 
 static void *look(void *lock) {
@@ -193,10 +199,10 @@ static void *look(void *lock) {
     return (void *)(intptr_t)hf_lock_inspect(lock, 0, &info, NULL);
 }
 
-/* The server hangs: the one connection is in use until it answers again. */
+/* The server hangs: a connection is in use, or not open, until it answers again. */
 static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
     (void)state;
-    hf_client_options options = {.size = sizeof options, .max_connections = 1};
+    hf_client_options options = {.size = sizeof options};
     hf_client *client = opened(unix_url(), &options);
     options.connect_timeout_ms = 150;
     hf_client *hasty = opened(unix_url(), &options);
@@ -229,85 +235,12 @@ static void test_a_call_waits_for_a_connection_within_its_time(void **state) {
     hf_client_close(client);
 }
 
-static void test_who_gets_no_connection_in_time_is_told_of_the_limit(void **state) {
-    (void)state;
-    hf_client_options options = {
-        .size = sizeof options, .max_connections = 1, .connect_timeout_ms = 300};
-    hf_client *client = opened(unix_url(), &options);
-    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
-    hf_lock *other;
-    hf_lock_info info = {.size = sizeof info};
-    pthread_t thread;
-    hf_hold *hold;
-    assert_status(hf_lock_open(client, "pens", 4, NULL, 0, NULL, &other), HF_OK);
-    assert_status(hf_lock_acquire(other, 0, &hold), HF_OK);
-    assert_status(hf_hold_release(hold), HF_OK);
-    hf_hold_close(hold);
-    TELL("CLIENT PAUSE 900 ALL");
-    /* An acquire may take its timeout too, and so keeps the connection for longer. */
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_it, other), 0);
-    sleep_ms(20);
-    assert_status(hf_lock_inspect(lock, 0, &info, NULL), HF_ECONNECT);
-    assert_message("all 1 connections that max_connections allows");
-    pthread_join(thread, NULL);
-    hf_lock_close(other);
-    hf_lock_close(lock);
-    hf_client_close(client);
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, afresh)
 
 /* ------------------------------------------------------------------ Turns */
 
-enum { ASKERS = 8, CALLS = 200 };
-static atomic_int asked_so_far, most_overtaken, often_overtaken;
+static atomic_int asked_so_far;
 static atomic_bool asks;
-
-static void *ask_in_turn(void *lock) {
-    hf_lock_info info = {.size = sizeof info};
-    while (asks) {
-        int before = asked_so_far;
-        if (hf_lock_inspect(lock, 0, &info, NULL) != HF_OK)
-            return NULL;
-        int others = asked_so_far++ - before;
-        if (others > ASKERS + 2)
-            often_overtaken++;
-        for (int most_yet = most_overtaken; others > most_yet;)
-            atomic_compare_exchange_weak(&most_overtaken, &most_yet, others);
-    }
-    done++;
-    return NULL;
-}
-
-/* Nobody who comes later is given a connection first. A thread that the system lets wait falls
- * behind all the same, by one for each 20 ms. Were it anybody's turn, a quarter of the calls
- * would be overtaken by so many; and were it the last one's, some by all. */
-static void test_calls_wait_for_a_connection_in_turn(void **state) {
-    (void)state;
-    proxy *way = proxy_start();
-    hf_client_options options = {.size = sizeof options, .max_connections = 1};
-    hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
-    hf_lock *lock = open_lock(client, "stock", NULL, NULL);
-    pthread_t threads[ASKERS];
-    way->delay_ms = 10;
-    asked_so_far = most_overtaken = often_overtaken = done = 0;
-    asks = true;
-    for (int i = 0; i < ASKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_in_turn, lock), 0);
-    for (int64_t late = now_ms() + 20000; asked_so_far < CALLS && now_ms() < late;)
-        sleep_ms(1);
-    asks = false;
-    for (int i = 0; i < ASKERS; i++)
-        pthread_join(threads[i], NULL);
-    hf_lock_close(lock);
-    hf_client_close(client);
-    proxy_stop(way);
-    assert_int_equal(done, ASKERS);
-    assert_true(asked_so_far >= CALLS);
-    print_message("overtaken by %d, and %d often\n", most_overtaken, often_overtaken);
-    assert_in_range(most_overtaken, 0, CALLS / 2);
-    assert_in_range(often_overtaken, 0, CALLS / 10);
-}
 
 static void *acquire_often(void *client) {
     hf_lock *lock;
@@ -324,14 +257,13 @@ static void *acquire_often(void *client) {
     return NULL;
 }
 
-/* Forty acquires wait for two connections, for three seconds or so each. What ends or renews
- * a hold goes in front of them: counted in those that end meanwhile. */
+/* Forty acquires are under way all the time. What ends or renews a hold waits for none of them:
+ * counted in those that end meanwhile. */
 static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     enum { CROWDED = 40, ROUND_TRIP_MS = 150 };
     (void)state;
     proxy *way = proxy_start();
-    hf_client_options options = {
-        .size = sizeof options, .max_connections = 2, .connect_timeout_ms = 20000};
+    hf_client_options options = {.size = sizeof options, .connect_timeout_ms = 20000};
     hf_client *client = opened(text("redis://127.0.0.1:%d", way->port), &options);
     pthread_t threads[CROWDED];
     hf_hold *hold;
@@ -359,30 +291,26 @@ static void test_who_holds_does_not_wait_behind_who_acquires(void **state) {
     assert_int_equal(renewal, HF_OK);
     assert_int_equal(release, HF_OK);
     print_message("in front of %d and %d\n", renewed - before, released - renewed);
-    assert_in_range(renewed - before, 0, CROWDED / 2);
-    assert_in_range(released - renewed, 0, CROWDED / 2);
+    assert_in_range(renewed - before, 0, 3 * CROWDED);
+    assert_in_range(released - renewed, 0, 3 * CROWDED);
 }
 
 /* -------------------------------------------------------------- Passwords */
 
-/* A user's holds do not wait for the file that the password is in. */
+/* A user may look at holds while the file that the password is in blocks. */
 typedef struct looker {
     hf_hold *hold;
-    int64_t longest_ms, release_ms;
-    hf_status status;
+    int64_t longest_ms;
     atomic_bool done;
 } looker;
 
-static void *look_and_release(void *argument) {
+static void *look_often(void *argument) {
     looker *l = argument;
     for (int64_t since = now_ms(), before; (before = now_ms()) < since + 1500; sleep_ms(1)) {
         hf_hold_remaining_ms(l->hold);
         if (now_ms() - before > l->longest_ms)
             l->longest_ms = now_ms() - before;
     }
-    int64_t before = now_ms();
-    l->status = hf_hold_release(l->hold);
-    l->release_ms = now_ms() - before;
     l->done = true;
     return NULL;
 }
@@ -418,15 +346,13 @@ static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **stat
         text("redis://app:@%s?password_file=%s", tcp_url() + strlen("redis://"), path), &options);
     hf_lock *lock = open_lock(client, "stock", NULL, NULL);
     assert_status(hf_lock_acquire(lock, 0, &l.hold), HF_OK);
-    assert_status(hf_hold_check_start(l.hold, 1), HF_OK); /* the keeper has its connection */
-    assert_int_equal(next_of(client).op, 1);
-    assert_int_equal(listed(" name=app "), 2);
+    assert_int_equal(listed(" name=app "), 1);
     assert_int_equal(mkfifo(pipe, 0600), 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(link(pipe, path), 0);
     TELL("CLIENT KILL ID %lld", last_connection(" name=app "));
-    assert_status(hf_hold_check_start(l.hold, 2), HF_OK); /* now it needs another */
-    assert_int_equal(pthread_create(&thread, NULL, look_and_release, &l), 0);
+    assert_status(hf_hold_check_start(l.hold, 1), HF_OK); /* its connection is gone */
+    assert_int_equal(pthread_create(&thread, NULL, look_often, &l), 0);
     for (int64_t until = now_ms() + 4000; !l.done && now_ms() < until;)
         sleep_ms(1);
     bool stuck = !l.done;
@@ -438,20 +364,19 @@ static void test_a_password_file_that_blocks_delays_nobody_who_holds(void **stat
         sleep_ms(1);
     } while (!l.done);
     pthread_join(thread, NULL);
-    hf_hold_close(l.hold);
+    assert_int_equal(next_of(client).op, 1);
+    give_back(l.hold, HF_OK);
     hf_lock_close(lock);
     hf_client_close(client);
     assert_int_equal(system(text("rm -r %s", folder)), 0);
     TELL("ACL DELUSER app");
     if (stuck || l.longest_ms > 500)
         fail_msg("a look at what is held took %lld ms", (long long)l.longest_ms);
-    assert_int_equal(l.status, HF_OK);
-    assert_in_range(l.release_ms, 0, 1000);
 }
 
 /* ----------------------------------------------------------------- Crowds */
 
-enum { CROWD = 100, FEW = 32 };
+enum { CROWD = 100 };
 static pthread_barrier_t together;
 
 static void *come_and_go(void *lock) {
@@ -466,9 +391,11 @@ static void *come_and_go(void *lock) {
     return NULL;
 }
 
-static long long connections_received(void) {
-    const char *name = "total_connections_received:";
-    return atoll(strstr(STRING("INFO stats"), name) + strlen(name));
+/* That the server has accepted since it began. */
+static long connections_ever(void) {
+    const char *info = STRING("INFO stats");
+    return atol(strstr(info, "total_connections_received:") +
+                strlen("total_connections_received:"));
 }
 
 /* All want one lock; or each one of its own. */
@@ -478,7 +405,7 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
         hf_client *client = opened(tcp_url(), NULL);
         hf_lock *lock[CROWD];
         pthread_t threads[CROWD];
-        long long before = connections_received();
+        long before = connections_ever();
         done = 0;
         pthread_barrier_init(&together, NULL, CROWD);
         for (int i = 0; i < CROWD; i++) {
@@ -493,15 +420,8 @@ static void test_a_crowd_that_comes_at_once_takes_few_connections(void **state) 
         pthread_barrier_destroy(&together);
         hf_client_close(client);
         assert_int_equal(done, CROWD);
-        assert_in_range(connections_received() - before, 0, FEW + 2); /* and the keeper's two */
+        assert_in_range(connections_ever() - before, 0, 2); /* and the first */
     }
-}
-
-/* That the server has accepted since it began. */
-static long connections_ever(void) {
-    const char *info = STRING("INFO stats");
-    return atol(strstr(info, "total_connections_received:") +
-                strlen("total_connections_received:"));
 }
 
 /* ------------------------------------------------------------------- Lazy */
@@ -567,10 +487,8 @@ int main(int count, char **words) {
         TEST(test_a_client_may_be_given_a_name),
         TEST(test_a_user_who_may_not_say_its_name_is_served_all_the_same),
         TEST(test_the_keep_alive_is_as_asked_for_on_all_connections),
-        TEST(test_calls_share_the_connections_there_may_be),
+        TEST(test_threads_of_a_client_have_three_connections_at_most),
         TEST(test_a_call_waits_for_a_connection_within_its_time),
-        TEST(test_who_gets_no_connection_in_time_is_told_of_the_limit),
-        TEST(test_calls_wait_for_a_connection_in_turn),
         TEST(test_who_holds_does_not_wait_behind_who_acquires),
         TEST(test_a_password_file_that_blocks_delays_nobody_who_holds),
         TEST(test_a_crowd_that_comes_at_once_takes_few_connections),

@@ -72,23 +72,22 @@ static atomic_int served;
 typedef struct caller {
     pthread_t thread;
     _Atomic pid_t id;
-    bool urgent;
     int turn; /* it was served as that one */
 } caller;
 
-static hf_status take(hf_pool *from, bool urgent, int64_t deadline, hf_connection **connection) {
+static hf_status take(int how, int64_t deadline, hf_connection **connection) {
     int64_t now = hf_now();
-    return hf_pool_take(from, 0, urgent, deadline, &now, connection);
+    return hf_pool_take(pool, 0, how, deadline, &now, connection);
 }
 
 static void *take_one(void *argument) {
     caller *who = argument;
     hf_connection *connection;
     who->id = (pid_t)syscall(SYS_gettid);
-    if (take(pool, who->urgent, soon(), &connection) != HF_OK)
+    if (take(HF_POOL_ALONE, soon(), &connection) != HF_OK)
         abort();
     who->turn = atomic_fetch_add(&served, 1); /* before the next one can be */
-    hf_pool_give(pool, connection);
+    hf_pool_give(pool, connection, true);
     return NULL;
 }
 
@@ -106,27 +105,27 @@ static bool sleeps(const caller *who) {
     return state == 'S';
 }
 
-static void test_calls_are_served_in_their_order_and_urgent_ones_first(void **state) {
+static void test_calls_are_served_in_their_order(void **state) {
     (void)state;
     enum { CALLERS = 12 };
     caller callers[CALLERS];
-    hf_connection *only;
+    hf_connection *all[HF_POOL_EACH];
     hf_discovery *discovery = discovered();
-    pool = hf_pool_new(discovery, 16, 1);
+    pool = hf_pool_new(discovery);
     served = 0;
-    assert_status(take(pool, false, soon(), &only), HF_OK);
+    for (int i = 0; i < HF_POOL_EACH; i++)
+        assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);
     for (int i = 0; i < CALLERS; i++) {
         callers[i].id = 0;
-        callers[i].urgent = i % 3 == 2;
         assert_int_equal(pthread_create(&callers[i].thread, NULL, take_one, &callers[i]), 0);
         assert_soon(sleeps(&callers[i]));
     }
-    hf_pool_give(pool, only);
-    int urgent = 0, other = 0;
+    hf_pool_give(pool, all[0], true);
     for (int i = 0; i < CALLERS; i++)
         pthread_join(callers[i].thread, NULL);
     for (int i = 0; i < CALLERS; i++)
-        assert_int_equal(callers[i].turn, callers[i].urgent ? urgent++ : CALLERS / 3 + other++);
+        assert_int_equal(callers[i].turn, i);
+    hf_pool_give(pool, all[1], true);
     hf_pool_free(pool);
     hf_discovery_drop(discovery);
 }
@@ -145,43 +144,83 @@ static void *take_many(void *argument) {
     for (int i = 0; i < 200; i++) {
         hf_connection *connection;
         redisReply *reply;
-        if (take(pool, i % 7 == 0, soon(), &connection) != HF_OK ||
+        if (take(HF_POOL_ALONE, soon(), &connection) != HF_OK ||
             hf_connection_ask(connection, soon(), &reply, 1, (const char *[]){"PING"}) != HF_OK)
             abort();
         freeReplyObject(reply);
-        if (i % 50 == 49)
-            hf_pool_discard(pool, connection);
-        else
-            hf_pool_give(pool, connection);
+        hf_pool_give(pool, connection, i % 50 != 49);
     }
     return argument;
 }
 
 static void test_there_are_as_many_connections_as_there_may_be(void **state) {
     (void)state;
-    for (unsigned most = 0; most < 3; most++) {
-        enum { THREADS = 24 };
-        pthread_t threads[THREADS];
-        hf_connection *all[HF_POOL_EACH], *more;
-        hf_discovery *discovery = discovered();
-        pool = hf_pool_new(discovery, 16, most);
-        unsigned limit = most > 0 ? most : HF_POOL_EACH;
-        for (int i = 0; i < THREADS; i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, take_many, NULL), 0);
-        for (int i = 0; i < THREADS; i++)
-            pthread_join(threads[i], NULL);
-        assert_soon(connections() <= (int)limit); /* the server has seen those that were closed */
-        for (unsigned i = 0; i < limit; i++)
-            assert_status(take(pool, false, soon(), &all[i]), HF_OK);
-        assert_status(take(pool, true, hf_after(hf_now(), 20), &more), HF_ECONNECT);
-        assert_message(text("all %u connections", limit));
-        assert_int_equal(connections(), limit);
-        for (unsigned i = 0; i < limit; i++)
-            hf_pool_give(pool, all[i]);
-        hf_pool_free(pool);
-        assert_soon(connections() == 0);
-        hf_discovery_drop(discovery);
+    enum { THREADS = 24 };
+    pthread_t threads[THREADS];
+    hf_connection *all[HF_POOL_EACH], *more;
+    hf_discovery *discovery = discovered();
+    pool = hf_pool_new(discovery);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_many, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_soon(connections() <= HF_POOL_EACH); /* the server has seen those that were closed */
+    for (int i = 0; i < HF_POOL_EACH; i++)
+        assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);
+    assert_status(take(HF_POOL_ALONE, hf_after(hf_now(), 20), &more), HF_ECONNECT);
+    assert_message("all connections were in use");
+    assert_int_equal(connections(), HF_POOL_EACH);
+    for (int i = 0; i < HF_POOL_EACH; i++)
+        hf_pool_give(pool, all[i], true);
+    hf_pool_free(pool);
+    assert_soon(connections() == 0);
+    hf_discovery_drop(discovery);
+}
+
+/* The last connection is for all that may join: so nobody waits for it. */
+static void test_calls_that_may_join_need_not_wait(void **state) {
+    (void)state;
+    hf_connection *one, *others[20];
+    hf_discovery *discovery = discovered();
+    pool = hf_pool_new(discovery);
+    assert_status(take(HF_POOL_JOINS, soon(), &one), HF_OK);
+    assert_false(one->joint.on);
+    for (int i = 0; i < 20; i++) {
+        assert_status(take(HF_POOL_JOINS, soon(), &others[i]), HF_OK);
+        assert_ptr_equal(others[i], others[0]);
+        assert_true(others[i]->joint.on);
     }
+    assert_int_equal(connections(), HF_POOL_EACH);
+    hf_pool_give(pool, one, true);
+    for (int i = 0; i < 20; i++)
+        hf_pool_give(pool, others[i], true);
+    hf_pool_free(pool);
+    hf_discovery_drop(discovery);
+}
+
+/* The keeper has the next that comes back, whoever waits; or, if it cannot wait, one more. */
+static void test_the_keeper_has_a_connection_of_the_pool(void **state) {
+    (void)state;
+    hf_connection *all[HF_POOL_EACH], *lent, *more;
+    hf_discovery *discovery = discovered();
+    caller other = {.id = 0};
+    pool = hf_pool_new(discovery);
+    for (int i = 0; i < HF_POOL_EACH; i++)
+        assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);
+    assert_int_equal(hf_pool_lend(pool, 0, false, hf_now(), &lent), HF_LATER);
+    assert_int_equal(pthread_create(&other.thread, NULL, take_one, &other), 0);
+    assert_soon(sleeps(&other));
+    hf_pool_give(pool, all[0], true);
+    assert_status(take(HF_POOL_ALONE, hf_after(hf_now(), 20), &more), HF_ECONNECT);
+    assert_int_equal(hf_pool_lend(pool, 0, false, hf_now(), &lent), HF_LENT);
+    assert_ptr_equal(lent, all[0]);
+    assert_int_equal(hf_pool_lend(pool, 0, true, hf_now(), &more), HF_OPEN);
+    hf_pool_opened(pool, 0, NULL, HF_ECONNECT);
+    hf_pool_give(pool, lent, true);
+    pthread_join(other.thread, NULL);
+    hf_pool_give(pool, all[1], true);
+    hf_pool_free(pool);
+    hf_discovery_drop(discovery);
 }
 
 /* ----------------------------------------------------------------- Dials */
@@ -278,8 +317,10 @@ static void test_a_forked_child_does_not_dial(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_has_no_copy_of_a_socket),
-        TEST(test_calls_are_served_in_their_order_and_urgent_ones_first),
+        TEST(test_calls_are_served_in_their_order),
         TEST(test_there_are_as_many_connections_as_there_may_be),
+        TEST(test_calls_that_may_join_need_not_wait),
+        TEST(test_the_keeper_has_a_connection_of_the_pool),
         TEST(test_a_dial_brings_a_connection_that_does_not_block),
         TEST(test_a_dial_that_fails_says_why),
         TEST(test_a_dial_outlives_its_transport),

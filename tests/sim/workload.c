@@ -669,7 +669,7 @@ static void any_url(char *url, size_t size) {
     const char *rest = strstr(work.url, "//") + 2;
     snprintf(url, size, "%.*s%s%s%s", (int)(rest - work.url), work.url,
              often(0.3) ? "default:any%20word@" : "", rest,
-             often(0.3) ? "?client_name=program&max_connections=4&keepalive=0.5" : "");
+             often(0.3) ? "?client_name=program&keepalive=0.5" : "");
 }
 
 hf_client *open_client(void) {

@@ -62,7 +62,7 @@ static void test_options_are_the_callers_then_the_urls_then_the_defaults(void **
     hf_address address;
     (void)state;
     assert_status(hf_address_parse("redis://h?connect_timeout=3&command_timeout=0.25&keepalive=2.5&"
-                                   "max_connections=4&client_name=till%2D7&fence_life=60",
+                                   "client_name=till%2D7&fence_life=60",
                                    &address),
                   HF_OK);
     assert_status(hf_address_options(&address, &chosen), HF_OK);
@@ -70,8 +70,6 @@ static void test_options_are_the_callers_then_the_urls_then_the_defaults(void **
     assert_int_equal(address.options.command_timeout_ms, 250);
     assert_int_equal(address.options.keepalive_ms, 2500);
     assert_int_equal(address.options.fence_life_ms, 60000);
-    assert_int_equal(address.options.max_connections, 4);
-    assert_int_equal(address.options.idle_connections, 16);
     assert_string_equal(address.options.client_name, "till-7");
     hf_address_free(&address);
 

@@ -280,24 +280,6 @@ static void test_what_was_not_sent_is_not_in_doubt(void **state) {
     hf_names_drop(names);
 }
 
-/* Nothing waits for the connection but the renewals to come. */
-static void test_a_connection_that_is_made_ahead_is_tried_once(void **state) {
-    (void)state;
-    hf_names *names = names_at(B);
-    hf_link *link = hf_link_of(links, names->slot);
-    shutdown(nodes[B].fd, SHUT_RDWR);
-    hf_link_warm(links, names->slot);
-    for (drive(); link->failure == HF_OK; drive())
-        sleep_until_due();
-    for (int i = 0; i < 100; i++) {
-        drive();
-        assert_null(link->dial);
-        sleep_ms(2);
-    }
-    assert_int_equal(hf_links_due(links), HF_NO_DEADLINE);
-    hf_names_drop(names);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_sent_on_to_another_node_is_sent_at_once,
@@ -305,8 +287,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_link_stays_until_what_is_bound_to_it_has_ended,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_not_sent_is_not_in_doubt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_connection_that_is_made_ahead_is_tried_once, set_up,
-                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,11 @@ HF_API const char *hf_version(void);
 
 /* ---------------------------------------------------------------- Client */
 
-/** A connection pool and the holds acquired through it. */
+/**
+ * Connections, and the holds acquired through them: to each server at most two for requests and one
+ * on which grants arrive, and one more while acquires wait for replicas. Simultaneous calls share
+ * them. A client without calls for 60 s keeps one.
+ */
 typedef struct hf_client hf_client;
 /** A name to lock, with its options. */
 typedef struct hf_lock hf_lock;
@@ -180,8 +184,11 @@ typedef struct hf_hold hf_hold;
 typedef struct hf_client_options {
     /** sizeof(hf_client_options) of the caller's header. */
     uint32_t size;
-    /** The maximum number of idle connections in the pool; default 16. */
-    uint32_t idle_connections;
+    /**
+     * HF_ON: hf_client_open() only checks the address; the first call connects, within its own time
+     * limit. Default HF_OFF.
+     */
+    int32_t lazy;
     /** The time limit to reach the server and log in, milliseconds; default 2000. */
     int64_t connect_timeout_ms;
     /** The time limit for the answer to one command, milliseconds; default 2000. */
@@ -192,20 +199,6 @@ typedef struct hf_client_options {
      * another keepalive_ms, the connection ends.
      */
     int64_t keepalive_ms;
-    /**
-     * The maximum number of connections that calls use at once, to all nodes together; default: 16
-     * to each node; UINT32_MAX: one for each call. From the third simultaneous call to a node on,
-     * calls share a connection, except over TLS. If all connections are in use and none can be
-     * shared, a call waits for a connection within its own time limit: releases and renewals first,
-     * then the other calls in order of arrival. The few connections of the client's own thread are
-     * not counted.
-     */
-    uint32_t max_connections;
-    /**
-     * HF_ON: hf_client_open() only checks the address; the first call connects, within its own time
-     * limit. Default HF_OFF.
-     */
-    int32_t lazy;
     /**
      * The name of the client's connections in CLIENT LIST: 1 to 63 printable
      * ASCII characters without spaces, and a NUL; default "holdfast".
@@ -258,8 +251,8 @@ typedef struct hf_client_options {
  *                 `tls_key`, and `tls_verify=off`. The members of
  *                 hf_client_options can stand there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
- *                 keepalive of `0` turns it off), `max_connections`,
- *                 `client_name`, `lazy=on`, `fence_life` in seconds.
+ *                 keepalive of `0` turns it off), `client_name`, `lazy=on`,
+ *                 `fence_life` in seconds.
  * @param options  NULL for the defaults. A member that is set overrides the URL.
  * @param[out] client_out  The client; close it with hf_client_close().
  * @retval HF_OK

@@ -13,8 +13,6 @@
 /* What failed is tried again after this part of the interval; and what is due within it
  * goes with what is due now: few, full batches. */
 #define PART 8
-/* With a shorter lease there is no time to connect when the first renewal is due. */
-#define WARM_MS 3000
 #define BATCH 100
 
 struct hf_renewing {
@@ -86,13 +84,8 @@ static void hasten(hf_hold *hold) {
 }
 
 void hf_renewal_first_locked(hf_hold *hold) {
-    const hf_validity *validity = &hold->validity;
     hold->renew_at = hold->began_at + hf_renewal_interval(hold);
     hasten(hold);
-    if (validity->lease_ms != HF_NEVER && validity->lease_ms < WARM_MS && renews(hold)) {
-        HF_MARK("H16");
-        hf_link_warm(&hold->client->links, hold->names->slot);
-    }
     if (has_moved(hold))
         hold->renew_at = hf_now();
     else if (hf_transport_follows(hold->client->transport))

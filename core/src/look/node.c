@@ -14,7 +14,8 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
     *reply_out = NULL;
     for (int tries = 0; tries < 2 && status == HF_ECONNECT && now < deadline; tries++) {
         hf_connection *connection;
-        status = hf_pool_take(hf_transport_pool(transport), node, 0, deadline, &now, &connection);
+        status = hf_pool_take(hf_transport_pool(transport), node, HF_POOL_ALONE, deadline, &now,
+                              &connection);
         if (status != HF_OK)
             break;
         int64_t patience = hf_after(now, hf_transport_command_ms(transport));
@@ -22,10 +23,8 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
             hf_connection_ask(connection, hf_earlier(patience, deadline), reply_out, count, words);
         if (shown != NULL)
             snprintf(shown, HF_SHOWN_MAX, "%s", connection->shown);
-        if (status == HF_OK) {
-            hf_pool_give(hf_transport_pool(transport), connection);
-        } else {
-            hf_pool_discard(hf_transport_pool(transport), connection);
+        hf_pool_give(hf_transport_pool(transport), connection, status == HF_OK);
+        if (status != HF_OK) {
             hf_pool_drop(hf_transport_pool(transport), node);
             now = hf_now();
         }
@@ -57,8 +56,8 @@ static bool append_all(hf_connection *connection, const hf_request *requests, si
                        bool whole) {
     const hf_script *last = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!hf_connection_append(connection, &requests[i], whole && requests[i].script != last,
-                                  false))
+        if (!hf_connection_append(connection, &requests[i],
+                                  whole && requests[i].script != last ? HF_WHOLE : 0))
             return false;
         last = requests[i].script;
     }
@@ -71,13 +70,13 @@ static hf_status ask_once(hf_transport *transport, int node, const hf_request *r
                           hf_after_error *after) {
     hf_connection *connection;
     int64_t now = hf_now();
-    hf_status status =
-        hf_pool_take(hf_transport_pool(transport), node, 0, deadline, &now, &connection);
+    hf_status status = hf_pool_take(hf_transport_pool(transport), node, HF_POOL_ALONE, deadline,
+                                    &now, &connection);
     *after = status == HF_ECONNECT ? HF_AFTER_WAIT : HF_AFTER_FAIL;
     if (status != HF_OK)
         return status;
     if (!append_all(connection, requests, count, whole)) {
-        hf_pool_discard(hf_transport_pool(transport), connection);
+        hf_pool_give(hf_transport_pool(transport), connection, false);
         return hf_fail(HF_ENOMEM, "no memory");
     }
     for (size_t i = 0; i < count && status == HF_OK; i++) {
@@ -87,7 +86,7 @@ static hf_status ask_once(hf_transport *transport, int node, const hf_request *r
             hf_connection_exchange(connection, now, by < deadline ? by : deadline, &replies[i]);
     }
     if (status != HF_OK) {
-        hf_pool_discard(hf_transport_pool(transport), connection);
+        hf_pool_give(hf_transport_pool(transport), connection, false);
         hf_node_free(replies, count); /* the first ones may have come */
         *after = status == HF_ECONNECT ? HF_AFTER_RECONNECT : HF_AFTER_FAIL;
         return status;
@@ -98,7 +97,7 @@ static hf_status ask_once(hf_transport *transport, int node, const hf_request *r
     } else if (replies[0]->type == REDIS_REPLY_ERROR) {
         *after = hf_transport_error(transport, connection->shown, replies[0]->str, &status);
     }
-    hf_pool_give(hf_transport_pool(transport), connection);
+    hf_pool_give(hf_transport_pool(transport), connection, true);
     return status;
 }
 

@@ -149,13 +149,6 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
         *times[i].ms = ms;
         return HF_OK;
     }
-    if (is(name, name_length, "max_connections")) {
-        int count = number(value, length, 1000000);
-        if (count < 1)
-            return hf_fail(HF_EINVAL, "malformed URL: max_connections takes a number above 0");
-        options->max_connections = (uint32_t)count;
-        return HF_OK;
-    }
     if (is(name, name_length, "lazy")) {
         bool on = is(value, length, "on");
         options->lazy = on ? HF_ON : HF_OFF;
@@ -185,8 +178,7 @@ static hf_status refuse_option(const char *name) {
     return hf_fail(HF_EINVAL,
                    "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
                    "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-                   "keepalive, max_connections, client_name, lazy, fence_life, each with a = and a "
-                   "value",
+                   "keepalive, client_name, lazy, fence_life, each with a = and a value",
                    named ? "unknown option " : "an option without a name or a value",
                    named ? hf_quote(name, length) : "");
 }
@@ -474,8 +466,6 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     CHOOSE(command_timeout_ms, 2000);
     CHOOSE(keepalive_ms, 15000);
     CHOOSE(fence_life_ms, 0); /* a day, without saying so */
-    CHOOSE(idle_connections, 16);
-    CHOOSE(max_connections, 0);
     CHOOSE(lazy, HF_OFF);
 #undef CHOOSE
     return HF_OK;

@@ -15,8 +15,9 @@
 /* Where grants do not work that is tried again: soon, and then less and less often. */
 #define RETEST_MIN_MS 1000
 #define RETEST_MAX_MS 30000
-/* A channel that nobody waits on, in a cluster, is kept for so long. */
+/* A channel that nobody waits on is kept for this long; in a cluster, and otherwise. */
 #define LINGER_MS 3000
+#define OWN_LINGER_MS 60000
 /* What is refused is asked for again: after so long, twice as long, and so on. */
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 200
@@ -395,12 +396,17 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
     return true;
 }
 
-/* Let go of the channels that nobody has waited on for a while. */
+static bool is_left(const hf_links *links, const hf_channel *channel, int64_t now) {
+    int64_t linger_ms = channel == links->own ? OWN_LINGER_MS : LINGER_MS;
+    return channel->users.first == NULL && channel->subscribed &&
+           now >= hf_after(channel->left_at, linger_ms);
+}
+
+/* Let go of a cluster's channels that nobody has waited on for a while. */
 static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->asked) {
         hf_channel *channel = CHANNEL_OF(at);
-        if (channel == links->own || channel->users.first != NULL || !channel->subscribed ||
-            now < hf_after(channel->left_at, LINGER_MS))
+        if (channel == links->own || !is_left(links, channel, now))
             continue;
         const char *words[] = {"SUNSUBSCRIBE", channel->name};
         size_t lengths[] = {strlen(words[0]), channel->length};
@@ -450,6 +456,10 @@ static void ping(hf_links *links, hf_link *link, int64_t now) {
 }
 
 void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
+    if (link == &links->first && links->own != NULL && is_left(links, links->own, now)) {
+        links->own->wanted = false;
+        link->wanted--;
+    }
     if (link->wanted == 0 && (link->subscription != NULL || link->subscription_dial != NULL)) {
         hf_link_close_subscription(link); /* all its channels have gone */
         link->failing_since = 0;

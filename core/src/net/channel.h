@@ -14,7 +14,7 @@ typedef struct hf_channel {
     unsigned slot;
     hf_list users;   /* the listener's: the local queues of the locks whose grants come in on it */
     hf_names *names; /* of the last lock that came to it: the key of the test */
-    bool wanted;     /* some op has come to wait; it stays so */
+    bool wanted;     /* some op has come to wait, and not all have been gone for long */
     bool subscribed;
     unsigned epoch;             /* one more with each time that it was */
     int64_t deaf_since;         /* while it is wanted, and grants neither come in nor cannot */

@@ -54,16 +54,17 @@ static bool in_time(hf_connection *connection) {
     return true;
 }
 
+const char *hf_connection_error(const hf_connection *connection, int error) {
+    return error == EPROTO && connection->tls != NULL ? hf_tls_error(connection->tls)
+                                                      : strerror(error);
+}
+
 /* Our functions replace hiredis's read and write. They raise no SIGPIPE, which would end a program
  * that does not expect it, and keep a deadline that signals do not move. */
 static bool again(redisContext *redis) {
     hf_connection *connection = redis->privdata;
-    if (errno == EPROTO && connection->tls != NULL) {
-        set_error(redis, REDIS_ERR_IO, hf_tls_error(connection->tls));
-        return false;
-    }
     if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
-        set_error(redis, REDIS_ERR_IO, strerror(errno));
+        set_error(redis, REDIS_ERR_IO, hf_connection_error(connection, errno));
         return false;
     }
     return in_time(connection);
@@ -100,7 +101,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         size = 3;
     for (;;) {
         ssize_t count = connection->tls != NULL
-                            ? hf_tls_receive(connection->tls, buffer, size)
+                            ? hf_tls_receive(connection->tls, buffer, size, flags(connection))
                             : recv(connection->socket.fd, buffer, size, flags(connection));
         if (count > 0 && is_tls_alert(connection, buffer)) {
             set_error(redis, REDIS_ERR_PROTOCOL,
@@ -165,6 +166,12 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t length
     return reply;
 }
 
+ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, size_t count) {
+    int how = MSG_NOSIGNAL | flags(connection);
+    return connection->tls != NULL ? hf_tls_send(connection->tls, bytes, count, how)
+                                   : send(connection->socket.fd, bytes, count, how);
+}
+
 /* Send what is queued, or as much as goes at once. False: the connection is of no use any more. */
 static bool transmit(hf_connection *connection) {
     redisContext *redis = connection->redis;
@@ -177,9 +184,7 @@ static bool transmit(hf_connection *connection) {
             part = OUTPUT_PART;
         if (HF_UNUSUAL("sends a part") && part > 1)
             part /= 2;
-        ssize_t count = connection->tls != NULL ? hf_tls_send(connection->tls, from, part)
-                                                : send(connection->socket.fd, from, part,
-                                                       MSG_NOSIGNAL | flags(connection));
+        ssize_t count = hf_connection_send(connection, from, part);
         if (count > 0) {
             connection->sent += (size_t)count;
             if (slow && !in_time(connection))
@@ -227,13 +232,14 @@ bool hf_connection_unasked(const hf_connection *connection) {
     return connection->redis->reader->pos < connection->redis->reader->len;
 }
 
-bool hf_connection_append(hf_connection *connection, const hf_request *request, bool whole,
-                          bool asking) {
-    static const char ask[] = "*1\r\n$6\r\nASKING\r\n";
+bool hf_connection_append(hf_connection *connection, const hf_request *request, int how) {
+    static const char ask[] = "*1\r\n$6\r\nASKING\r\n", ping[] = "*1\r\n$4\r\nPING\r\n";
     hf_bytes *output = &connection->output;
-    if (asking)
+    if ((how & HF_NUDGES) != 0)
+        hf_bytes_add(output, ping, sizeof ping - 1);
+    if ((how & HF_ASKING) != 0)
         hf_bytes_add(output, ask, sizeof ask - 1);
-    hf_request_head(request, whole, output);
+    hf_request_head(request, (how & HF_WHOLE) != 0, output);
     hf_bytes_add(output, request->encoded.data, request->encoded.length);
     return !output->failed && !request->encoded.failed;
 }
@@ -618,11 +624,10 @@ hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int n
 
 /* ---------------------------------------------------------------- Driven */
 
-bool hf_connection_set_driven(hf_connection *connection) {
+void hf_connection_set_driven(hf_connection *connection) {
     connection->driven = true;
     connection->deadline = HF_NO_DEADLINE;
     connection->received = 0;
-    return hf_set_blocking(connection->socket.fd, false);
 }
 
 short hf_connection_events(const hf_connection *connection) {

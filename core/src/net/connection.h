@@ -18,10 +18,16 @@ typedef struct hf_joint {
     size_t behind;         /* so many answers come after theirs, for calls that have gone */
     hf_item *reader;       /* the call that reads, or was told to; or NULL */
     int64_t alive_at;      /* when that one was last seen */
-    bool sending, reading; /* a call is at it, without the mutex */
+    bool sending, reading; /* a call is at it; without the mutex, but for TLS */
     hf_bytes leaving;      /* the sender's */
     hf_status status;      /* HF_OK; or it has failed, */
     char why[300];         /* and this is the message */
+    /* Those that wait for replicas. */
+    pthread_cond_t counted; /* one of them has an answer to its WAIT */
+    bool counting;          /* one of them waits for it */
+    size_t written;         /* so many have written something, */
+    size_t covered;         /* and so many of these had, before the last WAIT that was answered, */
+    int64_t replicas;       /* which was answered so */
 } hf_joint;
 
 typedef struct hf_connection {
@@ -33,10 +39,11 @@ typedef struct hf_connection {
     redisContextFuncs functions;       /* hiredis's, but for reading */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
-    bool too_deep;  /* the current answer is */
-    hf_item idle;   /* in the pool */
-    unsigned users; /* calls that the pool gave it to */
-    bool broken;    /* the last of them closes it */
+    bool too_deep;          /* the current answer is */
+    hf_item idle;           /* in the pool */
+    struct hf_shelf *shelf; /* the pool's */
+    unsigned users;         /* calls that the pool gave it to */
+    bool broken;            /* the last of them closes it */
     hf_joint joint;
     int node;            /* the node that it leads to, in a pool */
     unsigned version;    /* of that node */
@@ -77,13 +84,17 @@ bool hf_connection_unasked(const hf_connection *connection);
 /* The descriptor for poll(2). */
 int hf_connection_fd(const hf_connection *connection);
 
-/* Queue a command of some words, or a request, for the next exchange: each gets an answer, and
- * so does the ASKING before a request. lengths: of the words, or NULL if each ends with a NUL.
- * False: no memory, and the connection is of no use any more. */
+/* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
+ * NULL if each ends with a NUL. False: no memory, and the connection is of no use any more. */
 bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
                                 const size_t *lengths);
-bool hf_connection_append(hf_connection *connection, const hf_request *request, bool whole,
-                          bool asking);
+/* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */
+enum { HF_WHOLE = 1, HF_ASKING = 2, HF_NUDGES = 4 };
+bool hf_connection_append(hf_connection *connection, const hf_request *request, int how);
+/* How many answers come before that of a request. */
+static inline int hf_answers_before(int how) {
+    return ((how & HF_ASKING) != 0) + ((how & HF_NUDGES) != 0);
+}
 
 /*
  * Send what is queued and read one reply. After any other status than HF_OK the caller must close
@@ -93,14 +104,18 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
                                  redisReply **reply_out);
 
 /*
- * Make the connection non-blocking, for a thread that waits in poll(2). False: the system
- * refuses. From now on hf_connection_drive() sends and receives as much as it can, and
- * hf_connection_next() takes a reply that has come: HF_OK with NULL if there is no reply.
+ * Let a thread drive the connection that waits in poll(2). From now on hf_connection_drive() sends
+ * and receives as much as it can, and hf_connection_next() takes a reply that has come: HF_OK with
+ * NULL if there is no reply.
  */
-bool hf_connection_set_driven(hf_connection *connection);
+void hf_connection_set_driven(hf_connection *connection);
 hf_status hf_connection_drive(hf_connection *connection);
-/* Only the latter. */
+/* Receive only. */
 hf_status hf_connection_receive(hf_connection *connection);
+/* Send the bytes as send(2) does. */
+ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, size_t count);
+/* Why that failed, with this errno. */
+const char *hf_connection_error(const hf_connection *connection, int error);
 hf_status hf_connection_next(hf_connection *connection, redisReply **reply_out);
 /* The events to wait for: POLLIN, and POLLOUT if there is something to send. */
 short hf_connection_events(const hf_connection *connection);

@@ -24,12 +24,9 @@ static void free_dial(hf_dial *dial) {
 static void connect_dial(hf_dial *dial) {
     dial->status =
         hf_discovery_connect(dial->discovery, dial->node, HF_NO_DEADLINE, &dial->connection);
-    if (dial->status == HF_OK && !hf_connection_set_driven(dial->connection)) {
-        hf_connection_close(dial->connection);
-        dial->connection = NULL;
-        dial->status = hf_fail(HF_ECONNECT, "a socket cannot be made non-blocking");
-    }
-    if (dial->status != HF_OK)
+    if (dial->status == HF_OK)
+        hf_connection_set_driven(dial->connection);
+    else
         snprintf(dial->message, sizeof dial->message, "%s", hf_error_message());
 }
 

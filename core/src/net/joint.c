@@ -16,6 +16,8 @@
 #define SENDS_MAX 16
 /* As many answers are handed out at once. */
 #define BATCH 32
+/* A WAIT blocks the connection for so long at most; then others get through. */
+#define WAIT_MS 100
 
 /* A call that waits for its answer, on its thread's stack. */
 typedef struct call {
@@ -32,18 +34,17 @@ void hf_joint_begin(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
     *joint = (hf_joint){.on = true};
     pthread_mutex_init(&joint->mutex, NULL);
+    hf_sleep_init(&joint->counted);
     hf_bytes_init(&joint->leaving);
-    connection->deadline = HF_NO_DEADLINE; /* each call has its own */
-    connection->received = 0;
-    connection->driven = true;
+    hf_connection_set_driven(connection); /* each call has a deadline of its own */
 }
 
 hf_status hf_joint_end(hf_connection *connection) {
     hf_joint *joint = &connection->joint;
     pthread_mutex_destroy(&joint->mutex);
+    pthread_cond_destroy(&joint->counted);
     hf_bytes_free(&joint->leaving);
-    joint->on = false;
-    connection->driven = false;
+    joint->on = connection->driven = false;
     return joint->status;
 }
 
@@ -72,6 +73,17 @@ static void fail(hf_joint *joint, hf_status status) {
     joint->reader = NULL;
 }
 
+/* OpenSSL's session is for one thread at a time: there the system is called with the mutex. */
+static void let_go(hf_connection *connection) {
+    if (connection->tls == NULL)
+        pthread_mutex_unlock(&connection->joint.mutex);
+}
+
+static void take_back(hf_connection *connection) {
+    if (connection->tls == NULL)
+        pthread_mutex_lock(&connection->joint.mutex);
+}
+
 /* Send what the calls have added. While one of them sends, the others only add, and it sends that
  * too; the last time with the mutex, so that they cannot keep it for ever. What does not go at once
  * goes when the reader finds that it would. */
@@ -86,20 +98,19 @@ static void send_all(hf_connection *connection) {
         hf_bytes_add(leaving, added->data, added->length);
         added->length = 0;
         if (!last)
-            pthread_mutex_unlock(&joint->mutex);
-        ssize_t count = send(hf_connection_fd(connection), leaving->data, leaving->length,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+            let_go(connection);
+        ssize_t count = hf_connection_send(connection, leaving->data, leaving->length);
         int error = errno;
         if (!last)
-            pthread_mutex_lock(&joint->mutex);
+            take_back(connection);
         if (leaving->failed)
             fail(joint, hf_fail(HF_ENOMEM, "no memory"));
-        else if (count >= 0)
+        else if (count > 0)
             memmove(leaving->data, leaving->data + count, leaving->length -= (size_t)count);
-        else if (error == EAGAIN || error == EWOULDBLOCK)
+        else if (count < 0 && (error == EAGAIN || error == EWOULDBLOCK))
             break;
-        else if (error != EINTR)
-            fail(joint, hf_fail(HF_ECONNECT, "%s", strerror(error)));
+        else if (count == 0 || error != EINTR)
+            fail(joint, hf_fail(HF_ECONNECT, "%s", hf_connection_error(connection, error)));
     }
     joint->sending = false;
 }
@@ -130,8 +141,10 @@ static void take_answers(hf_connection *connection, const call *mine) {
     int *woken[BATCH];
     size_t count;
     joint->reading = true;
-    pthread_mutex_unlock(&joint->mutex);
+    let_go(connection);
     hf_status status = hf_connection_receive(connection);
+    if (connection->tls != NULL)
+        pthread_mutex_unlock(&joint->mutex);
     do {
         for (count = 0; status == HF_OK && count < BATCH; count++) {
             status = hf_connection_next(connection, &replies[count]);
@@ -154,7 +167,8 @@ static void take_answers(hf_connection *connection, const call *mine) {
 /* Wait for answers and take them, unless another call has taken this one's place meanwhile. */
 static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
     hf_joint *joint = &connection->joint;
-    bool blocked = !joint->sending && joint->leaving.length > 0;
+    bool blocked = !joint->sending && joint->leaving.length > 0 &&
+                   (connection->tls == NULL || !hf_tls_wants_input(connection->tls));
     struct pollfd wanted = {.fd = hf_connection_fd(connection),
                             .events = blocked ? POLLIN | POLLOUT : POLLIN};
     pthread_mutex_unlock(&joint->mutex);
@@ -166,18 +180,18 @@ static void read_some(hf_connection *connection, const call *mine, int64_t ms) {
         take_answers(connection, mine);
 }
 
-static void join(hf_connection *connection, call *mine, const hf_request *request, bool whole,
+static void join(hf_connection *connection, call *mine, const hf_request *request, int how,
                  int64_t now) {
     hf_joint *joint = &connection->joint;
     if (joint->status != HF_OK) {
         mine->state = OVER;
         return;
     }
-    mine->before = joint->behind;
+    mine->before = joint->behind + (size_t)hf_answers_before(how);
     joint->behind = 0;
     hf_list_add_last(&joint->calls, &mine->place);
     connection->used_at = now;
-    if (hf_connection_append(connection, request, whole, false))
+    if (hf_connection_append(connection, request, how))
         send_all(connection);
     else
         fail(joint, hf_fail(HF_ENOMEM, "no memory"));
@@ -249,17 +263,81 @@ static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, 
     return over;
 }
 
-hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, bool whole,
-                            int64_t now, int64_t deadline, redisReply **reply_out) {
+static hf_status exchange(hf_connection *connection, const hf_request *request, int how,
+                          int64_t now, int64_t deadline, redisReply **reply_out) {
     hf_joint *joint = &connection->joint;
     call mine = {.state = WAITS};
     hf_status status = HF_OK;
-    pthread_mutex_lock(&joint->mutex);
-    join(connection, &mine, request, whole, now);
+    join(connection, &mine, request, how, now);
     if (!wait_for_answer(connection, &mine, now, deadline))
         status = hf_fail(HF_ECONNECT, "no answer in time");
     else if (mine.reply == NULL)
         status = hf_fail(joint->status, "%s", joint->why);
     *reply_out = mine.reply;
+    return status;
+}
+
+hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, int how,
+                            int64_t now, int64_t deadline, redisReply **reply_out) {
+    pthread_mutex_lock(&connection->joint.mutex);
+    return exchange(connection, request, how, now, deadline, reply_out);
+}
+
+/* Ask for all that have written so far, with the mutex held. *refused: it is this thread's
+ * message. */
+static hf_status wait_for_replicas(hf_connection *connection, int replicas, int64_t ms,
+                                   int64_t deadline, bool *refused) {
+    hf_joint *joint = &connection->joint;
+    char command[96], count[16], time[24];
+    redisReply *reply;
+    size_t covers = joint->written;
+    snprintf(count, sizeof count, "%d", replicas);
+    snprintf(time, sizeof time, "%lld", (long long)(ms < 1 ? 1 : ms < WAIT_MS ? ms : WAIT_MS));
+    snprintf(command, sizeof command, "*3\r\n$4\r\nWAIT\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+             strlen(count), count, strlen(time), time);
+    hf_request request = {.command = command};
+    joint->counting = true;
+    hf_status status = exchange(connection, &request, 0, hf_now(), deadline, &reply);
+    pthread_mutex_lock(&joint->mutex);
+    joint->counting = false;
+    pthread_cond_broadcast(&joint->counted);
+    if (status != HF_OK)
+        return status;
+    *refused = reply->type != REDIS_REPLY_INTEGER;
+    if (reply->type == REDIS_REPLY_ERROR)
+        hf_explain("%s answered: %.200s", connection->shown, reply->str);
+    if (!*refused) {
+        joint->replicas = reply->integer;
+        joint->covered = covers;
+    }
+    freeReplyObject(reply);
+    return HF_OK;
+}
+
+hf_status hf_joint_count(hf_connection *connection, int replicas, int64_t ms, int64_t deadline,
+                         int64_t *count_out) {
+    hf_joint *joint = &connection->joint;
+    hf_status status = HF_OK;
+    int64_t now = hf_now(), until = hf_after(now, ms);
+    pthread_mutex_lock(&joint->mutex);
+    size_t mine = ++joint->written;
+    *count_out = 0;
+    bool refused = false;
+    for (; status == HF_OK && !refused; now = hf_now()) {
+        bool covered = joint->covered >= mine;
+        *count_out = covered ? joint->replicas : 0;
+        if (covered && (joint->replicas >= replicas || now >= until))
+            break;
+        if (now >= deadline || joint->status != HF_OK)
+            status = hf_fail(HF_ECONNECT, "no answer in time");
+        else if (joint->counting)
+            hf_sleep(&joint->counted, &joint->mutex, hf_until(deadline, now));
+        else
+            status =
+                wait_for_replicas(connection, replicas, hf_until(until, now), deadline, &refused);
+    }
+    pthread_mutex_unlock(&joint->mutex);
+    if (refused)
+        *count_out = -1;
     return status;
 }

@@ -10,8 +10,8 @@
 
 #include "net/connection.h"
 
-/* From now on, until the end, calls use the connection by hf_joint_exchange() only. Nobody uses it
- * at these moments, and it speaks no TLS: only one thread at a time may use OpenSSL's session. */
+/* From now on, until the end, calls use the connection by the functions below only. Nobody uses it
+ * at these moments. */
 void hf_joint_begin(hf_connection *connection);
 /* HF_OK: the connection is still good. */
 hf_status hf_joint_end(hf_connection *connection);
@@ -19,9 +19,17 @@ hf_status hf_joint_end(hf_connection *connection);
 /*
  * Send the request and wait for its answer, whatever the other calls do. After any other status
  * than HF_OK no other call must come to the connection, and the last one closes it; those that are
- * there still get their answers, if any come.
+ * there still get their answers, if any come. how: see hf_connection_append().
  */
-hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, bool whole,
+hf_status hf_joint_exchange(hf_connection *connection, const hf_request *request, int how,
                             int64_t now, int64_t deadline, redisReply **reply_out);
+
+/*
+ * Count the replicas that have what this call has written, until these are enough or the time is
+ * over; the deadline is for the answer. -1: WAIT was refused, as this thread's message says. As
+ * WAIT blocks the connection, calls ask together, and not for long at a time.
+ */
+hf_status hf_joint_count(hf_connection *connection, int replicas, int64_t ms, int64_t deadline,
+                         int64_t *count_out);
 
 #endif

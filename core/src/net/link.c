@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "net/pool.h"
 #include "protocol/errors.h"
 
 /* A failed connection is tried again after so long, twice as long, and so on. */
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 200
+/* For so long the keeper waits for a connection that calls use, or for two usual answers. */
+#define SHORT_MS 50
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -40,14 +43,6 @@ static hf_link *link_to(hf_links *links, int node) {
 
 hf_link *hf_link_of(hf_links *links, unsigned slot) {
     return link_to(links, hf_transport_node(links->transport, slot));
-}
-
-void hf_link_warm(hf_links *links, unsigned slot) {
-    hf_link *link = hf_link_of(links, slot);
-    if (link->commands != NULL || link->dial != NULL || link->warm)
-        return;
-    link->warm = true;
-    links->listener->wake(links);
 }
 
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us) {
@@ -217,14 +212,37 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     return step.leave;
 }
 
+/* Give the connection back to the pool. */
+static void end_loan(hf_links *links, hf_link *link, bool good, int64_t now) {
+    if (link->commands == NULL)
+        return;
+    link->left_at = link->commands->used_at = now;
+    hf_pool_give(hf_transport_pool(links->transport), link->commands, good);
+    link->commands = NULL;
+}
+
+/* Wait for no connection any more. */
+static void forgo(hf_links *links, hf_link *link) {
+    if (link->short_since == 0)
+        return;
+    link->short_since = 0;
+    hf_pool_forgo(hf_transport_pool(links->transport), link->node);
+}
+
+void hf_link_close_requests(hf_links *links, hf_link *link) {
+    end_loan(links, link, link->sent.first == NULL, hf_now());
+    forgo(links, link);
+    if (link->dial == NULL)
+        return;
+    hf_dial_drop(link->dial);
+    link->dial = NULL;
+    hf_pool_opened(hf_transport_pool(links->transport), link->node, NULL,
+                   hf_fail(HF_ECONNECT, "the connection was not needed any more"));
+}
+
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_list lost = {0};
-    if (link->commands != NULL) {
-        link->lost_at = now;
-        hf_discovery_broke(hf_transport_discovery(links->transport));
-    }
-    hf_connection_close(link->commands);
-    link->commands = NULL;
+    end_loan(links, link, false, now);
     link->asked_first = false;
     link->pair_sent = 0;
     hf_list_move(&link->sent, &lost);
@@ -253,7 +271,7 @@ hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
 }
 
 bool hf_link_is_unsent(const hf_link *link, int64_t since) {
-    return link->commands == NULL && link->lost_at < since;
+    return link->commands == NULL && link->left_at < since;
 }
 
 /* Nothing came of it in its time. */
@@ -319,8 +337,9 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
             hf_task_end(task, HF_ECANCELED, NULL);
             continue;
         }
-        if (!hf_connection_append(link->commands, &task->request, task->course.whole,
-                                  task->course.asking)) {
+        if (!hf_connection_append(link->commands, &task->request,
+                                  (task->course.whole ? HF_WHOLE : 0) |
+                                      (task->course.asking ? HF_ASKING : 0))) {
             hf_list_add_first(&link->waiting, &task->item);
             return false;
         }
@@ -389,7 +408,7 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     if (!hf_dial_take(link->dial, &link->commands, &status))
         return false;
     link->dial = NULL;
-    link->warm = false; /* or it would connect for ever to a server that is gone */
+    hf_pool_opened(hf_transport_pool(links->transport), link->node, link->commands, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
         return true;
@@ -399,17 +418,41 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     return false;
 }
 
+/* By when the keeper must have a connection. */
+static int64_t patience(const hf_link *link) {
+    int64_t usual = 2 * link->trip_ms + 1;
+    return hf_after(link->short_since, usual > SHORT_MS ? usual : SHORT_MS);
+}
+
+/* Have one of the pool's, or a new one. Its calls are over soon, so that it is worth to wait; but
+ * not for long, because a connection may be dead. */
+static void borrow(hf_links *links, hf_link *link, int64_t now) {
+    hf_pool *pool = hf_transport_pool(links->transport);
+    bool urgent = link->short_since != 0 && now >= patience(link);
+    int lent = hf_pool_lend(pool, link->node, urgent, now, &link->commands);
+    if (lent == HF_LATER) {
+        link->short_since = link->short_since != 0 ? link->short_since : now;
+        return;
+    }
+    link->short_since = 0;
+    if (lent == HF_LENT)
+        return;
+    link->dial = hf_dial_start(links->transport, link->node);
+    if (link->dial != NULL)
+        return;
+    hf_pool_opened(pool, link->node, NULL, hf_fail(HF_ENOMEM, "no memory or no thread"));
+    fail_connection(links, link, now);
+}
+
 /* False: not yet, or there is nothing to do. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     if (link->commands != NULL)
         return true;
-    if (link->dial == NULL && now >= link->retry_at &&
-        (link->waiting.first != NULL || link->warm)) {
-        link->dial = hf_dial_start(links->transport, link->node);
-        if (link->dial == NULL)
-            fail_connection(links, link, now);
-    }
-    return link->dial != NULL && take_dialled(links, link, now);
+    if (link->waiting.first == NULL)
+        forgo(links, link);
+    else if (link->dial == NULL && now >= link->retry_at)
+        borrow(links, link, now);
+    return link->commands != NULL || (link->dial != NULL && take_dialled(links, link, now));
 }
 
 /* Is it still the same server? */
@@ -454,12 +497,14 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     while (good && link->waiting.first != NULL);
     if (!good)
         fail_connection(links, link, now);
+    else if (link->sent.first == NULL)
+        end_loan(links, link, true, now);
 }
 
 int64_t hf_link_requests_due(const hf_link *link) {
     int64_t due = link->overdue_at;
-    if (link->commands == NULL && link->dial == NULL && (link->waiting.first != NULL || link->warm))
-        due = hf_earlier(due, link->retry_at);
+    if (link->commands == NULL && link->dial == NULL && link->waiting.first != NULL)
+        due = hf_earlier(due, link->short_since != 0 ? patience(link) : link->retry_at);
     if (link->commands != NULL && link->waiting.first != NULL)
         due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)

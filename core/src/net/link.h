@@ -84,15 +84,15 @@ typedef struct hf_link {
     unsigned version; /* of that node, when it was last looked at */
 
     /* Requests: link.c. */
-    hf_connection *commands;
+    hf_connection *commands;    /* the pool's, while something waits for it */
     hf_dial *dial;              /* to it */
+    int64_t short_since;        /* since then all of the pool's are in use; or 0 */
     hf_list waiting, sent;      /* tasks */
     int64_t retry_at, retry_ms; /* when a failed connection is tried again */
     int64_t overdue_at;         /* no task here is given up before that */
     int64_t silent_at;          /* and none that was sent must be answered before that */
     bool asked_first;           /* ASKING is answered, but not yet what it stood before */
-    bool warm;                  /* connect, though nothing waits yet */
-    int64_t lost_at;            /* when the last connection was */
+    int64_t left_at;            /* when the last connection was lost or given back */
     hf_status failure;          /* why the last dial came to nothing, with the message */
     char why[200];
     int64_t trip_ms;                /* the last answer took so long */
@@ -138,8 +138,6 @@ hf_link *hf_link_find(const hf_links *links, int node);
 /* The link to the node of that slot, made if there is none. Without memory the first,
  * whose server will say where to go. */
 hf_link *hf_link_of(hf_links *links, unsigned slot);
-/* Have the connection for requests ready: one will come soon that cannot wait for it. */
-void hf_link_warm(hf_links *links, unsigned slot);
 /* What an answer tells of the server's clock. */
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
 
@@ -164,6 +162,8 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
 /* Close the connection for requests. Those that were sent get no answer: their course says
  * whether they are sent again. */
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
+/* Close the connection for requests, and give up its dial; no request is told. */
+void hf_link_close_requests(hf_links *links, hf_link *link);
 /* When it must be driven next. */
 int64_t hf_link_requests_due(const hf_link *link);
 /* The server may be another, or serve other slots: all that waits goes where it is served. */

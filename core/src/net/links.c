@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "net/pool.h"
+
 #define LINK_OF(at) HF_OF(hf_link, item, at)
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -19,16 +21,13 @@ hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_list
     return HF_OK;
 }
 
-static void close_link(hf_link *link) {
-    hf_connection_close(link->commands);
-    hf_dial_drop(link->dial);
-    link->commands = NULL;
-    link->dial = NULL;
+static void close_link(hf_links *links, hf_link *link) {
+    hf_link_close_requests(links, link);
     hf_link_close_subscription(link);
 }
 
 static void free_link(hf_links *links, hf_link *link) {
-    close_link(link);
+    close_link(links, link);
     hf_timer_clear(links->timers, &link->unread);
     hf_timer_unreserve(links->timers);
     hf_list_remove(&link->item);
@@ -81,8 +80,7 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
         return;
     link->version = version;
     link->retry_at = link->listen_at = 0;
-    if (link->commands != NULL)
-        hf_link_lose_requests(links, link, now);
+    hf_link_lose_requests(links, link, now);
 }
 
 void hf_links_drive(hf_links *links, int64_t now) {
@@ -96,7 +94,7 @@ void hf_links_drive(hf_links *links, int64_t now) {
 }
 
 int64_t hf_links_due(const hf_links *links) {
-    int64_t due = HF_NO_DEADLINE;
+    int64_t due = hf_pool_tidy(hf_transport_pool(links->transport), hf_now());
     HF_EACH(at, &links->delayed)
     due = hf_earlier(due, TASK_OF(at)->retry_at);
     HF_EACH(at, &links->all) {
@@ -108,7 +106,7 @@ int64_t hf_links_due(const hf_links *links) {
 
 void hf_links_close(hf_links *links) {
     HF_EACH(at, &links->all)
-    close_link(LINK_OF(at));
+    close_link(links, LINK_OF(at));
 }
 
 void hf_links_take(hf_links *links, hf_list *tasks) {

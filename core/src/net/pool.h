@@ -1,9 +1,9 @@
 /*
- * Calls take a connection for one round trip. The first HF_POOL_ALONE to a node have one each; then
- * those that may join others get one together (net/joint.h), and so do all that come while it is in
- * use. When a node has become another server, the pool closes the old connections as it meets them.
- * When all are in use, calls wait in a queue: the urgent ones first, each kind in the order of
- * arrival.
+ * HF_POOL_EACH connections to a node carry all calls and the keeper's requests, and one more the
+ * calls that wait for replicas. A call has a connection to itself while that leaves one for the
+ * others. Calls that may join others have one together (net/joint.h): all that come while it is
+ * used by two. A call that finds a connection being opened waits for it. When a node has become
+ * another server, the pool closes the old connections as it meets them.
  */
 #ifndef HF_POOL_H
 #define HF_POOL_H
@@ -12,31 +12,44 @@
 
 typedef struct hf_pool hf_pool;
 
-/* The limit for each node, unless the user limits all nodes together. */
-#define HF_POOL_EACH 16
-#define HF_POOL_ALONE 2
+#define HF_POOL_EACH 2
 
-/* idle_max: how many idle connections to each node the pool keeps. open_max: how many there may be
- * in all, idle or in use; 0: HF_POOL_EACH to each node. The discovery must outlive the pool. NULL:
- * no memory. */
-hf_pool *hf_pool_new(hf_discovery *discovery, unsigned idle_max, unsigned open_max);
+/* The discovery must outlive the pool. NULL: no memory. */
+hf_pool *hf_pool_new(hf_discovery *discovery);
 /* Call it after the last connection has come back. */
 void hf_pool_free(hf_pool *pool);
 /* Close idle connections now, and the others when they come back. */
 void hf_pool_shut(hf_pool *pool);
 
-/* An idle connection to the node, or a new one, or one together with other calls: then joint.on.
- * *now is the time, and again afterwards. */
-enum { HF_POOL_URGENT = 1, HF_POOL_JOINS = 2 };
+/*
+ * Take a connection to the node, idle or new. HF_POOL_ALONE: for this call. HF_POOL_JOINS: perhaps
+ * together with other calls: then joint.on. HF_POOL_CONFIRMS: the one for calls that wait for
+ * replicas; joint.on. *now: the current time; updated.
+ */
+enum { HF_POOL_ALONE, HF_POOL_JOINS, HF_POOL_CONFIRMS };
 hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64_t *now,
                        hf_connection **connection_out);
-/* The same without waiting: only an idle one. HF_ECONNECT: there is none. */
+/* Take an idle connection, without waiting. HF_ECONNECT: there is none. */
 hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out);
-/* Give back a connection that can be used again. */
-void hf_pool_give(hf_pool *pool, hf_connection *connection);
-/* Give back a connection that cannot, and that no other call joins. */
-void hf_pool_discard(hf_pool *pool, hf_connection *connection);
-/* A connection to the node has failed: close its idle ones, which would fail too. */
+/* Give a connection back. good: it can be used again; otherwise no other call joins it. */
+void hf_pool_give(hf_pool *pool, hf_connection *connection, bool good);
+/* Close the idle connections to a node: one has failed, and these would fail too. */
 void hf_pool_drop(hf_pool *pool, int node);
+
+/*
+ * Take a connection for the keeper, which must not wait. HF_LENT: an idle one. HF_OPEN: there is
+ * room for a new one; hf_pool_opened() must follow. HF_LATER: all are in use; the next that comes
+ * back is kept for the keeper, which is woken. urgent: open one more rather than wait.
+ */
+enum { HF_LENT, HF_OPEN, HF_LATER };
+int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now, hf_connection **connection_out);
+/* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
+ * say. */
+void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);
+/* The keeper waits for none any more. */
+void hf_pool_forgo(hf_pool *pool, int node);
+/* Close the connections that have been idle for a minute, but for one to each node. Returns when
+ * to do it again. */
+int64_t hf_pool_tidy(hf_pool *pool, int64_t now);
 
 #endif

@@ -18,7 +18,7 @@ struct hf_tls {
 
 struct hf_tls_session {
     SSL *ssl;
-    int fd;
+    int fd, flags; /* of the socket, and of the call that is under way */
     char error[256];
 };
 
@@ -26,7 +26,7 @@ static const int RETRY = BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY;
 
 static int socket_write(BIO *bio, const char *bytes, int size) {
     const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    ssize_t count = send(session->fd, bytes, (size_t)size, MSG_NOSIGNAL);
+    ssize_t count = send(session->fd, bytes, (size_t)size, session->flags | MSG_NOSIGNAL);
     hf_ssl.BIO_clear_flags(bio, RETRY);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_WRITE);
@@ -35,7 +35,7 @@ static int socket_write(BIO *bio, const char *bytes, int size) {
 
 static int socket_read(BIO *bio, char *bytes, int size) {
     const hf_tls_session *session = hf_ssl.BIO_get_data(bio);
-    ssize_t count = recv(session->fd, bytes, (size_t)size, 0);
+    ssize_t count = recv(session->fd, bytes, (size_t)size, session->flags & ~MSG_NOSIGNAL);
     hf_ssl.BIO_clear_flags(bio, RETRY);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         hf_ssl.BIO_set_flags(bio, BIO_FLAGS_SHOULD_RETRY | BIO_FLAGS_READ);
@@ -201,14 +201,16 @@ static ssize_t outcome(hf_tls_session *session, int count) {
     return -1;
 }
 
-ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size) {
+ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size, int flags) {
+    session->flags = flags;
     hf_ssl.ERR_clear_error();
     errno = 0;
     int count = hf_ssl.SSL_read(session->ssl, buffer, size > INT32_MAX ? INT32_MAX : (int)size);
     return count > 0 ? count : outcome(session, count);
 }
 
-ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size) {
+ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size, int flags) {
+    session->flags = flags;
     hf_ssl.ERR_clear_error();
     errno = 0;
     int count = hf_ssl.SSL_write(session->ssl, bytes, size > INT32_MAX ? INT32_MAX : (int)size);

@@ -17,9 +17,10 @@ hf_status hf_tls_begin(const hf_tls *tls, const hf_address *address, int fd,
                        hf_tls_session **session_out);
 void hf_tls_end(hf_tls_session *session);
 
-/* As recv() and send(): a count, 0 at the end, or -1 with errno; EPROTO: see hf_tls_error(). */
-ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size);
-ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size);
+/* As recv() and send(), with their flags: a count, 0 at the end, or -1 with errno; EPROTO: see
+ * hf_tls_error(). */
+ssize_t hf_tls_receive(hf_tls_session *session, void *buffer, size_t size, int flags);
+ssize_t hf_tls_send(hf_tls_session *session, const void *bytes, size_t size, int flags);
 
 /* Why it failed, in words that a user can act on. */
 const char *hf_tls_error(const hf_tls_session *session);

@@ -122,14 +122,11 @@ static bool check_eviction(hf_transport *transport, hf_connection *connection, i
 static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_connection *connection;
     int64_t now = hf_now();
-    hf_status status = hf_pool_take(transport->pool, node, 0, deadline, &now, &connection);
-    if (status != HF_OK)
-        return status;
-    if (check_eviction(transport, connection, deadline))
-        hf_pool_give(transport->pool, connection);
-    else
-        hf_pool_discard(transport->pool, connection);
-    return HF_OK;
+    hf_status status =
+        hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
+    if (status == HF_OK)
+        hf_pool_give(transport->pool, connection, check_eviction(transport, connection, deadline));
+    return status;
 }
 
 /* In a cluster one node has answered already; the others may come later. */
@@ -152,7 +149,7 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     if (status != HF_OK)
         return status;
     hf_transport *transport = calloc(1, sizeof *transport);
-    hf_pool *pool = hf_pool_new(discovery, options.idle_connections, options.max_connections);
+    hf_pool *pool = hf_pool_new(discovery);
     if (transport == NULL || pool == NULL) {
         hf_pool_free(pool);
         free(transport);
@@ -218,75 +215,46 @@ typedef struct hf_trip {
     int64_t deadline;
 } hf_trip;
 
-static bool append_wait(hf_connection *connection, const hf_request *request) {
-    char count[16], ms[24];
-    snprintf(count, sizeof count, "%d", (int)request->replicas);
-    snprintf(ms, sizeof ms, "%lld", (long long)request->replica_ms);
-    return hf_connection_append_words(connection, 3, (const char *[]){"WAIT", count, ms}, NULL);
-}
-
 /* Count the replicas that have what the request wrote, if it wrote anything. False: the connection
  * is useless now. */
 static bool count_replicas(hf_transport *transport, hf_connection *connection, const hf_trip *trip,
                            hf_answer *answer) {
     const hf_request *request = trip->request;
-    redisReply *reply;
     answer->replicas = 0;
     if (!hf_reply_holds(answer->reply)) {
         HF_MARK("M15");
         return true;
     }
-    int64_t now = hf_now(), by = hf_earlier(hf_after(now, transport->command_ms), trip->deadline);
-    by = hf_after(by, request->replica_ms);
-    if (!append_wait(connection, request) ||
-        hf_connection_exchange(connection, now, by, &reply) != HF_OK)
-        return false;
-    answer->replicas = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply->type == REDIS_REPLY_ERROR)
-        hf_fail(HF_ESERVER, "%s answered: %.200s", connection->shown, reply->str);
-    freeReplyObject(reply);
-    return true;
-}
-
-/* Renewals, claims and releases go first, because other clients wait for them. */
-static bool is_urgent(const hf_request *request) {
-    const hf_script *script = request->script;
-    return script == NULL || script == &hf_script_release || script == &hf_script_renew ||
-           script == &hf_script_claim || script == &hf_script_cancel || script == &hf_script_leave;
+    int64_t by = hf_earlier(hf_after(hf_now(), transport->command_ms), trip->deadline);
+    return hf_joint_count(connection, (int)request->replicas, request->replica_ms,
+                          hf_after(by, request->replica_ms), &answer->replicas) == HF_OK;
 }
 
 /* The server writes first to the client that it queued last. A release that hands on queues
- * the waiter, and then its own caller; so a command before it, in the same write, queues
- * the caller first, and the waiter hears of its grant sooner. Nothing depends on it. */
-static bool append_nudge(hf_connection *connection) {
-    connection->unheeded++;
-    return hf_connection_append_words(connection, 1, (const char *[]){"PING"}, NULL);
+ * the waiter, and then its own caller; so a PING before it, in the same write, queues the caller
+ * first, and the waiter hears of its grant sooner. Nothing depends on it. */
+static int how_to_send(const hf_trip *trip) {
+    return (trip->course.whole ? HF_WHOLE : 0) | (trip->course.asking ? HF_ASKING : 0) |
+           (trip->request->hands_on ? HF_NUDGES : 0);
 }
 
-static bool append(hf_connection *connection, const hf_request *request, const hf_course *course) {
-    return (!request->hands_on || append_nudge(connection)) &&
-           hf_connection_append(connection, request, course->whole, course->asking);
+/* A long request or answer would keep others waiting. */
+static int how_to_take(const hf_request *request) {
+    if (request->replicas > 0)
+        return HF_POOL_CONFIRMS;
+    return request->fetches || request->encoded.length > JOINS_MAX ? HF_POOL_ALONE : HF_POOL_JOINS;
 }
 
-/* One short request with one answer may share a connection: ASKING and the PING above have
- * answers of their own, and WAIT would keep the others waiting. */
-static int how_to_take(const hf_trip *trip) {
-    const hf_request *request = trip->request;
-    bool joins = !trip->course.asking && !request->hands_on && request->replicas <= 0 &&
-                 !request->fetches && request->encoded.length <= JOINS_MAX;
-    return (is_urgent(request) ? HF_POOL_URGENT : 0) | (joins ? HF_POOL_JOINS : 0);
+static bool append(hf_connection *connection, const hf_trip *trip) {
+    int how = how_to_send(trip);
+    connection->unheeded += hf_answers_before(how);
+    return hf_connection_append(connection, trip->request, how);
 }
 
-/* ASKING applies to one command, and has its own answer in front. */
 static hf_status exchange(hf_connection *connection, const hf_trip *trip, int64_t now, int64_t by,
                           redisReply **reply_out) {
-    const hf_course *course = &trip->course;
     if (connection->joint.on)
-        return hf_joint_exchange(connection, trip->request, course->whole, now, by, reply_out);
-    hf_status status = hf_connection_exchange(connection, now, by, reply_out);
-    if (status != HF_OK || !course->asking)
-        return status;
-    freeReplyObject(*reply_out);
+        return hf_joint_exchange(connection, trip->request, how_to_send(trip), now, by, reply_out);
     return hf_connection_exchange(connection, now, by, reply_out);
 }
 
@@ -305,14 +273,14 @@ static hf_status read_error(hf_transport *transport, const hf_connection *connec
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             int64_t now, hf_answer *answer, hf_outcome *outcome) {
     hf_status status;
-    if (!connection->joint.on && !append(connection, trip->request, &trip->course)) {
-        hf_pool_discard(transport->pool, connection);
+    if (!connection->joint.on && !append(connection, trip)) {
+        hf_pool_give(transport->pool, connection, false);
         outcome->met = HF_MET_ERROR;
         outcome->after = HF_AFTER_FAIL;
         return hf_fail(HF_ENOMEM, "no memory");
     }
     if (!hf_brake_engage(trip->brake, hf_connection_fd(connection))) {
-        hf_pool_discard(transport->pool, connection); /* with the request in its buffer */
+        hf_pool_give(transport->pool, connection, false); /* with the request in its buffer */
         outcome->met = HF_MET_ERROR;
         outcome->after = HF_AFTER_FAIL;
         return hf_fail(HF_ECONNECT, "the request was given up before it was sent");
@@ -323,7 +291,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
     status = exchange(connection, trip, now, by, &answer->reply);
     bool alive = hf_brake_release(trip->brake);
     if (status != HF_OK) {
-        hf_pool_discard(transport->pool, connection);
+        hf_pool_give(transport->pool, connection, false);
         outcome->met = HF_MET_SILENCE;
         if (!alive)
             HF_MARK("M16");
@@ -343,11 +311,20 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         freeReplyObject(answer->reply);
         answer->reply = NULL;
     }
-    if (alive)
-        hf_pool_give(transport->pool, connection);
-    else
-        hf_pool_discard(transport->pool, connection);
+    hf_pool_give(transport->pool, connection, alive);
     return status;
+}
+
+/* A brake shuts the connection down: it must be of this call alone, and not to be waited for. */
+static hf_status take(hf_transport *transport, const hf_trip *trip, int64_t *now,
+                      hf_connection **connection_out) {
+    int how = how_to_take(trip->request);
+    if (trip->brake == NULL)
+        return hf_pool_take(transport->pool, trip->course.node, how, trip->deadline, now,
+                            connection_out);
+    if (how == HF_POOL_CONFIRMS)
+        return hf_fail(HF_ECONNECT, "no connection was free at once");
+    return hf_pool_take_idle(transport->pool, trip->course.node, *now, connection_out);
 }
 
 static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answer,
@@ -356,10 +333,7 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     int64_t now = hf_now();
     if (!trip->course.asking)
         trip->course.node = hf_transport_node(transport, trip->request->slot);
-    hf_status status = trip->brake != NULL
-                           ? hf_pool_take_idle(transport->pool, trip->course.node, now, &connection)
-                           : hf_pool_take(transport->pool, trip->course.node, how_to_take(trip),
-                                          trip->deadline, &now, &connection);
+    hf_status status = take(transport, trip, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
     outcome->met = status == HF_ECONNECT && trip->brake == NULL ? HF_MET_NOBODY : HF_MET_ERROR;
@@ -529,7 +503,7 @@ static bool flush_write(hf_transport *transport, hf_connection *connection,
         all[i].tried = true;
         all[i].course.whole = requests[i]->script != last;
         last = requests[i]->script;
-        if (!hf_connection_append(connection, requests[i], all[i].course.whole, false))
+        if (!hf_connection_append(connection, requests[i], all[i].course.whole ? HF_WHOLE : 0))
             return false;
         all[i].state = SENT;
     }
@@ -541,7 +515,7 @@ static void flush_to(hf_transport *transport, int node, const hf_request *const 
                      size_t count, flushed *all, int64_t deadline) {
     hf_connection *connection;
     int64_t now = hf_now();
-    if (hf_pool_take(transport->pool, node, HF_POOL_URGENT, deadline, &now, &connection) != HF_OK) {
+    if (hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection) != HF_OK) {
         for (size_t i = 0; i < count; i++)
             all[i].tried = all[i].tried || hf_transport_node(transport, requests[i]->slot) == node;
         if (hf_transport_clustered(transport))
@@ -552,10 +526,7 @@ static void flush_to(hf_transport *transport, int node, const hf_request *const 
     for (size_t i = 0; i < count; i++)
         if (all[i].state == SENT)
             ok = ok && flush_read(transport, connection, &all[i], deadline, &leave);
-    if (ok)
-        hf_pool_give(transport->pool, connection);
-    else
-        hf_pool_discard(transport->pool, connection);
+    hf_pool_give(transport->pool, connection, ok);
     if (leave || !ok)
         hf_pool_drop(transport->pool, node);
     if (ok)

@@ -60,7 +60,8 @@ static inline void warm_up(hf_client *client) {
 typedef struct relay {
     fake door;
     int port;
-    _Atomic int host;  /* of the server to which the next connection leads */
+    _Atomic int host;  /* of the server to which connections lead */
+    _Atomic int once;  /* and the next one; or 0 */
     _Atomic int bytes; /* at most so many at once, 100 ms apart; 0: no limit */
 } relay;
 
@@ -74,8 +75,10 @@ static inline bool relay_some(const relay *way, int from, int to) {
 static inline void relay_talk(void *of, int fd) {
     relay *way = of;
     int server = socket(AF_INET, SOCK_STREAM, 0);
+    int host = atomic_exchange(&way->once, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(6379)};
-    address.sin_addr.s_addr = htonl(0x0a000000u + (uint32_t)atomic_load(&way->host));
+    address.sin_addr.s_addr =
+        htonl(0x0a000000u + (uint32_t)(host != 0 ? host : atomic_load(&way->host)));
     if (connect(server, (struct sockaddr *)&address, sizeof address) != 0)
         abort();
     for (bool goes_on = true; goes_on;) {

@@ -98,31 +98,6 @@ public final class ClientOptions {
         return with(o -> o.fenceLifeMillis = value);
     }
 
-    /**
-     * How many idle connections the client keeps.
-     *
-     * @param count 1 or more
-     * @return new options
-     * @throws IllegalArgumentException if it is not positive
-     */
-    public ClientOptions idleConnections(int count) {
-        int value = positive(count, "idle connections");
-        return with(o -> o.idleConnections = value);
-    }
-
-    /**
-     * How many connections calls may use at once. If none is free, a call waits for one, in its
-     * turn and within its own time limit.
-     *
-     * @param count 1 or more, for all nodes together; by default 16 to each node
-     * @return new options
-     * @throws IllegalArgumentException if it is not positive
-     */
-    public ClientOptions maxConnections(int count) {
-        int value = positive(count, "connections");
-        return with(o -> o.maxConnections = value);
-    }
-
     private static int positive(int count, String what) {
         if (count < 1) {
             throw new IllegalArgumentException("the " + what + " must be at least 1: " + count);

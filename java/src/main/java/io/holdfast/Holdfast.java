@@ -27,8 +27,8 @@ public final class Holdfast {
      *     {@code password_env}, from which each new connection reads the password; for TLS {@code
      *     tls_ca} (a file or folder; by default the system's), the client's {@code tls_cert} and
      *     {@code tls_key}, and {@code tls_verify=off}; and the {@link ClientOptions} {@code
-     *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code max_connections},
-     *     {@code client_name}, {@code lazy=on}, {@code fence_life}
+     *     connect_timeout}, {@code command_timeout}, {@code keepalive}, {@code client_name},
+     *     {@code lazy=on}, {@code fence_life}
      * @return the client; close it at the end
      * @throws IllegalArgumentException if the URL is wrong
      * @throws UnsupportedException if its scheme is not supported, or the server is too old

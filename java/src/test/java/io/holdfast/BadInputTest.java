@@ -329,7 +329,6 @@ final class BadInputTest extends RedisTest {
                 IllegalArgumentException.class, () -> options.connectTimeout(Duration.ZERO));
         assertThrows(
                 IllegalArgumentException.class, () -> options.commandTimeout(SECOND.negated()));
-        assertThrows(IllegalArgumentException.class, () -> options.idleConnections(0));
     }
 
     @Test

@@ -32,8 +32,7 @@ final class Exercise {
     private static ClientOptions options() {
         return ClientOptions.defaults()
                 .connectTimeout(Duration.ofSeconds(5))
-                .commandTimeout(Duration.ofSeconds(5))
-                .idleConnections(2);
+                .commandTimeout(Duration.ofSeconds(5));
     }
 
     private static void exercise(HoldfastClient client, HoldfastLock lock) throws Exception {

@@ -21,8 +21,6 @@ import org.springframework.boot.context.properties.source.InvalidConfigurationPr
  * @param keepAlive silence after which the system asks whether the server is alive; 0: never; by
  *     default 15 seconds
  * @param fenceLife how long the server remembers the last fence of a free lock; by default a day
- * @param idleConnections how many idle connections are kept; by default 16
- * @param maxConnections how many connections calls may use at once; by default 16 to each node
  * @param clientName name of the connections in CLIENT LIST; by default holdfast
  * @param countNames whether each lock's name has meters of its own
  * @param namesMax how many names may have meters of their own; by default 100
@@ -39,8 +37,6 @@ public record HoldfastProperties(
         Duration commandTimeout,
         Duration keepAlive,
         Duration fenceLife,
-        Integer idleConnections,
-        Integer maxConnections,
         String clientName,
         @DefaultValue("false") boolean countNames,
         Integer namesMax,
@@ -115,8 +111,6 @@ public record HoldfastProperties(
         made = set(made, "command-timeout", commandTimeout, ClientOptions::commandTimeout);
         made = set(made, "keep-alive", keepAlive, ClientOptions::keepAlive);
         made = set(made, "fence-life", fenceLife, ClientOptions::fenceLife);
-        made = set(made, "idle-connections", idleConnections, ClientOptions::idleConnections);
-        made = set(made, "max-connections", maxConnections, ClientOptions::maxConnections);
         made = set(made, "client-name", clientName, ClientOptions::clientName);
         made = set(made, "names-max", namesMax, ClientOptions::namesMax);
         return set(

@@ -7,8 +7,6 @@ import java.util.function.Function;
 public final class ClientSettings extends Settings<ClientSettings> {
     private static Function<Object, ClientSettings> opener;
 
-    public int idleConnections;
-    public int maxConnections;
     public long connectTimeoutMillis;
     public long commandTimeoutMillis;
     public long keepAliveMillis;
@@ -45,8 +43,6 @@ public final class ClientSettings extends Settings<ClientSettings> {
     /** For the core, which does not know them all. */
     public hf_client_options toCore() {
         hf_client_options core = new hf_client_options();
-        core.setIdle_connections(idleConnections);
-        core.setMax_connections(maxConnections);
         core.setConnect_timeout_ms(connectTimeoutMillis);
         core.setCommand_timeout_ms(commandTimeoutMillis);
         core.setKeepalive_ms(keepAliveMillis);
