@@ -24,11 +24,11 @@ static inline void open_transport(const char *url) {
     assert_status(hf_transport_open(&address, &transport), HF_OK);
     wake = eventfd(0, EFD_CLOEXEC);
     assert_true(wake >= 0);
-    hf_transport_set_wake(transport, wake);
+    hf_discovery_set_wake(transport->discovery, wake);
 }
 
 static inline void close_transport(void) {
-    hf_transport_set_wake(transport, -1);
+    hf_discovery_set_wake(transport->discovery, -1);
     hf_transport_free(transport);
     close(wake);
 }

@@ -53,7 +53,7 @@ static int watched(void) {
 
 static int64_t wait_for_version(unsigned version) {
     eventfd_t times;
-    while (hf_transport_version(transport, 0) != version)
+    while (hf_discovery_version(transport->discovery, 0) != version)
         assert_int_equal(eventfd_read(wake, &times), 0);
     return now_ms();
 }
@@ -64,7 +64,7 @@ static void test_a_planned_failover_is_followed_at_once(void **state) {
     open_transport(text("%s?command_timeout=30", url));
     long long old = master_port();
     settle();
-    unsigned version = hf_transport_version(transport, 0);
+    unsigned version = hf_discovery_version(transport->discovery, 0);
     assert_status(ask_for_stock(&answer), HF_OK);
     assert_soon(watched() >= 0);
     fail_over((watched() + 1) % NODES);
@@ -95,7 +95,7 @@ static void test_what_a_replaced_master_answers_does_not_count(void **state) {
     settle();
     open_transport(text("%s?command_timeout=30", url));
     int old = index_of(master_port());
-    unsigned version = hf_transport_version(transport, 0);
+    unsigned version = hf_discovery_version(transport->discovery, 0);
     assert_status(ask_for_stock(&answer), HF_OK);
     kill(node_pids[old], SIGSTOP);
     assert_int_equal(pthread_create(&thread, NULL, ask_on_a_thread, &answer), 0);
@@ -113,7 +113,7 @@ static void test_another_sentinel_is_followed_when_one_hangs(void **state) {
     (void)state;
     settle();
     open_transport(text("%s?command_timeout=30", url));
-    unsigned version = hf_transport_version(transport, 0);
+    unsigned version = hf_discovery_version(transport->discovery, 0);
     assert_soon(watched() >= 0);
     int hangs = watched();
     kill(sentinel_pids[hangs], SIGSTOP);
@@ -153,7 +153,7 @@ static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **stat
     redisContext *sentinel = redisConnect("127.0.0.1", port);
     char *places = text("%.*s,127.0.0.1:%d", (int)(strrchr(url, '/') - url), url, port);
     open_transport(text("%s/mine?connect_timeout=0.3&command_timeout=30", places));
-    unsigned version = hf_transport_version(transport, 0);
+    unsigned version = hf_discovery_version(transport->discovery, 0);
     fail_over(0);
     wait_for_version(version + 1);
     assert_status(ask_for_stock(&answer), HF_OK);
@@ -162,8 +162,8 @@ static void test_a_sentinel_that_missed_the_failover_is_not_followed(void **stat
         kill(sentinel_pids[i], SIGSTOP);
     /* Two connections for its answer; with the next one the client has made up its mind. */
     assert_soon(connections(sentinel) >= before + 3 ||
-                hf_transport_version(transport, 0) != version + 1);
-    assert_int_equal(hf_transport_version(transport, 0), version + 1);
+                hf_discovery_version(transport->discovery, 0) != version + 1);
+    assert_int_equal(hf_discovery_version(transport->discovery, 0), version + 1);
     assert_true(role_is(old, "master"));
     assert_status(ask_for_stock(&answer), HF_OK);
     assert_false(has_our_connection(old));

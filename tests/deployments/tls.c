@@ -129,6 +129,38 @@ static void test_every_kind_of_connection_is_encrypted(void **state) {
     use();
 }
 
+static void *take_turns(void *lock) {
+    for (int i = 0; i < 20; i++)
+        if (wait_for_it(lock) != (void *)(intptr_t)HF_OK)
+            return NULL;
+    return lock;
+}
+
+/* One thread at a time may use a session, and each still gets its own answer. */
+static void test_threads_share_encrypted_connections(void **state) {
+    enum { THREADS = 50, NAMES = 20 };
+    pthread_t threads[THREADS];
+    hf_lock *locks[THREADS];
+    void *done;
+    hf_stats stats = {.size = sizeof stats};
+    (void)state;
+    assert_status(open_with(GOOD, local_host(), ""), HF_OK);
+    for (int i = 0; i < THREADS; i++) {
+        const char *name = text("shared %d", i % NAMES);
+        assert_status(hf_lock_open(client, name, strlen(name), NULL, 0, NULL, &locks[i]), HF_OK);
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, locks[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &done);
+        assert_ptr_equal(done, locks[i]);
+        hf_lock_close(locks[i]);
+    }
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.reconnects, 0);
+    assert_in_range(stats.connections, 2, 3);
+    hf_client_close(client);
+}
+
 static void test_another_host_s_certificate_is_refused(void **state) {
     (void)state;
     assert_status(open_with(GOOD, "127.0.0.2", ""), HF_ECONNECT);
@@ -222,6 +254,7 @@ static void test_tls_options_need_the_scheme(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_every_kind_of_connection_is_encrypted, afresh),
+        cmocka_unit_test_setup(test_threads_share_encrypted_connections, afresh),
         cmocka_unit_test_setup(test_another_host_s_certificate_is_refused, afresh),
         cmocka_unit_test_setup(test_a_certificate_of_another_name_is_refused, afresh),
         cmocka_unit_test_setup(test_an_expired_certificate_is_refused, afresh),

@@ -76,18 +76,18 @@ hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *re
                                    int64_t deadline, hf_answer *answer);
 void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *request,
                                  int64_t deadline);
-void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const *requests,
-                               size_t count, int64_t deadline);
+void __wrap_hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+                     int64_t deadline);
 hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node);
-int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot);
-unsigned __wrap_hf_transport_change(const hf_transport *transport);
-bool __wrap_hf_transport_serves(hf_transport *transport, int node);
-unsigned __wrap_hf_transport_version(hf_transport *transport, int node);
-bool __wrap_hf_transport_clustered(const hf_transport *transport);
-int __wrap_hf_transport_redirect(hf_transport *transport, int node, const char *text);
+int __wrap_hf_discovery_node(const hf_discovery *discovery, unsigned slot);
+unsigned __wrap_hf_discovery_change(const hf_discovery *discovery);
+bool __wrap_hf_discovery_serves(hf_discovery *discovery, int node);
+unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node);
+bool __wrap_hf_discovery_clustered(const hf_discovery *discovery);
+int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *shown,
                                          const char *text, hf_status *status);
-void __wrap_hf_transport_look(hf_transport *transport);
+void __wrap_hf_discovery_look(hf_discovery *discovery);
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
                                    int64_t deadline, hf_answer *answer) {
@@ -116,8 +116,8 @@ void __wrap_hf_transport_explain(hf_transport *transport, const hf_request *requ
     (void)transport, (void)request, (void)deadline;
 }
 
-void __wrap_hf_transport_flush(hf_transport *transport, const hf_request *const *requests,
-                               size_t count, int64_t deadline) {
+void __wrap_hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
+                     int64_t deadline) {
     (void)transport, (void)requests, (void)count, (void)deadline;
 }
 
@@ -126,33 +126,33 @@ hf_dial *__wrap_hf_dial_start(hf_transport *transport, int node) {
     return NULL;
 }
 
-int __wrap_hf_transport_node(const hf_transport *transport, unsigned slot) {
-    (void)transport;
+int __wrap_hf_discovery_node(const hf_discovery *discovery, unsigned slot) {
+    (void)discovery;
     return clustered ? (int)((slot + changes) % 3) : 0;
 }
 
-unsigned __wrap_hf_transport_change(const hf_transport *transport) {
-    (void)transport;
+unsigned __wrap_hf_discovery_change(const hf_discovery *discovery) {
+    (void)discovery;
     return changes;
 }
 
-bool __wrap_hf_transport_serves(hf_transport *transport, int node) {
-    (void)transport;
+bool __wrap_hf_discovery_serves(hf_discovery *discovery, int node) {
+    (void)discovery;
     return node < 2;
 }
 
-unsigned __wrap_hf_transport_version(hf_transport *transport, int node) {
-    (void)transport;
+unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node) {
+    (void)discovery;
     return (unsigned)node;
 }
 
-bool __wrap_hf_transport_clustered(const hf_transport *transport) {
-    (void)transport;
+bool __wrap_hf_discovery_clustered(const hf_discovery *discovery) {
+    (void)discovery;
     return clustered;
 }
 
-int __wrap_hf_transport_redirect(hf_transport *transport, int node, const char *text) {
-    (void)transport, (void)node;
+int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *text) {
+    (void)discovery, (void)node;
     changes++;
     return (int)(strlen(text) % 4) - 1;
 }
@@ -165,7 +165,7 @@ hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *sh
     return !clustered && after >= HF_AFTER_MOVED ? HF_AFTER_FAIL : after;
 }
 
-void __wrap_hf_transport_look(hf_transport *transport) { (void)transport; }
+void __wrap_hf_discovery_look(hf_discovery *discovery) { (void)discovery; }
 
 /* Somebody has to let the client in. */
 static void *let_in(void *listener) {

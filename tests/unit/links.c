@@ -104,7 +104,7 @@ static int set_up(void **state) {
                   HF_OK);
     assert_status(hf_address_options(&address, &none), HF_OK);
     assert_status(hf_transport_open(&address, &transport), HF_OK);
-    hf_transport_set_wake(transport, wake_fd);
+    hf_discovery_set_wake(transport->discovery, wake_fd);
     links = calloc(1, sizeof *links);
     assert_status(hf_links_begin(links, transport, &listener, &timers, ID), HF_OK);
     return 0;
@@ -117,7 +117,7 @@ static int tear_down(void **state) {
     hf_links_take(links, &left);
     for (hf_item *at; (at = hf_list_take_first(&left)) != NULL;)
         hf_task_end(HF_OF(hf_task, item, at), HF_ECLOSED, NULL);
-    hf_transport_set_wake(transport, -1);
+    hf_discovery_set_wake(transport->discovery, -1);
     hf_links_end(links);
     hf_transport_free(transport);
     free(links);

@@ -220,7 +220,7 @@ typedef struct acquiring {
 
 /* By when a request of it must be answered. */
 static int64_t deadline_of(const acquiring *call) {
-    int64_t patience_ms = hf_transport_patience_ms(call->client->transport);
+    int64_t patience_ms = call->client->transport->connect_ms;
     return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
 }
 
@@ -286,7 +286,8 @@ static hf_status ask_locked(acquiring *call) {
     op->busy = op->joining = true;
     hf_status status = ask_server_locked(call, &asked);
     op->busy = op->joining = false;
-    if (op->queue != NULL && hf_transport_change(client->transport) != client->links.change)
+    if (op->queue != NULL &&
+        hf_discovery_change(client->transport->discovery) != client->links.change)
         hf_thread_wake_locked(client); /* slots have moved: so do channels */
     bool queued = op->queue != NULL;
     if (op->done)
@@ -386,7 +387,7 @@ static hf_status again_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->done = false;
     op->missed = true;
-    hf_transport_look(call->client->transport);
+    hf_discovery_look(call->client->transport->discovery);
     if (op->tries || hf_now() >= op->until)
         return hf_fail(HF_EBUSY, "lock %s was granted to another meanwhile",
                        hf_names_quoted(op->hold->names));

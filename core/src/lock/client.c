@@ -136,7 +136,7 @@ hf_status hf_client_new_id_locked(hf_client *client, char *id) {
 }
 
 int64_t hf_client_patience(const hf_client *client) {
-    return hf_after(hf_now(), hf_transport_patience_ms(client->transport));
+    return hf_after(hf_now(), client->transport->connect_ms);
 }
 
 hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context) {

@@ -430,7 +430,7 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
                             hf_renew_mode mode) {
     hf_renewal renewal = hf_hold_renewal(hold, lease_ms, mode);
     /* Where slots can be moved, a key that may not be needed may not be named. */
-    if (!hf_transport_clustered(hold->client->transport))
+    if (!hf_discovery_clustered(hold->client->transport->discovery))
         renewal.one_of_many = true;
     if (hold->pushed && mode == HF_RENEW_LONGER) /* or its mark would stay */
         hf_request_claim(request, hold->names, hold->client->id, hold->id, hold->fence, lease_ms,

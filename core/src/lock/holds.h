@@ -63,9 +63,10 @@ struct hf_hold {
     int64_t counts_since; /* it counts as held since then; 0: not yet, or no more */
 
     /* The renewal's. */
-    unsigned place; /* hf_transport_place() when the server was asked that last told of it */
-    bool asked;     /* a renewal or claim is under way */
-    bool looks;     /* and it does not renew */
+    unsigned
+        place;  /* hf_discovery_place(->discovery) when the server was asked that last told of it */
+    bool asked; /* a renewal or claim is under way */
+    bool looks; /* and it does not renew */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */

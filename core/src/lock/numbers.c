@@ -277,7 +277,7 @@ hf_status hf_client_stats(hf_client *client, hf_stats *stats) {
         add(&sum, &numbers->named[i]->stats);
     sum.names = numbers->count;
     hf_client_unlock(client);
-    hf_transport_connections(client->transport, &sum.connections, &sum.reconnects);
+    hf_discovery_connections(client->transport->discovery, &sum.connections, &sum.reconnects);
     hf_struct_tell(stats, &sum, sizeof *stats);
     return HF_OK;
 }

@@ -12,6 +12,7 @@
 #include "lock/thread.h"
 #include "lock/undo.h"
 #include "lock/waiting.h"
+#include "net/flush.h"
 
 static hf_status name_client(hf_client *client, const char *name) {
     unsigned char id[HF_ID_LENGTH / 2];
@@ -32,7 +33,7 @@ static hf_status name_client(hf_client *client, const char *name) {
 static void destroy_client(hf_client *client) {
     hf_waiting_end(client);
     if (client->transport != NULL) {
-        hf_transport_set_wake(client->transport, -1);
+        hf_discovery_set_wake(client->transport->discovery, -1);
         hf_links_end(&client->links);
     }
     hf_undo_end(client);
@@ -156,7 +157,7 @@ static void end_holds_locked(hf_client *client, hf_list *ended) {
 /* Tell the server what a closing client leaves there: some at a time, so that it needs
  * no memory to speak of. */
 static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *ended) {
-    int64_t deadline = hf_after(hf_now(), hf_transport_command_ms(client->transport));
+    int64_t deadline = hf_after(hf_now(), client->transport->command_ms);
     hf_request releases[HF_FLUSH_MAX];
     const hf_request *requests[HF_FLUSH_MAX];
     const hf_item *task = tasks->first, *hold = ended->first;
@@ -168,7 +169,7 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
             hf_hold_release_request(&releases[made], HF_OF(hf_hold, item, hold), true);
             requests[count++] = &releases[made++];
         }
-        hf_transport_flush(client->transport, requests, count, deadline);
+        hf_flush(client->transport, requests, count, deadline);
         while (made > 0)
             hf_request_free(&releases[--made]);
     }
@@ -226,7 +227,7 @@ void hf_client_abandon(hf_client *client) { close_client(client, false); }
 /* ---------------------------------------------------- What it can tell */
 
 const char *hf_client_warning(const hf_client *client) {
-    return client != NULL ? hf_transport_warning(client->transport) : "";
+    return client != NULL ? client->transport->warning : "";
 }
 
 int hf_client_fd(hf_client *client) {

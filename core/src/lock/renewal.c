@@ -49,7 +49,7 @@ static bool is_held(const hf_hold *hold) {
 
 /* Has it another server than the one that last told of it? That one may not know it. */
 static bool has_moved(const hf_hold *hold) {
-    return hold->place != hf_transport_place(hold->client->transport, hold->names->slot);
+    return hold->place != hf_discovery_place(hold->client->transport->discovery, hold->names->slot);
 }
 
 static bool asks(const hf_hold *hold) { return renews(hold) || has_moved(hold); }
@@ -88,7 +88,7 @@ void hf_renewal_first_locked(hf_hold *hold) {
     hasten(hold);
     if (has_moved(hold))
         hold->renew_at = hf_now();
-    else if (hf_transport_follows(hold->client->transport))
+    else if (hf_discovery_follows(hold->client->transport->discovery))
         hf_thread_start_locked(hold->client); /* also for one that is not renewed */
     hf_renewal_plan_locked(hold);
 }
@@ -259,7 +259,7 @@ static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_
         return NULL;
     mine = HF_OF(renewal_task, task, task);
     mine->client = client;
-    mine->place = hf_transport_place(client->transport, holds[0]->names->slot);
+    mine->place = hf_discovery_place(client->transport->discovery, holds[0]->names->slot);
     mine->count = count;
     memcpy(mine->holds, holds, count * sizeof *holds);
     return mine;
@@ -318,7 +318,7 @@ static void add_to_batch(hf_hold *hold) {
     hf_hold_grab(hold);
     renewing->batch[renewing->count++] = hold;
     /* Where slots can be moved, a script of several keys is refused meanwhile. */
-    if (renewing->count == BATCH || hf_transport_clustered(hold->client->transport))
+    if (renewing->count == BATCH || hf_discovery_clustered(hold->client->transport->discovery))
         hf_renewal_flush_locked(hold->client);
 }
 

@@ -22,7 +22,7 @@ hf_status hf_thread_start_locked(hf_client *client) {
     if (error != 0)
         return hf_fail(HF_ENOMEM, "the background thread cannot be started: %s", strerror(error));
     client->started = true;
-    hf_transport_set_wake(client->transport, client->wake.to);
+    hf_discovery_set_wake(client->transport->discovery, client->wake.to);
     return HF_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/simulated.h"
 #include "lock/thread.h"
+#include "net/flush.h"
 
 /* For how long what was given up is undone after it ended by itself, and a free lock
  * handed on. */
@@ -234,7 +235,7 @@ void hf_undo_now(const hf_hold *hold, int64_t deadline) {
     HF_MARK("H18");
     hf_error error = *hf_error_last();
     hf_hold_release_request(&request, hold, true);
-    hf_transport_flush(hold->client->transport, requests, 1, deadline);
+    hf_flush(hold->client->transport, requests, 1, deadline);
     hf_request_free(&request);
     hf_error_set(&error);
 }

@@ -40,7 +40,7 @@ static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline
     op->epoch = 0;
     if (op->busy) /* the answer that it waits for tells what is left */
         return;
-    hf_transport_look(hf_op_client(op)->transport);
+    hf_discovery_look(hf_op_client(op)->transport->discovery);
     op->missed = true;
     if (op->tries) {
         hf_fail(HF_EBUSY,
@@ -142,7 +142,7 @@ static void lose_id(hf_op *op) {
 
 /* Has it asked for as long as any call may? */
 static bool is_late(const hf_op *op) {
-    int64_t patience_ms = hf_transport_patience_ms(hf_op_client(op)->transport);
+    int64_t patience_ms = hf_op_client(op)->transport->connect_ms;
     return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
 }
 
@@ -373,7 +373,7 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
 
 /* What has no place yet is asked for until its time is up; the others ask again soon. */
 static int64_t give_up_at(const hf_client *client, hf_op *const *ops, size_t count) {
-    int64_t patience_ms = hf_transport_patience_ms(client->transport), now = hf_now();
+    int64_t patience_ms = client->transport->connect_ms, now = hf_now();
     int64_t latest = hf_after(now, patience_ms + (ops[0]->score > 0 ? RECHECK_MS : 0));
     for (size_t i = 0; i < count; i++) {
         int64_t until = ops[i]->until == HF_NO_DEADLINE ? now : ops[i]->until;
@@ -568,7 +568,7 @@ static void changed(hf_links *links, hf_channel *channel) {
 
 /* What has no place in the queue yet does not wait for a server for ever. */
 static void silent(hf_links *links, hf_channel *channel, int64_t now, bool hopeless) {
-    int64_t patience_ms = hf_transport_patience_ms(links->transport);
+    int64_t patience_ms = links->transport->connect_ms;
     HF_EACH(at, &channel->users)
     HF_EACH(place, &QUEUE_AT(at)->ops) {
         hf_op *op = HF_OP_AT(place);

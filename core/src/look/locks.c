@@ -108,7 +108,7 @@ static hf_status ask(hf_locks *locks, int node, hf_request *requests, size_t cou
 static hf_status survey(hf_locks *locks, int node, place *told) {
     hf_request requests[2];
     redisReply *replies[2];
-    size_t count = hf_transport_clustered(locks->client->transport) ? 2 : 1;
+    size_t count = hf_discovery_clustered(locks->client->transport->discovery) ? 2 : 1;
     hf_request_dbsize(&requests[0]);
     if (count == 2)
         hf_request_nodes(&requests[1]);
@@ -125,11 +125,11 @@ static hf_status survey(hf_locks *locks, int node, place *told) {
 }
 
 static bool is_serving(const hf_locks *locks, size_t node) {
-    return hf_transport_serves(locks->client->transport, (int)node);
+    return hf_discovery_serves(locks->client->transport->discovery, (int)node);
 }
 
 static size_t count_nodes(const hf_locks *locks) {
-    size_t count = hf_discovery_nodes(hf_transport_discovery(locks->client->transport));
+    size_t count = hf_discovery_nodes(locks->client->transport->discovery);
     return count < locks->place_count ? count : locks->place_count;
 }
 
@@ -141,7 +141,7 @@ static bool is_nodes(hf_status status) {
 
 /* HF_OK, or why the walk cannot go on, and is over. */
 static hf_status refresh(hf_locks *locks) {
-    hf_status status = hf_discovery_refresh(hf_transport_discovery(locks->client->transport),
+    hf_status status = hf_discovery_refresh(locks->client->transport->discovery,
                                             hf_client_patience(locks->client));
     locks->over = is_nodes(status);
     return status;
@@ -158,7 +158,7 @@ static hf_status begin_pass(hf_locks *locks) {
 
 static void rewind_node(hf_locks *locks) {
     locks->places[locks->node].version =
-        hf_transport_version(locks->client->transport, locks->node);
+        hf_discovery_version(locks->client->transport->discovery, locks->node);
     locks->node_seen = 0;
     for (int i = 0; i < SCANS; i++)
         strcpy(locks->cursors[i], "0");
@@ -192,7 +192,7 @@ static bool is_due(const hf_locks *locks, size_t node) {
     const place *at = &locks->places[node];
     return is_serving(locks, node) &&
            !(at->walked &&
-             at->version == hf_transport_version(locks->client->transport, (int)node));
+             at->version == hf_discovery_version(locks->client->transport->discovery, (int)node));
 }
 
 /* -1: all are walked. */
@@ -221,7 +221,7 @@ static hf_status find_moves(hf_locks *locks, bool *moved) {
 
 static hf_status end_pass(hf_locks *locks) {
     bool moved = false;
-    if (!hf_transport_clustered(locks->client->transport) || locks->passes == 2) {
+    if (!hf_discovery_clustered(locks->client->transport->discovery) || locks->passes == 2) {
         locks->over = true;
         return HF_OK;
     }
@@ -269,8 +269,7 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
 static hf_status refusal(const hf_locks *locks, const redisReply *reply) {
     char shown[300];
     hf_status status;
-    hf_discovery_show(hf_transport_discovery(locks->client->transport), locks->node, shown,
-                      sizeof shown);
+    hf_discovery_show(locks->client->transport->discovery, locks->node, shown, sizeof shown);
     hf_transport_error(locks->client->transport, shown, reply->str, &status);
     return status;
 }
@@ -320,7 +319,7 @@ static hf_status turn_page(hf_locks *locks) {
     if (status != HF_OK)
         return status;
     /* A cursor counts on the server that gave it. */
-    if (hf_transport_version(locks->client->transport, locks->node) !=
+    if (hf_discovery_version(locks->client->transport->discovery, locks->node) !=
         locks->places[locks->node].version)
         rewind_node(locks);
     else
@@ -411,8 +410,7 @@ static hf_status look_at_suspects(hf_locks *locks) {
 static hf_status skip_node(hf_locks *locks, hf_status status) {
     char why[HF_MESSAGE_MAX], shown[128];
     snprintf(why, sizeof why, "%s", hf_error_message());
-    hf_discovery_show(hf_transport_discovery(locks->client->transport), locks->node, shown,
-                      sizeof shown);
+    hf_discovery_show(locks->client->transport->discovery, locks->node, shown, sizeof shown);
     while (locks->suspects.first != NULL)
         drop_suspect(locks);
     locks->places[locks->node].failed = true;
@@ -503,7 +501,7 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
                        "HF_NEVER for no limit",
                        (long long)chosen.rate);
     hf_locks *locks = calloc(1, sizeof *locks + pattern_len);
-    size_t places = hf_transport_clustered(client->transport) ? HF_NODES_MAX : 1;
+    size_t places = hf_discovery_clustered(client->transport->discovery) ? HF_NODES_MAX : 1;
     if (locks != NULL) {
         locks->places = calloc(places, sizeof *locks->places);
         locks->told = hf_set_new();

@@ -278,7 +278,7 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
     hf_request all, question;
     hf_answer answer;
     hf_ask ask = {.id = of->client->id};
-    if (hf_transport_node(of->client->transport, names->slot) != of->node)
+    if (hf_discovery_node(of->client->transport->discovery, names->slot) != of->node)
         return HF_OK;
     hf_request_cancel(&all, names, &ask, false); /* it has all keys; it is not sent */
     hf_request_permissions(&question, &all);

@@ -60,7 +60,7 @@ static hf_channel **same_hash(hf_links *links, const char *name, size_t length) 
 
 static hf_channel *find_channel(hf_links *links, const char *name, size_t length) {
     hf_channel *channel =
-        hf_transport_clustered(links->transport) ? *same_hash(links, name, length) : links->own;
+        hf_discovery_clustered(links->discovery) ? *same_hash(links, name, length) : links->own;
     while (channel != NULL &&
            (channel->length != length || memcmp(channel->name, name, length) != 0))
         channel = channel->same_hash;
@@ -88,7 +88,7 @@ static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
 
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
     hf_bytes name;
-    if (!hf_transport_clustered(links->transport))
+    if (!hf_discovery_clustered(links->discovery))
         return comes_from(links->own, names);
     hf_bytes_init(&name);
     hf_names_channel(names, true, links->client_id, &name);
@@ -137,7 +137,7 @@ int64_t hf_channel_patience(const hf_channel *channel) {
 
 bool hf_grants_come(hf_links *links, const hf_names *names) {
     hf_bytes name;
-    if (!hf_transport_clustered(links->transport))
+    if (!hf_discovery_clustered(links->discovery))
         return hf_channel_works(links->own);
     hf_bytes_init(&name);
     hf_names_channel(names, true, links->client_id, &name);
@@ -157,7 +157,7 @@ void hf_channel_want(hf_links *links, hf_channel *channel) {
 
 bool hf_channels_begin(hf_links *links) {
     hf_bytes name;
-    if (hf_transport_clustered(links->transport))
+    if (hf_discovery_clustered(links->discovery))
         return true; /* each tag will have its own */
     hf_bytes_init(&name);
     hf_names_channel(NULL, false, links->client_id, &name);
@@ -195,10 +195,10 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
     int64_t now = hf_now(), ms = link->listen_ms;
     if (link->subscription != NULL) {
         HF_MARK("H3");
-        hf_discovery_broke(hf_transport_discovery(links->transport));
+        hf_discovery_broke(links->discovery);
     }
     hf_link_close_subscription(link);
-    hf_transport_look(links->transport);
+    hf_discovery_look(links->discovery);
     if (link->failing_since == 0)
         link->failing_since = now;
     link->listen_ms = hf_backoff(ms, RETRY_MIN_MS, RETRY_MAX_MS);
@@ -234,7 +234,7 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
  * channel may just have gone with its slot, which says nothing of the server. */
 static void fail_test(hf_links *links, hf_link *link, bool poll) {
     HF_MARK("M7");
-    int most = hf_transport_clustered(links->transport) ? 4 : 1;
+    int most = hf_discovery_clustered(links->discovery) ? 4 : 1;
     set_mode(links, link, poll || ++link->tests_failed > most ? HF_POLLING : HF_UNTESTED);
 }
 
@@ -248,7 +248,7 @@ static void test_answered(hf_task *task, hf_status status, const redisReply *rep
     hf_link *link = task->link;
     if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_listeners(reply) > 0))
         return; /* the message decides */
-    bool deaf = status == HF_OK && !hf_transport_clustered(links->transport);
+    bool deaf = status == HF_OK && !hf_discovery_clustered(links->discovery);
     bool refused = status != HF_OK && hf_error_permission(hf_error_message());
     fail_test(links, link, deaf || refused);
 }
@@ -299,7 +299,7 @@ static void ask_again(hf_links *links, hf_channel *channel) {
 /* What was asked for is another node's: MOVED, with the slot and the place. */
 static void slot_moved(hf_links *links, hf_link *link, const char *text) {
     unsigned long slot = strtoul(text + strlen("MOVED "), NULL, 10);
-    hf_transport_redirect(links->transport, link->node, text);
+    hf_discovery_redirect(links->discovery, link->node, text);
     HF_EACH(at, &link->asked) {
         hf_channel *channel = CHANNEL_OF(at);
         if (channel->slot == slot && !channel->subscribed)
@@ -308,7 +308,7 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
 }
 
 static void hear_error(hf_links *links, hf_link *link, const char *text) {
-    bool clustered = hf_transport_clustered(links->transport);
+    bool clustered = hf_discovery_clustered(links->discovery);
     hf_status status;
     bool moved = clustered && hf_error_class(text, &status) == HF_AFTER_MOVED;
     bool refused = hf_error_permission(text) && (clustered || link->subscribed == 0);
@@ -332,7 +332,7 @@ static void hear_message(hf_links *links, hf_link *link, const redisReply *messa
 }
 
 static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
-    bool clustered = hf_transport_clustered(links->transport);
+    bool clustered = hf_discovery_clustered(links->discovery);
     link->heard_at = hf_now();
     if (reply->type == REDIS_REPLY_ERROR) {
         hear_error(links, link, reply->str);
@@ -355,7 +355,7 @@ static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
         if (!clustered) {
             hf_link_deaf(links, link);
         } else if (ours && channel->subscribed) {
-            hf_transport_look(links->transport);
+            hf_discovery_look(links->discovery);
             ask_again(links, channel);
         }
     } else if (strcmp(kind, "message") == 0 && reply->elements >= 3 &&
@@ -382,7 +382,7 @@ hf_status hf_link_listen(hf_links *links, hf_link *link) {
 
 /* False: no memory. */
 static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) {
-    bool clustered = hf_transport_clustered(links->transport);
+    bool clustered = hf_discovery_clustered(links->discovery);
     HF_EACH(at, &link->unasked) {
         hf_channel *channel = CHANNEL_OF(at);
         if (!channel->wanted || now < channel->retry_at)
@@ -435,7 +435,7 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
 static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
     /* A server that is the master no more tells nobody anything. */
     if (link->subscription != NULL &&
-        link->subscription->version != hf_transport_version(links->transport, link->node))
+        link->subscription->version != hf_discovery_version(links->discovery, link->node))
         hf_link_deaf(links, link);
     if (link->subscription != NULL)
         return true;
@@ -482,7 +482,7 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
                 (hf_connection_events(link->subscription) & POLLOUT) != 0;
     if (good && mine)
         good = hf_link_listen(links, link) == HF_OK;
-    int64_t silence_ms = PING_MS + hf_transport_command_ms(links->transport);
+    int64_t silence_ms = PING_MS + links->transport->command_ms;
     if (!good || (link->subscription != NULL && now >= hf_after(link->heard_at, silence_ms)))
         hf_link_deaf(links, link);
 }
@@ -494,7 +494,7 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
         return link->retest_at;
     if (link->subscription == NULL)
         return link->subscription_dial != NULL ? HF_NO_DEADLINE : link->listen_at;
-    int64_t command_ms = hf_transport_command_ms(links->transport);
+    int64_t command_ms = links->transport->command_ms;
     int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
     HF_EACH(at, &link->unasked)
     if (CHANNEL_OF(at)->wanted)

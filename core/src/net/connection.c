@@ -12,7 +12,6 @@
 
 #include "base/simulated.h"
 #include "protocol/encoding.h"
-#include "protocol/errors.h"
 
 /* No answer to our requests is longer or nested deeper. Without limits a server could make hiredis
  * take any amount of memory. */
@@ -325,22 +324,16 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
     set_timeout(connection, now);
     /* A server that is full says so and hangs up, before it could be sent anything. */
     bool told = connection->tls == NULL && !connection->heard;
-    bool good = (transmit(connection) || told) && read_first(connection, &reply);
-    if (good && reply != NULL) {
-        *reply_out = reply;
-        return HF_OK;
+    hf_status status = HF_OK;
+    if ((!transmit(connection) && !told) || !read_first(connection, &reply))
+        status = trouble(connection, connection->redis->err, connection->redis->errstr);
+    *reply_out = reply;
+    while (status == HF_OK && *reply_out == NULL) {
+        status = hf_connection_next(connection, reply_out);
+        if (status == HF_OK && *reply_out == NULL)
+            status = hf_connection_receive(connection);
     }
-    while (good && redisGetReply(connection->redis, &reply) == REDIS_OK && reply != NULL) {
-        if (connection->unheeded == 0) {
-            *reply_out = reply;
-            return HF_OK;
-        }
-        connection->unheeded--;
-        connection->received = 0;
-        freeReplyObject(reply);
-    }
-    *reply_out = NULL;
-    return trouble(connection, connection->redis->err, connection->redis->errstr);
+    return status;
 }
 
 /* --------------------------------------------------------------- Opening */
@@ -351,209 +344,6 @@ hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisRe
     if (!hf_connection_append_words(connection, count, words, NULL))
         return hf_fail(HF_ENOMEM, "no memory");
     return hf_connection_exchange(connection, hf_now(), deadline, reply_out);
-}
-
-/* The server's error as a status. A server that does not know AUTH quotes the password: the
- * message shows only the text before the first quote. */
-static hf_status refused(const hf_address *address, const char *what, const redisReply *reply) {
-    hf_status status = HF_EPROTOCOL;
-    if (reply->type != REDIS_REPLY_ERROR)
-        return hf_fail(status, "%s gave an unexpected reply to %s", address->shown, what);
-    hf_error_class(reply->str, &status);
-    if (strcmp(what, "AUTH") != 0)
-        return hf_fail(status, "%s refused %s: %.200s", address->shown, what, reply->str);
-    char *secret = NULL;
-    hf_address_secret(address, &secret);
-    bool told = secret == NULL || (*secret != '\0' && strstr(reply->str, secret) != NULL);
-    hf_secret_free(secret);
-    int length = told ? 0 : (int)strcspn(reply->str, "'`\"");
-    return hf_fail(HF_EAUTH, "%s refused the user or the password: %.*s", address->shown,
-                   length < 200 ? length : 200, reply->str);
-}
-
-static hf_status expect_ok(hf_connection *connection, const hf_address *address, int64_t deadline,
-                           int count, const char **words) {
-    redisReply *reply;
-    hf_status status = hf_connection_ask(connection, deadline, &reply, count, words);
-    if (status != HF_OK)
-        return status;
-    if (reply->type != REDIS_REPLY_STATUS || strcmp(reply->str, "OK") != 0)
-        status = refused(address, words[0], reply);
-    freeReplyObject(reply);
-    return status;
-}
-
-static hf_status too_old(const hf_address *address, const char *version) {
-    HF_MARK("M8");
-    int length = (int)strcspn(version, "\r\n"); /* in INFO another line follows */
-    return hf_fail(HF_EUNSUPPORTED, "%s runs Redis %.*s: 6.2 or newer is needed", address->shown,
-                   length < 20 ? length : 20, version);
-}
-
-/* Queue the library's name and version for the next write. If the user lacks the permission, the
- * server refuses only these. */
-static bool introduce(hf_connection *connection) {
-    const char *name[] = {"CLIENT", "SETINFO", "LIB-NAME", "holdfast"};
-    const char *version[] = {"CLIENT", "SETINFO", "LIB-VER", hf_version()};
-    connection->unheeded += 2;
-    return hf_connection_append_words(connection, 4, name, NULL) &&
-           hf_connection_append_words(connection, 4, version, NULL);
-}
-
-static hf_status check_version(hf_connection *connection, const hf_address *address,
-                               const char *version) {
-    int major, minor;
-    if (sscanf(version, "%d.%d", &major, &minor) != 2)
-        return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
-    if (major < 6 || (major == 6 && minor < 2))
-        return too_old(address, version);
-    if ((major > 7 || (major == 7 && minor >= 2)) && !introduce(connection))
-        return hf_fail(HF_ENOMEM, "no memory");
-    return HF_OK;
-}
-
-static hf_status check_info(hf_connection *connection, const hf_address *address,
-                            int64_t deadline) {
-    redisReply *reply;
-    hf_status status =
-        hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "server"});
-    if (status != HF_OK)
-        return status;
-    bool text = reply->type == REDIS_REPLY_STRING; /* NOLINT: with HF_OK there is a reply */
-    const char *version = text ? strstr(reply->str, "redis_version:") : NULL;
-    status = version != NULL
-                 ? check_version(connection, address, version + strlen("redis_version:"))
-                 : refused(address, "INFO", reply);
-    freeReplyObject(reply);
-    return status;
-}
-
-/* HELLO tells any user the version, and names the connection. Before Redis 6 only INFO does. */
-static hf_status check_hello(hf_connection *connection, const hf_address *address,
-                             const redisReply *reply, int64_t deadline) {
-    if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
-        return HF_OK; /* it has ACLs, so it is new enough to try */
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR", 3) == 0)
-        return check_info(connection, address, deadline);
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return refused(address, "HELLO", reply);
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
-            strcmp(name->str, "version") == 0)
-            return check_version(connection, address, value->str);
-    }
-    return hf_fail(HF_EPROTOCOL, "%s does not tell its version", address->shown);
-}
-
-/* AUTH [user] password; *count is 0 if there is no password. The caller frees the secret. */
-static hf_status auth(const hf_address *address, const char *words[3], int *count, char **secret) {
-    hf_status status = hf_address_secret(address, secret);
-    *count = 0;
-    if (status != HF_OK || *secret == NULL)
-        return status;
-    words[(*count)++] = "AUTH";
-    if (address->user != NULL)
-        words[(*count)++] = address->user;
-    words[(*count)++] = *secret;
-    return HF_OK;
-}
-
-/* A replica, or a master that is being demoted, must not be taken for the master. */
-static hf_status check_role(const hf_address *address, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_ERROR)
-        return refused(address, "ROLE", reply);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 ||
-        reply->element[0]->type != REDIS_REPLY_STRING ||
-        strcmp(reply->element[0]->str, "master") != 0)
-        return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
-    return HF_OK;
-}
-
-/* A password that was sent does not stay in a buffer that lives on. */
-static void wipe(hf_connection *connection) {
-    memset(connection->output.data, 0, connection->output.capacity);
-}
-
-hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
-                                     int64_t deadline) {
-    const char *words[3];
-    char *secret = NULL;
-    int count;
-    hf_status status = auth(address, words, &count, &secret);
-    if (status == HF_OK && count > 0)
-        status = expect_ok(connection, address, deadline, count, words);
-    hf_secret_free(secret);
-    wipe(connection);
-    return status;
-}
-
-/* The commands of the log-in, sent in one write, in the order of their answers. */
-enum { AUTH, HELLO, ROLE, SELECT, GREETINGS };
-
-static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
-                             bool sent[GREETINGS]) {
-    char number[16];
-    const char *hello[] = {"HELLO", "2", "SETNAME", address->options.client_name};
-    const char *role[] = {"ROLE"}, *choose[] = {"SELECT", number};
-    snprintf(number, sizeof number, "%d", address->database);
-    sent[HELLO] = true;
-    sent[ROLE] = needs == HF_NEEDS_MASTER;
-    sent[SELECT] = address->database != 0;
-    return hf_connection_append_words(connection, 4, hello, NULL) &&
-           (!sent[ROLE] || hf_connection_append_words(connection, 1, role, NULL)) &&
-           (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL));
-}
-
-static hf_status append_log_in(hf_connection *connection, const hf_address *address, int needs,
-                               bool sent[GREETINGS]) {
-    const char *words[3];
-    char *secret = NULL;
-    int count;
-    hf_status status = auth(address, words, &count, &secret);
-    if (status != HF_OK)
-        return status;
-    sent[AUTH] = count > 0;
-    bool ok = (count == 0 || hf_connection_append_words(connection, count, words, NULL)) &&
-              append_greetings(connection, address, needs, sent);
-    hf_secret_free(secret);
-    return ok ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
-}
-
-static hf_status check_greeting(hf_connection *connection, const hf_address *address, int which,
-                                const redisReply *reply, int64_t deadline) {
-    static const char *const names[] = {[AUTH] = "AUTH", [SELECT] = "SELECT"};
-    /* In our words: the rest of a hostile server's text may be the password. */
-    if (reply->type == REDIS_REPLY_ERROR && hf_error_full(reply->str))
-        return hf_fail(HF_ECONNECT, "%s refused the connection: max number of clients reached",
-                       address->shown);
-    if (which == HELLO)
-        return check_hello(connection, address, reply, deadline);
-    if (which == ROLE)
-        return check_role(address, reply);
-    bool ok = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
-    return ok ? HF_OK : refused(address, names[which], reply);
-}
-
-/* Read all answers first, because a check may send another request. A server that hangs up has
- * mostly said why. */
-static hf_status log_in(hf_connection *connection, const hf_address *address, int needs,
-                        int64_t deadline) {
-    bool sent[GREETINGS] = {false};
-    redisReply *replies[GREETINGS] = {NULL};
-    if (needs == HF_ASKS_ONLY)
-        return HF_OK;
-    hf_status status = append_log_in(connection, address, needs, sent), checked = HF_OK;
-    for (int i = 0; i < GREETINGS && status == HF_OK; i++)
-        if (sent[i])
-            status = hf_connection_exchange(connection, hf_now(), deadline, &replies[i]);
-    wipe(connection); /* before a check queues more */
-    for (int i = 0; i < GREETINGS && checked == HF_OK; i++)
-        if (replies[i] != NULL)
-            checked = check_greeting(connection, address, i, replies[i], deadline);
-    for (int i = 0; i < GREETINGS; i++)
-        freeReplyObject(replies[i]);
-    return checked != HF_OK ? checked : status;
 }
 
 /* Let hiredis read and parse with our functions; we write by ourselves. False: no memory. */
@@ -579,7 +369,7 @@ static bool hook(hf_connection *connection) {
     return true;
 }
 
-static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_t deadline,
+hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_t deadline,
                             hf_connection **connection_out) {
     hf_connection *connection = calloc(1, sizeof *connection);
     *connection_out = NULL;
@@ -599,27 +389,6 @@ static hf_status connect_to(const hf_address *address, const hf_tls *tls, int64_
     else
         hf_connection_close(connection);
     return status;
-}
-
-hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
-                             int64_t deadline, hf_connection **connection_out) {
-    hf_connection *connection;
-    hf_status status = connect_to(address, tls, deadline, &connection);
-    *connection_out = NULL;
-    if (status != HF_OK)
-        return status;
-    status = log_in(connection, address, needs, deadline);
-    if (status != HF_OK) {
-        if (status == HF_ECONNECT || (status == HF_EPROTOCOL && connection->redis->err != 0)) {
-            char text[300];
-            snprintf(text, sizeof text, "%s", hf_error_message());
-            hf_fail(status, "cannot log in to %s: %s", address->shown, text);
-        }
-        hf_connection_close(connection);
-        return status;
-    }
-    *connection_out = connection;
-    return HF_OK;
 }
 
 /* ---------------------------------------------------------------- Driven */

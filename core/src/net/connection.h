@@ -1,4 +1,4 @@
-/* One connection to one server: reach it, log in, send, receive. Over hiredis. */
+/* One connection to one server: reach it, send, receive. Over hiredis. */
 #ifndef HF_CONNECTION_H
 #define HF_CONNECTION_H
 
@@ -63,13 +63,9 @@ typedef struct hf_connection {
  * come. */
 #define HF_REPLY_PARTS_MAX 20000
 
-/* Connect. Unless HF_ASKS_ONLY: log in, choose the database, and check that the server is new
- * enough. */
-enum { HF_NEEDS_SERVER, HF_NEEDS_MASTER, HF_ASKS_ONLY };
-hf_status hf_connection_open(const hf_address *address, const hf_tls *tls, int needs,
-                             int64_t deadline, hf_connection **connection_out);
-hf_status hf_connection_authenticate(hf_connection *connection, const hf_address *address,
-                                     int64_t deadline);
+/* Connect. */
+hf_status hf_connection_new(const hf_address *address, const hf_tls *tls, int64_t deadline,
+                            hf_connection **connection_out);
 /* Send one command of a few words, and read its reply. */
 hf_status hf_connection_ask(hf_connection *connection, int64_t deadline, redisReply **reply_out,
                             int count, const char **words);

@@ -43,7 +43,7 @@ static void *run_dial(void *argument) {
 }
 
 hf_dial *hf_dial_start(hf_transport *transport, int node) {
-    hf_discovery *discovery = hf_transport_discovery(transport);
+    hf_discovery *discovery = transport->discovery;
     hf_dial *dial = calloc(1, sizeof *dial);
     if (dial == NULL)
         return NULL;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/simulated.h"
+#include "net/login.h"
 #include "net/map.h"
 #include "net/sentinel.h"
 #include "protocol/errors.h"
@@ -87,6 +88,10 @@ int hf_discovery_node(const hf_discovery *discovery, unsigned slot) {
 }
 
 bool hf_discovery_clustered(const hf_discovery *discovery) { return discovery->map != NULL; }
+
+bool hf_discovery_follows(const hf_discovery *discovery) {
+    return discovery->address.kind != HF_SERVER;
+}
 
 unsigned hf_discovery_change(const hf_discovery *discovery) {
     return __atomic_load_n(&discovery->change, __ATOMIC_ACQUIRE);
@@ -264,7 +269,7 @@ static hf_status connect_at(hf_discovery *discovery, int node, unsigned version,
                             hf_connection **connection_out) {
     hf_connection *connection;
     *connection_out = NULL;
-    hf_status status = hf_connection_open(address, discovery->tls, needs, deadline, &connection);
+    hf_status status = hf_login_open(address, discovery->tls, needs, deadline, &connection);
     if (status != HF_OK)
         return status;
     connection->node = node;

@@ -39,6 +39,8 @@ int hf_discovery_node(const hf_discovery *discovery, unsigned slot);
 bool hf_discovery_serves(hf_discovery *discovery, int node);
 /* Is it a cluster, where all keys of a script must be in one slot? */
 bool hf_discovery_clustered(const hf_discovery *discovery);
+/* May other servers take the place of these? Then a thread of the client is to know. */
+bool hf_discovery_follows(const hf_discovery *discovery);
 /* One more than the highest number of a node. */
 size_t hf_discovery_nodes(hf_discovery *discovery);
 /* Goes up whenever the node turns out to be another server. */

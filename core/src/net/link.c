@@ -35,14 +35,14 @@ static hf_link *link_to(hf_links *links, int node) {
         return &links->first;
     }
     link->node = node;
-    link->version = hf_transport_version(links->transport, node);
+    link->version = hf_discovery_version(links->discovery, node);
     link->overdue_at = link->silent_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &link->item);
     return link;
 }
 
 hf_link *hf_link_of(hf_links *links, unsigned slot) {
-    return link_to(links, hf_transport_node(links->transport, slot));
+    return link_to(links, hf_discovery_node(links->discovery, slot));
 }
 
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us) {
@@ -135,7 +135,7 @@ void hf_link_send_delayed(hf_links *links, int64_t now) {
 
 static hf_status explain_circle(const hf_links *links) {
     return hf_fail(HF_ESERVER, "%s: redirected %d times, because its nodes do not agree",
-                   hf_transport_shown(links->transport), HF_REDIRECTIONS_MAX);
+                   links->transport->shown, HF_REDIRECTIONS_MAX);
 }
 
 /* The form with one key, if there is one. */
@@ -193,12 +193,12 @@ static void fail_task(hf_links *links, hf_task *task, hf_status status) {
 /* It has no answer that counts: do as its course says. True: the server is of no use any
  * more. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
-    outcome->clustered = hf_transport_clustered(links->transport);
+    outcome->clustered = hf_discovery_clustered(links->discovery);
     outcome->pinned = task->pinned;
     outcome->deadline = task->give_up_at;
     hf_step step = hf_course_next(&task->course, outcome);
     if (step.look)
-        hf_transport_look(links->transport);
+        hf_discovery_look(links->discovery);
     if (step.circle)
         status = explain_circle(links);
     if (step.what == HF_STEP_FAIL) {
@@ -217,7 +217,7 @@ static void end_loan(hf_links *links, hf_link *link, bool good, int64_t now) {
     if (link->commands == NULL)
         return;
     link->left_at = link->commands->used_at = now;
-    hf_pool_give(hf_transport_pool(links->transport), link->commands, good);
+    hf_pool_give(links->transport->pool, link->commands, good);
     link->commands = NULL;
 }
 
@@ -226,7 +226,7 @@ static void forgo(hf_links *links, hf_link *link) {
     if (link->short_since == 0)
         return;
     link->short_since = 0;
-    hf_pool_forgo(hf_transport_pool(links->transport), link->node);
+    hf_pool_forgo(links->transport->pool, link->node);
 }
 
 void hf_link_close_requests(hf_links *links, hf_link *link) {
@@ -236,7 +236,7 @@ void hf_link_close_requests(hf_links *links, hf_link *link) {
         return;
     hf_dial_drop(link->dial);
     link->dial = NULL;
-    hf_pool_opened(hf_transport_pool(links->transport), link->node, NULL,
+    hf_pool_opened(links->transport->pool, link->node, NULL,
                    hf_fail(HF_ECONNECT, "the connection was not needed any more"));
 }
 
@@ -250,7 +250,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
         hf_task *task = TASK_OF(lost.last);
         hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .now = now};
         hf_list_remove(&task->item);
-        hf_fail(HF_ECONNECT, "%s cannot be reached", hf_transport_shown(links->transport));
+        hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
         go_on(links, task, &outcome, HF_EUNKNOWN);
     }
     hf_link_sort_again(links, link);
@@ -258,7 +258,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
 
 /* Its connection failed, or could not be made: again in a while. */
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
-    hf_transport_look(links->transport); /* its slots may be elsewhere by now */
+    hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
     link->retry_ms = hf_backoff(link->retry_ms, RETRY_MIN_MS, RETRY_MAX_MS);
     link->retry_at = hf_after(now, hf_spread(link->retry_ms));
@@ -267,7 +267,7 @@ static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
 hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
     if (link->failure != HF_OK)
         return hf_fail(link->failure, "%s", link->why);
-    return hf_fail(HF_ECONNECT, "%s cannot be reached", hf_transport_shown(links->transport));
+    return hf_fail(HF_ECONNECT, "%s cannot be reached", links->transport->shown);
 }
 
 bool hf_link_is_unsent(const hf_link *link, int64_t since) {
@@ -316,7 +316,7 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
 
 /* By when one that was sent must be answered. */
 static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_task *task) {
-    int64_t most = hf_after(task->sent_at, hf_transport_command_ms(links->transport));
+    int64_t most = hf_after(task->sent_at, links->transport->command_ms);
     int64_t usual = 2 * link->trip_ms + 1;
     if (task->answer_ms == 0)
         return most;
@@ -358,10 +358,9 @@ static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char
                           .to = -1,
                           .insists = task->insists && !hf_error_permission(text),
                           .now = now};
-    outcome.after =
-        hf_transport_error(links->transport, hf_transport_shown(links->transport), text, &status);
+    outcome.after = hf_transport_error(links->transport, links->transport->shown, text, &status);
     if (outcome.after == HF_AFTER_MOVED || outcome.after == HF_AFTER_ASK)
-        outcome.to = hf_transport_redirect(links->transport, link->node, text);
+        outcome.to = hf_discovery_redirect(links->discovery, link->node, text);
     return !go_on(links, task, &outcome, status);
 }
 
@@ -408,7 +407,7 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     if (!hf_dial_take(link->dial, &link->commands, &status))
         return false;
     link->dial = NULL;
-    hf_pool_opened(hf_transport_pool(links->transport), link->node, link->commands, status);
+    hf_pool_opened(links->transport->pool, link->node, link->commands, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
         return true;
@@ -427,7 +426,7 @@ static int64_t patience(const hf_link *link) {
 /* Have one of the pool's, or a new one. Its calls are over soon, so that it is worth to wait; but
  * not for long, because a connection may be dead. */
 static void borrow(hf_links *links, hf_link *link, int64_t now) {
-    hf_pool *pool = hf_transport_pool(links->transport);
+    hf_pool *pool = links->transport->pool;
     bool urgent = link->short_since != 0 && now >= patience(link);
     int lent = hf_pool_lend(pool, link->node, urgent, now, &link->commands);
     if (lent == HF_LATER) {
@@ -455,11 +454,6 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     return link->commands != NULL || (link->dial != NULL && take_dialled(links, link, now));
 }
 
-/* Is it still the same server? */
-static bool is_current(const hf_links *links, const hf_link *link) {
-    return link->commands->version == hf_transport_version(links->transport, link->node);
-}
-
 /* Are all that were sent answered in time? Not only the oldest: a later one may have less. */
 static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     if (now < link->silent_at)
@@ -477,7 +471,8 @@ static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
             return false;
         if (reply == NULL)
             return true;
-        bool good = is_current(links, link) && take_answer(links, link, reply, now);
+        bool good = hf_discovery_current(links->discovery, link->commands) &&
+                    take_answer(links, link, reply, now);
         freeReplyObject(reply);
         if (!good)
             return false;
@@ -489,7 +484,8 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     if (!have_connection(links, link, now))
         return;
     bool rests = link->sent.first == NULL && link->waiting.first == NULL;
-    bool good = is_answered(links, link, now) && is_current(links, link) &&
+    bool good = is_answered(links, link, now) &&
+                hf_discovery_current(links->discovery, link->commands) &&
                 !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
         good = good && send_waiting(links, link, now) &&

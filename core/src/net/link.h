@@ -80,7 +80,7 @@ typedef enum {
 /* All that is known of one server. */
 typedef struct hf_link {
     hf_item item;     /* in links->all */
-    int node;         /* the transport's number of the server */
+    int node;         /* the discovery's number of the server */
     unsigned version; /* of that node, when it was last looked at */
 
     /* Requests: link.c. */
@@ -121,12 +121,13 @@ typedef struct hf_link {
 
 struct hf_links {
     hf_transport *transport;
+    hf_discovery *discovery; /* the transport's */
     const hf_listener *listener;
     hf_timers *timers;
     const char *client_id;
     hf_list all;
     hf_link first;          /* of them; those to other nodes of a cluster come and go */
-    unsigned change;        /* the transport's, when tasks and channels were last sorted by it */
+    unsigned change;        /* the discovery's, when tasks and channels were last sorted by it */
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
     bool closed;            /* nothing is sent any more */
     struct hf_channel *own; /* of a single server */

@@ -10,10 +10,11 @@
 hf_status hf_links_begin(hf_links *links, hf_transport *transport, const hf_listener *listener,
                          hf_timers *timers, const char *client_id) {
     links->transport = transport;
+    links->discovery = transport->discovery;
     links->listener = listener;
     links->timers = timers;
     links->client_id = client_id;
-    links->first.version = hf_transport_version(transport, 0);
+    links->first.version = hf_discovery_version(transport->discovery, 0);
     links->first.overdue_at = links->first.silent_at = HF_NO_DEADLINE;
     hf_list_add_last(&links->all, &links->first.item);
     if (!hf_timer_reserve(timers) || !hf_channels_begin(links))
@@ -54,12 +55,12 @@ static bool is_spent(const hf_links *links, const hf_link *link) {
     return link != &links->first && link->waiting.count + link->sent.count == 0 &&
            link->asked.count + link->unasked.count == 0 && link->threads.count == 0 &&
            link->others == 0 && !is_awaited(links, link) &&
-           !hf_transport_serves(links->transport, link->node);
+           !hf_discovery_serves(links->discovery, link->node);
 }
 
 /* Slots may be served by others now: take what waits there. */
 static void follow_slots(hf_links *links) {
-    unsigned change = hf_transport_change(links->transport);
+    unsigned change = hf_discovery_change(links->discovery);
     if (change == links->change)
         return;
     links->change = change;
@@ -75,7 +76,7 @@ static void follow_slots(hf_links *links) {
 
 /* Another server is the node now: nothing more is asked of the old one. */
 static void follow_server(hf_links *links, hf_link *link, int64_t now) {
-    unsigned version = hf_transport_version(links->transport, link->node);
+    unsigned version = hf_discovery_version(links->discovery, link->node);
     if (version == link->version)
         return;
     link->version = version;
@@ -94,7 +95,7 @@ void hf_links_drive(hf_links *links, int64_t now) {
 }
 
 int64_t hf_links_due(const hf_links *links) {
-    int64_t due = hf_pool_tidy(hf_transport_pool(links->transport), hf_now());
+    int64_t due = hf_pool_tidy(links->transport->pool, hf_now());
     HF_EACH(at, &links->delayed)
     due = hf_earlier(due, TASK_OF(at)->retry_at);
     HF_EACH(at, &links->all) {

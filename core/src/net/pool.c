@@ -25,6 +25,7 @@ typedef struct waiter {
 
 /* Connections of one kind to a node. */
 typedef struct hf_shelf {
+    hf_pool *pool;
     hf_list idle;                       /* the last one used first */
     unsigned open_count, opening, most; /* all, and those of them that are not open yet */
     hf_connection *joint;               /* calls may join those that use it; or NULL */
@@ -40,12 +41,9 @@ struct hf_pool {
     int64_t tidy_at; /* atomic */
     size_t shelf_count;
     shelf *shelves; /* of each node two: for calls, and for those that wait for replicas */
+    hf_list closed; /* connections that leave() closes */
     bool shut;
 };
-
-static shelf *shelf_of(const hf_pool *pool, int node, bool confirms) {
-    return &pool->shelves[2 * node + confirms];
-}
 
 /* ------------------------------------------------ All with the mutex held */
 
@@ -55,47 +53,47 @@ static hf_connection *pop_idle(hf_list *idle) {
     return at != NULL ? HF_OF(hf_connection, idle, at) : NULL;
 }
 
-/* Add it to the list that the caller gives to close_all() after unlocking. */
-static void retire(hf_connection *connection, hf_list *closed) {
+static void retire(hf_connection *connection) {
     connection->shelf->open_count--;
     hf_list_remove(&connection->idle);
-    hf_list_add_last(closed, &connection->idle);
+    hf_list_add_last(&connection->shelf->pool->closed, &connection->idle);
 }
 
-static void retire_idle(shelf *at, hf_list *closed) {
+static void retire_idle(shelf *at) {
     at->joint = NULL;
     HF_EACH(idle, &at->idle)
-    retire(HF_OF(hf_connection, idle, idle), closed);
+    retire(HF_OF(hf_connection, idle, idle));
 }
 
-static void retire_outdated(hf_pool *pool, shelf *from, hf_list *closed) {
+static void retire_outdated(shelf *from) {
+    hf_discovery *discovery = from->pool->discovery;
     from->joint = NULL; /* perhaps to another server */
     HF_EACH(at, &from->idle) {
         hf_connection *connection = HF_OF(hf_connection, idle, at);
-        if (!hf_discovery_current(pool->discovery, connection) ||
-            !hf_discovery_serves(pool->discovery, connection->node))
-            retire(connection, closed);
+        if (!hf_discovery_current(discovery, connection) ||
+            !hf_discovery_serves(discovery, connection->node))
+            retire(connection);
     }
 }
 
 /* After a change: close idle connections to servers that were replaced, or that serve no slot any
  * more. */
-static void sweep(hf_pool *pool, hf_list *closed) {
+static void sweep(hf_pool *pool) {
     unsigned change = hf_discovery_change(pool->discovery);
     if (change == pool->change)
         return;
     pool->change = change;
     for (size_t i = 0; i < pool->shelf_count; i++)
-        retire_outdated(pool, &pool->shelves[i], closed);
+        retire_outdated(&pool->shelves[i]);
 }
 
 /* An idle connection that the server has not closed; or NULL. */
-static hf_connection *pop_good(shelf *at, int64_t now, hf_list *closed) {
+static hf_connection *pop_good(shelf *at, int64_t now) {
     hf_connection *connection;
     while ((connection = pop_idle(&at->idle)) != NULL) {
         if (now - connection->used_at < STALE_AFTER || !hf_connection_stale(connection))
             break;
-        retire(connection, closed);
+        retire(connection);
     }
     if (connection != NULL)
         connection->users = 1;
@@ -120,12 +118,11 @@ static void begin_to_open(shelf *at) {
 }
 
 /* A connection, or room for a new one, which counts as open from now on. */
-static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_out,
-                hf_list *closed) {
+static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_out) {
     hf_connection *connection = NULL, *joint = joins ? at->joint : NULL;
     /* While some are together, all come: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
-        connection = pop_good(at, now, closed);
+        connection = pop_good(at, now);
     if (connection != NULL && joins)
         share(at, connection);
     if (connection == NULL && joint != NULL) {
@@ -142,48 +139,93 @@ static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_o
     return true;
 }
 
+static void serve(waiter *who, hf_status status) {
+    hf_list_remove(&who->place);
+    who->served = true;
+    who->status = status;
+    pthread_cond_signal(&who->woken);
+}
+
 /* Give what has become free to the waiting calls that can use it. */
-static void serve_waiting(shelf *at, hf_list *closed) {
+static void serve_waiting(shelf *at) {
     HF_EACH(place, &at->waiting) {
         waiter *who = HF_OF(waiter, place, place);
-        if (!get(at, who->joins, hf_now(), &who->connection, closed))
-            continue;
-        hf_list_remove(place);
-        who->served = true;
-        pthread_cond_signal(&who->woken);
+        if (get(at, who->joins, hf_now(), &who->connection))
+            serve(who, HF_OK);
     }
 }
 
 /* None can be opened, as this thread's message says: so it is told to those that wait for it. */
 static void refuse_waiting(shelf *at, hf_status status) {
     snprintf(at->why, sizeof at->why, "%s", hf_error_message());
-    HF_EACH(place, &at->waiting) {
-        waiter *who = HF_OF(waiter, place, place);
-        hf_list_remove(place);
-        who->served = true;
-        who->status = status;
-        pthread_cond_signal(&who->woken);
-    }
+    while (at->waiting.first != NULL)
+        serve(HF_OF(waiter, place, at->waiting.first), status);
 }
 
-static bool wait_in_place(hf_pool *pool, shelf *at, waiter *who, int64_t deadline) {
+static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
     int64_t ms;
     HF_MARK("M13");
     hf_sleep_init(&who->woken);
     hf_list_add_last(&at->waiting, &who->place);
     while (!who->served && (ms = hf_until(deadline, hf_now())) > 0)
-        hf_sleep(&who->woken, &pool->mutex, ms);
+        hf_sleep(&who->woken, &at->pool->mutex, ms);
     hf_list_remove(&who->place);
     pthread_cond_destroy(&who->woken);
-    return who->served;
+    if (who->served && who->status == HF_OK)
+        return HF_OK;
+    bool unreachable = who->served || (at->opening == at->open_count && *at->why != '\0');
+    return hf_fail(who->served ? who->status : HF_ECONNECT, "%s",
+                   unreachable ? at->why : "all connections were in use until the time was up");
+}
+
+/* No further call gets it, and the last one that has it closes it. */
+static void spoil(hf_connection *connection) {
+    shelf *at = connection->shelf;
+    if (!connection->broken)
+        hf_discovery_broke(at->pool->discovery); /* at once: the next is opened in its place */
+    connection->broken = true;
+    if (at->joint == connection)
+        at->joint = NULL;
+}
+
+/* Its last user has given it back. */
+static void put_back(hf_connection *connection) {
+    shelf *at = connection->shelf;
+    if (at->joint == connection)
+        at->joint = NULL;
+    if (connection->joint.on && hf_joint_end(connection) != HF_OK)
+        spoil(connection); /* after the last answer: no call has met it */
+    connection->driven = false;
+    if (!connection->broken && !at->pool->shut && at->open_count <= at->most &&
+        !hf_connection_unasked(connection) &&
+        hf_discovery_current(at->pool->discovery, connection) &&
+        !HF_UNUSUAL("the pool closes a good connection"))
+        hf_list_add_first(&at->idle, &connection->idle);
+    else
+        retire(connection);
+    sweep(at->pool);
+    serve_waiting(at);
 }
 
 /* --------------------------------------------------------------- Outside */
 
-static void close_all(hf_list *closed) {
+/* Lock, and return the node's connections. */
+static shelf *enter(hf_pool *pool, int node, bool confirms) {
+    pthread_mutex_lock(&pool->mutex);
+    sweep(pool);
+    return &pool->shelves[2 * node + confirms];
+}
+
+/* Unlock, and close what was retired; wakes: then have the keeper look. */
+static void leave(hf_pool *pool, bool wakes) {
+    hf_list closed = {0};
     hf_connection *connection;
-    while ((connection = pop_idle(closed)) != NULL)
+    hf_list_move(&pool->closed, &closed);
+    pthread_mutex_unlock(&pool->mutex);
+    while ((connection = pop_idle(&closed)) != NULL)
         hf_connection_close(connection);
+    if (wakes)
+        hf_discovery_wake(pool->discovery);
 }
 
 hf_pool *hf_pool_new(hf_discovery *discovery) {
@@ -195,8 +237,10 @@ hf_pool *hf_pool_new(hf_discovery *discovery) {
         free(shelves);
         return NULL;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        shelves[i].pool = pool;
         shelves[i].most = i % 2 == 0 ? HF_POOL_EACH : 1;
+    }
     pool->discovery = discovery;
     pool->shelves = shelves;
     pool->shelf_count = count;
@@ -215,73 +259,38 @@ void hf_pool_free(hf_pool *pool) {
 }
 
 void hf_pool_shut(hf_pool *pool) {
-    hf_list closed = {0};
     pthread_mutex_lock(&pool->mutex);
     pool->shut = true;
     for (size_t i = 0; i < pool->shelf_count; i++)
-        retire_idle(&pool->shelves[i], &closed);
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+        retire_idle(&pool->shelves[i]);
+    leave(pool, false);
 }
 
 void hf_pool_drop(hf_pool *pool, int node) {
-    hf_list closed = {0};
-    pthread_mutex_lock(&pool->mutex);
+    shelf *both = enter(pool, node, false);
     for (int i = 0; i < 2; i++) {
-        retire_idle(shelf_of(pool, node, i), &closed);
-        serve_waiting(shelf_of(pool, node, i), &closed);
+        retire_idle(&both[i]);
+        serve_waiting(&both[i]);
     }
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+    leave(pool, false);
     hf_discovery_doubt(pool->discovery, node);
 }
 
-/* With the mutex held: no further call gets it, and the last one that has it closes it. */
-static void spoil(hf_pool *pool, hf_connection *connection) {
-    if (!connection->broken)
-        hf_discovery_broke(pool->discovery); /* at once: the next one is opened in its place */
-    connection->broken = true;
-    if (connection->shelf->joint == connection)
-        connection->shelf->joint = NULL;
-}
-
-/* With the mutex held: its last user has given it back. True: the keeper waits for it. */
-static bool put_back(hf_pool *pool, hf_connection *connection, hf_list *closed) {
-    shelf *at = connection->shelf;
-    if (at->joint == connection)
-        at->joint = NULL;
-    if (connection->joint.on && hf_joint_end(connection) != HF_OK)
-        spoil(pool, connection); /* after the last answer: no call has met it */
-    connection->driven = false;
-    if (!connection->broken && !pool->shut && at->open_count <= at->most &&
-        !hf_connection_unasked(connection) && hf_discovery_current(pool->discovery, connection) &&
-        !HF_UNUSUAL("the pool closes a good connection"))
-        hf_list_add_first(&at->idle, &connection->idle);
-    else
-        retire(connection, closed);
-    sweep(pool, closed);
-    serve_waiting(at, closed);
-    return at->kept;
-}
-
 void hf_pool_give(hf_pool *pool, hf_connection *connection, bool good) {
-    hf_list closed = {0};
     bool kept = false;
     pthread_mutex_lock(&pool->mutex);
     if (!good)
-        spoil(pool, connection);
-    if (--connection->users == 0)
-        kept = put_back(pool, connection, &closed);
-    pthread_mutex_unlock(&pool->mutex);
-    if (kept)
-        hf_discovery_wake(pool->discovery);
-    close_all(&closed);
+        spoil(connection);
+    if (--connection->users == 0) {
+        kept = connection->shelf->kept;
+        put_back(connection);
+    }
+    leave(pool, kept);
 }
 
-/* Count a new connection, or that there is none. */
-static void add(hf_pool *pool, shelf *at, hf_connection *connection, bool joins, hf_status status) {
-    hf_list closed = {0};
-    pthread_mutex_lock(&pool->mutex);
+/* Count a new connection, or that there is none, for the reason of this thread's message. */
+static void end_opening(hf_pool *pool, shelf *at, hf_connection *connection, bool joins,
+                        hf_status status) {
     at->opening--;
     if (connection != NULL) {
         connection->users = 1;
@@ -291,63 +300,41 @@ static void add(hf_pool *pool, shelf *at, hf_connection *connection, bool joins,
     } else if (--at->open_count == at->opening) {
         refuse_waiting(at, status);
     }
-    serve_waiting(at, &closed);
+    serve_waiting(at);
     bool surplus = connection != NULL && pool->tidy_at == HF_NO_DEADLINE;
     if (surplus)
         __atomic_store_n(&pool->tidy_at, hf_after(hf_now(), IDLE_MS), __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
-    if (surplus)
-        hf_discovery_wake(pool->discovery); /* for the keeper to look then */
+    leave(pool, surplus);
 }
 
 hf_status hf_pool_take_idle(hf_pool *pool, int node, int64_t now, hf_connection **connection_out) {
-    shelf *at = shelf_of(pool, node, false);
-    hf_list closed = {0};
-    pthread_mutex_lock(&pool->mutex);
-    sweep(pool, &closed);
-    *connection_out = has_idle(at) ? pop_good(at, now, &closed) : NULL;
-    serve_waiting(at, &closed);
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+    shelf *at = enter(pool, node, false);
+    *connection_out = has_idle(at) ? pop_good(at, now) : NULL;
+    serve_waiting(at);
+    leave(pool, false);
     return *connection_out != NULL ? HF_OK : hf_fail(HF_ECONNECT, "no connection was free at once");
-}
-
-/* As hf_pool_take(), but with NULL there is room for a new one. */
-static hf_status take(hf_pool *pool, shelf *at, waiter *mine, int64_t deadline, int64_t *now) {
-    hf_list closed = {0};
-    hf_status status = HF_OK;
-    pthread_mutex_lock(&pool->mutex);
-    sweep(pool, &closed);
-    bool got = get(at, mine->joins, *now, &mine->connection, &closed);
-    if (closed.first != NULL)
-        serve_waiting(at, &closed);
-    if (!got) {
-        if (!wait_in_place(pool, at, mine, deadline))
-            status = hf_fail(HF_ECONNECT, "%s",
-                             at->opening == at->open_count && *at->why != '\0'
-                                 ? at->why
-                                 : "all connections were in use until the time was up");
-        else if (mine->status != HF_OK)
-            status = hf_fail(mine->status, "%s", at->why);
-        *now = hf_now();
-    }
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
-    return status;
 }
 
 hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64_t *now,
                        hf_connection **connection_out) {
-    shelf *at = shelf_of(pool, node, how == HF_POOL_CONFIRMS);
+    shelf *at = enter(pool, node, how == HF_POOL_CONFIRMS);
     waiter mine = {.joins = how != HF_POOL_ALONE};
-    hf_status status = take(pool, at, &mine, deadline, now);
+    hf_status status = HF_OK;
+    bool got = get(at, mine.joins, *now, &mine.connection);
+    if (pool->closed.first != NULL)
+        serve_waiting(at);
+    if (!got) {
+        status = wait_in_place(at, &mine, deadline);
+        *now = hf_now();
+    }
+    leave(pool, false);
     *connection_out = mine.connection;
     if (status != HF_OK || mine.connection != NULL)
         return status;
     status = hf_discovery_connect(pool->discovery, node, deadline, connection_out);
     *now = hf_now();
-    add(pool, at, *connection_out, mine.joins, status);
+    enter(pool, node, false);
+    end_opening(pool, at, *connection_out, mine.joins, status);
     return status;
 }
 
@@ -355,12 +342,9 @@ hf_status hf_pool_take(hf_pool *pool, int node, int how, int64_t deadline, int64
 
 int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now,
                  hf_connection **connection_out) {
-    shelf *at = shelf_of(pool, node, false);
-    hf_list closed = {0};
+    shelf *at = enter(pool, node, false);
     int outcome = HF_LATER;
-    pthread_mutex_lock(&pool->mutex);
-    sweep(pool, &closed);
-    *connection_out = pop_good(at, now, &closed);
+    *connection_out = pop_good(at, now);
     if (*connection_out != NULL) {
         hf_connection_set_driven(*connection_out);
         outcome = HF_LENT;
@@ -369,49 +353,43 @@ int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now,
         outcome = HF_OPEN;
     }
     at->kept = outcome == HF_LATER;
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+    leave(pool, false);
     return outcome;
 }
 
 void hf_pool_forgo(hf_pool *pool, int node) {
-    shelf *at = shelf_of(pool, node, false);
-    hf_list closed = {0};
-    pthread_mutex_lock(&pool->mutex);
+    shelf *at = enter(pool, node, false);
     at->kept = false;
-    serve_waiting(at, &closed);
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+    serve_waiting(at);
+    leave(pool, false);
 }
 
 void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status) {
-    add(pool, shelf_of(pool, node, false), connection, false, status);
+    end_opening(pool, enter(pool, node, false), connection, false, status);
 }
 
 /* Returns when the next of them will have been idle for long enough, with the mutex held. */
-static int64_t tidy(shelf *at, unsigned least, int64_t now, hf_list *closed) {
+static int64_t tidy(shelf *at, unsigned least, int64_t now) {
     while (at->open_count > least) {
         if (at->idle.last == NULL)
             return hf_after(now, IDLE_MS);
         hf_connection *oldest = HF_OF(hf_connection, idle, at->idle.last);
         if (now < hf_after(oldest->used_at, IDLE_MS))
             return hf_after(oldest->used_at, IDLE_MS);
-        retire(oldest, closed);
+        retire(oldest);
     }
     return HF_NO_DEADLINE;
 }
 
 int64_t hf_pool_tidy(hf_pool *pool, int64_t now) {
-    hf_list closed = {0};
     int64_t due = __atomic_load_n(&pool->tidy_at, __ATOMIC_RELAXED);
     if (now < due)
         return due;
     due = HF_NO_DEADLINE;
     pthread_mutex_lock(&pool->mutex);
     for (size_t i = 0; i < pool->shelf_count; i++)
-        due = hf_earlier(due, tidy(&pool->shelves[i], i % 2 == 0 ? 1 : 0, now, &closed));
+        due = hf_earlier(due, tidy(&pool->shelves[i], i % 2 == 0 ? 1 : 0, now));
     __atomic_store_n(&pool->tidy_at, due, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&pool->mutex);
-    close_all(&closed);
+    leave(pool, false);
     return due;
 }

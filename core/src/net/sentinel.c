@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/login.h"
 #include "protocol/errors.h"
 
 /* An event that has begun to arrive is complete within this time. */
@@ -17,8 +18,7 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
     hf_status status = hf_address_make(all, place->host, place->port, NULL, &sentinel->address);
     if (status != HF_OK)
         return status;
-    status =
-        hf_connection_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
+    status = hf_login_open(&sentinel->address, tls, HF_ASKS_ONLY, deadline, &sentinel->questions);
     if (status != HF_OK)
         hf_address_unmake(&sentinel->address);
     return status;
@@ -50,7 +50,7 @@ static hf_status ask_sentinel(const hf_sentinel *sentinel, hf_connection *connec
         return HF_OK;
     freeReplyObject(*reply_out);
     *reply_out = NULL;
-    status = hf_connection_authenticate(connection, &sentinel->address, deadline);
+    status = hf_login_authenticate(connection, &sentinel->address, deadline);
     return status == HF_OK ? hf_connection_ask(connection, deadline, reply_out, count, words)
                            : status;
 }
@@ -105,8 +105,8 @@ hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_a
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline) {
     redisReply *reply;
     const char *words[] = {"SUBSCRIBE", "+switch-master", "+promoted-slave"};
-    hf_status status = hf_connection_open(&sentinel->address, sentinel->tls, HF_ASKS_ONLY, deadline,
-                                          &sentinel->events);
+    hf_status status =
+        hf_login_open(&sentinel->address, sentinel->tls, HF_ASKS_ONLY, deadline, &sentinel->events);
     if (status != HF_OK)
         return status;
     status = ask_sentinel(sentinel, sentinel->events, deadline, 3, words, &reply);

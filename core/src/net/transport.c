@@ -7,84 +7,11 @@
 
 #include "base/brake.h"
 #include "base/simulated.h"
-#include "net/course.h"
 #include "net/joint.h"
 #include "net/pool.h"
 
 /* A longer request, with a result, has a connection of its own. */
 #define JOINS_MAX 4096
-/* The flush sends a request at most this often, if its connection dies each time. */
-#define FLUSH_TRIES 3
-
-struct hf_transport {
-    hf_discovery *discovery;
-    hf_pool *pool;
-    int64_t connect_ms, command_ms;
-    bool hurried;
-    char warning[256];
-};
-
-/* ------------------------------------------------------------- Discovery */
-
-int hf_transport_node(const hf_transport *transport, unsigned slot) {
-    return hf_discovery_node(transport->discovery, slot);
-}
-
-unsigned hf_transport_change(const hf_transport *transport) {
-    return hf_discovery_change(transport->discovery);
-}
-
-unsigned hf_transport_place(const hf_transport *transport, unsigned slot) {
-    return hf_discovery_place(transport->discovery, slot);
-}
-
-bool hf_transport_follows(const hf_transport *transport) {
-    return hf_discovery_address(transport->discovery)->kind != HF_SERVER;
-}
-
-bool hf_transport_clustered(const hf_transport *transport) {
-    return hf_discovery_clustered(transport->discovery);
-}
-
-bool hf_transport_serves(hf_transport *transport, int node) {
-    return hf_discovery_serves(transport->discovery, node);
-}
-
-int hf_transport_redirect(hf_transport *transport, int node, const char *text) {
-    return hf_discovery_redirect(transport->discovery, node, text);
-}
-
-unsigned hf_transport_version(hf_transport *transport, int node) {
-    return hf_discovery_version(transport->discovery, node);
-}
-
-void hf_transport_look(hf_transport *transport) { hf_discovery_look(transport->discovery); }
-
-void hf_transport_set_wake(hf_transport *transport, int fd) {
-    hf_discovery_set_wake(transport->discovery, fd);
-}
-
-hf_discovery *hf_transport_discovery(hf_transport *transport) { return transport->discovery; }
-
-hf_pool *hf_transport_pool(hf_transport *transport) { return transport->pool; }
-
-bool hf_transport_hurries(const hf_transport *transport) {
-    return __atomic_load_n(&transport->hurried, __ATOMIC_ACQUIRE);
-}
-
-const char *hf_transport_shown(const hf_transport *transport) {
-    return hf_discovery_address(transport->discovery)->shown;
-}
-
-void hf_transport_connections(const hf_transport *transport, int64_t *opened, int64_t *again) {
-    hf_discovery_connections(transport->discovery, opened, again);
-}
-
-const char *hf_transport_warning(const hf_transport *transport) { return transport->warning; }
-
-int64_t hf_transport_patience_ms(const hf_transport *transport) { return transport->connect_ms; }
-
-int64_t hf_transport_command_ms(const hf_transport *transport) { return transport->command_ms; }
 
 /* ---------------------------------------------------- Opening and closing */
 
@@ -131,11 +58,11 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
 
 /* In a cluster one node has answered already; the others may come later. */
 static hf_status try_nodes(hf_transport *transport, int64_t deadline) {
-    if (!hf_transport_clustered(transport))
+    if (!hf_discovery_clustered(transport->discovery))
         return try_node(transport, 0, deadline);
     int count = (int)hf_discovery_nodes(transport->discovery);
     for (int i = 0; i < count; i++)
-        if (hf_transport_serves(transport, i))
+        if (hf_discovery_serves(transport->discovery, i))
             try_node(transport, i, deadline);
     return HF_OK;
 }
@@ -158,6 +85,7 @@ hf_status hf_transport_open(hf_address *address, hf_transport **transport_out) {
     }
     *transport = (hf_transport){.discovery = discovery,
                                 .pool = pool,
+                                .shown = hf_discovery_address(discovery)->shown,
                                 .connect_ms = options.connect_timeout_ms,
                                 .command_ms = options.command_timeout_ms};
     status = options.lazy == HF_ON ? HF_OK : try_nodes(transport, deadline);
@@ -192,7 +120,7 @@ hf_after_error hf_transport_error(hf_transport *transport, const char *shown, co
                                   hf_status *status) {
     hf_after_error after = hf_error_class(text, status);
     bool redirects = after == HF_AFTER_MOVED || after == HF_AFTER_ASK;
-    if (redirects && !hf_transport_clustered(transport)) {
+    if (redirects && !hf_discovery_clustered(transport->discovery)) {
         *status = hf_fail(HF_EUNSUPPORTED,
                           "%s is a node of a cluster: connect with redis+cluster:// or "
                           "rediss+cluster://",
@@ -258,14 +186,13 @@ static hf_status exchange(hf_connection *connection, const hf_trip *trip, int64_
     return hf_connection_exchange(connection, now, by, reply_out);
 }
 
-/* What an error reply means, with the message, and where it leads. */
-static hf_status read_error(hf_transport *transport, const hf_connection *connection,
-                            const redisReply *reply, hf_outcome *outcome) {
+hf_status hf_transport_read_error(hf_transport *transport, const hf_connection *connection,
+                                  const redisReply *reply, hf_outcome *outcome) {
     hf_status status;
     outcome->met = HF_MET_ERROR;
     outcome->after = hf_transport_error(transport, connection->shown, reply->str, &status);
     if (outcome->after == HF_AFTER_MOVED || outcome->after == HF_AFTER_ASK)
-        outcome->to = hf_transport_redirect(transport, connection->node, reply->str);
+        outcome->to = hf_discovery_redirect(transport->discovery, connection->node, reply->str);
     return status;
 }
 
@@ -299,7 +226,7 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         return status;
     }
     if (answer->reply->type == REDIS_REPLY_ERROR) {
-        status = read_error(transport, connection, answer->reply, outcome);
+        status = hf_transport_read_error(transport, connection, answer->reply, outcome);
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
@@ -332,7 +259,7 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     hf_connection *connection;
     int64_t now = hf_now();
     if (!trip->course.asking)
-        trip->course.node = hf_transport_node(transport, trip->request->slot);
+        trip->course.node = hf_discovery_node(transport->discovery, trip->request->slot);
     hf_status status = take(transport, trip, &now, &connection);
     if (status == HF_OK)
         return attempt_on(transport, trip, connection, now, answer, outcome);
@@ -361,13 +288,13 @@ hf_status hf_transport_unknown(const hf_transport *transport) {
     snprintf(why, sizeof why, "%s", hf_error_message());
     return hf_fail(HF_EUNKNOWN,
                    "the answer of %s was lost, and the request may have been carried out: %s",
-                   hf_transport_shown(transport), why);
+                   transport->shown, why);
 }
 
 /* Tell the caller the last trouble, which there was no time to cure. */
 static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_status status,
                            const hf_step *step) {
-    const char *shown = hf_transport_shown(transport);
+    const char *shown = transport->shown;
     if (step->circle)
         hf_fail(status,
                 "%s: redirected %d times, because its nodes do not agree on which of them serves "
@@ -380,8 +307,9 @@ static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_stat
 
 static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) {
     for (;;) {
-        hf_outcome outcome = {
-            .to = -1, .clustered = hf_transport_clustered(transport), .deadline = trip->deadline};
+        hf_outcome outcome = {.to = -1,
+                              .clustered = hf_discovery_clustered(transport->discovery),
+                              .deadline = trip->deadline};
         hf_status status = attempt(transport, trip, answer, &outcome);
         if (status == HF_OK)
             return HF_OK;
@@ -393,7 +321,7 @@ static hf_status run(hf_transport *transport, hf_trip *trip, hf_answer *answer) 
         if (step.leave && !trip->pulled)
             hf_pool_drop(transport->pool, node);
         if (step.look)
-            hf_transport_look(transport);
+            hf_discovery_look(transport->discovery);
         if (step.what == HF_STEP_FAIL)
             return fail_call(transport, trip, status, &step);
         if (step.what != HF_STEP_ALONE || !go_alone(trip))
@@ -445,128 +373,4 @@ void hf_transport_explain(hf_transport *transport, const hf_request *request, in
     hf_transport_refusal(text, &question, answer.reply);
     freeReplyObject(answer.reply);
     hf_request_free(&question);
-}
-
-/* ------------------------------------------------------------- The flush */
-
-/* The state of one of many requests. */
-typedef struct flushed {
-    hf_course course;
-    enum { TO_SEND, SENT, BY_ITSELF, DONE } state;
-    bool tried;       /* in this round */
-    int64_t pause_ms; /* before the next */
-} flushed;
-
-/* The next step of a request that has no valid answer. True: the server is useless. */
-static bool flush_next(hf_transport *transport, flushed *one, hf_outcome *outcome) {
-    outcome->clustered = hf_transport_clustered(transport);
-    outcome->now = hf_now();
-    hf_step step = hf_course_next(&one->course, outcome);
-    if (step.look)
-        hf_transport_look(transport);
-    one->state = step.what == HF_STEP_FAIL                          ? DONE
-                 : step.what == HF_STEP_ALONE || one->course.asking ? BY_ITSELF
-                                                                    : TO_SEND;
-    one->pause_ms = step.pause_ms;
-    return step.leave;
-}
-
-/* False: the connection is dead. *leave: the server is useless. */
-static bool flush_read(hf_transport *transport, hf_connection *connection, flushed *one,
-                       int64_t deadline, bool *leave) {
-    redisReply *reply;
-    hf_outcome outcome = {.to = -1, .deadline = deadline};
-    if (hf_connection_exchange(connection, hf_now(), deadline, &reply) != HF_OK)
-        return false;
-    one->state = DONE;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        read_error(transport, connection, reply, &outcome);
-        *leave = flush_next(transport, one, &outcome) || *leave;
-    } else if (hf_discovery_replaced(transport->discovery, connection)) {
-        outcome.met = HF_MET_PREDECESSOR;
-        *leave = flush_next(transport, one, &outcome) || *leave;
-    }
-    freeReplyObject(reply);
-    return true;
-}
-
-/* Send the first request of a script with the text, so that the server knows the script. Without
- * PINGs: their answers would stand between those that flush_read() reads. False: the connection is
- * useless. */
-static bool flush_write(hf_transport *transport, hf_connection *connection,
-                        const hf_request *const *requests, size_t count, flushed *all) {
-    const hf_script *last = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (all[i].state != TO_SEND || all[i].tried ||
-            hf_transport_node(transport, requests[i]->slot) != connection->node)
-            continue;
-        all[i].tried = true;
-        all[i].course.whole = requests[i]->script != last;
-        last = requests[i]->script;
-        if (!hf_connection_append(connection, requests[i], all[i].course.whole ? HF_WHOLE : 0))
-            return false;
-        all[i].state = SENT;
-    }
-    return true;
-}
-
-/* Send the requests of this node, and read the answers. */
-static void flush_to(hf_transport *transport, int node, const hf_request *const *requests,
-                     size_t count, flushed *all, int64_t deadline) {
-    hf_connection *connection;
-    int64_t now = hf_now();
-    if (hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection) != HF_OK) {
-        for (size_t i = 0; i < count; i++)
-            all[i].tried = all[i].tried || hf_transport_node(transport, requests[i]->slot) == node;
-        if (hf_transport_clustered(transport))
-            hf_transport_look(transport);
-        return;
-    }
-    bool leave = false, ok = flush_write(transport, connection, requests, count, all);
-    for (size_t i = 0; i < count; i++)
-        if (all[i].state == SENT)
-            ok = ok && flush_read(transport, connection, &all[i], deadline, &leave);
-    hf_pool_give(transport->pool, connection, ok);
-    if (leave || !ok)
-        hf_pool_drop(transport->pool, node);
-    if (ok)
-        return;
-    hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .deadline = deadline};
-    for (size_t i = 0; i < count; i++)
-        if (all[i].state == SENT)
-            flush_next(transport, &all[i], &outcome);
-}
-
-/* The pause before it, if anything is left to send. */
-static int64_t next_round(flushed *all, size_t count, int64_t most_ms) {
-    int64_t ms = 0;
-    for (size_t i = 0; i < count; i++) {
-        all[i].tried = false;
-        if (all[i].state == TO_SEND && all[i].pause_ms > ms)
-            ms = all[i].pause_ms;
-    }
-    return ms < most_ms ? ms : most_ms;
-}
-
-void hf_transport_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
-                        int64_t deadline) {
-    flushed all[HF_FLUSH_MAX] = {{{0}, TO_SEND, false, 0}};
-    for (size_t i = 0; i < count; i++)
-        if (requests[i]->encoded.failed)
-            all[i].state = DONE;
-    /* A connection of the pool may have died unnoticed: try again on a new one. */
-    for (int tries = 0; tries < FLUSH_TRIES; tries++) {
-        if (tries > 0)
-            hf_transport_pause(next_round(all, count, hf_until(deadline, hf_now())));
-        for (size_t i = 0; i < count && hf_now() < deadline; i++)
-            if (all[i].state == TO_SEND && !all[i].tried)
-                flush_to(transport, hf_transport_node(transport, requests[i]->slot), requests,
-                         count, all, deadline);
-    }
-    for (size_t i = 0; i < count; i++) {
-        hf_answer answer;
-        if (all[i].state == BY_ITSELF &&
-            hf_transport_call(transport, requests[i], deadline, &answer) == HF_OK)
-            freeReplyObject(answer.reply);
-    }
 }
