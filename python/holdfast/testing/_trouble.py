@@ -167,12 +167,12 @@ def trouble(
             got.pop()
             raise
 
-    async def troubled_task(lock: AsyncLock, begin: Callable[[int], object]) -> _holdfast.Hold:
+    async def troubled_task(lock: AsyncLock, *how: Any) -> _holdfast.Hold:
         if lock._lock._client is not client:
-            return await won(lock, begin)
+            return await won(lock, *how)
         kind, wait = made._draw()
         await asyncio.to_thread(made._before, lock._lock, kind)
-        handle = await won(lock, begin)
+        handle = await won(lock, *how)
         await asyncio.sleep(made._after(lock._lock, kind, wait, handle))
         return handle
 
