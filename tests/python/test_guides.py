@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import subprocess
@@ -481,3 +482,16 @@ def test_a_program_that_does_not_handle_sigterm_leaves_its_lock(
     info: Any = lock.inspect()
     assert info.held
     lock.force_release(info.fence)
+
+
+# -------------------------------------------------------------------- asyncio
+
+
+def test_the_error_that_the_guide_to_asyncio_shows(client: holdfast.Client) -> None:
+    async def main() -> None:
+        client.lock("stock").acquire()
+
+    (shown,) = [each.text for each in blocks("") if each.page == "docs/guides/asyncio.md"]
+    with pytest.raises(RuntimeError) as refused:
+        asyncio.run(main())
+    assert f"RuntimeError: {refused.value}\n" == shown
