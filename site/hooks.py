@@ -35,6 +35,36 @@ BUILT = {
     "javadoc-spring": "java/spring-boot-starter/target/reports/apidocs",
 }
 
+# What people look for, and the page that is to come first; and pages that are to come last.
+LOCKS = [
+    "semaphore",
+    "rate limit",
+    "rate limiter",
+    "throttle",
+    "mutex",
+    "idempotency",
+    "idempotent",
+]
+SOUGHT = {
+    "guides/asyncio.md": ["asyncio", "coroutine"],
+    "guides/fences.md": ["fence", "fencing", "fencing token"],
+    "guides/leader.md": ["leader election"],
+    "guides/periodic.md": ["cron", "scheduler"],
+    "guarantees.md": ["safety"],
+    "java.md": LOCKS,
+    "python.md": LOCKS,
+    "start.md": ["tutorial", "mutex"],
+}
+LAST = 0.2
+LATER = {
+    "changelog.md",
+    "design.md",
+    "interleavings.md",
+    "performance.md",
+    "protocol.md",
+    "reference/c.md",
+}
+
 # A link or a picture, to a path: [text](path#anchor)
 LINK = re.compile(r"(!?\[[^\[\]]*\])\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -69,6 +99,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Make links within the repository links within the site."""
     uri = page.file.src_uri
+    if uri == "index.md":
+        page.meta["hide"] = ["toc"]  # a wide page: more of it is seen at once
+    if uri in SOUGHT:
+        page.meta["tags"] = SOUGHT[uri]
+    if uri in LATER:
+        page.meta["search"] = {"boost": LAST}
     here = FROM.get(uri, f"docs/{uri}")
 
     def moved(link: re.Match[str]) -> str:
