@@ -47,7 +47,7 @@ final class FenceListenerTest {
         @PersistenceContext private EntityManager entities;
 
         /** With a lease that nothing renews. */
-        @Locked(name = "#{#lock}", lease = "300ms")
+        @Locked(name = "#{#lock}", lease = "300ms", renew = false)
         @Transactional
         public void work(String lock, Consumer<EntityManager> work) {
             work.accept(entities);

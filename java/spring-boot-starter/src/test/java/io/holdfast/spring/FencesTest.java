@@ -52,7 +52,7 @@ final class FencesTest {
         }
 
         /** With a lease that nothing renews. */
-        @Locked(name = "#{#lock}", lease = "300ms")
+        @Locked(name = "#{#lock}", lease = "300ms", renew = false)
         public void sell(String lock, int stock, Runnable pause) {
             pause.run();
             fences.guard();
