@@ -5,6 +5,7 @@ import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.BeanDefinition;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
@@ -39,6 +40,12 @@ public class HoldfastAutoConfiguration {
         } catch (IllegalArgumentException e) {
             throw new HoldfastUrlException(e.getMessage(), e);
         }
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    static HoldfastLeaders holdfastLeaders(ConfigurableListableBeanFactory beans) {
+        return new HoldfastLeaders(beans);
     }
 
     @Bean

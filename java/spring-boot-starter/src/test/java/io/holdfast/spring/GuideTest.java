@@ -31,6 +31,7 @@ final class GuideTest {
     private static final String SHOP =
             """
             import io.holdfast.HoldfastClient;
+            import io.holdfast.spring.HoldfastLeaders;
             import org.springframework.boot.SpringApplication;
             import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
             import org.springframework.context.annotation.AnnotationConfigApplicationContext;
@@ -39,7 +40,7 @@ final class GuideTest {
 
             @EnableAutoConfiguration
             @EnableScheduling
-            @Import({Orders.class, Reports.class})
+            @Import({Orders.class, Reports.class, Matcher.class})
             public class Shop {
                 public static void main(String[] arguments) throws Exception {
                     try (var shop = SpringApplication.run(Shop.class, arguments)) {
@@ -50,6 +51,7 @@ final class GuideTest {
                         reports.nightly();
                         reports.nightly(); // finds that it ran
                         HoldfastClient client = shop.getBean(HoldfastClient.class);
+                        System.out.println(shop.getBean(HoldfastLeaders.class).leader("matcher"));
                         System.out.println("kept: " + client.lock("Reports.nightly").forceUnlock());
                     }
                     System.setProperty("holdfast.url", arguments[0].split("=")[1]);
@@ -96,8 +98,8 @@ final class GuideTest {
         for (MatchResult block : blocks(guide, "java")) {
             sources.add(write(block.group(1), block.group(2)));
         }
-        assertEquals(3, sources.size());
-        assertEquals(4, guide.split("```java", -1).length, "a block does not name its file");
+        assertEquals(4, sources.size());
+        assertEquals(5, guide.split("```java", -1).length, "a block does not name its file");
         sources.add(write("Shop.java", SHOP));
         String said;
         try (URLClassLoader classes = compile(sources, "-parameters")) {
@@ -110,7 +112,7 @@ final class GuideTest {
                             "--spring.main.web-application-type=none",
                             "--spring.main.register-shutdown-hook=false");
         }
-        assertEquals("grows: true\nthe invoice of 7\nthe report\nkept: true\ntrue\n", said);
+        assertEquals("grows: true\nthe invoice of 7\nthe report\nLeader[matcher]\nkept: true\ntrue\n", said);
     }
 
     /** Runs a program in this JVM, and gives what it prints. */

@@ -1,0 +1,68 @@
+package io.holdfast.boot4;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.holdfast.HoldfastClient;
+import io.holdfast.spring.CurrentHold;
+import io.holdfast.spring.HoldfastLeaders;
+import io.holdfast.spring.Leading;
+import io.holdfast.spring.Locked;
+import io.holdfast.testing.TestRedis;
+import io.micrometer.core.instrument.MeterRegistry;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.health.actuate.endpoint.HealthEndpoint;
+import org.springframework.boot.health.contributor.Status;
+import org.springframework.context.annotation.Bean;
+
+/** What the starter brings to an application of Spring Boot 3, in one of Spring Boot 4. */
+class Boot4Test {
+    @EnableAutoConfiguration
+    static class Application {
+        @Bean
+        Work work() {
+            return new Work();
+        }
+    }
+
+    static class Work {
+        static final CountDownLatch LEADS = new CountDownLatch(1);
+
+        @Locked("stock")
+        public long fence() {
+            return CurrentHold.get().fence();
+        }
+
+        @Leading("matcher")
+        void match(long fence) throws InterruptedException {
+            LEADS.countDown();
+            Thread.sleep(Long.MAX_VALUE);
+        }
+    }
+
+    @Test
+    void healthMetersLocksAndLeadersWork() throws Exception {
+        try (TestRedis redis = TestRedis.start()) {
+            String lazy = "--holdfast.connect-timeout=500ms";
+            String url = "--holdfast.url=" + redis.url();
+            try (var application = SpringApplication.run(Application.class, url, lazy)) {
+                Work work = application.getBean(Work.class);
+                assertThat(work.fence()).isPositive();
+                assertThat(Work.LEADS.await(20, TimeUnit.SECONDS)).isTrue();
+                assertThat(application.getBean(HoldfastLeaders.class).leader("matcher").isLeader())
+                        .isTrue();
+                HealthEndpoint health = application.getBean(HealthEndpoint.class);
+                assertThat(health.healthForPath("holdfast").getStatus()).isEqualTo(Status.UP);
+                MeterRegistry meters = application.getBean(MeterRegistry.class);
+                assertThat(meters.get("holdfast.acquired").functionCounters()).isNotEmpty();
+                assertThat(application.getBean(HoldfastClient.class).lock("stock").isLocked())
+                        .isFalse();
+                redis.close();
+                assertThat(health.healthForPath("holdfast").getStatus()).isEqualTo(Status.DOWN);
+            }
+        }
+    }
+}

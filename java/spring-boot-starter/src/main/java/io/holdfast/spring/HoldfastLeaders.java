@@ -1,0 +1,123 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastClient;
+import io.holdfast.Leader;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.UndeclaredThrowableException;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
+import org.springframework.aop.support.AopUtils;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.convert.DurationStyle;
+import org.springframework.context.SmartLifecycle;
+import org.springframework.core.MethodIntrospector;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.util.ReflectionUtils;
+
+/**
+ * The candidates of this application, one for each {@link Leading} method. They stand when the
+ * application has started, and resign before its beans end.
+ */
+public final class HoldfastLeaders implements SmartInitializingSingleton, SmartLifecycle {
+    private final ConfigurableListableBeanFactory beans;
+    private final Map<String, Leader> leaders = new LinkedHashMap<>();
+    private volatile boolean running;
+
+    HoldfastLeaders(ConfigurableListableBeanFactory beans) {
+        this.beans = beans;
+    }
+
+    /**
+     * The candidate for a name: whether it leads, with which fence, and to resign.
+     *
+     * @param name as the annotation gives it, with its placeholders replaced
+     * @return the candidate
+     * @throws IllegalArgumentException if no {@link Leading} method has that name
+     */
+    public Leader leader(String name) {
+        Leader leader = leaders.get(name);
+        if (leader == null) {
+            throw new IllegalArgumentException(
+                    "no @Leading method has the name \"" + name + "\"; there are " + leaders.keySet());
+        }
+        return leader;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        for (String name : beans.getBeanDefinitionNames()) {
+            Class<?> type = AutoProxyUtils.determineTargetClass(beans, name);
+            if (type != null && !type.getName().startsWith("org.springframework.")) {
+                MethodIntrospector.selectMethods(
+                                type,
+                                (MethodIntrospector.MetadataLookup<Leading>)
+                                        method ->
+                                                AnnotatedElementUtils.findMergedAnnotation(
+                                                        method, Leading.class))
+                        .forEach((method, leading) -> add(name, method, leading));
+            }
+        }
+    }
+
+    private void add(String bean, Method method, Leading leading) {
+        String name = beans.resolveEmbeddedValue(leading.value());
+        Class<?>[] parameters = method.getParameterTypes();
+        String wrong = null;
+        if (parameters.length > 1 || (parameters.length == 1 && parameters[0] != long.class)) {
+            wrong = "it takes the fence, a long, or nothing";
+        } else if (!beans.isSingleton(bean)) {
+            wrong = "its bean must be a singleton";
+        } else if (leaders.containsKey(name)) {
+            wrong = "another method leads for \"" + name + "\"";
+        }
+        if (wrong != null) {
+            throw new IllegalStateException("@Leading on " + method + ": " + wrong);
+        }
+        Object target = beans.getBean(bean);
+        Method invocable = AopUtils.selectInvocableMethod(method, target.getClass());
+        ReflectionUtils.makeAccessible(invocable);
+        Duration lease =
+                DurationStyle.detectAndParse(beans.resolveEmbeddedValue(leading.lease()));
+        leaders.put(
+                name,
+                beans.getBean(HoldfastClient.class)
+                        .leader(name, lease, fence -> lead(invocable, target, fence), () -> {}, () -> {}));
+    }
+
+    private static void lead(Method method, Object target, long fence) {
+        Object[] arguments = new Object[method.getParameterCount()];
+        Arrays.fill(arguments, fence);
+        try {
+            method.invoke(target, arguments);
+        } catch (InvocationTargetException e) {
+            if (e.getCause() instanceof InterruptedException) {
+                return; // the leadership has ended
+            }
+            throw new UndeclaredThrowableException(e.getCause(), method + " failed");
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public void start() {
+        leaders.values().forEach(Leader::start);
+        running = true;
+    }
+
+    @Override
+    public void stop() {
+        running = false;
+        leaders.values().forEach(Leader::close);
+    }
+
+    @Override
+    public boolean isRunning() {
+        return running;
+    }
+}

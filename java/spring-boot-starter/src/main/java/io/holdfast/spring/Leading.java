@@ -1,0 +1,40 @@
+package io.holdfast.spring;
+
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/**
+ * The work of a leader: of all applications that have this method, one runs it at a time, as {@link
+ * io.holdfast.Leader}. The application stands as a candidate from its start to its end.
+ *
+ * <pre><code>
+ * &#64;Leading("matcher")
+ * void match(long fence) throws InterruptedException {
+ * </code></pre>
+ *
+ * <p>The method of a singleton bean takes the fence, as a {@code long}, or nothing. It runs in a
+ * thread of its own, which is interrupted when the leadership ends: it must return soon then. If it
+ * returns before, this application leads on. If it throws, the application resigns, and stands again
+ * after a pause of 100 milliseconds to 30 seconds. {@link HoldfastLeaders} knows who leads.
+ */
+@Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
+@Retention(RetentionPolicy.RUNTIME)
+@Documented
+public @interface Leading {
+    /**
+     * The lock's name, with placeholders such as {@code ${region}}.
+     *
+     * @return the name
+     */
+    String value();
+
+    /**
+     * How long after a leader's end another leads at the latest.
+     *
+     * @return a time, as in {@link Locked}
+     */
+    String lease() default "10s";
+}

@@ -1,0 +1,93 @@
+package io.holdfast.spring;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.testing.TestRedis;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.context.annotation.Bean;
+
+/** The work of a leader. */
+final class LeadingTest {
+    private static final BlockingQueue<String> TOLD = new LinkedBlockingQueue<>();
+
+    static class Work {
+        @Leading("${role}:matcher")
+        void match(long fence) throws InterruptedException {
+            TOLD.add("leads");
+            try {
+                Thread.sleep(Long.MAX_VALUE);
+            } finally {
+                TOLD.add("ends");
+            }
+        }
+    }
+
+    @EnableAutoConfiguration
+    static class Application {
+        @Bean
+        Work work() {
+            return new Work();
+        }
+    }
+
+    static class Wrong {
+        @Leading("x")
+        void match(String fence) {}
+    }
+
+    @EnableAutoConfiguration
+    static class WrongApplication {
+        @Bean
+        Wrong wrong() {
+            return new Wrong();
+        }
+    }
+
+    private static String told() throws InterruptedException {
+        return TOLD.poll(20, TimeUnit.SECONDS);
+    }
+
+    @Test
+    void oneApplicationLeadsAndTheNextFollowsItsEnd() throws Exception {
+        try (TestRedis redis = TestRedis.start();
+                HoldfastClient client = Holdfast.connect(redis.url())) {
+            String[] arguments = {"--holdfast.url=" + redis.url(), "--role=shop"};
+            var first = SpringApplication.run(Application.class, arguments);
+            assertThat(told()).isEqualTo("leads");
+            HoldfastLeaders leaders = first.getBean(HoldfastLeaders.class);
+            assertThat(leaders.leader("shop:matcher").fence()).isPresent();
+            assertThatThrownBy(() -> leaders.leader("matcher"))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("[shop:matcher]");
+            try (var second = SpringApplication.run(Application.class, arguments)) {
+                assertThat(second.getBean(HoldfastLeaders.class).leader("shop:matcher").isLeader())
+                        .isFalse();
+                first.close();
+                assertThat(told()).isEqualTo("ends");
+                assertThat(told()).isEqualTo("leads");
+            }
+            assertThat(told()).isEqualTo("ends");
+            assertThat(client.lock("shop:matcher").isLocked()).isFalse();
+        }
+    }
+
+    @Test
+    void aMethodThatCannotLeadIsRefused() {
+        try (TestRedis redis = TestRedis.start()) {
+            assertThatThrownBy(
+                            () ->
+                                    SpringApplication.run(
+                                            WrongApplication.class,
+                                            "--holdfast.url=" + redis.url()))
+                    .hasMessageContaining("it takes the fence, a long, or nothing");
+        }
+    }
+}
