@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _holdfast
-from .._errors import ConnectError, LockError, LockLost, error
+from .._errors import CAUSES, ConnectError, LockError, LockLost, error
 from .._lock import kept
 from ._numbers import Tally, tell
 from ._space import (
@@ -702,19 +702,19 @@ def _started(handle: Handle, kind: int, op: int, work: Callable[[], None]) -> No
         hold.client.descriptor()
         if hold.state == _holdfast.HF_STATE_RELEASED:
             raise _explained(hold)
-        status, message = _outcome(work)
-        cause = hold.cause if status == _holdfast.HF_ELOST else 0
+        status, message, cause = _outcome(work)
         hold.client.tell(Completion(kind, status, op, hold.number, None, cause, message))
 
 
-def _outcome(work: Callable[[], None]) -> tuple[int, str]:
+def _outcome(work: Callable[[], None]) -> tuple[int, str, int]:
     try:
         work()
     except LockLost as lost:
-        return _holdfast.HF_ELOST, str(lost)
+        causes = {cause: number for number, cause in CAUSES.items()}
+        return _holdfast.HF_ELOST, str(lost), causes[lost.cause]
     except ConnectError as unreachable:
-        return _holdfast.HF_ECONNECT, str(unreachable)
-    return _holdfast.HF_OK, ""
+        return _holdfast.HF_ECONNECT, str(unreachable), _holdfast.HF_CAUSE_NONE
+    return _holdfast.HF_OK, "", _holdfast.HF_CAUSE_NONE
 
 
 def hf_hold_release_start(hold: Handle, op: int) -> None:
