@@ -192,6 +192,7 @@ static void test_what_another_keeps_is_timed_out_and_leaves_nothing_behind(void 
     assert_null(none);
     assert_message("'stock'");
     assert_message("at last by 'holdfast@");
+    assert_message(text("/%d thread ", (int)getpid()));
     assert_int_equal(inspected(mine).waiters, 0);
     release(hold);
     assert_int_equal(NUMBER("DBSIZE"), 1); /* the last fence */

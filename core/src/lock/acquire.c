@@ -172,7 +172,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     }
     const char *owner = hf_reply_holder(reply, &length);
     if (owner != NULL)
-        snprintf(holder, sizeof holder, "%s", hf_quote(owner, length));
+        hf_owner_quote(owner, length, holder, sizeof holder);
     explain_timeout(op->hold->names, op->timeout_ms, holder);
     return true;
 }

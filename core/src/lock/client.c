@@ -164,3 +164,14 @@ hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptibl
         return hf_fail(HF_EINTR, "a signal ended the wait");
     return listens ? hf_client_listen(client, &listens) : HF_OK;
 }
+
+void hf_owner_quote(const void *owner, size_t owner_len, char *to, size_t capacity) {
+    hf_owner_parts parts = {.size = sizeof parts};
+    if (!hf_owner_parse(owner, owner_len, &parts)) {
+        snprintf(to, capacity, "%s", hf_quote(owner, owner_len));
+        return;
+    }
+    const char *kind = parts.kind == 't' ? "thread" : parts.kind == 'a' ? "task" : "operation";
+    snprintf(to, capacity, "'%.63s@%.63s/%lld %s %lld'", parts.client_name, parts.host,
+             (long long)parts.pid, kind, (long long)parts.serial);
+}

@@ -81,6 +81,10 @@ hf_status hf_client_check(const hf_client *client);
 /* Of the process that this one was forked from? */
 bool hf_client_inherited(const hf_client *client);
 
+/* An owner in quotes for a message: a default owner by its client's name, host, process and thread,
+ * without the digits that only tell clients apart; 200 bytes are enough. */
+void hf_owner_quote(const void *owner, size_t owner_len, char *to, size_t capacity);
+
 hf_client *hf_client_keep(hf_client *client);
 void hf_client_drop(hf_client *client);
 

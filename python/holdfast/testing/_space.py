@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from .. import _holdfast
 from .._errors import error
+from .._look import Origin
 from ._numbers import Numbers
 
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
@@ -32,6 +33,15 @@ Holder = tuple[bytes, "int | bytes", bool]
 def quoted(name: bytes) -> str:
     """Show a name in a message."""
     return repr(name.decode("utf-8", "backslashreplace"))
+
+
+def _shown(owner: bytes) -> str:
+    """Show an owner in a message."""
+    origin = Origin.of(owner)
+    if origin is None:
+        return quoted(owner)
+    where = f"{origin.client}@{origin.host}/{origin.pid}"
+    return f"'{where} {origin.kind} {origin.number}'"
 
 
 class Timer:
@@ -585,7 +595,7 @@ class Waiter(Timer):
         name, timeout = quoted(self.lock.name), round(self._timeout)
         key = self.lock.client.space.key(self.lock.name)
         holder = key.first if key else None
-        last = f", at last by {quoted(holder.owner)}" if holder else ""
+        last = f", at last by {_shown(holder.owner)}" if holder else ""
         self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms{last}")
 
     def win(self) -> None:
