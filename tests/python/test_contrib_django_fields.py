@@ -121,6 +121,7 @@ def test_a_new_row_is_inserted_and_a_missing_one_is_no_stale_fence(place: str) -
     assert Item.objects.using(place).get(pk=8).fence == 41
 
 
+@pytest.mark.parametrize("place", ["sqlite3"], indirect=True)
 def test_a_model_may_inherit_the_field_with_a_table_of_its_own(place: str) -> None:
     Book(pk=8, stock=3, pages=300, fence=42).save(using=place)
     late = Book.objects.using(place).get(pk=8)

@@ -38,6 +38,7 @@ class Book(Item):
     __mapper_args__ = {"polymorphic_identity": "book"}
 
 
+HERE = pytest.mark.parametrize("place", ["sqlite3"], indirect=True)  # the same in each database
 DRIVERS = {"sqlite3": "sqlite", "psycopg": "postgresql+psycopg", "pymysql": "mysql+pymysql"}
 
 
@@ -58,6 +59,7 @@ def engine(place: Database) -> Iterator[Engine]:
         create_table(connection)
         connection.execute(Item.__table__.insert().values(id=7, stock=10))  # type: ignore[attr-defined]
     yield engine
+    Base.metadata.drop_all(engine)  # other tests have an item too
     engine.dispose()
 
 
@@ -137,6 +139,7 @@ def test_an_object_of_a_late_holder_is_not_deleted(engine: Engine) -> None:
         assert session.get(Item, 7) is None
 
 
+@HERE
 def test_a_row_that_is_gone_is_no_stale_fence(engine: Engine) -> None:
     with Session(engine) as session:
         item: Any = session.get(Item, 7)
@@ -148,6 +151,7 @@ def test_a_row_that_is_gone_is_no_stale_fence(engine: Engine) -> None:
             session.commit()
 
 
+@HERE
 def test_the_column_may_be_in_the_table_of_a_parent(engine: Engine) -> None:
     with Session(engine) as session, session.begin():
         session.add(Book(id=8, stock=3, pages=300, fence=40))
@@ -156,6 +160,7 @@ def test_the_column_may_be_in_the_table_of_a_parent(engine: Engine) -> None:
         sell(engine, 41, 1, book=True)
 
 
+@HERE
 def test_a_flush_that_writes_nothing_checks_nothing(engine: Engine) -> None:
     sell(engine, 42, 9)
     with Session(engine) as session, session.begin():
@@ -164,6 +169,7 @@ def test_a_flush_that_writes_nothing_checks_nothing(engine: Engine) -> None:
         session.flush()
 
 
+@HERE
 def test_a_statement_checks_its_fence_by_hand(engine: Engine) -> None:
     sell(engine, 42, 9)
     with engine.begin() as connection:
