@@ -122,14 +122,14 @@ final class DocumentationTest {
     @Test
     void theExamplesOfThePagesRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
-        assertEquals(13, examples.size());
+        assertEquals(14, examples.size());
         examples.addAll(examples("docs/migrating.md"));
-        assertEquals(15, examples.size());
+        assertEquals(16, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(18, examples.size());
+        assertEquals(19, examples.size());
         String output = run(program(examples));
-        String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\n";
+        String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
         String others = "leading, with the fence \\d+\nthe report\nthe import\n";
         assertTrue(output.matches(own + others), output);
     }

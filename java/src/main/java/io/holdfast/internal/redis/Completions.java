@@ -30,7 +30,7 @@ final class Completions {
         Throwable failure() {
             return switch (status) {
                 case Core.HF_EREPLICAS -> new LockNotReplicatedException(text, replicas);
-                case Core.HF_ELOST -> new LockLostException(text, RedisHold.lossCause(cause));
+                case Core.HF_ELOST -> new LockLostException(text, Status.lossCause(cause));
                 default -> Status.of(status, text);
             };
         }

@@ -97,16 +97,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     @Override
     public Optional<LossCause> lossCause() {
         Integer cause = handle.call(Core::hf_hold_cause);
-        return Optional.ofNullable(lossCause(cause == null ? lastCause : cause));
-    }
-
-    static LossCause lossCause(int cause) {
-        return switch (cause) {
-            case Core.HF_CAUSE_EXPIRED -> LossCause.EXPIRED;
-            case Core.HF_CAUSE_UNREACHABLE -> LossCause.UNREACHABLE;
-            case Core.HF_CAUSE_GONE -> LossCause.GONE;
-            default -> null;
-        };
+        return Optional.ofNullable(Status.lossCause(cause == null ? lastCause : cause));
     }
 
     @Override

@@ -10,6 +10,7 @@ import io.holdfast.LockNotHeldException;
 import io.holdfast.LockNotReplicatedException;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockUnknownException;
+import io.holdfast.LossCause;
 import io.holdfast.ProtocolException;
 import io.holdfast.ServerException;
 import io.holdfast.UnsupportedException;
@@ -45,7 +46,7 @@ final class Status {
             case Core.HF_EDEADLOCK:
                 return new LockDeadlockException(text);
             case Core.HF_ELOST:
-                return new LockLostException(text, RedisHold.lossCause(Core.hf_error_last().getCause()));
+                return new LockLostException(text, lossCause(Core.hf_error_last().getCause()));
             case Core.HF_EUNKNOWN:
                 return new LockUnknownException(text);
             case Core.HF_ECONNECT:
@@ -67,5 +68,15 @@ final class Status {
             default:
                 return new HoldfastException(text);
         }
+    }
+
+    /** Null: no loss. */
+    static LossCause lossCause(int cause) {
+        return switch (cause) {
+            case Core.HF_CAUSE_EXPIRED -> LossCause.EXPIRED;
+            case Core.HF_CAUSE_UNREACHABLE -> LossCause.UNREACHABLE;
+            case Core.HF_CAUSE_GONE -> LossCause.GONE;
+            default -> null;
+        };
     }
 }
