@@ -122,10 +122,10 @@ static void *ask_once(void *lock) {
     hf_hold *hold;
 
     pthread_barrier_wait(&barrier);
-    hf_status status = hf_once_begin(lock, HF_FOREVER, NULL, &hold);
+    hf_status status = hf_once_begin(lock, HF_FOREVER, NULL, NULL, 0, &hold);
     if (status == HF_OK) {
         made++;
-        check(hf_once_finish(hold, "done", 4, TTL_MS));
+        check(hf_once_finish(hold, HF_ONCE_DONE, "done", 4, TTL_MS));
     } else if (status != HF_EDONE) {
         check(status);
     }

@@ -22,6 +22,8 @@
 %javaconst(0) HF_ACQUIRE_KEEP;
 %javaconst(0) HF_ACQUIRE_UNCOUNTED;
 %javaconst(0) HF_ACQUIRE_WHOLE;
+%javaconst(0) HF_ACQUIRE_AT_MOST_ONCE;
+%javaconst(0) HF_SETTLE_FORCE;
 %javaconst(0) HF_EXTEND_REPLACE;
 
 /* Not for Java: other functions do the same, or Java does not need them. */
@@ -41,6 +43,12 @@
 %ignore hf_brake_set;
 %ignore hf_once_begin;
 %ignore hf_once_finish;
+%ignore hf_once_info;
+%ignore hf_once_look;
+%ignore hf_once_mark;
+%ignore hf_once_outcome;
+%ignore hf_once_settle;
+%ignore HF_SETTLE_FORCE;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;
 %ignore hf_completion::size;
@@ -154,7 +162,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len),
-    (const void *result, size_t length)
+    (const void *result, size_t length),
+    (const void *print, size_t length)
 };
 
 /* hf_hold_result() answers the bytes, or null. */

@@ -68,16 +68,17 @@ static void hf_raise(int status)
     Py_INCREF($result);
 }
 
-/* What hf_once_begin() gives is the hold, or has the result: hf_hold_result() tells. */
+/* The status and its message: what hf_once_begin() gives is the hold, or has an outcome. */
 %typemap(out) hf_status hf_once_begin {
-    if ($1 != HF_OK && $1 != HF_EDONE) {
+    if ($1 != HF_OK && $1 != HF_EDONE && $1 != HF_EFAILED && $1 != HF_EOUTCOME &&
+        $1 != HF_EMISMATCH) {
         if (!PyErr_Occurred())
             hf_raise($1);
         SWIG_fail;
     }
-    $result = Py_None;
-    Py_INCREF($result);
+    $result = Py_BuildValue("is", (int)$1, $1 != HF_OK ? hf_error_message() : "");
 }
+%typemap(out) hf_status hf_once_mark = hf_status hf_once_begin;
 
 /* hf_error_last() answers the number of replicas, or the cause of a loss; the exception has the
  * text. */
@@ -123,8 +124,28 @@ static int hf_run_handlers(void *context)
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len),
-    (const void *result, size_t length)
+    (const void *result, size_t length),
+    (const void *print, size_t length),
+    (const void *note, size_t length),
+    (const void *note, size_t note_len)
 };
+
+/* hf_once_outcome() answers (state, at_most_once, printed, fence, since_ms, ttl_ms, length, owner,
+ * note). */
+%ignore hf_once_info;
+%typemap(in, numinputs = 0) hf_once_info *info (hf_once_info info) {
+    memset(&info, 0, sizeof info);
+    info.size = sizeof info;
+    $1 = &info;
+}
+%typemap(argout) hf_once_info *info {
+    Py_DECREF($result);
+    $result = Py_BuildValue("iiiLLLLy#y#", (int)$1->state, (int)$1->at_most_once,
+                            (int)$1->printed, (long long)$1->fence, (long long)$1->since_ms,
+                            (long long)$1->ttl_ms, (long long)$1->length,
+                            (const char *)$1->owner, (Py_ssize_t)$1->owner_len,
+                            (const char *)$1->note, (Py_ssize_t)$1->note_len);
+}
 
 /* hf_hold_result() answers the bytes, or None. */
 %typemap(in, numinputs = 0) size_t *length_out (size_t length = 0) "$1 = &length;"
@@ -408,7 +429,10 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %blocking(hf_lock_break)
 %blocking(hf_lock_adopt)
 %blocking(hf_once_begin)
+%blocking(hf_once_mark)
 %blocking(hf_once_finish)
+%blocking(hf_once_look)
+%blocking(hf_once_settle)
 %blocking(hf_hold_release)
 %blocking(hf_hold_renew)
 %blocking(hf_hold_extend)

@@ -44,11 +44,11 @@ static void *ask(void *unused) {
         length = ask_vendor(answer, sizeof answer);
     } else {
         hf_hold *hold;
-        hf_status status = hf_once_begin(check_lock, MINUTE_MS, NULL, &hold);
+        hf_status status = hf_once_begin(check_lock, MINUTE_MS, NULL, NULL, 0, &hold);
 
         if (status == HF_OK) { /* the first one: the vendor is asked */
             length = ask_vendor(answer, sizeof answer);
-            check(hf_once_finish(hold, answer, length, MINUTE_MS));
+            check(hf_once_finish(hold, HF_ONCE_DONE, answer, length, MINUTE_MS));
         } else if (status == HF_EDONE) { /* all others have its answer */
             const void *result = hf_hold_result(hold, &length);
 

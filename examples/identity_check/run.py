@@ -147,7 +147,9 @@ def main() -> int:
     in_order = charges == 1 and same == {'{"charge": 1, "valid": true}'}
     shares = ", ".join(f"{count} in {name}" for name, count in askers.items())
     print(f"IDENTITY CHECK  {arguments.askers} ask at once for the same identity: {shares}\n")
-    print("  c       hf_once_begin(lock, 60000, NULL, &hold); ... hf_once_finish(hold, ...);")
+    print(
+        "  c       hf_once_begin(lock, 60000, NULL, NULL, 0, &hold); ... hf_once_finish(hold, ...);"
+    )
     print("  python  client.once(name, ask_vendor, ttl=60)")
     print("  java    client.once(name, Duration.ofMinutes(1), Codec.UTF_8, () -> askVendor())\n")
     mark = "✓" if in_order else "✗"

@@ -111,6 +111,12 @@ class AsyncLock(Bound):
 
     async def _won(self, begin: Callable[[int], object], milliseconds: int) -> _holdfast.Hold:
         """Start an acquire, by calling begin() with its number, and wait for its end."""
+        return (await self._ended(begin, milliseconds))[1]
+
+    async def _ended(
+        self, begin: Callable[[int], object], milliseconds: int
+    ) -> tuple[int, _holdfast.Hold, str]:
+        """Wait for its end: the status, the hold or what has an outcome, and why."""
         notices = self._notices()
         number, call = notices.start(begin)
         try:
@@ -130,7 +136,7 @@ class AsyncLock(Bound):
             if isinstance(failed, LockTimeout):
                 failed = self._lock._waited(failed, milliseconds)
             raise failed
-        return handle
+        return status, handle, call.message
 
     def _take(
         self,
@@ -149,10 +155,14 @@ class AsyncLock(Bound):
     async def _begin(self, milliseconds: int) -> AsyncHold | bytes:
         """Get the result that another left, or the hold: then the caller makes one."""
         lock = self._lock
-        handle = await self._won(
-            lambda number: lock._call(lock._core.hf_once_begin_start, milliseconds, loose, number),
+        status, handle, why = await self._ended(
+            lambda number: lock._call(
+                lock._core.hf_once_begin_start, milliseconds, loose, None, number
+            ),
             milliseconds,
         )
+        if status not in (_holdfast.HF_OK, _holdfast.HF_EDONE):
+            raise error(status, why)
         result = lock._core.hf_hold_result(handle)
         return self._take(handle, loose, None, None) if result is None else result
 
@@ -420,7 +430,9 @@ class AsyncHold(BaseHold):
         """Release the hold, and leave a result for so many milliseconds."""
         notices, core = self._notices(), self._core
         _, call = notices.start(
-            lambda number: core.hf_once_finish_start(self._handle, result, ttl, number)
+            lambda number: core.hf_once_finish_start(
+                self._handle, _holdfast.HF_ONCE_DONE, result, ttl, number
+            )
         )
         self._unwatch()
         await released(self._lock, call)

@@ -318,7 +318,7 @@ class Hold(BaseHold):
     def _leave(self, result: bytes, ttl: int) -> None:
         """Release the hold, and leave a result for so many milliseconds."""
         self._unwatch()
-        self._core.hf_once_finish(self._handle, result, ttl)
+        self._core.hf_once_finish(self._handle, _holdfast.HF_ONCE_DONE, result, ttl)
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""

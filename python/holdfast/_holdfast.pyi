@@ -16,6 +16,9 @@ View: TypeAlias = tuple[
     list[tuple[bytes, int, int, int, int]],
 ]
 
+# State, at most once, printed, fence, since_ms, ttl_ms, length, owner, note.
+OnceInfo: TypeAlias = tuple[int, int, int, int, int, int, int, bytes, bytes]
+
 HF_EXCLUSIVE: Final[int]
 HF_SHARED: Final[int]
 
@@ -38,6 +41,10 @@ HF_EFORKED: Final[int]
 HF_EREPLICAS: Final[int]
 HF_EDONE: Final[int]
 HF_EDEADLOCK: Final[int]
+HF_EFAILED: Final[int]
+HF_EOUTCOME: Final[int]
+HF_EMISMATCH: Final[int]
+HF_ESETTLED: Final[int]
 
 HF_FOREVER: Final[int]
 HF_NEVER: Final[int]
@@ -45,12 +52,21 @@ HF_LEASE_MIN: Final[int]
 HF_LEASE_MAX: Final[int]
 HF_LEASE_DEFAULT: Final[int]
 HF_RESULT_MAX: Final[int]
+HF_NOTE_MAX: Final[int]
+HF_ONCE_NONE: Final[int]
+HF_ONCE_RUNNING: Final[int]
+HF_ONCE_UNKNOWN: Final[int]
+HF_ONCE_RETRY: Final[int]
+HF_ONCE_DONE: Final[int]
+HF_ONCE_FAILED: Final[int]
+HF_SETTLE_FORCE: Final[int]
 HF_DEFAULT: Final[int]
 HF_PERMITS_MAX: Final[int]
 HF_ON: Final[int]
 HF_OFF: Final[int]
 HF_ACQUIRE_KEEP: Final[int]
 HF_ACQUIRE_WHOLE: Final[int]
+HF_ACQUIRE_AT_MOST_ONCE: Final[int]
 HF_BREAK_FOREIGN: Final[int]
 HF_STATE_HELD: Final[int]
 HF_STATE_LOST: Final[int]
@@ -121,13 +137,33 @@ class Core(Protocol):
     def hf_lock_break(self, lock: Lock, fence: int, flags: int) -> None: ...
     def hf_lock_adopt(self, lock: Lock, token: bytes, hold_out: list[Hold]) -> None: ...
     def hf_once_begin(
-        self, lock: Lock, timeout_ms: int, options: object, hold_out: list[Hold]
-    ) -> None: ...
+        self,
+        lock: Lock,
+        timeout_ms: int,
+        options: object,
+        arguments: bytes | None,
+        hold_out: list[Hold],
+    ) -> tuple[int, str]: ...
     def hf_once_begin_start(
-        self, lock: Lock, timeout_ms: int, options: object, op: int
+        self, lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, op: int
     ) -> None: ...
-    def hf_once_finish(self, hold: Hold, result: bytes, ttl_ms: int) -> None: ...
-    def hf_once_finish_start(self, hold: Hold, result: bytes, ttl_ms: int, op: int) -> None: ...
+    def hf_once_mark(self, hold: Hold, unknown_ms: int, note: bytes) -> tuple[int, str]: ...
+    def hf_once_finish(self, hold: Hold, state: int, result: bytes, ttl_ms: int) -> None: ...
+    def hf_once_finish_start(
+        self, hold: Hold, state: int, result: bytes, ttl_ms: int, op: int
+    ) -> None: ...
+    def hf_once_outcome(self, hold: Hold) -> OnceInfo: ...
+    def hf_once_look(self, lock: Lock, hold_out: list[Hold]) -> None: ...
+    def hf_once_settle(
+        self,
+        lock: Lock,
+        state: int,
+        fence: int,
+        flags: int,
+        result: bytes | None,
+        ttl_ms: int,
+        note: bytes | None,
+    ) -> None: ...
     def hf_hold_result(self, hold: Hold) -> bytes | None: ...
     def hf_hold_hand_over(self, hold: Hold) -> bytes: ...
     def hf_hold_release(self, hold: Hold) -> None: ...

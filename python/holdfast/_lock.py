@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from . import _holdfast, _native
 from ._arguments import encoded, extension, flag, patience, whole, wishes
 from ._caller import Inside, caller, in_hub, refuse_as_job, refuse_in_loop
-from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout
+from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout, error
 from ._hold import Bound, Hold, excuse
 from ._look import LockInfo, told
 from ._options import LockOptions, native
@@ -225,11 +225,15 @@ class Lock(Bound):
         refuse_in_loop(f"lock {self.name!r}")
         hub = milliseconds != 0 and in_hub()
         try:
-            self._call(self._core.hf_once_begin, 0 if hub else milliseconds, loose, got)
+            waits = 0 if hub else milliseconds
+            status, why = self._call(self._core.hf_once_begin, waits, loose, None, got)
         except LockTimeout as busy:
             if hub:
                 raise self._no_wait_in_hub() from None
             raise self._waited(busy, milliseconds) from None
+        if status not in (_holdfast.HF_OK, _holdfast.HF_EDONE):
+            got.clear()
+            raise error(status, why)
         return self._core.hf_hold_result(got[0])
 
     def _take(

@@ -12,7 +12,7 @@ static hf_status ask_for_stock(hf_answer *answer) {
     hf_names *names;
     hf_request request;
     assert_status(hf_names_new("stock", 5, 0, &names), HF_OK);
-    hf_request_inspect(&request, names, 0, 0);
+    hf_request_inspect(&request, names, 0, 0, false);
     hf_status status = hf_transport_call(transport, &request, hf_after(hf_now(), 30000), answer);
     freeReplyObject(answer->reply);
     hf_request_free(&request);

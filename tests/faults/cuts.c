@@ -222,7 +222,7 @@ static void test_a_place_in_a_crowd_whose_answer_is_cut_anywhere_is_one_place(vo
 
 static void assert_result(hf_lock *asks, const char *result) {
     hf_hold *done;
-    assert_status(hf_once_begin(asks, 5000, NULL, &done), HF_EDONE);
+    assert_status(hf_once_begin(asks, 5000, NULL, NULL, 0, &done), HF_EDONE);
     assert_string_equal(hf_hold_result(done, NULL), result);
     hf_hold_close(done);
 }
@@ -232,8 +232,8 @@ static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
     (void)state;
     FOR_EVERY_CUT(RELEASE, at) {
         hf_hold *hold;
-        assert_status(hf_once_begin(lock, 5000, NULL, &hold), HF_OK);
-        assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+        assert_status(hf_once_begin(lock, 5000, NULL, NULL, 0, &hold), HF_OK);
+        assert_status(hf_once_finish(hold, HF_ONCE_DONE, "done", 4, 60000), HF_OK);
         hf_hold_close(hold);
         assert_int_equal(NUMBER("EXISTS k"), 0);
         assert_result(theirs, "done");
@@ -245,8 +245,8 @@ static void test_a_result_whose_answer_is_cut_anywhere_is_left(void **state) {
 static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
     (void)state;
     hf_hold *hold;
-    assert_status(hf_once_begin(theirs, 5000, NULL, &hold), HF_OK);
-    assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+    assert_status(hf_once_begin(theirs, 5000, NULL, NULL, 0, &hold), HF_OK);
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "done", 4, 60000), HF_OK);
     hf_hold_close(hold);
     FOR_EVERY_CUT(ENQUEUE, at) assert_result(lock, "done");
     TELL("DEL {k}k:hf1:r");
@@ -257,11 +257,11 @@ static void test_an_answer_with_a_result_may_be_cut_anywhere(void **state) {
 static void test_a_lost_message_of_a_result_is_found_by_the_recheck(void **state) {
     (void)state;
     hf_hold *hold;
-    assert_status(hf_once_begin(theirs, 5000, NULL, &hold), HF_OK);
-    assert_status(hf_once_begin_start(lock, 20000, NULL, 1), HF_OK);
+    assert_status(hf_once_begin(theirs, 5000, NULL, NULL, 0, &hold), HF_OK);
+    assert_status(hf_once_begin_start(lock, 20000, NULL, NULL, 0, 1), HF_OK);
     assert_soon(queued("k") == 1);
     atomic_store(&way->loses_grants, true);
-    assert_status(hf_once_finish(hold, "done", 4, 60000), HF_OK);
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "done", 4, 60000), HF_OK);
     hf_hold_close(hold);
     hf_completion next = next_of(client);
     atomic_store(&way->loses_grants, false);

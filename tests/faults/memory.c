@@ -369,13 +369,13 @@ static void run_once(void) {
     hf_lock *lock = open_lock(client, "stock", NULL, &long_lease);
     hf_hold *hold = NULL;
     arm();
-    hf_status status = hf_once_begin(lock, 0, NULL, &hold);
+    hf_status status = hf_once_begin(lock, 0, NULL, NULL, 0, &hold);
     told(status);
     if (status == HF_OK)
-        told(hf_once_finish(hold, "done", 4, 60000));
+        told(hf_once_finish(hold, HF_ONCE_DONE, "done", 4, 60000));
     hf_hold_close(hold);
     hold = NULL;
-    if (status == HF_OK && (status = hf_once_begin(lock, 0, NULL, &hold)) != HF_EDONE)
+    if (status == HF_OK && (status = hf_once_begin(lock, 0, NULL, NULL, 0, &hold)) != HF_EDONE)
         told(status);
     assert_true((status == HF_OK || status == HF_EDONE) == (hold != NULL));
     assert_true((status == HF_EDONE) == (hf_hold_result(hold, NULL) != NULL));

@@ -34,6 +34,12 @@ SHORTEST = 60  # ms: the shortest lease
 MARGIN = 0.006  # seconds: nearer to the end of a lease nobody can say what the server finds
 
 
+def record(r: redis.Redis) -> dict[str, str]:
+    """What is known of the call, without the time at which it was written."""
+    found = r.hgetall(KEYS.R)
+    return dict(found, hf1=found["hf1"][:49] + found["hf1"][65:]) if found else {}
+
+
 class Wrong(Exception):
     """The scripts do not what the model does."""
 
@@ -140,7 +146,7 @@ class Twin:
         times += [dead_until if dead_until > now else 0]
         times += [0 if end == NEVER else end for _, end in ends]
         # F is flagged if it has 32 columns more.
-        return [texts, new, queue, [who for who, _ in ends], r.get(KEYS.R), r.type(KEYS.K)], times
+        return [texts, new, queue, [who for who, _ in ends], record(r), r.type(KEYS.K)], times
 
     def same(
         self, run: Run, name: str, keys: list[str], words: tuple, answer: object, before: list[str]
@@ -159,6 +165,8 @@ class Twin:
         def unlike(one, two) -> bool:
             if type(one) is not type(two) or isinstance(one, str):
                 return one != two
+            if isinstance(one, list):  # a record
+                return one[1:] != two[1:] or one[0][:49] + one[0][65:] != two[0][:49] + two[0][65:]
             return abs(one - two) > 200 and not (
                 one > 1e15 and two > 1e15 and f"{one:016d}" not in before
             )
@@ -208,8 +216,10 @@ class Run:
         self.queue: dict[str, dict] = {}  # id -> who waits
         self.copies: list = []
         self.buried: set[str] = set()
-        self.foreign, self.result, self.top = False, None, 0
-        self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox"])
+        self.foreign, self.top = False, 0
+        self.record: dict | None = None  # of the call
+        self.ended: list[tuple[str, int, dict]] = []  # who made one, and holds nothing any more
+        self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox", "ox"])
 
     # ---------------------------------------------------------------- Helpers
 
@@ -285,7 +295,7 @@ class Run:
         self.seen = now
         ghosts = set()
         for who in [who for who, hold in self.holds.items() if hold["ends"] < now]:
-            hold = self.holds.pop(who)
+            hold = self.gone(who)
             self.count("ended")
             if hold["pushed"]:
                 ghosts.add(hold["client"])
@@ -302,6 +312,13 @@ class Run:
                 {w["client"] for w in self.queue.values() if w["out"] and self.live(w["client"])}
             ):
                 self.ask_all(client)
+
+    def outcome(self) -> bool:
+        """Is there one to be told?"""
+        known = self.record
+        return bool(known) and (
+            known["kind"] in "de" or (known["kind"] == "b" and known["who"] not in self.holds)
+        )
 
     def exclusive(self) -> bool:
         return any(hold["mode"] != "s" for hold in self.holds.values())
@@ -326,7 +343,7 @@ class Run:
         served = []
         for who in self.ordered():
             w = self.queue[who]
-            if w["mode"] == "o" and self.result and who not in self.asking:
+            if w["mode"] == "o" and self.outcome() and who not in self.asking:
                 served.append(("r", who))
                 self.queue.pop(who)
                 w["served"] = True
@@ -474,8 +491,8 @@ class Run:
         if who not in self.holds and who not in self.queue:
             request = ("acquire", [*KEYS.all, KEYS.dead(who)], floor, *self.words(who, w, waits))
             answer = self.run(*request)
-            if w["mode"] == "o" and self.result and not within:
-                self.expect(answer, 5)
+            if w["mode"] == "o" and self.outcome() and not within:
+                self.expect_record(answer, 2)
                 self.general()
             elif within and upgrade and not exclusive:
                 self.expect(answer, 9)
@@ -512,6 +529,18 @@ class Run:
     def expect(self, answer: list, state: int, at: int = 2) -> None:
         if answer[at] != state:
             self.wrong(f"state {answer[at]}, expected {state}")
+
+    def expect_record(self, answer: list, at: int) -> None:
+        self.expect(answer, 5, at)
+        known, told = self.record, answer[at + 1]
+        if told and (
+            told[0][:49] != f"{known['who']}{known['kind']}{known['fence']:016d}"
+            or told[0][73:138] != known["terms"]
+            or told[2] != known["bytes"]
+            or (answer[at + 2] == -1) != (known["kind"] == "b")
+        ):
+            self.wrong(f"the record is {told}, expected {known}")
+        self.count("told " + known["kind"])
 
     def again(self, who: str, w: dict, request: tuple) -> None:
         """A copy of a request whose id is still held, waits, or is dead."""
@@ -565,11 +594,9 @@ class Run:
         if self.nests_now(who, answer, at):
             self.general()
             return
-        if w["mode"] == "o" and self.result:
+        if w["mode"] == "o" and self.outcome():
             self.queue.pop(who)
-            self.expect(answer, 5, at)
-            if answer[at + 1] not in ("", self.result):
-                self.wrong("another result")
+            self.expect_record(answer, at)
             self.general()
             return
         w["out"] = False
@@ -602,8 +629,8 @@ class Run:
             w = self.queue.get(who)
             if w and self.nests_now(who, answer, 2 + 3 * ids.index(who)):
                 continue
-            if w and w["mode"] == "o" and self.result:
-                self.expect(answer, 5, 2 + 3 * ids.index(who))
+            if w and w["mode"] == "o" and self.outcome():
+                self.expect_record(answer, 2 + 3 * ids.index(who))
                 self.queue.pop(who)
             elif w:
                 w["out"] = False
@@ -638,19 +665,148 @@ class Run:
         for client in sorted(self.subscribers):
             self.ask_all(client)
 
-    def release(self, who: str, bury: bool = False, result: bool = False) -> None:
+    def known(self, kind: str, who: str, fence: int, terms: str, text: str = "") -> None:
+        self.record = {"kind": kind, "who": who, "fence": fence, "terms": terms, "bytes": text}
+
+    def keeps(self, who: str, hold: dict, how: str, live: bool, terms: str) -> int:
+        """What a release that says `how` does to the record; its answer."""
+        was, fence = self.record, hold["fence"]
+        own = was and was["who"] == who and was["fence"] == fence
+        if how in "de":
+            if own and was["kind"] in "de":
+                return 1 if live else 6
+            others = was and (was["kind"] == "b" or (was["kind"] in "de" and terms[0] == "m"))
+            if not own and (not live or hold["mode"] == "s" or others):
+                return 7 if was else 5 if live else 0
+            self.known(how, who, fence, was["terms"] if own else terms, f"{how} of {who}")
+            return 1 if live else 6
+        if not own or was["kind"] != "b":
+            return 1 if live else 0
+        if how == "n":
+            self.known("r", who, fence, was["terms"])
+        return 1 if live else 6
+
+    def terms(self) -> str:
+        return self.random.choice(["m" + "-" * 64, "m" + "a" * 64, "m" + "b" * 64])
+
+    def begin(self) -> None:
+        """A call begins; also one whose hold is over, or which began before."""
+        mine = [
+            (who, h)
+            for who, h in self.holds.items()
+            if h["known"] and h["fence"] and self.live(h["client"])
+        ]
+        late = self.random.choice(self.ended)[:3:2] if self.ended else None
+        who, hold = late if late and self.random.random() < 0.2 else (mine or [(None, None)])[0]
+        if who is None:
+            return
+        was, terms = self.record, self.terms()
+        own = was and was["kind"] == "b" and was["who"] == who
+        words = [who, f"{hold['fence']:016d}", terms, 0, ""]
+        answer = self.run("begin", [KEYS.K, KEYS.S, KEYS.R], *words)
+        again = (
+            was and was["kind"] == "r" and (was["terms"] == terms or "-" in was["terms"] + terms)
+        )
+        if who not in self.holds or hold["mode"] == "s":
+            self.expect(answer, 0)
+        elif was and not own and not again:
+            self.expect_record(answer, 2)
+        else:
+            self.expect(answer, 1)
+            if answer[3] != hold["fence"]:
+                self.wrong("begun under another fence")
+            self.known("b", who, hold["fence"], terms)
+            self.count("begun")
+
+    def late_finish(self) -> None:
+        """Whose hold is over says what became of its call, perhaps for the second time."""
+        if not self.ended:
+            return
+        who, _, hold = self.random.choice(self.ended)
+        how, terms = self.random.choice("deun"), self.random.choice([self.terms(), "-" * 65])
+        text, ms = (f"{how} of {who}", 20000) if how in "de" else ("", 0)
+        kept = self.keeps(who, hold, how, False, terms)
+        words = [who, f"{hold['fence']:016d}", 0, "", ms, text, how, terms]
+        answer = self.run("release", KEYS.all, *words)
+        if answer != kept:
+            self.wrong(f"a late {how}: {answer}, and {kept}")
+        self.count(f"late {how}: {answer}")
+        self.after_call(kept == 6 and how != "n")
+
+    def settle(self) -> None:
+        """Somebody who has looked, perhaps at an earlier record, settles it."""
+        was = self.record
+        verb, force = self.random.choice("derf"), self.random.random() < 0.3
+        self.serial += 1
+        who, text = f"{self.serial:032x}", "by hand" if verb in "de" else ""
+        fence = was["fence"] if was and self.random.random() < 0.8 else self.top - 1
+        words = [verb, f"{max(fence, 1):016d}", who, int(force), 20000, text, "settler", ""]
+        answer = self.run("settle", KEYS.all, *words)
+        tells = False
+        if not was or was["fence"] != fence:
+            wanted = 0
+        elif was["kind"] == verb == "r":
+            wanted = 1
+        elif was["kind"] == "b" and was["who"] in self.holds and not force:
+            wanted = 3
+        else:
+            ends = was["kind"] == "b" and was["who"] in self.holds
+            if ends:
+                for other in [j for j, h in self.holds.items() if h["fence"] == fence]:
+                    self.gone(other)
+            if (verb == "r" and was["kind"] != "b") or (
+                verb in "de" and not force and was["kind"] in "de"
+            ):
+                wanted = 4
+            else:
+                wanted, tells = 1, verb in "de"
+                if verb == "f":
+                    self.record = None
+                else:
+                    self.known(verb, was["who"] if verb == "r" else who, fence, was["terms"], text)
+        if answer != wanted:
+            self.wrong(f"settle: {answer}, expected {wanted}")
+        self.count(f"settle {verb}: {answer}")
+        if wanted == 1 and was["kind"] != verb:
+            self.after_call(tells)
+        elif wanted == 1:
+            self.after_call(tells and verb in "de")
+
+    def after_call(self, tells: bool) -> None:
+        """The record has changed: those who asked are told, and what can be is handed on."""
+        if not tells:
+            self.general()
+            return
+        before = dict(self.queue)
+        told = [("r", j) for j in self.ordered() if self.queue[j]["mode"] == "o"]
+        for _, j in told:
+            self.queue.pop(j)
+        self.asking = set()
+        served = self.hand_on()
+        self.told = before
+        self.hear(told + served)
+
+    def gone(self, who: str) -> dict:
+        hold = self.holds.pop(who)
+        if hold["fence"]:
+            self.ended = [*self.ended[-5:], (who, 0, hold)]
+        return hold
+
+    def release(self, who: str, bury: bool = False, how: str = "") -> None:
         hold = self.holds[who]
         words = [who, f"{hold['fence']:016d}"]
         keys = list(KEYS.all)
         late = bury or any(copy[0] == who for copy in self.copies)
-        if late or result or self.random.random() < 0.3:
+        if late or how or self.random.random() < 0.3:
             words += [int(late), ""]
         if late:
             keys.append(KEYS.dead(who))
             self.buried.add(who)
-        if result:
-            words += ["20000", f"result of {who}"]
-        plain = not late and not result and hold["mode"] != "s" and self.random.random() < 0.4
+        if how:
+            terms = self.random.choice([self.terms(), "-" * 65])
+            text, ms = (f"{how} of {who}", 20000) if how in "de" else ("why", 0)
+            words += [ms, text, how, terms]
+        plain = not late and not how and hold["mode"] != "s" and self.random.random() < 0.4
         if plain:
             name = f"h{who}{hold['fence']:016d}"
             gone = self.redis.hdel(KEYS.K, name)
@@ -659,29 +815,19 @@ class Run:
                 self.count("hdel")
                 if self.ordered():
                     self.wrong("released without a look at the queue")
-                self.holds.pop(who)
+                self.gone(who)
                 return
         answer = self.run("release", keys, *words)
-        if answer != (5 if result and hold["mode"] == "s" else 1):
+        before = self.record
+        kept = self.keeps(who, hold, how, True, terms) if how else 1
+        if answer != kept:
             self.wrong("release")
-        self.holds.pop(who)
+        self.gone(who)
         if hold["pushed"] and not hold["known"]:
             self.count("given back")
         self.told = dict(self.queue)
-        if result and hold["mode"] != "s":
-            self.result = f"{hold['fence']:016d}result of {who}"
-            if self.redis.get(KEYS.R) != self.result:
-                self.wrong("no result")
-            told = [("r", j) for j in self.ordered() if self.queue[j]["mode"] == "o"]
-            before = dict(self.queue)
-            for _, j in told:
-                self.queue.pop(j)
-            self.asking = set()
-            served = self.hand_on()
-            self.told = before
-            self.hear(told + served)
-        else:
-            self.general()
+        own = before and before["kind"] == "b" and before["who"] == who
+        self.after_call(kept == 1 and ((how and how in "de") or (how == "u" and bool(own))))
 
     def give_back(self) -> None:
         known = sorted(
@@ -689,7 +835,8 @@ class Run:
         )
         if known:
             who = self.random.choice(known)
-            self.release(who, result=self.kind == "ox" and self.random.random() < 0.5)
+            once = self.kind == "ox" and self.random.random() < 0.6
+            self.release(who, how=self.random.choice("dddeun") if once else "")
             if self.random.random() < 0.2:  # retried: somebody else's hold is not touched
                 if self.run("release", KEYS.all, who, "", 0, "") != 0:
                     self.wrong("released twice")
@@ -816,12 +963,12 @@ class Run:
             return
         for other in list(self.holds):
             if not one or self.holds[other]["fence"] == hold["fence"]:
-                self.holds.pop(other)
+                self.gone(other)
         self.general()
 
     def forget(self) -> None:
-        if self.result and self.redis.delete(KEYS.R):
-            self.result = None
+        if self.record and self.redis.delete(KEYS.R):
+            self.record = None
         time.sleep(self.random.choice([0.002, 0.06]))
         self.lapse()
         self.all_ask()
@@ -839,8 +986,11 @@ class Run:
                 self.others,
                 self.breaks,
                 self.forget,
+                self.begin,
+                self.late_finish,
+                self.settle,
             ],
-            [40, 28, 5, 7, 9, 2, 3, 2, 8],
+            [40, 28, 5, 7, 9, 2, 3, 2, 8, *([14, 6, 6] if self.kind == "ox" else [0, 0, 0])],
         )[0]
         what()
         self.invariants()
@@ -1042,6 +1192,25 @@ MUTANTS = [
     ("_state", "return mend_one() or remember", "return remember"),
     ("_state", "if ms(latest) < new then latest = score end", ""),
     ("renew", "if granted ~= fence then ends = nil end", ""),
+    ("_grant", "or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))", ""),
+    ("_grant", "and not (held and held.x > 0 and held.fence == sub(v, 34, 49))", ""),
+    ("begin", "if not ends or granted ~= fence or mode ~= 'x' then", "if false then"),
+    ("begin", "local own = kind == 'b' and written_by(id, fence)", "local own = record"),
+    ("begin", "theirs == terms or find(theirs", "true or find(theirs"),
+    ("release", "local may = own or ends", "local may = ends"),
+    ("release", "if result and own and (kind == 'd' or kind == 'e') then", "if false then"),
+    ("release", "local may = own or ends\nand", "local may = own or true\nand"),
+    ("release", "if kept and how ~= 'n' then tell_all() end", ""),
+    ("release", "rewrite(id, 'r', nil", "rewrite(id, 'b', nil"),
+    ("settle", "or sub(record, 34, 49) ~= fence then", "then"),
+    ("settle", "if not force then return 3 end", ""),
+    (
+        "settle",
+        "mark = NOBODY\nif held.form == 'many' then err = delete(K, S) else err = delete(K) end",
+        "",
+    ),
+    ("settle", "err = rewrite(id, verb", "err = rewrite(sub(record, 1, 32), verb"),
+    ("settle", "if stays then tell_all() end", ""),
 ]
 
 

@@ -25,6 +25,9 @@ return nil; end;
 return redis.call('pttl', KEYS[1]);"""
 
 
+TERMS = "m" + "-" * 64  # at most once, without a print
+
+
 def hold(n: int) -> str:
     return f"{n:032x}"
 
@@ -107,6 +110,20 @@ class Lock:
         words = [bury, "", *more] if long or more or bury else []
         keys = self.keys.all + ([self.keys.dead(hold(n))] if bury else [])
         return self.run("release", keys, hold(n), fence, *words)
+
+    def finish(
+        self, n: int, how: str = "d", text: str = "bytes", ms=20000, fence: str = "", terms=TERMS
+    ):
+        return self.release(n, fence or self.fence(n), ms, text, how, terms)
+
+    def begin(self, n: int, terms: str = TERMS, ms=0, note: str = "", fence: str = ""):
+        keys = [self.keys.K, self.keys.S, self.keys.R]
+        return self.run("begin", keys, hold(n), fence or self.fence(n), terms, ms, note)
+
+    def settle(self, verb, fence, who=77, force=0, ms=20000, text="hand", note=""):
+        return self.run(
+            "settle", self.keys.all, verb, fence, hold(who), force, ms, text, "settler", note
+        )
 
     def short(self, n: int):
         return self.release(n, self.fence(n), long=False)
@@ -601,9 +618,10 @@ class Edges:
         self.expect("an unreadable head", lock.short(1) == 1 and lock.holder() == 2, lock.state())
 
     def test_results(self, lock: Lock, r: redis.Redis) -> None:
+        record = self.keys.R
         for ms, text, answer in (
             (9999, "x", 5),
-            (10000, "x" * (2**20 + 1), 5),
+            (10000, "x" * (2**24 + 1), 5),
             (10000, "x" * 2**20, 1),
             ("x", "x", 5),
         ):
@@ -611,24 +629,24 @@ class Edges:
             lock.acquire(1, "o", wait=False)
             self.expect(
                 "a result's bounds",
-                lock.release(1, "", ms, text) == answer and r.exists(self.keys.R) == (answer == 1),
+                lock.finish(1, text=text, ms=ms) == answer and r.exists(record) == (answer == 1),
             )
         r.flushall()
         lock.acquire(1, "s0", wait=False)
         self.expect(
-            "no result of a shared hold",
-            lock.release(1, "", 10000, "x") == 5 and not r.exists(self.keys.R, self.keys.K),
+            "no result of a shared hold", lock.finish(1) == 5 and not r.exists(record, self.keys.K)
         )
         lock.acquire(1, "o", wait=False, lease=20)
+        fence = lock.fence(1)
         time.sleep(0.04)
         self.expect(
             "a late holder leaves no result",
-            lock.release(1, "", 10000, "x") == 0 and not r.exists(self.keys.R),
+            lock.finish(1, fence=fence) == 0 and not r.exists(record),
         )
         lock.take(1)
         for n in range(50):
             lock.acquire(100 + n, "o")
-        lock.release(1, lock.fence(1), 20000, "bytes")
+        lock.finish(1)
         words = []
         for n in range(50):
             words += [
@@ -648,15 +666,15 @@ class Edges:
         )
         self.expect(
             "a result is answered once",
-            answer[2] == 5 and answer[3][16:] == "bytes" and set(answer[6::3]) == {""},
+            answer[2] == 5 and answer[3][2] == "bytes" and set(answer[6::3]) == {""},
             answer,
         )
         lock.take(2)
         for n in range(1200):
             lock.acquire(1000 + n, "o", client=CLIENTS[n % 2])
-        r.delete(self.keys.R)
+        r.delete(record)
         lock.acquire(9000, "o"), lock.acquire(9001)
-        more = lock.release(2, "", 20000, "bytes")
+        more = lock.finish(2)
         for _ in range(20):
             if more != 2:
                 break
@@ -666,6 +684,160 @@ class Edges:
             lock.holder() == 9001,
             lock.state()[:3],
         )
+
+    def begun(self, lock: Lock, r: redis.Redis, lease: int = 30000, terms: str = TERMS) -> str:
+        """A call of 1 that has begun, on an empty server; its fence."""
+        r.flushall()
+        lock.acquire(1, "o", wait=False, lease=lease)
+        fence = lock.fence(1)
+        self.expect("begin", lock.begin(1, terms=terms)[2] == 1)
+        return fence
+
+    def told(self, lock: Lock, n: int = 2):
+        """What another caller is told: the kind and the bytes of the record, or a state."""
+        answer = lock.acquire(n, "o", wait=False)
+        if answer[2] == 1:
+            lock.release(n)
+        return (answer[3][0][32] + answer[3][2]) if answer[2] == 5 else answer[2]
+
+    def test_begun(self, lock: Lock, r: redis.Redis) -> None:
+        record = self.keys.R
+        fence = self.begun(lock, r)
+        self.expect("in progress: busy", self.told(lock) == 0)
+        self.expect("a mark without an end", r.pttl(record) == -1)
+        self.expect("a copy of begin", lock.begin(1)[2] == 1)
+        self.expect("inspect: in progress", lock.inspect()[8][3] == 1)
+        lock.release(1)
+        self.expect("a plain release leaves it unknown", self.told(lock) == "b")
+        self.expect("inspect: unknown", lock.inspect()[8][3] == 0)
+        self.expect("begin without a hold", lock.begin(1, fence=fence)[2] == 0)
+        self.expect("a late finish is kept", lock.finish(1, fence=fence) == 6)
+        self.expect("the late result", self.told(lock) == "dbytes")
+        self.expect("a copy of the late finish", lock.finish(1, text="y", fence=fence) == 6)
+        self.expect("the first copy counts", self.told(lock) == "dbytes")
+        # A renewal, another lease and a handoff leave it alone.
+        fence = self.begun(lock, r, lease=5000)
+        lock.renew(1, lease=60000)
+        self.expect(
+            "a renewal keeps the mark", r.hget(record, "hf1")[32] == "b" and r.pttl(record) == -1
+        )
+        lock.renew(1, lease=20, mode=1)
+        time.sleep(0.04)
+        self.expect("its lease is over: unknown", self.told(lock) == "b")
+        self.expect("a plain acquire is granted", lock.acquire(3, wait=False)[2] == 1)
+        self.expect("still unknown under it", self.told(lock) == "b")
+        self.expect("a finish under it", lock.finish(1, fence=fence) == 6 and lock.fence(3))
+        self.expect("and 3 still has it", lock.renew(3)[1] > 0)
+        # It waits in the queue, and is told.
+        fence = self.begun(lock, r)
+        self.expect("it waits", lock.acquire(2, "o")[2] == 2)
+        self.expect("why", lock.finish(1, "u", "ReadTimeout", 0) == 1)
+        self.expect("the waiter left", not [m for m in r.zrange(self.keys.Q, 0, -1) if m != "~"])
+        self.expect("the note says why", lock.acquire(2, "o")[3][1] == "ReadTimeout")
+        # Not made: the next one gets the turn; its late result still counts until then.
+        fence = self.begun(lock, r)
+        lock.acquire(2, "o")
+        self.expect("withdrawn", lock.finish(1, "n", "", 0) == 1 and lock.holder() == 2)
+        self.expect("begin after it", lock.begin(1, fence=fence)[2] == 0)
+        self.expect("late, before the next", lock.finish(1, fence=fence) == 6)
+        fence = self.begun(lock, r)
+        lock.acquire(2, "o"), lock.finish(1, "n", "", 0)
+        self.expect("the next begins", lock.begin(2)[2] == 1)
+        self.expect("late, after the next", lock.finish(1, fence=fence) == 7)
+        self.expect("the next is not disturbed", lock.finish(2, text="z") == 1)
+        self.expect("its result", self.told(lock, 5) == "dz")
+        self.expect("an error", self.begun(lock, r) and lock.finish(1, "e", "no") == 1)
+        self.expect("a kept error", self.told(lock) == "eno")
+        # Bounds, and a record of another.
+        fence = self.begun(lock, r)
+        for words in ((5000, ""), ("x", ""), (20000, "n" * 1025)):
+            answer = lock.begin(1, ms=words[0], note=words[1])
+            self.expect(f"begin {words[0]}", "out of bounds" in str(answer), answer)
+        self.expect("an end of the unknown", lock.begin(1, ms=20000)[2] == 1 and r.pttl(record) > 0)
+        r.delete(self.keys.K)
+        lock.acquire(4, "x", wait=False)
+        answer = lock.begin(4)
+        self.expect("begin over another record", answer[2] == 5 and answer[3][0][32] == "b", answer)
+        self.expect("a finish over another record", lock.finish(4) == 7)
+        self.expect("it is left alone", r.hget(record, "hf1")[:32] == hold(1))
+        # Other arguments.
+        for first, second, state in (("a", "b", 5), ("a", "-", 1), ("-", "b", 1), ("a", "a", 1)):
+            r.flushall()
+            self.begun(lock, r, terms="m" + first * 64)
+            lock.finish(1, "n", "", 0), lock.acquire(2, "o", wait=False)
+            answer = lock.begin(2, terms="m" + second * 64)
+            self.expect(f"retry of {first} by {second}", answer[2] == state, answer)
+        r.flushall()
+        r.set(record, "0123456789012345old", px=60000)
+        self.expect(
+            "an older client's result", "WRONGTYPE" in str(lock.acquire(1, "o", wait=False))
+        )
+        self.expect("a plain acquire", lock.acquire(1, wait=False)[2] == 1 and lock.release(1) == 1)
+
+    def test_settled(self, lock: Lock, r: redis.Redis) -> None:
+        record = self.keys.R
+        fence = self.begun(lock, r)
+        self.expect("in progress", lock.settle("d", fence) == 3)
+        self.expect("another's fence", lock.settle("d", f"{int(fence) + 1:016d}", force=1) == 0)
+        lock.acquire(2, "o")
+        self.expect("forced", lock.settle("d", fence, force=1) == 1 and not r.exists(self.keys.K))
+        self.expect("the waiter is told", not [m for m in r.zrange(self.keys.Q, 0, -1) if m != "~"])
+        again = self.begun(lock, r)
+        lock.acquire(3), lock.acquire(4), lock.acquire(2, "o")
+        lock.settle("d", again, force=1)
+        waits = [m[:32] for m in r.zrange(self.keys.Q, 0, -1) if m != "~"]
+        self.expect("behind those that want the lock too", waits == [hold(4)], waits)
+        fence = self.begun(lock, r)
+        lock.settle("d", fence, force=1)
+        self.expect("a copy", lock.settle("d", fence) == 1)
+        self.expect(
+            "by hand", self.told(lock) == "dhand" and r.hget(record, "hf1")[138:] == "settler"
+        )
+        self.expect("its caller is late", lock.finish(1, fence=fence) == 7)
+        self.expect("settled already", lock.settle("e", fence, who=78) == 4)
+        self.expect("retry of it", lock.settle("r", fence, who=78) == 4)
+        self.expect("replaced", lock.settle("e", fence, who=78, text="no", force=1) == 1)
+        self.expect("by that", self.told(lock) == "eno")
+        self.expect("forgotten", lock.settle("f", fence) == 1 and not r.exists(record))
+        self.expect("its copy", lock.settle("f", fence) == 0)
+        self.expect("late, after it", lock.finish(1, fence=fence) == 0 and not r.exists(record))
+        fence = self.begun(lock, r)
+        lock.release(1)
+        self.expect("retry", lock.settle("r", fence) == 1 and lock.settle("r", fence, who=5) == 1)
+        self.expect("retry does not last", r.pttl(record) > 86000000)
+        self.expect("the turn", self.told(lock) == 1)
+        self.expect("late, after a retry", lock.finish(1, fence=fence) == 6)
+        for verb, ms, note, text in (
+            ("x", 20000, "", ""),
+            ("d", 9999, "", ""),
+            ("d", "x", "", ""),
+            ("d", 20000, "n" * 1025, ""),
+        ):
+            answer = lock.settle(verb, fence, ms=ms, note=note, text=text, force=1)
+            self.expect(f"settle {verb} {ms}", "out of bounds" in str(answer), answer)
+        self.expect("nothing was done", self.told(lock) == "dbytes")
+
+    def test_full_record(self, lock: Lock, r: redis.Redis) -> None:
+        """A full server begins no call, and keeps the result of one that has begun."""
+        r.flushall()
+        lock.acquire(1, "o", wait=False)
+        r.config_set("maxmemory", 1000)
+        try:
+            answer = lock.begin(1)
+            self.expect("a full server begins nothing", "maxmemory" in str(answer), answer)
+            self.expect("nothing is left of it", not r.exists(self.keys.R))
+            r.config_set("maxmemory", 0)
+            lock.begin(1)
+            fence = lock.fence(1)
+            r.config_set("maxmemory", 1000)
+            self.expect("a full server keeps the result", lock.finish(1) == 1)
+            r.config_set("maxmemory", 0)
+            fence = self.begun(lock, r)
+            r.delete(self.keys.K)
+            r.config_set("maxmemory", 1000)
+            self.expect("also without a hold", lock.finish(1, fence=fence) == 6)
+        finally:
+            r.config_set("maxmemory", 0)
 
     # --------------------------------------------------------------- Replicas
 

@@ -75,7 +75,7 @@ static void ask_once(unsigned *seed) {
     if (hf_lock_open(client, key, strlen(key), NULL, 0, NULL, &lock) != HF_OK)
         errx(1, "%s", hf_error_message());
     tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": 5", key, now_ns());
-    hf_status status = hf_once_begin(lock, 5000, NULL, &hold);
+    hf_status status = hf_once_begin(lock, 5000, NULL, NULL, 0, &hold);
     hf_lock_close(lock);
     if (status == HF_OK) {
         tell("call", op, ", \"at\": %" PRId64, now_ns());
@@ -84,7 +84,7 @@ static void ask_once(unsigned *seed) {
             hf_hold_release(hold);
         } else {
             tell("made", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
-            hf_once_finish(hold, result, strlen(result), 60000);
+            hf_once_finish(hold, HF_ONCE_DONE, result, strlen(result), 60000);
         }
     } else if (status == HF_EDONE) {
         tell("result", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(),

@@ -130,7 +130,7 @@ def test_other_results_have_functions_of_their_own(client: holdfast.Client, name
     [
         (object(), TypeError, "not JSON serializable: once.. keeps results as JSON"),
         (float("nan"), ValueError, "encode= and decode="),
-        ("x" * 1048575, ValueError, "the result has 1048577 bytes: at most 1048576"),
+        ("x" * 16777215, ValueError, "the result has 16777217 bytes: at most 16777216"),
     ],
 )
 def test_a_result_that_cannot_be_kept_is_an_error_and_passes_the_turn_on(
@@ -145,7 +145,7 @@ def test_a_result_that_cannot_be_kept_is_an_error_and_passes_the_turn_on(
     with pytest.raises(error, match=said):
         asyncio.run(client.aio.once(name, task, ttl=TTL, timeout=0))
     assert not client.lock(name).locked()
-    longest = "x" * (1048576 - 2)
+    longest = "x" * (16777216 - 2)
     assert client.once(name, lambda: longest, ttl=TTL, timeout=0) == longest
     assert client.once(name, unwanted, ttl=TTL) == longest
 
@@ -162,7 +162,7 @@ def test_a_result_that_the_server_cannot_keep_is_the_caller_s_and_in_the_log(
 ) -> None:
     def may_keep(may: bool) -> None:
         server: Any = raw
-        server.execute_command("ACL", "SETUSER", "default", "+set" if may else "-set")
+        server.execute_command("ACL", "SETUSER", "default", "+hset" if may else "-hset")
 
     def full() -> str:
         may_keep(False)

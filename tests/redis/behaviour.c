@@ -1005,7 +1005,9 @@ static void test_inspect_tells_who_holds_the_lock_and_no_hold_id(void **state) {
     assert_int_equal(hf_view_holders(view) + hf_view_waiters(view), 0);
     hf_view_close(view);
     hf_hold *hold = acquired(mine), *nested = acquired(mine);
-    TELL("SET {stock}stock:hf1:r 0000000000000001x PX 60000");
+    TELL("HSET {stock}stock:hf1:r hf1 %032d%s%016d%016d%08d-%064dann n %s b x", 0, "d", 1, 1, 1, 0,
+         "why");
+    TELL("PEXPIRE {stock}stock:hf1:r 60000");
     char *before = snapshot("stock");
     assert_status(hf_lock_inspect(theirs, 0, &info, &view), HF_OK);
     assert_true(info.held && !info.foreign);

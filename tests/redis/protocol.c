@@ -123,7 +123,8 @@ static answer read_answer(redisReply *reply, size_t which) {
         .now = integer(reply->element[0]),
         .again = integer(reply->element[1]),
         .state = integer(mine[0]),
-        .result = result ? string(mine[1]) : NULL,
+        .result = result ? (mine[1]->elements == 3 ? string(mine[1]->element[2]) : string(mine[1]))
+                         : NULL,
         .fence = result ? 0 : integer(mine[1]),
         .left = integer(mine[2]),
     };
@@ -221,9 +222,32 @@ static int64_t release_with(const char *hold, const char *bury, const char *its_
         run(&hf_script_release, 6, KEYS, dead(hold), hold, fence, bury, its_member, NULL));
 }
 
-static int64_t release_result(const char *hold, const char *ms, const char *bytes) {
+/* The other mode, without a print. */
+#define TERMS "-----------------------------------------------------------------"
+
+static int64_t finish(const char *hold, const char *fence, const char *ms, const char *bytes,
+                      const char *how) {
     return integer(
-        run(&hf_script_release, 5, KEYS, hold, held_fence(hold), "0", "", ms, bytes, NULL));
+        run(&hf_script_release, 5, KEYS, hold, fence, "0", "", ms, bytes, how, TERMS, NULL));
+}
+
+static int64_t release_result(const char *hold, const char *ms, const char *bytes) {
+    return finish(hold, held_fence(hold), ms, bytes, "d");
+}
+
+/* A record that another has left. */
+static void leave_record(const char *hold, const char *kind, int64_t fence, const char *bytes) {
+    good(kept(redisCommand(user, "HSET %s hf1 %s%s%s%s%08d" TERMS "ann n %s b %s", R, hold, kind,
+                           fence16(fence), fence16(fence), (int)strlen(bytes), "", bytes)));
+    TELL("PEXPIRE " R " 20000");
+}
+
+static void assert_record(const char *hold, const char *kind, int64_t fence, const char *bytes) {
+    const char *head = STRING("HGET " R " hf1");
+    assert_memory_equal(head, text("%s%s%s", hold, kind, fence16(fence)), 49);
+    assert_memory_equal(head + 65, text("%08d" TERMS, (int)strlen(bytes)), 73);
+    assert_string_equal(STRING("HGET " R " b"), bytes);
+    assert_string_equal(STRING("HGET " R " n"), "");
 }
 
 #define LONGER "0"
@@ -275,7 +299,7 @@ static int64_t kick(void) {
 static redisReply *inspect(int skip, int most) {
     redisReply *reply =
         good(run(&hf_script_inspect, 4, K, Q, S, R, number(skip), number(most), NULL));
-    assert_int_equal(reply->elements, 8);
+    assert_int_equal(reply->elements, 9);
     return reply;
 }
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUERS };
@@ -2261,7 +2285,7 @@ static void test_who_computes_once_leaves_the_result_for_all_others(void **state
     assert_int_equal(acquire((asking){id(5), "cat", .client = CAT, .mode = "o"}).state, QUEUED);
     int64_t before = server_us();
     assert_int_equal(release_result(id(1), "20000", "forty-two"), 1);
-    assert_string_equal(STRING("GET " R), text("%sforty-two", fence16(a.fence)));
+    assert_record(id(1), "d", a.fence, "forty-two");
     assert_in_range(NUMBER("PTTL " R), 19000, 20000);
     /* One message for all of a client; and the lock goes to who needs it. */
     const char *said = heard(ben);
@@ -2279,7 +2303,7 @@ static void test_who_computes_once_leaves_the_result_for_all_others(void **state
     redisReply *reply = acquire_all("0", both, 2);
     answer first = read_answer(reply, 0), second = read_answer(reply, 1);
     assert_int_equal(first.state, RESULT);
-    assert_string_equal(first.result, text("%sforty-two", fence16(a.fence)));
+    assert_string_equal(first.result, "forty-two");
     assert_in_range(first.left, 19000, 20000);
     assert_int_equal(second.state, RESULT);
     assert_string_equal(second.result, "");
@@ -2298,16 +2322,16 @@ static void test_a_result_is_left_to_who_waits_in_the_queue_when_it_is_seen(void
     (void)state;
     hold_by(id(1), "ann", 10000);
     assert_int_equal(acquire((asking){id(2), "ben", .client = BEN, .mode = "o"}).state, QUEUED);
-    TELL("SET " R " %sx PX 20000", fence16(5)); /* its message is lost */
+    leave_record(id(9), "d", 5, "x"); /* its message is lost */
     answer a = acquire((asking){id(2), "ben", .client = BEN, .mode = "o"});
     assert_int_equal(a.state, RESULT);
-    assert_string_equal(a.result, text("%sx", fence16(5)));
+    assert_string_equal(a.result, "x");
     assert_int_equal(queue_length(), 0);
     /* And who is the head when the lock is released is told, and not granted. */
     hold_by(id(1), "ann", 10000);
     TELL("DEL " R);
     assert_int_equal(acquire((asking){id(3), "ben", .client = BEN, .mode = "o"}).state, QUEUED);
-    TELL("SET " R " %sx PX 20000", fence16(5));
+    leave_record(id(9), "d", 5, "x");
     assert_int_equal(release(id(1)), 1);
     assert_memory_equal(heard(ben), text("r%s", id(3)), 33);
     assert_int_equal(exists(K), 0);
@@ -2318,19 +2342,22 @@ static void test_a_result_may_be_any_bytes_or_none(void **state) {
     static const char bytes[] = "a\0b\r\n\xff";
     (void)state;
     int64_t fence = hold_as((asking){id(1), "ann", .mode = "o"});
-    redisReply *reply = asked(redisCommand(user, "EVAL %s 5 %s %s %s %s %s %s %s 0 %s 10000 %b",
-                                           hf_script_release.text, K, F, Q, S, R, id(1),
-                                           fence16(fence), "", bytes, sizeof bytes - 1),
-                              "release");
+    redisReply *reply =
+        asked(redisCommand(user, "EVAL %s 5 %s %s %s %s %s %s %s 0 %s 10000 %b d " TERMS,
+                           hf_script_release.text, K, F, Q, S, R, id(1), fence16(fence), "", bytes,
+                           sizeof bytes - 1),
+              "release");
     assert_int_equal(integer(reply), 1);
     reply = acquire_reply((asking){id(2), "ben", .mode = "o"});
     assert_int_equal(integer(good(reply)->element[2]), RESULT);
-    assert_int_equal(reply->element[3]->len, 16 + sizeof bytes - 1);
-    assert_memory_equal(reply->element[3]->str + 16, bytes, sizeof bytes - 1);
+    const redisReply *record = reply->element[3];
+    assert_int_equal(record->elements, 3);
+    assert_int_equal(record->element[2]->len, sizeof bytes - 1);
+    assert_memory_equal(record->element[2]->str, bytes, sizeof bytes - 1);
     TELL("DEL " R);
     fence = hold_as((asking){id(1), "ann", .mode = "o"});
     assert_int_equal(release_result(id(1), "10000", ""), 1);
-    assert_string_equal(STRING("GET " R), fence16(fence));
+    assert_record(id(1), "d", fence, "");
     /* When it has ended the next one computes. */
     TELL("PEXPIRE " R " 10");
     assert_soon(exists(R) == 0);
@@ -2343,9 +2370,7 @@ static void test_a_result_of_a_hold_that_has_ended_is_not_left(void **state) {
     const char *mine = fence16(fence);
     TELL("DEL " K);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(
-            integer(run(&hf_script_release, 5, KEYS, id(1), mine, "0", "", "20000", "late", NULL)),
-            0);
+        assert_int_equal(finish(id(1), mine, "20000", "late", "d"), 0);
         assert_int_equal(exists(R), 0);
         hold_as((asking){id(2), "ben", .mode = "o"}); /* another computes it by now */
     }
@@ -2353,8 +2378,7 @@ static void test_a_result_of_a_hold_that_has_ended_is_not_left(void **state) {
     /* The same id, but another time. */
     TELL("DEL " K);
     hold_as((asking){id(1), "ann", .mode = "o"});
-    assert_int_equal(
-        integer(run(&hf_script_release, 5, KEYS, id(1), mine, "0", "", "20000", "late", NULL)), 0);
+    assert_int_equal(finish(id(1), mine, "20000", "late", "d"), 0);
     assert_int_equal(exists(R), 0);
 }
 
@@ -2373,12 +2397,12 @@ static void test_a_result_out_of_bounds_is_refused_and_the_lock_released(void **
     memset(most, 'x', sizeof most - 1);
     hold_as((asking){id(1), "ann", .mode = "o"});
     assert_int_equal(acquire((asking){id(2), "ben", .client = BEN, .mode = "o"}).state, QUEUED);
-    assert_int_equal(release_result(id(1), "10000", most), 5);
+    assert_int_equal(release_result(id(1), "9999", most), 5);
     assert_int_equal(exists(R), 0);
     assert_string_equal(heard_grant(ben).hold, id(2)); /* the next one computes */
     most[sizeof most - 2] = '\0';
     assert_int_equal(release_result(id(2), "10000", most), 1);
-    assert_int_equal(NUMBER("STRLEN " R), 16 + 1048576);
+    assert_int_equal(strlen(STRING("HGET " R " b")), 1048576);
     TELL("DEL " R);
     hold_as((asking){id(3), "cat", .mode = "s0"});
     assert_int_equal(release_result(id(3), "10000", "x"), 5); /* it is not exclusive */
@@ -2894,7 +2918,7 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
         assert_string_equal(snapshot(K), lock);
     }
     hold_as((asking){id(2), "ann", .mode = "s0", .nests = "1", .lease = NEVER});
-    TELL("SET " R " x PX 20000");
+    leave_record(id(9), "d", 5, "x");
     acquire((asking){id(4), "cat", .client = CAT, .mode = "s7"});
     char *lock = snapshot(K), *line = snapshot(Q), *ends = snapshot(S), *last = snapshot(F);
     redisReply *look = inspect(0, 10);

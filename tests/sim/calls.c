@@ -18,6 +18,83 @@ void take_result(const char *key, hf_hold *hold, int64_t began) {
     hf_hold_close(hold);
 }
 
+/* All callers of a key agree. */
+bool most_once(const char *key) { return key[strlen(key) - 1] % 2 != 0; }
+
+bool has_outcome(hf_status status) {
+    return status == HF_EDONE || status == HF_EFAILED || status == HF_EOUTCOME;
+}
+
+/* Somebody looks, and says what became of it; perhaps of a call that is in progress. */
+static void settle(const char *key, hf_lock *lock, hf_hold *seen) {
+    static int serial;
+    hf_once_info info = {.size = sizeof info};
+    static const int32_t states[] = {HF_ONCE_DONE, HF_ONCE_FAILED, HF_ONCE_RETRY, HF_ONCE_NONE};
+    int32_t state = states[below(4)];
+    bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED, force = often(0.2);
+    char text[24] = "";
+    int64_t ttl_ms = keeps ? sim_span(10000, 60000) : 0, sent = sim_now();
+    if (hf_once_outcome(seen, &info) != HF_OK || info.state == HF_ONCE_NONE)
+        return;
+    if (keeps)
+        snprintf(text, sizeof text, "%lldh%d", (long long)info.fence, serial++ % 100000);
+    else
+        rules_says(key, info.fence);
+    if (force)
+        rules_says(key, info.fence); /* it may take the hold of a call that begins just now */
+    rules_settles(key, info.fence);
+    rules_finishes(key, info.fence, keeps ? ttl_ms : 60000);
+    if (force)
+        judge_excuse(key);
+    call c = judge_call("settle");
+    hf_status status = hf_once_settle(lock, state, info.fence, force ? HF_SETTLE_FORCE : 0, text,
+                                      strlen(text), ttl_ms, NULL, 0);
+    sim_trace("settle of %s, fence %lld, as %d%s: %s", key, (long long)info.fence, (int)state,
+              force ? " by force" : "", hf_status_name(status));
+    if (force)
+        judge_excuse(key); /* and what was granted meanwhile */
+    judge_answered(&c, 2 * patience());
+    if (status == HF_OK && keeps)
+        rules_keeps(key, text, sent, ttl_ms);
+}
+
+static void look_at(const char *key, hf_lock *lock) {
+    hf_hold *seen;
+    call c = judge_call("look");
+    hf_status status = hf_once_look(lock, &seen);
+    judge_answered(&c, patience());
+    if (status != HF_OK)
+        return;
+    settle(key, lock, seen);
+    hf_hold_close(seen);
+}
+
+/* Its call begins: it may be made if that is written. */
+static void mark(program *p, mine *m, const hf_lock_options *options) {
+    judge_forget(m->belief); /* it gives it back if it cannot be */
+    call c = judge_call("mark");
+    hf_status status =
+        hf_once_mark(m->hold, often(0.9) ? HF_NEVER : sim_span(3600000, 7200000), "n", 1);
+    sim_trace("mark of %s: %s", m->key, hf_status_name(status));
+    judge_answered(&c, 3 * patience() + options->replica_timeout_ms);
+    if (status == HF_OK) {
+        m->marked = true;
+        if (often(0.9)) {
+            rules_calls(m->key, hf_hold_fence(m->hold));
+            believe(m, 0);
+            return;
+        }
+        status = hf_once_finish(m->hold, HF_ONCE_RETRY, NULL, 0, 0); /* it is not made */
+        sim_trace("withdrawal of %s: %s", m->key, hf_status_name(status));
+    }
+    p->found_lost++;
+    if (status == HF_ENOMEM || status == HF_EINVAL)
+        hf_hold_release(m->hold);
+    if (status != HF_OK)
+        rules_leave(m->key, hf_hold_fence(m->hold)); /* the undo may be refused */
+    drop_hold(p, (int)(m - p->holds));
+}
+
 void once(program *p) {
     bool shared;
     int64_t permits, timeout = any_timeout(p);
@@ -29,28 +106,47 @@ void once(program *p) {
     if (lock == NULL)
         return;
     hf_hold *hold = NULL;
+    hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
+    if (most_once(key) && often(0.2))
+        look_at(key, lock);
     call c = judge_call("once");
-    hf_status status = hf_once_begin(lock, timeout, NULL, &hold);
+    hf_status status = hf_once_begin(lock, timeout, most_once(key) ? &most : NULL, NULL, 0, &hold);
     sim_trace("once of %s (%lld ms): %s", key, (long long)timeout, hf_status_name(status));
     judge_answered(&c, bound_of(timeout, &options));
-    p->ended[status]++;
-    if (status == HF_EDONE) {
+    p->ended[has_outcome(status) ? HF_EDONE : status]++;
+    if (status == HF_EMISMATCH)
+        sim_wrong("%s", hf_error_message());
+    if (status == HF_EOUTCOME) {
+        if (often(0.4))
+            settle(key, lock, hold);
+        hf_hold_close(hold);
+    } else if (has_outcome(status)) {
         take_result(key, hold, c.since);
     } else if (status == HF_OK) {
         rules_once(key, hf_hold_fence(hold), c.since);
-        keep_hold(p, hold, key, &options, c.since, false)->once = true;
+        mine *m = keep_hold(p, hold, key, &options, c.since, false);
+        m->once = true;
+        if (most_once(key))
+            mark(p, m, &options);
     }
     hf_lock_close(lock);
 }
 
 hf_status finish(mine *m) {
     char text[32];
-    int64_t fence = hf_hold_fence(m->hold), ttl_ms = sim_span(10000, 60000);
+    int64_t fence = hf_hold_fence(m->hold), ttl_ms = sim_span(10000, 60000), sent = sim_now();
     int length = snprintf(text, sizeof text, "%lld", (long long)fence);
-    rules_finishes(m->key, fence);
-    hf_status status = hf_once_finish(m->hold, text, (size_t)length, ttl_ms);
-    if (status == HF_OK && judge_intact(m->belief))
+    if (m->marked && often(0.3))
+        return hf_once_finish(m->hold, HF_ONCE_UNKNOWN, "why", 3, 0);
+    rules_finishes(m->key, fence, ttl_ms);
+    hf_status status = hf_once_finish(m->hold, often(0.8) ? HF_ONCE_DONE : HF_ONCE_FAILED, text,
+                                      (size_t)length, ttl_ms);
+    if (status == HF_OK && m->marked)
+        rules_keeps(m->key, text, sent, ttl_ms);
+    else if (status == HF_OK && judge_intact(m->belief))
         rules_finished(m->key, fence, ttl_ms);
+    if (status == HF_ESETTLED && m->marked)
+        rules_refused(m->key, fence);
     return status;
 }
 

@@ -22,6 +22,7 @@ typedef struct mine {
     bool joined;    /* it is lost with others, which may be excused */
     bool renewed;   /* until it is released */
     bool once;      /* its release may leave a result */
+    bool marked;    /* its call has begun, at most once */
     hf_lock *lock;  /* through which its owner releases it, who left it with the client; or NULL */
     char owner[32]; /* of that */
 } mine;
@@ -71,6 +72,10 @@ void once(program *p);
 void take_result(const char *key, hf_hold *hold, int64_t began);
 /* Releases it with a result; its status. */
 hf_status finish(mine *m);
+/* Are the calls of that key made at most once? */
+bool most_once(const char *key);
+/* Is the call made already, or failed, or begun? */
+bool has_outcome(hf_status status);
 void acquire_for_owner(program *p);
 void join(program *p);
 void walk(program *p);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "judge.h"
+#include "program.h"
 #include "servers.h"
 #include "store.h"
 
@@ -40,6 +41,16 @@ typedef struct lock_of {
     } done; /* the last result that was left for certain */
     int64_t finished[FENCES];
     size_t finished_count;
+    struct {
+        int64_t fence, until;
+        bool settled;
+    } call;               /* that was made at most once; when its record may end */
+    int64_t said[FENCES]; /* which may be made again */
+    size_t said_count;
+    struct {
+        int64_t at, until;
+        char text[24];
+    } kept; /* a result that everybody gets by now */
 } lock_of;
 
 static lock_of locks[LOCKS];
@@ -227,8 +238,11 @@ static void look(void *unused) {
 
 /* ------------------------------------------------------------------- Once */
 
-void rules_finishes(const char *key, int64_t fence) {
+void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
+    int64_t until = sim_now() + (ttl_ms - 1000) * SIM_MS;
+    if (l->call.fence == fence && until < l->call.until)
+        l->call.until = until;
     l->finished[l->finished_count++ % FENCES] = fence;
 }
 
@@ -251,7 +265,10 @@ void rules_result(const char *key, const void *result, size_t length, int64_t be
         known = known || l->finished[i] == fence;
     if (!known && l->finished_count <= FENCES)
         sim_wrong("a result of %s that nobody left: '%s'", key, text);
-    if (l->done.at > 0 && l->done.at < began && fence < l->done.fence)
+    if (l->kept.at > 0 && l->kept.at < began && sim_now() < l->kept.until &&
+        strcmp(text, l->kept.text) != 0)
+        sim_wrong("the result of %s is '%s', and '%s' was kept before", key, text, l->kept.text);
+    if (!most_once(key) && l->done.at > 0 && l->done.at < began && fence < l->done.fence)
         sim_wrong("the result of %s is that of %lld, and that of %lld was there before", key,
                   (long long)fence, (long long)l->done.fence);
 }
@@ -263,13 +280,63 @@ void rules_once(const char *key, int64_t fence, int64_t began) {
                   (long long)l->done.fence);
 }
 
+static bool was_said(const lock_of *l, int64_t fence) {
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->said[i] == fence)
+            return true;
+    return false;
+}
+
+void rules_calls(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    if (sim_now() < lost_until || was_said(l, fence))
+        return;
+    if (l->call.fence != 0 && sim_now() < l->call.until)
+        sim_wrong("%lld calls for %s, and %lld has called, and nobody has said 'again'",
+                  (long long)fence, key, (long long)l->call.fence);
+    l->call.fence = fence;
+    l->call.until = INT64_MAX;
+    l->call.settled = false;
+}
+
+void rules_says(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    if (!was_said(l, fence))
+        l->said[l->said_count++ % FENCES] = fence;
+    if (l->call.fence == fence)
+        l->call.fence = 0;
+    l->done.at = l->kept.at = 0;
+}
+
+void rules_settles(const char *key, int64_t fence) {
+    lock_of *l = lock_named(key);
+    if (l->call.fence == fence)
+        l->call.settled = true;
+}
+
+void rules_refused(const char *key, int64_t fence) {
+    const lock_of *l = lock_named(key);
+    if (l->call.fence == fence && !l->call.settled && sim_now() < l->call.until)
+        sim_wrong("the result of %lld for %s is refused, and nobody has settled it",
+                  (long long)fence, key);
+}
+
+void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms) {
+    lock_of *l = lock_named(key);
+    if (sim_now() < lost_until)
+        return;
+    l->kept.at = sim_now();
+    l->kept.until = sent + (ttl_ms - 1000) * SIM_MS;
+    snprintf(l->kept.text, sizeof l->kept.text, "%s", text);
+}
+
 /* ------------------------------------------------------------------ World */
 
 void rules_lose(int64_t ns) {
     forgot = true;
     lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
     for (size_t i = 0; i < LOCKS; i++) {
-        locks[i].done.at = 0;
+        locks[i].done.at = locks[i].kept.at = locks[i].call.fence = 0;
         if (ns > 0)
             locks[i].reverted = locks[i].highest;
         if (stepped_back)
@@ -281,7 +348,7 @@ void rules_step(bool back) {
     stepped = true;
     stepped_back = stepped_back || back;
     for (size_t i = 0; i < LOCKS; i++) /* results end early, or late */
-        locks[i].done.at = 0;
+        locks[i].done.at = locks[i].kept.at = 0;
 }
 
 void rules_kind(bool some_were_killed) {

@@ -31,9 +31,17 @@ void rules_several(const char *key, int change);
 
 /* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
  * for so long; it was answered; and its caller is to do it. The call of the last two began then. */
-void rules_finishes(const char *key, int64_t fence);
+void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms);
 void rules_result(const char *key, const void *result, size_t length, int64_t began);
 void rules_once(const char *key, int64_t fence, int64_t began);
+/* At most once: a call is made; it may be made again, says somebody, or is forgotten; and a result
+ * is kept, which was sent then. */
+void rules_calls(const char *key, int64_t fence);
+void rules_says(const char *key, int64_t fence);
+/* Somebody settles it otherwise; and its caller's result is refused. */
+void rules_settles(const char *key, int64_t fence);
+void rules_refused(const char *key, int64_t fence);
+void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms);
 
 #endif

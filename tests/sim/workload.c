@@ -182,7 +182,7 @@ void release(program *p, int which) {
     judge_answered(&c, patience());
     if (status == HF_EINVAL)
         sim_wrong("a release answers HF_EINVAL: %s", hf_error_message());
-    p->found_lost += status == HF_ELOST;
+    p->found_lost += status == HF_ELOST || m->marked;
     leave_untold(m, status);
     drop_hold(p, which);
 }
@@ -429,7 +429,7 @@ static void start_acquire(loop *l) {
         return;
     /* The loop's holds are one owner's, who must not wait for itself for ever. */
     int64_t timeout = often(work.tries) ? 0 : sim_span(5, 10000), op = ++l->number;
-    bool for_result = !shared && work.weights.once > 0 && often(0.2);
+    bool for_result = !shared && !most_once(key) && work.weights.once > 0 && often(0.2);
     char owner[40];
     snprintf(owner, sizeof owner, "task %d.%lld", l->base.number, (long long)op);
     pending *o = &l->ops[l->count];
@@ -440,7 +440,7 @@ static void start_acquire(loop *l) {
                    .since = judge_call(for_result ? "start once" : "start acquire"),
                    .bound = bound_of(timeout, &options)};
     hf_status status = for_result
-                           ? hf_once_begin_start(lock, timeout, NULL, op)
+                           ? hf_once_begin_start(lock, timeout, NULL, NULL, 0, op)
                            : hf_lock_acquire_start(lock, owner, strlen(owner), timeout, NULL, op);
     if (status == HF_OK) {
         l->count++;
@@ -497,8 +497,9 @@ static hf_status start_end(pending *o) {
         o->kind = FINISHES;
         o->ttl_ms = sim_span(10000, 60000);
         int length = snprintf(text, sizeof text, "%lld", (long long)hf_hold_fence(o->m.hold));
-        rules_finishes(o->m.key, hf_hold_fence(o->m.hold));
-        return hf_once_finish_start(o->m.hold, text, (size_t)length, o->ttl_ms, o->op);
+        rules_finishes(o->m.key, hf_hold_fence(o->m.hold), o->ttl_ms);
+        return hf_once_finish_start(o->m.hold, HF_ONCE_DONE, text, (size_t)length, o->ttl_ms,
+                                    o->op);
     }
     if (work.weights.keep > 0 && hf_hold_remaining_ms(o->m.hold) != HF_NEVER && often(0.2)) {
         o->kind = KEEPS;
@@ -539,14 +540,14 @@ static void start_on(loop *l, int which, bool ends) {
 }
 
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
-    l->base.ended[done->status]++;
+    l->base.ended[has_outcome(done->status) ? HF_EDONE : done->status]++;
     if (done->status == HF_OK) {
         mine *m =
             keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->several);
         m->once = o->m.once;
         if (m->once)
             rules_once(m->key, hf_hold_fence(m->hold), o->since.since);
-    } else if (done->status == HF_EDONE) {
+    } else if (has_outcome(done->status)) {
         take_result(o->m.key, done->hold, o->since.since);
     }
 }

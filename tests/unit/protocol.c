@@ -359,9 +359,13 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     hf_names *names = names_of("a");
     hf_request request, refused;
     (void)state;
-    hf_request_inspect(&request, names, 100, 50);
+    hf_request_inspect(&request, names, 100, 50, false);
     ASSERT_WORDS(&request, &hf_script_inspect, 4, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
                  "100", "50");
+    hf_request_inspect(&request, names, 0, 1, true);
+    assert_true(request.fetches);
+    ASSERT_WORDS(&request, &hf_script_inspect, 4, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
+                 "0", "1", "1");
     hf_request_break(&request, names, 1795197364705600, true);
     ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "1");
     hf_request_selftest(&request, names, "hf:" CLIENT, strlen("hf:" CLIENT));
@@ -373,7 +377,7 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     assert_int_equal(length, 1);
     ASSERT_WORDS(&request, &hf_script_permissions, 1, "a");
     hf_request_free(&refused);
-    hf_request_inspect(&refused, names, 0, 0);
+    hf_request_inspect(&refused, names, 0, 0, false);
     hf_request_permissions(&request, &refused);
     hf_request again;
     hf_request_permissions(&again, &request); /* that is refused, too */
@@ -543,7 +547,11 @@ static void test_a_release_answers_what_it_did(void **state) {
         {2, HF_RELEASE_MORE},
         {3, HF_RELEASE_SPLIT},
         {-1, HF_RELEASE_NONSENSE},
-        {6, HF_RELEASE_NONSENSE},
+        {4, HF_RELEASE_NONSENSE},
+        {5, HF_RELEASE_REFUSED},
+        {6, HF_RELEASE_KEPT},
+        {7, HF_RELEASE_SETTLED},
+        {8, HF_RELEASE_NONSENSE},
         {INT64_MIN, HF_RELEASE_NONSENSE},
     };
     (void)state;
@@ -652,36 +660,105 @@ static void test_the_state_of_each_hold_id_is_read(void **state) {
     assert_false(hf_reply_acquire(&reply, &look, standings, 5));
 }
 
-/* The bytes come once in an answer, behind the fence of the hold that left them. */
-static void test_one_answer_has_the_result_for_all(void **state) {
-    redisReply parts[11], *all[11];
-    const int64_t numbers[11] = {NOW, 1000, HF_STANDS_BUSY,   0, 0,   HF_STANDS_RESULT,
-                                 0,   5000, HF_STANDS_RESULT, 0, 5000};
+#define HEAD                                                                                       \
+    ID "d"                                                                                         \
+       "1795197364705600"                                                                          \
+       "1795197364705700"                                                                          \
+       "00000003" TERMS "ann"
+#define TERMS                                                                                      \
+    "m"                                                                                            \
+    "----------------------------------------------------------------"
+
+/* hf1, n and b of a record. */
+static redisReply record_of(redisReply parts[3], redisReply *all[3], const char *head) {
+    parts[0] = text_of(head);
+    parts[1] = text_of("note");
+    parts[2] = (redisReply){.type = REDIS_REPLY_STRING, .str = (char *)"a\0b", .len = 3};
+    for (int i = 0; i < 3; i++)
+        all[i] = &parts[i];
+    return (redisReply){.type = REDIS_REPLY_ARRAY, .elements = 3, .element = all};
+}
+
+/* The record comes once in an answer. */
+static void test_one_answer_has_the_record_for_all(void **state) {
+    redisReply parts[11], *all[11], fields[3], *each[3];
+    const int64_t numbers[11] = {NOW, 1000, HF_STANDS_BUSY,    0, 0,   HF_STANDS_OUTCOME,
+                                 0,   5000, HF_STANDS_OUTCOME, 0, 5000};
     redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 11, .element = all};
     hf_standing standings[3];
+    hf_call_record record;
     hf_look look;
     (void)state;
     for (int i = 0; i < 11; i++) {
-        parts[i] = (redisReply){.type = REDIS_REPLY_INTEGER, .integer = numbers[i]};
+        parts[i] = number_of(numbers[i]);
         all[i] = &parts[i];
     }
-    parts[6] =
-        (redisReply){.type = REDIS_REPLY_STRING, .str = (char *)"1795197364705600a\0b", .len = 19};
-    parts[9] = (redisReply){.type = REDIS_REPLY_STRING, .str = (char *)""};
+    parts[6] = record_of(fields, each, HEAD);
+    parts[9] = text_of("");
     assert_true(hf_reply_acquire(&reply, &look, standings, 3));
     assert_int_equal(standings[0].state, HF_STANDS_BUSY);
     for (int i = 1; i < 3; i++) {
-        assert_int_equal(standings[i].state, HF_STANDS_RESULT);
-        assert_int_equal(standings[i].result_length, 3);
-        assert_memory_equal(standings[i].result, "a\0b", 3);
+        assert_int_equal(standings[i].state, HF_STANDS_OUTCOME);
+        assert_true(hf_reply_record(standings[i].record, standings[i].record_ms, &record));
+        assert_int_equal(record.kind, HF_RECORD_DONE);
+        assert_int_equal(record.fence, 1795197364705600);
+        assert_int_equal(record.since_us, 1795197364705700);
+        assert_int_equal(record.left_ms, 5000);
+        assert_int_equal(record.result_length, 3);
+        assert_memory_equal(record.terms, TERMS, HF_TERMS_LENGTH);
+        assert_int_equal(record.owner_length, 3);
+        assert_memory_equal(record.owner, "ann", 3);
+        assert_int_equal(record.note_length, 4);
+        assert_int_equal(record.length, 3);
+        assert_memory_equal(record.bytes, "a\0b", 3);
     }
-    parts[6].len = 16; /* an empty one */
-    assert_true(hf_reply_acquire(&reply, &look, standings, 3));
-    assert_int_equal(standings[2].result_length, 0);
-    parts[6].len = 15; /* no fence */
+    parts[6] = text_of(""); /* the first must have it */
     assert_false(hf_reply_acquire(&reply, &look, standings, 3));
-    parts[6].len = 0; /* the first must have it */
-    assert_false(hf_reply_acquire(&reply, &look, standings, 3));
+}
+
+static void test_what_is_no_record_is_not_read(void **state) {
+    static const char *const heads[] = {
+        "",
+        ID "d1795197364705600",
+        ID "x"
+           "1795197364705600"
+           "1795197364705700"
+           "00000003" TERMS "ann",
+        ID "d"
+           "179519736470560x"
+           "1795197364705700"
+           "00000003" TERMS "ann",
+        ID "d"
+           "0000000000000000"
+           "1795197364705700"
+           "00000003" TERMS "ann",
+        ID "d"
+           "1795197364705600"
+           "                "
+           "00000003" TERMS "ann",
+        ID "d"
+           "1795197364705600"
+           "1795197364705700"
+           "-0000003" TERMS "ann",
+    };
+    redisReply fields[3], *each[3];
+    hf_call_record record;
+    (void)state;
+    redisReply reply = record_of(fields, each, HEAD);
+    assert_true(hf_reply_record(&reply, HF_TTL_NONE, &record));
+    assert_false(hf_reply_record(&reply, -2, &record));
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        reply = record_of(fields, each, heads[i]);
+        assert_false(hf_reply_record(&reply, 5000, &record));
+    }
+    reply = record_of(fields, each, HEAD);
+    reply.elements = 2;
+    assert_false(hf_reply_record(&reply, 5000, &record));
+    reply = record_of(fields, each, HEAD);
+    fields[1] = number_of(1);
+    assert_false(hf_reply_record(&reply, 5000, &record));
+    reply = text_of(HEAD);
+    assert_false(hf_reply_record(&reply, 5000, &record));
 }
 
 static void test_a_take_answers_with_the_fence_alone(void **state) {
@@ -881,7 +958,7 @@ static void test_a_reply_that_may_have_written_something_is_known(void **state) 
 
 /* What inspect answers: numbers, then the words of the holders and of the waiters. */
 typedef struct {
-    redisReply parts[8], *elements[8], words[24], *holders[12], *waiters[12], whole;
+    redisReply parts[9], *elements[9], words[24], *holders[12], *waiters[12], whole;
 } inspected;
 
 static redisReply word_of(const char *word) {
@@ -904,8 +981,10 @@ static void inspected_of(inspected *to, const int64_t *numbers, const char *cons
     to->parts[7] =
         (redisReply){.type = REDIS_REPLY_ARRAY, .elements = waiter_words, .element = to->waiters};
     to->elements[6] = &to->parts[6];
+    to->parts[8] = (redisReply){.type = REDIS_REPLY_ARRAY};
     to->elements[7] = &to->parts[7];
-    to->whole.elements = 8;
+    to->elements[8] = &to->parts[8];
+    to->whole.elements = 9;
 }
 
 static void test_inspect_tells_of_holders_and_waiters(void **state) {
@@ -1000,14 +1079,14 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     inspected_of(&reply, one, holder, 5, waiter, 6);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
-    for (size_t i = 0; i < 8; i++) { /* each part of another type, or missing */
+    for (size_t i = 0; i < 9; i++) { /* each part of another type, or missing */
         redisReply other = i < 6 ? text_of("1") : number_of(1);
         reply.elements[i] = &other;
         assert_false(hf_reply_inspect(&reply.whole, &found));
         reply.elements[i] = &reply.parts[i];
         reply.whole.elements = i;
         assert_false(hf_reply_inspect(&reply.whole, &found));
-        reply.whole.elements = 8;
+        reply.whole.elements = 9;
     }
     redisReply number = number_of(1);
     assert_false(hf_reply_inspect(&number, &found));
@@ -1178,11 +1257,43 @@ static void test_a_release_has_a_form_with_one_key(void **state) {
     hf_names_drop(names);
 }
 
+static void test_a_call_that_is_made_once_is_told_of(void **state) {
+    hf_names *names = names_of("a");
+    hf_ask ask = ask_of("me", 2);
+    hf_request request;
+    (void)state;
+    hf_request_begin(&request, names, ID, 7, TERMS, HF_NEVER, "why", 3);
+    ASSERT_WORDS(&request, &hf_script_begin, 3, "a", "{a}a:hf1:s", "{a}a:hf1:r", ID,
+                 "0000000000000007", TERMS, "0", "why");
+    hf_request_begin(&request, names, ID, 7, TERMS, 10000, NULL, 0);
+    ASSERT_WORDS(&request, &hf_script_begin, 3, "a", "{a}a:hf1:s", "{a}a:hf1:r", ID,
+                 "0000000000000007", TERMS, "10000", "");
+    hf_leaving left = {.how = 'd', .terms = TERMS, .bytes = "42", .length = 2, .ttl_ms = 60000};
+    hf_request_finish(&request, names, &ask, 7, false, &left);
+    ASSERT_WORDS(&request, &hf_script_release, 5, ALL, ID, "0000000000000007", "0", "", "60000",
+                 "42", "d", TERMS);
+    hf_settlement said = {.verb = 'e',
+                          .fence = 7,
+                          .id = OTHER,
+                          .force = true,
+                          .ttl_ms = 60000,
+                          .bytes = "no",
+                          .length = 2,
+                          .owner = "ben",
+                          .owner_length = 3,
+                          .note = "seen",
+                          .note_length = 4};
+    hf_request_settle(&request, names, &said);
+    ASSERT_WORDS(&request, &hf_script_settle, 5, ALL, "e", "0000000000000007", OTHER, "1", "60000",
+                 "no", "ben", "seen");
+    hf_names_drop(names);
+}
+
 static void test_a_look_at_the_holders_needs_one_key(void **state) {
     hf_names *names = names_of("x{b}");
     hf_request whole, alone;
     (void)state;
-    hf_request_inspect(&whole, names, 0, 100);
+    hf_request_inspect(&whole, names, 0, 100, false);
     assert_true(hf_request_alone(&alone, &whole));
     assert_int_equal(alone.slot, names->slot);
     ASSERT_WORDS(&alone, &hf_script_inspect, 1, "x{b}", "0", "100");
@@ -1192,6 +1303,7 @@ static void test_a_look_at_the_holders_needs_one_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_that_is_made_once_is_told_of),
         cmocka_unit_test(test_a_refused_key_is_told_from_a_refused_command),
         cmocka_unit_test(test_companions_carry_the_tag_and_the_whole_name),
         cmocka_unit_test(test_companions_are_in_the_slot_of_the_name),
@@ -1205,7 +1317,8 @@ int main(void) {
         cmocka_unit_test(test_a_request_is_evalsha_or_eval_of_keys_and_arguments),
         cmocka_unit_test(test_an_acquire_is_sent_for_many_or_for_none),
         cmocka_unit_test(test_the_short_requests_have_few_keys),
-        cmocka_unit_test(test_one_answer_has_the_result_for_all),
+        cmocka_unit_test(test_one_answer_has_the_record_for_all),
+        cmocka_unit_test(test_what_is_no_record_is_not_read),
         cmocka_unit_test(test_a_release_says_no_more_than_it_must),
         cmocka_unit_test(test_each_request_that_writes_the_fence_says_how_long_it_lives),
         cmocka_unit_test(test_what_is_held_is_claimed_and_renewed_with_its_fence),

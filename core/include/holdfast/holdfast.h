@@ -107,13 +107,36 @@ enum {
      * released again. Nothing is held.
      */
     HF_EREPLICAS = 17,
-    /** Only hf_once_begin(): the work is done, and the handle has the result. Nothing is held. */
+    /**
+     * Calls that are made once: the call has been made, and the handle has its result. Nothing is
+     * held.
+     */
     HF_EDONE = 18,
     /**
      * The owner holds the lock shared and requested it exclusively: it would wait for itself. The
      * shared hold stays, and nothing else is held.
      */
-    HF_EDEADLOCK = 19
+    HF_EDEADLOCK = 19,
+    /**
+     * Calls that are made once: the call failed with an error that is kept. The handle has the
+     * error. Nothing is held.
+     */
+    HF_EFAILED = 20,
+    /**
+     * Calls that are made at most once: the call began, and no server knows how it ended. The
+     * handle tells who made it and when. Nothing is held. See hf_once_settle().
+     */
+    HF_EOUTCOME = 21,
+    /**
+     * Calls that are made once: the record of this name is of a call with other arguments, or of
+     * the other mode. Nothing is held.
+     */
+    HF_EMISMATCH = 22,
+    /**
+     * Calls that are made once: the result was not kept, because the call was settled meanwhile
+     * (hf_once_settle()), or the record is another caller's.
+     */
+    HF_ESETTLED = 23
 };
 
 /**
@@ -371,7 +394,8 @@ typedef struct hf_stats {
     int64_t held, waiting;
     /** Acquires that got the lock; the part of them that waited in a queue. */
     int64_t acquired, queued;
-    /** Calls of hf_once_begin() that got an existing result: HF_EDONE. */
+    /** Calls of hf_once_begin() that got an outcome: HF_EDONE, HF_EFAILED, HF_EOUTCOME,
+     * HF_EMISMATCH. */
     int64_t done;
     /** The lock was not free: HF_EBUSY, HF_ETIMEOUT. */
     int64_t busy, timed_out;
@@ -649,6 +673,11 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
  * the request.
  */
 #define HF_ACQUIRE_WHOLE 8u
+/**
+ * For hf_acquire_options.flags, only with hf_once_begin(): the call is to be made at most once, so
+ * that hf_once_mark() must come before it. All callers of a name must agree on this.
+ */
+#define HF_ACQUIRE_AT_MOST_ONCE 16u
 
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_acquire_options {
@@ -1250,7 +1279,8 @@ enum {
     /** The queue is empty. */
     HF_KIND_NONE = 0,
     /**
-     * An hf_lock_acquire_start() or hf_once_begin_start() ended; if HF_OK or HF_EDONE, `hold`
+     * An hf_lock_acquire_start() or hf_once_begin_start() ended; if HF_OK, HF_EDONE,
+     * HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH, `hold`
      * belongs to the caller.
      */
     HF_KIND_ACQUIRE = 1,
@@ -1282,7 +1312,8 @@ typedef struct hf_completion {
     int64_t op;
     /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
-    /** HF_KIND_ACQUIRE with HF_OK or HF_EDONE: the hold; close it with hf_hold_close(). */
+    /** HF_KIND_ACQUIRE with HF_OK, or an outcome of hf_once_begin_start(): the hold; close it with
+     * hf_hold_close(). */
     hf_hold *hold;
     /** HF_KIND_ALARM: the number of acquires that timed out within the window. */
     int64_t timeouts;
@@ -1464,64 +1495,201 @@ HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t ser
 
 /* ------------------------------------------------------------------ Once */
 
-/** The longest result, in bytes. */
-#define HF_RESULT_MAX 1048576
+/** The longest result or error, in bytes; the longest note, and the length of a fingerprint. */
+#define HF_RESULT_MAX 16777216
+#define HF_NOTE_MAX 1024
+#define HF_PRINT_LENGTH 32
+
+/** What is known of a call that is made once. */
+enum {
+    /** Nothing. */
+    HF_ONCE_NONE = 0,
+    /** It has begun, and its caller holds the lock. */
+    HF_ONCE_RUNNING = 1,
+    /** It has begun, and its caller no longer holds the lock: the outcome is unknown. */
+    HF_ONCE_UNKNOWN = 2,
+    /** It may be made again. */
+    HF_ONCE_RETRY = 3,
+    /** It is done, and its result is kept. */
+    HF_ONCE_DONE = 4,
+    /** It failed, and its error is kept. */
+    HF_ONCE_FAILED = 5
+};
 
 /**
- * Do some work only once for all its callers, on all hosts: a call that charges, a report. The
- * first caller gets HF_OK, does the work, and passes the result to hf_once_finish(). All other
- * callers wait, and get HF_EDONE with that result without taking a turn of the lock; so do later
- * callers, until the result expires. If the first caller fails, it releases the hold with
- * hf_hold_release(), and the next caller gets HF_OK, as it does if the first caller dies and its
- * lease ends. If the lease ends while the first caller is still working, two callers do the work:
- * use a renewed lease, and pass the fence to the resource if the work must not be done twice.
+ * Make a call only once for all its callers, on all hosts: a call that charges, a report. The first
+ * caller gets HF_OK, makes the call, and passes its result to hf_once_finish(). All other callers
+ * wait, and get HF_EDONE with that result without taking a turn of the lock; so do later callers,
+ * until the result expires.
  *
- * This is the same lock: while it is held through hf_lock_acquire(), the work cannot start, and
- * vice versa. Each call is its own owner, and never nests.
+ * If the first caller dies, the next caller makes the call again when the lease ends. With
+ * HF_ACQUIRE_AT_MOST_ONCE it does not: the first caller calls hf_once_mark() before its call, and
+ * if it dies then, all others get HF_EOUTCOME until the call is settled (hf_once_settle()).
  *
- * @param timeout_ms  As hf_lock_acquire(). 0 does not wait: HF_OK, HF_EDONE or HF_EBUSY.
+ * This is the same lock: while it is held through hf_lock_acquire(), the call cannot start, and
+ * vice versa. Each caller is its own owner, and never nests.
+ *
+ * @param timeout_ms  As hf_lock_acquire(). 0 does not wait: HF_EBUSY.
  * @param options     NULL for the defaults.
- * @param[out] hold_out  HF_OK: the hold. HF_EDONE: a handle for hf_hold_result(), which holds
- *                       nothing. Close either with hf_hold_close(). Otherwise NULL.
- * @retval HF_OK      The caller must do the work.
- * @retval HF_EDONE   The work is already done.
- * @retval others     As hf_lock_acquire_as().
+ * @param print       A fingerprint of the call's arguments: HF_PRINT_LENGTH bytes, for example
+ * their SHA-256. A record with another fingerprint is refused. NULL: none.
+ * @param length      HF_PRINT_LENGTH; 0 if print is NULL.
+ * @param[out] hold_out  HF_OK: the hold. HF_EDONE, HF_EFAILED, HF_EOUTCOME and HF_EMISMATCH: a
+ *                       handle for hf_once_outcome(), which holds nothing. Close either with
+ *                       hf_hold_close(). Otherwise NULL.
+ * @retval HF_OK         The caller must make the call.
+ * @retval HF_EDONE      The call is done.
+ * @retval HF_EFAILED    The call failed, with an error that is kept.
+ * @retval HF_EOUTCOME   The call began, and its outcome is unknown.
+ * @retval HF_EMISMATCH  The record is of other arguments, or of the other mode.
+ * @retval others        As hf_lock_acquire_as().
  *
  * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
  */
 HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                               hf_hold **hold_out);
+                               const void *print, size_t length, hf_hold **hold_out);
 
 /**
- * Release the hold, and store a result for all waiters and for later callers until it expires. An
- * earlier result is replaced.
+ * Write into the server that the call begins now. Make the call only after HF_OK; after anything
+ * else the hold is released, and the call counts as not made.
  *
+ * If the lock asks for replicas, this waits until they have the record.
+ *
+ * @param hold        From hf_once_begin() with HF_ACQUIRE_AT_MOST_ONCE.
+ * @param unknown_ms  For how long an unknown outcome is kept, 10000 to HF_LEASE_MAX; HF_NEVER:
+ * until it is settled. When it expires the next caller makes the call.
+ * @param note        Any bytes for whoever settles an unknown outcome; NULL only if length is 0.
+ * @param length      Up to HF_NOTE_MAX.
+ * @retval HF_OK        The call has begun.
+ * @retval HF_EINVAL    An argument is wrong. The lock is still held.
+ * @retval HF_ELOST     The hold was lost before. Call hf_once_begin() again.
+ * @retval HF_EUNKNOWN, HF_ECONNECT, HF_ESERVER, HF_EREPLICAS   The client goes on withdrawing the
+ *                      record in the background.
+ * @retval HF_EDONE, HF_EFAILED, HF_EOUTCOME, HF_EMISMATCH   Another caller was faster, after this
+ *                      hold was lost: as hf_once_begin().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t length);
+
+/**
+ * Say how the call ended, and release the hold. With HF_ONCE_DONE or HF_ONCE_FAILED, all waiters
+ * and later callers get the result or error until it expires. After hf_once_mark() it is kept also
+ * if the hold was lost meanwhile, unless the call was settled.
+ *
+ * If no answer arrives, the client goes on in the background, until it is closed.
+ *
+ * @param state    HF_ONCE_DONE or HF_ONCE_FAILED; HF_ONCE_UNKNOWN: the caller does not know (bytes
+ *                 say why, and become the note); HF_ONCE_RETRY: the call was not made.
  * @param result   Any bytes; NULL only if length is 0. The library copies them.
- * @param length   Up to HF_RESULT_MAX.
- * @param ttl_ms   How long the result is kept, 10000 (so that no waiter misses it) to HF_LEASE_MAX.
- * @retval HF_OK        Released, with the result.
- * @retval HF_EINVAL    The result or ttl_ms is out of bounds, or the hold is shared. The lock is
- *                      still held.
- * @retval HF_ESERVER   Released, but the server did not store the result: its memory is full. The
- *                      next waiter does the work again.
- * @retval HF_ELOST     The hold was lost before: another caller may do the work, or did. The result
- *                      is stored only if the server still had the hold.
+ * @param length   Up to HF_RESULT_MAX; up to HF_NOTE_MAX for HF_ONCE_UNKNOWN.
+ * @param ttl_ms   How long a result or error is kept, 10000 (so that no waiter misses it) to
+ *                 HF_LEASE_MAX. 0 for the other states.
+ * @retval HF_OK        Released, and kept.
+ * @retval HF_EINVAL    An argument is wrong, the hold is shared, or it is to call at most once and
+ *                      hf_once_mark() was not called. The lock is still held.
+ * @retval HF_ESERVER   Released, but the server did not keep the result: its memory is full, or the
+ *                      user lacks a permission.
+ * @retval HF_ESETTLED  Not kept: the call was settled meanwhile, or another caller made it.
+ * @retval HF_ELOST     Not kept: the hold was lost, and hf_once_mark() was not called.
  * @retval others       As hf_hold_release().
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_once_finish(hf_hold *hold, const void *result, size_t length, int64_t ttl_ms);
+HF_API hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t length,
+                                int64_t ttl_ms);
 
 /**
- * Return the result, after hf_once_begin() returned HF_EDONE.
+ * Return the result after HF_EDONE, or the error after HF_EFAILED.
  *
  * @param[out] length_out  Its length; may be NULL.
- * @return  The result's bytes, followed by a NUL, valid until hf_hold_close(); NULL if the handle
- *          has no result.
+ * @return  The bytes, followed by a NUL, valid until hf_hold_close(); NULL if the handle has none.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API const void *hf_hold_result(const hf_hold *hold, size_t *length_out);
+
+/** What is known of a call, filled in by hf_once_outcome(). */
+typedef struct hf_once_info {
+    /** sizeof(hf_once_info) of the caller's header. */
+    uint32_t size;
+    /** HF_ONCE_NONE, HF_ONCE_RUNNING and so on. The rest is 0 for HF_ONCE_NONE. */
+    int32_t state;
+    /** 1 if it is made at most once. */
+    int32_t at_most_once;
+    /** 1 if it has a fingerprint. */
+    int32_t printed;
+    /** The fence of the hold that made the call, for hf_once_settle(). */
+    int64_t fence;
+    /** When it reached this state: Unix time by the server's clock, milliseconds. */
+    int64_t since_ms;
+    /** For how long the record stays, milliseconds; HF_NEVER. */
+    int64_t ttl_ms;
+    /** The length of its result or error, bytes. */
+    int64_t length;
+    /** The owner of the hold that made the call, or the settler; and the note. The bytes belong to
+     * the handle. */
+    const void *owner;
+    size_t owner_len;
+    const void *note;
+    size_t note_len;
+} hf_once_info;
+
+/**
+ * Read what a handle knows of its call, after hf_once_look(), or HF_EDONE, HF_EFAILED, HF_EOUTCOME
+ * or HF_EMISMATCH.
+ *
+ * @param[in,out] info  Set info->size first.
+ * @retval HF_OK
+ * @retval HF_EINVAL  A pointer is NULL, or the size is not set.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info);
+
+/**
+ * Read what is known of the call of this name, with its result or error. Changes nothing.
+ *
+ * @param[out] hold_out  A handle for hf_once_outcome() and hf_hold_result(), which holds nothing.
+ *                       Close it with hf_hold_close().
+ * @retval HF_OK      hf_once_outcome() has the answer, which may be HF_ONCE_NONE.
+ * @retval HF_EINVAL, HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED, HF_EFORKED,
+ *         HF_ENOMEM
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out);
+
+/**
+ * hf_once_settle(): also while the call is in progress, whose hold ends; and replace a result or
+ * error that is kept.
+ */
+#define HF_SETTLE_FORCE 1u
+
+/**
+ * Say what became of a call whose outcome is unknown, or forget a record.
+ *
+ * @param state   HF_ONCE_DONE or HF_ONCE_FAILED: keep this result or error. HF_ONCE_RETRY: the call
+ * may be made again; until then its caller's late result is still kept. HF_ONCE_NONE: forget all
+ * about it, also a result; the next caller makes the call.
+ * @param fence   hf_once_info.fence of the record that was looked at. Another record is left alone.
+ * @param flags   0 or HF_SETTLE_FORCE.
+ * @param result  The result or error; NULL only if length is 0.
+ * @param length  Up to HF_RESULT_MAX.
+ * @param ttl_ms  As for hf_once_finish(). 0 for HF_ONCE_RETRY and HF_ONCE_NONE.
+ * @param note    Any bytes; NULL only if note_len is 0.
+ * @param note_len  Up to HF_NOTE_MAX.
+ * @retval HF_OK
+ * @retval HF_ENOTHELD  There is no record with that fence.
+ * @retval HF_EBUSY     The call is in progress. Nothing was done.
+ * @retval HF_ESETTLED  The call is done or settled already. Nothing was done.
+ * @retval others       As hf_lock_break().
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t flags,
+                                const void *result, size_t length, int64_t ttl_ms, const void *note,
+                                size_t note_len);
 
 /**
  * Start hf_once_begin(). An HF_KIND_ACQUIRE completion follows if, and only if, this function
@@ -1534,7 +1702,8 @@ HF_API const void *hf_hold_result(const hf_hold *hold, size_t *length_out);
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
-                                     const hf_acquire_options *options, int64_t op);
+                                     const hf_acquire_options *options, const void *print,
+                                     size_t length, int64_t op);
 
 /**
  * Start hf_once_finish(). An HF_KIND_RELEASE completion follows if, and only if, this function
@@ -1545,8 +1714,8 @@ HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API hf_status hf_once_finish_start(hf_hold *hold, const void *result, size_t length,
-                                      int64_t ttl_ms, int64_t op);
+HF_API hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
+                                      size_t length, int64_t ttl_ms, int64_t op);
 
 /**
  * Return whether a signal should end the wait of the calling thread. 0: not now; above 0: yes;

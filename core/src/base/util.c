@@ -27,10 +27,11 @@ const char *hf_version(void) {
 
 const char *hf_status_name(hf_status status) {
     static const char *const names[] = {
-        "HF_OK",       "HF_EINVAL",  "HF_ENOMEM",    "HF_EBUSY",     "HF_ETIMEOUT",
-        "HF_ENOTHELD", "HF_ELOST",   "HF_EUNKNOWN",  "HF_ECANCELED", "HF_EINTR",
-        "HF_ECONNECT", "HF_EAUTH",   "HF_ESERVER",   "HF_EPROTOCOL", "HF_EUNSUPPORTED",
-        "HF_ECLOSED",  "HF_EFORKED", "HF_EREPLICAS", "HF_EDONE",     "HF_EDEADLOCK",
+        "HF_OK",       "HF_EINVAL",   "HF_ENOMEM",    "HF_EBUSY",     "HF_ETIMEOUT",
+        "HF_ENOTHELD", "HF_ELOST",    "HF_EUNKNOWN",  "HF_ECANCELED", "HF_EINTR",
+        "HF_ECONNECT", "HF_EAUTH",    "HF_ESERVER",   "HF_EPROTOCOL", "HF_EUNSUPPORTED",
+        "HF_ECLOSED",  "HF_EFORKED",  "HF_EREPLICAS", "HF_EDONE",     "HF_EDEADLOCK",
+        "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
         return "HF_E?";

@@ -8,6 +8,7 @@
 #include "lock/acquire.h"
 #include "lock/hold.h"
 #include "lock/lock.h"
+#include "lock/outcome.h"
 #include "lock/reading.h"
 #include "lock/renewal.h"
 #include "lock/replicas.h"
@@ -52,6 +53,9 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
+    bool most = status == HF_OK && caller->once && (chosen.flags & HF_ACQUIRE_AT_MOST_ONCE) != 0;
+    if (most)
+        chosen.flags &= ~HF_ACQUIRE_AT_MOST_ONCE;
     if (status == HF_OK)
         status = check_acquire(lock, timeout_ms, &replica_ms, &chosen);
     if (status == HF_OK)
@@ -64,9 +68,9 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         return hf_fail(HF_ENOMEM, "no memory");
     hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms,
                       hf_lock_renews(lock, &chosen));
-    if (caller->once) { /* or it would do again what it does just now */
-        hold->mode = HF_MODE_ONCE;
-        hold->reentrant = false;
+    if (caller->once && !hf_once_configure(hold, caller->print, most)) {
+        hf_hold_drop(hold);
+        return hf_fail(HF_ENOMEM, "no memory");
     }
     hold->lock_serial = who.holder.lock_serial;
     hold->replicas = lock->replicas;
@@ -97,9 +101,6 @@ static void explain_outcome(const hf_op *op, hf_status status) {
         break;
     case HF_ETIMEOUT:
         explain_timeout(names, op->timeout_ms, "");
-        break;
-    case HF_EDONE:
-        hf_fail(status, "what lock %s guards has been done, and its result is here", lock);
         break;
     case HF_EINTR:
         hf_fail(status, "a signal ended the wait");
@@ -548,7 +549,10 @@ static void tell_acquired(hf_op *op, hf_status status) {
     else
         hf_hold_count_refused_locked(hold, status);
     hf_completion completion = {
-        .kind = HF_KIND_ACQUIRE, .status = status, .op = op->news->completion.op};
+        .kind = HF_KIND_ACQUIRE,
+        .status = status == HF_EDONE ? hf_once_status(hold) : status,
+        .op = op->news->completion.op,
+    };
     if (told) {
         completion.hold = hold;
         completion.hold_number = hold->number;

@@ -9,11 +9,13 @@
 typedef struct hf_caller {
     const void *owner; /* or the lock's, or */
     size_t owner_length;
-    bool thread; /* the calling thread, or else the acquire itself */
-    bool once;   /* a result that somebody has left will do: HF_EDONE */
+    bool thread;                /* the calling thread, or else the acquire itself */
+    bool once;                  /* an outcome of its call will do: HF_EDONE */
+    const unsigned char *print; /* then: of the arguments of the call; or NULL */
 } hf_caller;
 
-/* Without the mutex. HF_EDONE: the hold has a result, and is to be closed as after HF_OK. */
+/* Without the mutex. HF_EDONE: the hold has an outcome, hf_once_status(), and is to be closed as
+ * after HF_OK. */
 hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                      const hf_acquire_options *options, hf_hold **hold_out);
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,

@@ -6,6 +6,7 @@
 
 #include "base/simulated.h"
 #include "lock/lock.h"
+#include "lock/outcome.h"
 #include "lock/renewal.h"
 #include "lock/undo.h"
 #include "lock/waiting.h"
@@ -45,6 +46,7 @@ typedef struct operation {
 
     /* Of a release: */
     const hf_leaving *left; /* until it has begun */
+    char how;               /* what became of its call: hf_leaving; or 0 */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
     bool drops;             /* the request is the cheapest form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
@@ -205,9 +207,11 @@ int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
 }
 
 /* What a release came to. */
-static hf_status release_status(const hf_hold *hold, int state, hf_status status,
+static hf_status release_status(const hf_hold *hold, int state, char how, hf_status status,
                                 hf_release_outcome outcome, bool doubtful) {
-    if (state == HF_STATE_LOST)
+    if (how != '\0' && status == HF_OK && outcome != HF_RELEASE_NONSENSE)
+        return hf_once_finished(hold, how, outcome);
+    if (state == HF_STATE_LOST && how == '\0')
         return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
     if (status != HF_OK)
         return status;
@@ -221,11 +225,6 @@ static hf_status release_status(const hf_hold *hold, int state, hf_status status
         return hf_fail(HF_EUNKNOWN,
                        "the keys of lock %s are being moved between two servers; the client goes "
                        "on releasing it in the background",
-                       hf_names_quoted(hold->names));
-    case HF_RELEASE_REFUSED:
-        return hf_fail(HF_ESERVER,
-                       "lock %s is released, but the server did not keep the result: its memory is "
-                       "full, or the user lacks a permission",
                        hf_names_quoted(hold->names));
     default:
         return HF_OK;
@@ -261,8 +260,7 @@ static void release_request(operation *mine, const hf_leaving *left) {
         hf_hold_release_request(mine->request, hold, false);
         return;
     }
-    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->out > 0, left->bytes,
-                      left->length, left->ttl_ms);
+    hf_request_finish(mine->request, hold->names, &ask, hold->fence, hold->out > 0, left);
     mine->request->hands_on = hold->waited;
 }
 
@@ -275,6 +273,7 @@ static hf_status begin_release(operation *mine) {
     if (mine->unknown)
         hf_hold_count_end_locked(hold, now);
     mine->other = other;
+    mine->how = left != NULL ? left->how : '\0';
     mine->state = hf_hold_end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
@@ -289,10 +288,12 @@ static hf_status begin_release(operation *mine) {
 /* The server was told, or could not be. */
 static void settle_release(operation *mine, hf_status status) {
     hf_hold *hold = mine->hold;
-    bool gone = mine->outcome == HF_RELEASE_NOT_HELD;
+    bool gone = mine->outcome == HF_RELEASE_NOT_HELD || mine->outcome >= HF_RELEASE_KEPT;
     if (mine->outcome == HF_RELEASE_MORE)
         hf_kick_locked(hold->client, hold->names);
-    if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
+    if (status != HF_OK && mine->how != '\0') /* nor is that until there is an answer */
+        mine->owed = !hf_once_insist_locked(hold, mine->request);
+    else if (status != HF_OK || mine->outcome == HF_RELEASE_SPLIT)
         mine->owed = !hf_undo_locked(hold); /* it is not given up until its lease would end */
     if (hold->out > 0)
         hf_undo_remember_locked(hold->client, hold->names, hold->id);
@@ -302,7 +303,8 @@ static void settle_release(operation *mine, hf_status status) {
     /* A grant that ran out before its release took away the places of this client's others. */
     if (hold->pushed && gone)
         hf_queue_recheck_locked(hold->client, hold->names);
-    mine->status = release_status(hold, mine->state, status, mine->outcome, mine->doubtful);
+    mine->status =
+        release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
     if (!mine->unknown)
         count_release_locked(hold, mine->other, mine->state, mine->status);
 }

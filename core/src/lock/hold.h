@@ -8,13 +8,8 @@
 /* End it here, before the server is told. Answers the state that it had. If it was in the
  * table its reference is the caller's: *listed. */
 int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed);
-/* What a release leaves for others that want the same done once. */
-typedef struct hf_leaving {
-    const void *bytes;
-    size_t length;
-    int64_t ttl_ms;
-} hf_leaving;
-/* Release it, without the mutex; left: with a result, or NULL. Answers as the public functions. */
+/* Release it, without the mutex; left: what became of its call, or NULL. Answers as the public
+ * functions. */
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left);
 hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op);
 /* Release it for an acquire that came to nothing, in the background; or, while the server answers,

@@ -82,7 +82,7 @@ void hf_hold_drop(hf_hold *hold) {
         hf_timer_unreserve(&client->timers);
     hf_names_drop(hold->names);
     free(hold->news);
-    free(hold->result);
+    free(hold->once);
     free(hold);
     hf_client_drop(client);
 }
@@ -158,19 +158,6 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .permits = hold->permits,
                     .reentrant = hold->nests,
                     .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
-}
-
-bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine) {
-    if (hold->result != NULL)
-        return true;
-    hold->result = malloc(mine->result_length + 1);
-    if (hold->result == NULL)
-        return false;
-    memcpy(hold->result, mine->result, mine->result_length);
-    hold->result[mine->result_length] = '\0';
-    hold->result_length = mine->result_length;
-    hold->state = HF_STATE_RELEASED;
-    return true;
 }
 
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again) {

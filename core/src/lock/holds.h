@@ -31,9 +31,8 @@ struct hf_hold {
     int64_t lease_ms;    /* at its acquire */
     int64_t max_hold_ms; /* 0: no limit */
     bool renew, reentrant;
-    char *result; /* of one that asked for the lock once: what another has left; or NULL */
-    size_t result_length;
-    bool nests; /* reentrant, and not alone: hf_table_new_id_locked() */
+    struct hf_once *once; /* of one whose call is made once; or NULL */
+    bool nests;           /* reentrant, and not alone: hf_table_new_id_locked() */
     bool
         whole; /* its acquire is to be answered with most of its lease: hf_hold_is_whole_locked() */
     hf_mode mode;
@@ -125,9 +124,6 @@ static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at
 
 /* What it asks a server for, or gives up; not in any queue. */
 hf_ask hf_hold_ask(const hf_hold *hold);
-/* Somebody has done what it was to do: that is its result, and it holds nothing. False: no
- * memory. */
-bool hf_hold_take_result(hf_hold *hold, const hf_standing *mine);
 /* What releases it on the server; again: if a copy of its acquire may come, under any fence. */
 void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool again);
 /* The same in its cheapest form, if there is nothing to look after, for all that is known. False:

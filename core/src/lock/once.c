@@ -1,55 +1,411 @@
-/* Once: many want the same done, one does it, and all get its result. */
+/* Once: a call that one caller makes, and whose outcome all others get. */
+#include <stdio.h>
+#include <string.h>
+
 #include "lock/acquire.h"
 #include "lock/hold.h"
+#include "lock/outcome.h"
+#include "lock/undo.h"
 
 /* A result stays for so long at least, or those that wait could miss it. */
 #define RESULT_MIN_MS 10000
 
-static const hf_caller anybody = {.once = true};
+/* ------------------------------------------------------------------ Begin */
+
+static hf_status check_print(const void *print, size_t length, hf_caller *caller) {
+    if ((print == NULL) != (length == 0) || (length != 0 && length != HF_PRINT_LENGTH))
+        return hf_fail(HF_EINVAL,
+                       "a fingerprint has %d bytes: it takes a SHA-256, or NULL for none",
+                       HF_PRINT_LENGTH);
+    *caller = (hf_caller){.once = true, .print = print};
+    return HF_OK;
+}
 
 hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                        hf_hold **hold_out) {
+                        const void *print, size_t length, hf_hold **hold_out) {
+    hf_caller caller;
     if (hold_out == NULL)
         return hf_fail(HF_EINVAL, "hold_out is NULL");
-    return hf_acquire(lock, &anybody, timeout_ms, options, hold_out);
+    *hold_out = NULL;
+    hf_status status = check_print(print, length, &caller);
+    if (status == HF_OK)
+        status = hf_acquire(lock, &caller, timeout_ms, options, hold_out);
+    return status == HF_EDONE ? hf_once_status(*hold_out) : status;
 }
 
 hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                              int64_t op) {
-    return hf_acquire_start(lock, &anybody, timeout_ms, options, op);
+                              const void *print, size_t length, int64_t op) {
+    hf_caller caller;
+    hf_status status = check_print(print, length, &caller);
+    return status == HF_OK ? hf_acquire_start(lock, &caller, timeout_ms, options, op) : status;
 }
 
-static hf_status check_result(const hf_hold *hold, const hf_leaving *left) {
+/* ------------------------------------------------------------------- Mark */
+
+static hf_status check_note(const void *note, size_t length) {
+    if (note == NULL && length > 0)
+        return hf_fail(HF_EINVAL, "the note is NULL");
+    if (length > HF_NOTE_MAX)
+        return hf_fail(HF_EINVAL, "the note has %zu bytes: at most %d", length, HF_NOTE_MAX);
+    return HF_OK;
+}
+
+static hf_status check_ttl(int64_t ttl_ms) {
+    if (ttl_ms < RESULT_MIN_MS || ttl_ms > HF_LEASE_MAX)
+        return hf_fail(HF_EINVAL, "a result that stays for %lld ms: it takes 10 s to 10 years",
+                       (long long)ttl_ms);
+    return HF_OK;
+}
+
+static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
+    if (hold == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    if (hold->once == NULL || !hold->once->most)
+        return hf_fail(HF_EINVAL, "only a call that is made at most once is marked: begin it with "
+                                  "HF_ACQUIRE_AT_MOST_ONCE");
+    if (hold->once->begun)
+        return hf_fail(HF_EINVAL, "the call of lock %s has begun already",
+                       hf_names_quoted(hold->names));
+    return unknown_ms == HF_NEVER ? HF_OK : check_ttl(unknown_ms);
+}
+
+/* It will not be made: the next caller may. This thread's message stays. */
+static hf_status withdraw(hf_hold *hold, hf_status status) {
+    hf_leaving left = {.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
+    hf_error error = *hf_error_last();
+    hf_hold_leave(hold, &left);
+    hf_error_set(&error);
+    return status;
+}
+
+static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
+    hf_fail(
+        HF_EREPLICAS,
+        "the call of lock %s was not made: %lld of the %d replicas asked for knew after %lld ms "
+        "that it begins",
+        hf_names_quoted(hold->names), (long long)reached, (int)hold->replicas,
+        (long long)hold->replica_ms);
+    hf_explain_replicas(reached);
+    return HF_EREPLICAS;
+}
+
+/* What the answer to it says. */
+static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standing *mine) {
+    switch (mine->state) {
+    case HF_STANDS_HELD:
+        break;
+    case HF_STANDS_OUTCOME:
+        withdraw(hold, HF_OK);
+        return hf_once_take(hold, mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
+    case HF_STANDS_BUSY:
+        return withdraw(hold, hf_hold_explain_lost(hold, "the server does not know it any more"));
+    default:
+        return withdraw(hold, hf_unexpected("begin"));
+    }
+    if (hold->replicas > 0 && answer->replicas < hold->replicas)
+        return withdraw(hold, explain_unreplicated(hold, answer->replicas));
+    hf_client_lock(hold->client);
+    bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
+    hold->once->begun = held;
+    hf_client_unlock(hold->client);
+    /* This thread stood still: by now others may think of it as unknown, and it has not been made.
+     */
+    return held ? HF_OK
+                : withdraw(hold, hf_hold_explain_lost(hold, "its lease ended before the "
+                                                            "call began"));
+}
+
+hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t length) {
+    hf_request request;
+    hf_answer answer;
+    hf_standing mine;
+    hf_look look;
+    hf_status status = check_mark(hold, unknown_ms);
+    if (status == HF_OK)
+        status = check_note(note, length);
+    if (status == HF_OK)
+        status = hf_client_check(hold->client);
+    if (status != HF_OK)
+        return status;
+    switch (hf_hold_state(hold)) {
+    case HF_STATE_HELD:
+        break;
+    case HF_STATE_LOST:
+        return withdraw(hold, hf_hold_explain_lost(hold, "its lease ended, or its key was taken "
+                                                         "away"));
+    default:
+        return hf_hold_explain_not_held(hold);
+    }
+    hf_request_begin(&request, hold->names, hold->id, hold->fence, hold->once->terms, unknown_ms,
+                     note, length);
+    request.replicas = hold->replicas;
+    request.replica_ms = hold->replica_ms;
+    status = hf_transport_call(hold->client->transport, &request, hf_client_patience(hold->client),
+                               &answer);
+    hf_request_free(&request);
+    if (status != HF_OK)
+        status = withdraw(hold, status);
+    else if (!hf_reply_acquire(answer.reply, &look, &mine, 1))
+        status = withdraw(hold, hf_unexpected("begin"));
+    else
+        status = marked(hold, &answer, &mine);
+    freeReplyObject(answer.reply);
+    return status;
+}
+
+/* ----------------------------------------------------------------- Finish */
+
+static char how_of(int32_t state) {
+    switch (state) {
+    case HF_ONCE_DONE:
+        return HF_RECORD_DONE;
+    case HF_ONCE_FAILED:
+        return HF_RECORD_FAILED;
+    case HF_ONCE_UNKNOWN:
+        return 'u';
+    case HF_ONCE_RETRY:
+        return 'n';
+    default:
+        return '\0';
+    }
+}
+
+static hf_status check_bytes(const void *bytes, size_t length) {
+    if (bytes == NULL && length > 0)
+        return hf_fail(HF_EINVAL, "the result is NULL");
+    if (length > HF_RESULT_MAX)
+        return hf_fail(HF_EINVAL, "the result has %zu bytes: at most %d", length, HF_RESULT_MAX);
+    return HF_OK;
+}
+
+static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *result, size_t length,
+                            int64_t ttl_ms, hf_leaving *left) {
+    bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED;
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     if (hold->mode == HF_MODE_SHARED)
         return hf_fail(HF_EINVAL, "a shared hold leaves no result: others have it, too");
-    if (left->bytes == NULL && left->length > 0)
-        return hf_fail(HF_EINVAL, "the result is NULL");
-    if (left->length > HF_RESULT_MAX)
-        return hf_fail(HF_EINVAL, "the result has %zu bytes: at most %d", left->length,
-                       HF_RESULT_MAX);
-    if (left->ttl_ms < RESULT_MIN_MS || left->ttl_ms > HF_LEASE_MAX)
-        return hf_fail(HF_EINVAL, "a result that stays for %lld ms: it takes 10 s to 10 years",
-                       (long long)left->ttl_ms);
-    return HF_OK;
+    *left = (hf_leaving){.how = how_of(state),
+                         .terms = hf_once_terms(hold),
+                         .bytes = result,
+                         .length = length,
+                         .ttl_ms = ttl_ms};
+    if (left->how == '\0')
+        return hf_fail(HF_EINVAL, "a call cannot end in the state %d", (int)state);
+    if (!keeps)
+        return ttl_ms == 0 ? check_note(result, length)
+                           : hf_fail(HF_EINVAL, "only a result or an error has a ttl_ms");
+    if (hold->once != NULL && hold->once->most && !hold->once->begun)
+        return hf_fail(HF_EINVAL, "a call that is made at most once begins with hf_once_mark()");
+    hf_status status = check_bytes(result, length);
+    return status == HF_OK ? check_ttl(ttl_ms) : status;
 }
 
-hf_status hf_once_finish(hf_hold *hold, const void *result, size_t length, int64_t ttl_ms) {
-    hf_leaving left = {.bytes = result, .length = length, .ttl_ms = ttl_ms};
-    hf_status status = check_result(hold, &left);
+hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t length,
+                         int64_t ttl_ms) {
+    hf_leaving left;
+    hf_status status = leaving_of(hold, state, result, length, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave(hold, &left) : status;
 }
 
-hf_status hf_once_finish_start(hf_hold *hold, const void *result, size_t length, int64_t ttl_ms,
-                               int64_t op) {
-    hf_leaving left = {.bytes = result, .length = length, .ttl_ms = ttl_ms};
-    hf_status status = check_result(hold, &left);
+hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t length,
+                               int64_t ttl_ms, int64_t op) {
+    hf_leaving left;
+    hf_status status = leaving_of(hold, state, result, length, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave_start(hold, &left, op) : status;
 }
 
+/* ---------------------------------------------------------------- Outcomes */
+
+static int32_t state_of(const hf_call_record *record) {
+    switch (record->kind) {
+    case HF_RECORD_BEGUN:
+        return record->runs ? HF_ONCE_RUNNING : HF_ONCE_UNKNOWN;
+    case HF_RECORD_RETRY:
+        return HF_ONCE_RETRY;
+    case HF_RECORD_DONE:
+        return HF_ONCE_DONE;
+    default:
+        return HF_ONCE_FAILED;
+    }
+}
+
 const void *hf_hold_result(const hf_hold *hold, size_t *length_out) {
+    const hf_call_record *record =
+        hold != NULL && hold->once != NULL && hold->once->known ? &hold->once->record : NULL;
+    bool kept =
+        record != NULL && (record->kind == HF_RECORD_DONE || record->kind == HF_RECORD_FAILED);
     if (length_out != NULL)
-        *length_out = hold != NULL ? hold->result_length : 0;
-    return hold != NULL ? hold->result : NULL;
+        *length_out = kept ? record->length : 0;
+    return kept ? record->bytes : NULL;
+}
+
+hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info) {
+    hf_once_info told = {.state = HF_ONCE_NONE, .owner = "", .note = ""};
+    if (hold == NULL || info == NULL || info->size < sizeof info->size)
+        return hf_fail(HF_EINVAL, "a handle is NULL, or hf_once_info.size is not set");
+    if (hold->once != NULL && hold->once->known) {
+        const hf_call_record *record = &hold->once->record;
+        told = (hf_once_info){
+            .state = state_of(record),
+            .at_most_once = record->terms[0] == 'm',
+            .printed = record->terms[1] != '-',
+            .fence = record->fence,
+            .since_ms = record->since_us / 1000,
+            .ttl_ms = record->left_ms == HF_TTL_NONE ? HF_NEVER : record->left_ms,
+            .length = record->result_length,
+            .owner = record->owner,
+            .owner_len = record->owner_length,
+            .note = record->note,
+            .note_len = record->note_length,
+        };
+    }
+    hf_struct_tell(info, &told, sizeof told);
+    return HF_OK;
+}
+
+/* Ask for the record, which the handle then has. */
+static hf_status look(const hf_lock *lock, hf_hold *hold) {
+    hf_request request;
+    hf_answer answer;
+    hf_found found;
+    hf_call_record record;
+    hf_request_inspect(&request, lock->names, 0, 1, true);
+    hf_status status = hf_transport_call(lock->client->transport, &request,
+                                         hf_client_patience(lock->client), &answer);
+    hf_request_free(&request);
+    if (status == HF_EUNKNOWN)
+        status = HF_ECONNECT; /* it changes nothing, so there is nothing to be unsure of */
+    if (status != HF_OK)
+        return status;
+    if (!hf_reply_inspect(answer.reply, &found))
+        status = hf_unexpected("inspect");
+    else if (found.moving)
+        status = hf_fail(HF_ECONNECT,
+                         "the keys of lock %s are being moved between two servers: look "
+                         "again",
+                         hf_names_quoted(lock->names));
+    else if (hf_reply_found_record(answer.reply, &record) && !hf_once_know(hold, &record))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    freeReplyObject(answer.reply);
+    return status;
+}
+
+hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out) {
+    if (hold_out != NULL)
+        *hold_out = NULL;
+    if (lock == NULL || hold_out == NULL)
+        return hf_fail(HF_EINVAL, "a handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    hf_hold *hold = hf_hold_new(lock->client, lock->names, "", 0);
+    if (hold == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    hold->state = HF_STATE_RELEASED;
+    status =
+        hf_once_configure(hold, NULL, false) ? look(lock, hold) : hf_fail(HF_ENOMEM, "no memory");
+    if (status == HF_OK)
+        *hold_out = hold;
+    else
+        hf_hold_drop(hold);
+    return status;
+}
+
+/* ------------------------------------------------------------------ Settle */
+
+static hf_status check_settle(const hf_lock *lock, int32_t state, uint32_t flags,
+                              const hf_settlement *said) {
+    bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED;
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK)
+        status = check_note(said->note, said->note_length);
+    if (status != HF_OK)
+        return status;
+    if (!keeps && state != HF_ONCE_RETRY && state != HF_ONCE_NONE)
+        return hf_fail(HF_EINVAL, "a call cannot be settled as the state %d", (int)state);
+    if ((flags & ~(uint32_t)HF_SETTLE_FORCE) != 0)
+        return hf_fail(HF_EINVAL, "the flags of a settlement have an unknown bit");
+    if (said->fence < 1)
+        return hf_fail(HF_EINVAL,
+                       "a fence of %lld: settling takes that of the record, from looking "
+                       "at it",
+                       (long long)said->fence);
+    if (!keeps)
+        return said->length == 0 && said->ttl_ms == 0
+                   ? HF_OK
+                   : hf_fail(HF_EINVAL, "only a result or an error has bytes and a ttl_ms");
+    status = check_bytes(said->bytes, said->length);
+    return status == HF_OK ? check_ttl(said->ttl_ms) : status;
+}
+
+static hf_status settle_status(const hf_lock *lock, const hf_settlement *said,
+                               hf_settle_outcome outcome, bool doubtful) {
+    const char *name = hf_names_quoted(lock->names);
+    switch (outcome) {
+    case HF_SETTLE_DONE:
+    case HF_SETTLE_MORE:
+        return HF_OK;
+    case HF_SETTLE_NONE:
+        if (doubtful &&
+            said->verb == 'f') /* an earlier copy has forgotten it, or another settler */
+            return HF_OK;
+        return hf_fail(HF_ENOTHELD, "lock %s has no record of a call with that fence", name);
+    case HF_SETTLE_RUNS:
+        return hf_fail(HF_EBUSY, "the call of lock %s is in progress: settling it now takes force",
+                       name);
+    case HF_SETTLE_OVER:
+        return hf_fail(HF_ESETTLED, "the call of lock %s has been settled already, or is done",
+                       name);
+    default:
+        return hf_unexpected("settle");
+    }
+}
+
+hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t flags,
+                         const void *result, size_t length, int64_t ttl_ms, const void *note,
+                         size_t note_len) {
+    hf_request request;
+    hf_answer answer;
+    hf_owner who;
+    char id[HF_ID_LENGTH + 1];
+    hf_settlement said = {.verb = state == HF_ONCE_NONE    ? 'f'
+                                  : state == HF_ONCE_RETRY ? 'r'
+                                                           : how_of(state),
+                          .fence = fence,
+                          .id = id,
+                          .force = (flags & HF_SETTLE_FORCE) != 0,
+                          .ttl_ms = ttl_ms,
+                          .bytes = result,
+                          .length = length,
+                          .note = note,
+                          .note_length = note_len};
+    hf_status status = check_settle(lock, state, flags, &said);
+    if (status == HF_OK)
+        status = hf_lock_choose_owner(lock, NULL, 0, true, &who);
+    if (status != HF_OK)
+        return status;
+    said.owner = who.holder.bytes;
+    said.owner_length = who.holder.length;
+    hf_client_lock(lock->client);
+    status = hf_client_new_id_locked(lock->client, id);
+    hf_client_unlock(lock->client);
+    if (status != HF_OK)
+        return status;
+    hf_request_settle(&request, lock->names, &said);
+    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
+                               &answer);
+    hf_request_free(&request);
+    if (status != HF_OK)
+        return status;
+    hf_settle_outcome outcome = hf_reply_settle(answer.reply);
+    freeReplyObject(answer.reply);
+    if (outcome == HF_SETTLE_MORE) {
+        hf_client_lock(lock->client);
+        hf_kick_locked(lock->client, lock->names);
+        hf_client_unlock(lock->client);
+    }
+    return settle_status(lock, &said, outcome, answer.doubtful);
 }

@@ -167,6 +167,20 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
     insist(client, task, ms);
 }
 
+bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
+    hf_client *client = hold->client;
+    hf_error error = *hf_error_last();
+    bool thread = !request->encoded.failed && hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
+    hf_error_set(&error);
+    if (task == NULL)
+        return false;
+    hf_request_move(&task->request, request);
+    hf_bytes_init(&request->encoded);
+    insist(client, task, HF_FOREVER);
+    return true;
+}
+
 static void undo_again(hf_timer *timer, int64_t now) {
     struct hf_undoing *undoing = HF_OF(struct hf_undoing, timer, timer);
     hf_list holds = {0};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "lock/outcome.h"
 #include "lock/reading.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
@@ -121,9 +122,9 @@ static void others_ask(const hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
-/* The work that it is to do has been done, and that is the result. */
-static void take_result(hf_op *op, const hf_standing *mine) {
-    if (hf_hold_take_result(op->hold, mine)) {
+/* The call that it is to make has an outcome. */
+static void take_outcome(hf_op *op, const hf_standing *mine) {
+    if (hf_once_take(op->hold, mine)) {
         HF_MARK("H28");
         hf_op_finish_locked(op, HF_EDONE);
     } else {
@@ -172,9 +173,9 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_DEAD:
         lose_id(op);
         return;
-    case HF_STANDS_RESULT:
+    case HF_STANDS_OUTCOME:
         others_ask(op);
-        take_result(op, mine);
+        take_outcome(op, mine);
         return;
     case HF_STANDS_REFUSED:
         hf_op_fail_locked(op, hf_hold_refuse(hold));

@@ -18,7 +18,7 @@ hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_v
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    hf_request_inspect(&request, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1);
+    hf_request_inspect(&request, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1, false);
     status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
                                &answer);
     hf_request_free(&request);

@@ -335,7 +335,7 @@ static hf_status turn_page(hf_locks *locks) {
 static hf_status look_alone(hf_locks *locks, const suspect *one, redisReply **reply_out) {
     hf_request request;
     hf_answer answer;
-    hf_request_inspect(&request, one->names, 0, HF_VIEW_MAX);
+    hf_request_inspect(&request, one->names, 0, HF_VIEW_MAX, false);
     int64_t now = hf_now();
     hf_status status = hf_transport_call(locks->client->transport, &request,
                                          hf_client_patience(locks->client), &answer);
@@ -389,7 +389,8 @@ static hf_status look_at_suspects(hf_locks *locks) {
     locks->found_count = locks->found_at = 0;
     HF_EACH(at, &locks->suspects)
     if (count < BATCH)
-        hf_request_inspect(&requests[count++], HF_OF(suspect, item, at)->names, 0, HF_VIEW_MAX);
+        hf_request_inspect(&requests[count++], HF_OF(suspect, item, at)->names, 0, HF_VIEW_MAX,
+                           false);
     hf_status status = ask(locks, locks->node, requests, count, count, replies);
     if (status != HF_OK)
         return status;

@@ -13,9 +13,9 @@
 #include "base/simulated.h"
 #include "protocol/encoding.h"
 
-/* No answer to our requests is longer or nested deeper. Without limits a server could make hiredis
- * take any amount of memory. */
-#define REPLY_BYTES_MAX (HF_RESULT_MAX + 64 * 1024)
+/* No answer to our requests is longer or nested deeper, but for a result. Without limits a server
+ * could make hiredis take any amount of memory. */
+#define REPLY_BYTES_MAX (1024 * 1024 + 64 * 1024)
 #define REPLY_DEPTH_MAX 8
 /* The first byte of a TLS alert, and of no answer of Redis. */
 #define TLS_ALERT 0x15
@@ -110,7 +110,7 @@ static ssize_t receive(redisContext *redis, char *buffer, size_t size) {
         if (count > 0) {
             connection->heard = true;
             connection->received += (size_t)count;
-            if (connection->received <= REPLY_BYTES_MAX)
+            if (connection->received <= REPLY_BYTES_MAX + (connection->fetches ? HF_RESULT_MAX : 0))
                 return count;
             set_error(redis, REDIS_ERR_PROTOCOL, "the answer is too long");
             return -1;
@@ -238,6 +238,7 @@ bool hf_connection_append(hf_connection *connection, const hf_request *request, 
         hf_bytes_add(output, ping, sizeof ping - 1);
     if ((how & HF_ASKING) != 0)
         hf_bytes_add(output, ask, sizeof ask - 1);
+    connection->fetches = connection->fetches || request->fetches;
     hf_request_head(request, (how & HF_WHOLE) != 0, output);
     hf_bytes_add(output, request->encoded.data, request->encoded.length);
     return !output->failed && !request->encoded.failed;

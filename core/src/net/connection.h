@@ -52,6 +52,7 @@ typedef struct hf_connection {
     int64_t deadline;    /* of the read or write that is under way */
     int64_t timeout_ms;  /* what the socket's timeout is set to */
     size_t received;     /* bytes of the reply that is being read */
+    bool fetches;        /* some request of it may be answered with a result */
     bool local;          /* over a path of this machine */
     bool heard;          /* the server has sent something */
     bool driven;         /* it waits in no read and no write, but its users in poll(2) */

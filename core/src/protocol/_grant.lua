@@ -194,12 +194,19 @@ local function fits(mode, permits)
   return mode == 's' and held.x == 0 and (permits == 0 or held.n < permits)
 end
 
-local result -- is there one?
-local function has_result()
-  if result == nil then result = call('EXISTS', R) == 1 end
-  return result
+-- Is there an outcome, for those of mode o? A call that has begun, and whose hold is over, has one:
+-- nobody knows what became of it. nil: not looked at; K and R change before.
+local outcome
+local function has_outcome()
+  if outcome == nil then
+    local v = call('HGET', R, 'hf1')
+    local kind = v and sub(v, 33, 33)
+    outcome = kind == 'd' or kind == 'e'
+      or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))
+  end
+  return outcome
 end
--- One message for all of a client who ask for the result.
+-- One message for all of a client who ask for the outcome.
 local told = {}
 local function tell(a)
   local err = refused('ZREM', Q, a.member)
@@ -233,7 +240,7 @@ local function grant(asking)
     if over then
       err = refused('ZREM', Q, m)
       if err then return err end
-    elseif a.mode == 'o' and not mine and has_result() then
+    elseif a.mode == 'o' and not mine and has_outcome() then
       err = tell(a)
       if err then return err end
     elseif spent() or not fits(a.mode, a.permits) then

@@ -4,7 +4,7 @@
 -- KEYS  K, F, Q, S, R, then the dead-id key of each hold id
 -- ARGV  floor: the highest fence of K that the client has seen; then for each hold id:
 --       hold id, owner, lease (ms; 0: never)
---       mode: x exclusive, o exclusive or the result, s shared and its permits (0: no limit)
+--       mode: x exclusive, o exclusive or the outcome, s shared and its permits (0: no limit)
 --       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
 --         one, its own
 --       member: empty, it does not wait; score (0: none yet)
@@ -17,8 +17,8 @@
 --         2 queued, 4 queued behind a foreign lock: score, rank
 --         6, 8 the same, but it had a score and was out of the queue
 --         3 dead (released or cancelled): 0, 0
---         5 a result: its fence (16 digits) and bytes, for the first such id, then empty; the
---           ms that it stays
+--         5 an outcome: the record { hf1, n, b } for the first such id, then empty; its ms (-1: no
+--           end)
 --         9 refused: it would wait for the shared hold in which it nests
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
@@ -225,7 +225,7 @@ local function join(a)
   return err
 end
 
-local reply, asking, bytes = { now, 0 }, {}, nil
+local reply, asking, known = { now, 0 }, {}, nil
 local function answer(i, state, x, y)
   reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = state, x, y
 end
@@ -253,9 +253,10 @@ for i, a in ipairs(asks) do
     err = add(a.id, a.mode == 's' and 's' or 'x', within, NOBODY, a.owner, a.lease)
     if err then return err end
     answer(i, 1, tonumber(within), a.lease > 0 and a.lease or -1)
-  elseif a.mode == 'o' and has_result() then
-    answer(i, 5, bytes and '' or call('GET', R), call('PTTL', R))
-    bytes = true
+  elseif a.mode == 'o' and has_outcome() then
+    answer(i, 5, known and '' or { call('HGET', R, 'hf1'), call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' },
+      call('PTTL', R))
+    known = true
   else
     done = false
   end

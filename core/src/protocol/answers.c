@@ -77,24 +77,58 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
     return HF_ANSWER_GOOD;
 }
 
-/* 5, the fence of the hold that left it and its bytes, how long it stays. One answer has the bytes
- * once, for the first that asked. */
-static bool read_result(const redisReply *const *parts, hf_standing *mine) {
-    const redisReply *state = parts[0], *bytes = parts[1];
-    if (state->type != REDIS_REPLY_INTEGER || state->integer != HF_STANDS_RESULT ||
-        bytes->type != REDIS_REPLY_STRING || (bytes->len > 0 && bytes->len < STAMP_DIGITS))
+/* False: it is no string. */
+static bool read_text(const redisReply *reply, const char **text, size_t *length) {
+    if (reply->type != REDIS_REPLY_STRING)
         return false;
-    *mine = (hf_standing){.state = HF_STANDS_RESULT};
-    if (bytes->len == 0)
+    *text = reply->str;
+    *length = (size_t)reply->len;
+    return true;
+}
+
+/* <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>, a note, the bytes. */
+bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record) {
+    const char *head;
+    size_t length, columns = HF_ID_LENGTH + 1 + 2 * STAMP_DIGITS + 8 + HF_TERMS_LENGTH;
+    *record = (hf_call_record){.left_ms = left_ms};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        !read_text(reply->element[0], &head, &length) || length < columns ||
+        !read_text(reply->element[1], &record->note, &record->note_length) ||
+        !read_text(reply->element[2], &record->bytes, &record->length))
+        return false;
+    head += HF_ID_LENGTH;
+    if (memchr("brde", *head, 4) == NULL)
+        return false;
+    record->kind = (hf_record_kind)*head;
+    record->fence = read_column(head + 1, STAMP_DIGITS);
+    record->since_us = read_column(head + 1 + STAMP_DIGITS, STAMP_DIGITS);
+    record->result_length = read_column(head + 1 + 2 * STAMP_DIGITS, 8);
+    record->terms = head + 1 + 2 * STAMP_DIGITS + 8;
+    record->owner = record->terms + HF_TERMS_LENGTH;
+    record->owner_length = length - columns;
+    return within(record->fence, 1, HF_NUMBER_MAX) && within(record->since_us, 1, HF_NUMBER_MAX) &&
+           record->result_length >= 0 && within(left_ms, HF_TTL_NONE, HF_LEASE_MAX);
+}
+
+/* 5, the record, its ms. One answer has the record once, for the first that asked. */
+static bool read_outcome(const redisReply *const *parts, hf_standing *mine) {
+    const redisReply *state = parts[0], *what = parts[1], *left = parts[2];
+    hf_call_record record;
+    if (state->type != REDIS_REPLY_INTEGER || state->integer != HF_STANDS_OUTCOME)
+        return false;
+    *mine = (hf_standing){.state = HF_STANDS_OUTCOME};
+    if (what->type == REDIS_REPLY_STRING && what->len == 0)
         return true;
-    mine->result = bytes->str + STAMP_DIGITS;
-    mine->result_length = bytes->len - STAMP_DIGITS;
+    if (left->type != REDIS_REPLY_INTEGER || !hf_reply_record(what, left->integer, &record))
+        return false;
+    mine->record = what;
+    mine->record_ms = left->integer;
     return true;
 }
 
 static bool read_standing(const redisReply *reply, size_t at, hf_standing *mine) {
     int64_t numbers[3];
-    if (read_result((const redisReply *const *)reply->element + at, mine))
+    if (read_outcome((const redisReply *const *)reply->element + at, mine))
         return true;
     redisReply part = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = reply->element + at};
     if (!read_numbers(&part, numbers, 3))
@@ -135,11 +169,11 @@ bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine,
     for (size_t i = 0; i < count; i++) {
         if (!read_standing(reply, 2 + 3 * i, &mine[i]))
             return false;
-        if (mine[i].state != HF_STANDS_RESULT)
+        if (mine[i].state != HF_STANDS_OUTCOME)
             continue;
         if (first == NULL)
             first = &mine[i];
-        if (first->result == NULL)
+        if (first->record == NULL)
             return false;
         mine[i] = *first;
     }
@@ -171,9 +205,15 @@ hf_status hf_unexpected(const char *what) {
 
 hf_release_outcome hf_reply_release(const redisReply *reply) {
     int64_t number = read_number(reply);
-    bool known =
-        within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) || number == HF_RELEASE_REFUSED;
+    bool known = within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) ||
+                 within(number, HF_RELEASE_REFUSED, HF_RELEASE_SETTLED);
     return known ? (hf_release_outcome)number : HF_RELEASE_NONSENSE;
+}
+
+hf_settle_outcome hf_reply_settle(const redisReply *reply) {
+    int64_t number = read_number(reply);
+    return within(number, HF_SETTLE_NONE, HF_SETTLE_OVER) ? (hf_settle_outcome)number
+                                                          : HF_SETTLE_NONSENSE;
 }
 
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms) {
@@ -195,18 +235,9 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
     }
 }
 
-/* In what inspect answers: six numbers, the holders, the waiters. */
-enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, PARTS };
+/* In what inspect answers: six numbers, the holders, the waiters, the record. */
+enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
-
-/* False: it is no string. */
-static bool read_text(const redisReply *reply, const char **text, size_t *length) {
-    if (reply->type != REDIS_REPLY_STRING)
-        return false;
-    *text = reply->str;
-    *length = (size_t)reply->len;
-    return true;
-}
 
 /* Its id, mode, fence, ms left and owner. */
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
@@ -248,6 +279,14 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
     if (hf_reply_holdings(reply) > 0 && !hf_reply_holding(reply, 0, &found->first))
         return false;
     return within(found->server_us, 1, HF_NUMBER_MAX) && found->waiters >= 0;
+}
+
+bool hf_reply_found_record(const redisReply *reply, hf_call_record *record) {
+    const redisReply *const what = reply->element[RECORD];
+    if (what->elements != 4 || !hf_reply_record(what, reply->element[RESULT_TTL]->integer, record))
+        return false;
+    record->runs = record->kind == HF_RECORD_BEGUN && read_number(what->element[3]) == 1;
+    return true;
 }
 
 size_t hf_reply_holdings(const redisReply *reply) { return reply->element[HOLDERS]->elements / 5; }

@@ -25,7 +25,7 @@ typedef enum {
     HF_STANDS_QUEUED = 2,
     HF_STANDS_DEAD = 3,    /* released, cancelled, or its lease ran out */
     HF_STANDS_FOREIGN = 4, /* queued, behind another library's lock */
-    HF_STANDS_RESULT = 5,  /* somebody has left a result */
+    HF_STANDS_OUTCOME = 5, /* its call has an outcome */
     HF_STANDS_REFUSED = 9  /* its owner holds the lock shared, and asks for it exclusively */
 } hf_stands;
 
@@ -34,9 +34,24 @@ typedef struct hf_standing {
     bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
-    const char *result;          /* in the reply */
-    size_t result_length;
+    const redisReply *record;    /* if it has an outcome: hf_reply_record() */
+    int64_t record_ms;
 } hf_standing;
+
+/* What is known of a call that is made once. The bytes are the reply's. */
+typedef struct hf_call_record {
+    hf_record_kind kind;
+    bool runs;             /* begun, and its hold stands */
+    const char *terms;     /* HF_TERMS_LENGTH bytes */
+    int64_t fence;         /* of the hold that made the call */
+    int64_t since_us;      /* when that was written, by the server's clock */
+    int64_t left_ms;       /* or HF_TTL_NONE */
+    int64_t result_length; /* of its bytes, which need not be here */
+    const char *owner, *note, *bytes;
+    size_t owner_length, note_length, length;
+} hf_call_record;
+/* False: it is none. */
+bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record);
 
 /* HF_EPROTOCOL, for a reply that this script or command never gives. */
 hf_status hf_unexpected(const char *what);
@@ -74,11 +89,24 @@ typedef enum {
     HF_RELEASE_NONSENSE = -1,
     HF_RELEASE_NOT_HELD = 0,
     HF_RELEASE_DONE = 1,
-    HF_RELEASE_MORE = 2,   /* done, with more of the queue to skip */
-    HF_RELEASE_SPLIT = 3,  /* only `leave`: its other keys are needed */
-    HF_RELEASE_REFUSED = 5 /* done, but for the result, which is not kept */
+    HF_RELEASE_MORE = 2,    /* done, with more of the queue to skip */
+    HF_RELEASE_SPLIT = 3,   /* only `leave`: its other keys are needed */
+    HF_RELEASE_REFUSED = 5, /* done, but for the result, which is not kept */
+    HF_RELEASE_KEPT = 6,    /* the result is kept, though the hold was over */
+    HF_RELEASE_SETTLED = 7  /* the record is another's, so that the result is not kept */
 } hf_release_outcome;
 hf_release_outcome hf_reply_release(const redisReply *reply);
+
+/* What settle answers. */
+typedef enum {
+    HF_SETTLE_NONSENSE = -1,
+    HF_SETTLE_NONE = 0,
+    HF_SETTLE_DONE = 1,
+    HF_SETTLE_MORE = 2,
+    HF_SETTLE_RUNS = 3, /* the call is in progress */
+    HF_SETTLE_OVER = 4  /* it is done already */
+} hf_settle_outcome;
+hf_settle_outcome hf_reply_settle(const redisReply *reply);
 
 /* What a renewal or a claim answers for a hold: what is left of it in ms, HF_TTL_NONE, or one
  * of these. */
@@ -104,10 +132,12 @@ typedef struct hf_found {
     bool moving;      /* its slot is: only the lock's own key could be looked at */
     int64_t count, waiters;
     int64_t ttl_ms;    /* below HF_TTL_NONE: there is no key */
-    int64_t result_ms; /* for how long its result stays; likewise */
+    int64_t result_ms; /* for how long its record stays; likewise */
     int64_t server_us; /* when it was looked at */
 } hf_found;
 bool hf_reply_inspect(const redisReply *reply, hf_found *found);
+/* The record in a reply that this has read. False: there is none. */
+bool hf_reply_found_record(const redisReply *reply, hf_call_record *record);
 /* Of a reply that this has read: how many holds it lists, and each from 0. False: it is none. */
 size_t hf_reply_holdings(const redisReply *reply);
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding);

@@ -1,11 +1,12 @@
 -- inspect: say who holds the lock, and who waits. Changes nothing.
 --
 -- KEYS  K, Q, S, R; or K alone, while their slot is being moved
--- ARGV  how many holds and waiters to skip, and how many to list at most
+-- ARGV  how many holds and waiters to skip, and how many to list at most; 1: with the bytes of the record
 -- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
---       alone; holds; waiters; K's TTL (-1: no TTL); ms that a result stays (-2: there is
---       none); server µs; the holds: id, mode, fence, ms left, owner of each; the waiters: id,
---       mode, score, timeout, permits, owner of each
+--       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record (-1: no end, -2:
+--       there is none); server µs; the holds: id, mode, fence, ms left, owner of each; the waiters: id,
+--       mode, score, timeout, permits, owner of each; the record { hf1, n, b or empty, 1 if its call is in
+--       progress }, or nothing
 local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local F
 --@include _state.lua
@@ -68,7 +69,7 @@ elseif held then
   end
 end
 
-if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters } end
+if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters, {} } end
 local queued = pcall('ZCARD', Q)
 if type(queued) == 'table' then queued = 0 end
 if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end
@@ -81,4 +82,12 @@ for i = 1, #members, 2 do
       shared and tonumber(sub(m, 89, 98)) or 0, sub(m, shared and 99 or 89))
   end
 end
-return { state, count, queued, ttl, call('PTTL', R), now, holds, waiters }
+
+local record, ms = {}, -2
+local known = pcall('HGET', R, 'hf1')
+if type(known) == 'string' then
+  local runs = held and held.x > 0 and held.fence == sub(known, 34, 49)
+  record = { known, call('HGET', R, 'n') or '', ARGV[3] == '1' and call('HGET', R, 'b') or '', runs and 1 or 0 }
+  ms = call('PTTL', R)
+end
+return { state, count, queued, ttl, ms, now, holds, waiters, record }

@@ -4,10 +4,12 @@
 -- ARGV  hold id, fence (16 digits) or empty; and if there is more to do than to end the hold:
 --       bury (0, 1): some copy of its acquire may still be under way; refuse it
 --       member: take this queue member out too (a cancelled wait), or empty
---       to leave a result: its ms (10000 or more), its bytes (1 MiB at most)
+--       of a call that is made once: ms (10000 or more), bytes (16 MiB at most), what became of it:
+--         d a result, e an error to be kept, u nobody knows (the bytes say why), n it was not made;
+--         and its terms, as for `begin`
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 not held; 1 released; 2 released, and more to hand on; 5 released, but the result
---       was refused
+--       was refused; 6 it was kept, though the hold was over; 7 the record is another's
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases, written out for speed, without functions: to make them costs more than the
@@ -120,12 +122,11 @@ until true
 local life = #ARGV % 2 == 1 and ARGV[#ARGV] or nil
 --@include _state.lua
 --@include _grant.lua
-local id, fence, doubtful, member, ttl, bytes = ARGV[1], ARGV[2], false, '', nil, nil
-if #ARGV > 3 then doubtful, member = ARGV[3] == '1', ARGV[4] end
-if #ARGV > 5 then ttl, bytes = tonumber(ARGV[5]), ARGV[6] end
+local id, fence, doubtful, member = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4] or ''
+if #ARGV < 4 then doubtful, member = false, '' end
 local err = read()
 if err then return err end
-local ends, mine, mode, _, client = hold(id)
+local ends, mine, mode, owner, client = hold(id)
 if ends and fence ~= '' and fence ~= mine then ends = nil end
 
 -- A removal first, even of nothing: after it a full server allows the rest.
@@ -135,26 +136,49 @@ if doubtful then
   err = bury(KEYS[6])
   if err then return err end
 end
-
-local kept = true
 if ends then
   if client == mark then mark = NOBODY end
   err = drop(id, ends, mode)
   if err then return err end
-  if bytes then
-    kept = mode ~= 's' and ttl and ttl >= 10000 and ttl <= 315360000000 and #bytes <= 1048576
-      and not refused('SET', R, mine .. bytes, 'PX', ARGV[5])
-    result = kept or nil
-    if kept and queued ~= false then
-      for _, m in ipairs(pcall('ZRANGE', Q, 0, 999)) do
-        local a = sub(m, 76, 76) == 'o' and parse(m)
-        if a then tell(a) end
-      end
+end
+
+-- What became of its call. Who began it may say so without a hold, as long as nobody settled it.
+local kept, others = nil, false -- nil: nothing is to be kept
+if #ARGV > 7 then
+  local how, ttl, bytes, terms = ARGV[7], tonumber(ARGV[5]), ARGV[6], ARGV[8]
+--@include _once.lua
+  local own = written_by(id, fence)
+  local result = how == 'd' or how == 'e'
+  if result and own and (kind == 'd' or kind == 'e') then
+    kept = true -- a copy
+  elseif result then
+    -- Without a record of its own, its hold shows that nobody else has begun.
+    local may = own or ends
+      and mode ~= 's' and (kind ~= 'b' and (kind ~= 'd' and kind ~= 'e' or sub(terms, 1, 1) ~= 'm'))
+    if not may then
+      others = record and true or false
+      if ends and not record then kept = false end -- a shared one
+    elseif not ttl or ttl < 10000 or ttl > 315360000000 or ttl % 1 ~= 0 or #bytes > 16777216 then
+      kept = false
+    elseif own then
+      kept = not rewrite(id, how, nil, '', bytes, ttl)
+    else
+      kept = not write(id, how, mine, terms, owner, '', bytes, ttl)
+    end
+  elseif own and kind == 'b' then
+    if how == 'u' then
+      kept = not refused('HSET', R, 'n', sub(bytes, 1, 1024))
+    else
+      kept = not rewrite(id, 'r', nil, '', '', 86400000)
     end
   end
+  if kept and how ~= 'n' then tell_all() end
 end
+
 local _, more = grant({})
 settle()
 if demoted then return demoted end
-if not ends then return 0 end
-return not kept and 5 or more and 2 or 1
+if others then return 7 end
+if kept == false then return 5 end
+if not ends then return kept and 6 or 0 end
+return more and 2 or 1

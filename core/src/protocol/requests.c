@@ -282,12 +282,43 @@ void hf_request_release(hf_request *request, const hf_names *names, const hf_ask
 }
 
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
-                       bool bury, const void *result, size_t length, int64_t ttl_ms) {
+                       bool bury, const hf_leaving *left) {
     begin_release(request, names, ask, fence, bury);
     add_number(request, bury);
     add_argument(request, "", 0);
-    add_number(request, ttl_ms);
-    add_argument(request, result, length);
+    add_number(request, left->ttl_ms);
+    add_argument(request, left->bytes, left->length);
+    add_argument(request, &left->how, 1);
+    add_argument(request, left->terms, HF_TERMS_LENGTH);
+    add_fence_life(request, names);
+}
+
+void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,
+                      const char *terms, int64_t unknown_ms, const void *note, size_t length) {
+    begin_request(request, &hf_script_begin);
+    add_lock(request, names);
+    add_companion(request, names, ENDS);
+    add_companion(request, names, RESULT);
+    request->fetches = true;
+    add_argument(request, id, HF_ID_LENGTH);
+    add_fence(request, fence);
+    add_argument(request, terms, HF_TERMS_LENGTH);
+    add_number(request, on_the_wire(unknown_ms));
+    add_argument(request, note, length);
+}
+
+void hf_request_settle(hf_request *request, const hf_names *names,
+                       const hf_settlement *settlement) {
+    begin_request(request, &hf_script_settle);
+    add_keys(request, names);
+    add_argument(request, &settlement->verb, 1);
+    add_fence(request, settlement->fence);
+    add_argument(request, settlement->id, HF_ID_LENGTH);
+    add_number(request, settlement->force);
+    add_number(request, settlement->ttl_ms);
+    add_argument(request, settlement->bytes, settlement->length);
+    add_argument(request, settlement->owner, settlement->owner_length);
+    add_argument(request, settlement->note, settlement->note_length);
     add_fence_life(request, names);
 }
 
@@ -329,15 +360,19 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
     }
 }
 
-void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most) {
+void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
+                        bool whole) {
     begin_request(request, &hf_script_inspect);
     request->alone = &hf_script_inspect;
     add_lock(request, names);
     add_companion(request, names, QUEUE);
     add_companion(request, names, ENDS);
     add_companion(request, names, RESULT);
+    request->fetches = whole;
     add_number(request, skip);
     add_number(request, most);
+    if (whole)
+        add_number(request, 1);
 }
 
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign) {

@@ -59,9 +59,51 @@ void hf_request_drop(hf_request *request, const hf_names *names, const char *id,
  * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t fence, bool bury);
-/* The same, and leave a result, which stays for so long; of an exclusive hold. */
+
+/* What became of a call that is made once, as the record has it. */
+typedef enum {
+    HF_RECORD_BEGUN = 'b',
+    HF_RECORD_RETRY = 'r', /* it may be made again */
+    HF_RECORD_DONE = 'd',
+    HF_RECORD_FAILED = 'e' /* with an error that is kept */
+} hf_record_kind;
+
+/* `m` (at most once) or `-`, and the print of the arguments in hex, or dashes: in a record, and for
+ * a request. */
+#define HF_TERMS_LENGTH 65
+
+/* What a release says of such a call. */
+typedef struct hf_leaving {
+    char how; /* HF_RECORD_DONE, HF_RECORD_FAILED, u: nobody knows, n: it was not made */
+    const char *terms;
+    const void *bytes; /* the result, the error, or why */
+    size_t length;
+    int64_t ttl_ms;
+} hf_leaving;
+
+/* The same as a release, and say what became of its call. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
-                       bool bury, const void *result, size_t length, int64_t ttl_ms);
+                       bool bury, const hf_leaving *left);
+/* Before a call that is made at most once: write that it has begun. unknown_ms: for so long the
+ * record stays; HF_NEVER: until it is settled. */
+void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,
+                      const char *terms, int64_t unknown_ms, const void *note, size_t length);
+
+/* What somebody says who has looked at a record. */
+typedef struct hf_settlement {
+    char verb; /* HF_RECORD_DONE, HF_RECORD_FAILED, HF_RECORD_RETRY, or f: forget it */
+    int64_t fence;
+    const char *id; /* of this request */
+    bool force;
+    int64_t ttl_ms;
+    const void *bytes;
+    size_t length;
+    const char *owner;
+    size_t owner_length;
+    const void *note;
+    size_t note_length;
+} hf_settlement;
+void hf_request_settle(hf_request *request, const hf_names *names, const hf_settlement *settlement);
 /* Leave the queue. A grant that came first stands, and is answered. */
 void hf_request_cancel(hf_request *request, const hf_names *names, const hf_ask *ask, bool bury);
 /* write: something is written in any case, so that there is something to WAIT for. */
@@ -86,8 +128,10 @@ typedef struct hf_renewal {
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
 
-/* With so many holders and waiters, after those that are skipped. */
-void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most);
+/* With so many holders and waiters, after those that are skipped. whole: with the bytes of the
+ * record. */
+void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
+                        bool whole);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* One page of all keys of a server: those that may be locks, and those that are queues. */
 void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,

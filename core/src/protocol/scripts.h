@@ -15,6 +15,7 @@ typedef struct hf_script {
 } hf_script;
 
 extern const hf_script hf_script_acquire;
+extern const hf_script hf_script_begin;
 extern const hf_script hf_script_break;
 extern const hf_script hf_script_cancel;
 extern const hf_script hf_script_claim;
@@ -25,6 +26,7 @@ extern const hf_script hf_script_permissions;
 extern const hf_script hf_script_release;
 extern const hf_script hf_script_renew;
 extern const hf_script hf_script_selftest;
+extern const hf_script hf_script_settle;
 extern const hf_script hf_script_take;
 extern const hf_script hf_script_wait;
 

@@ -285,15 +285,21 @@ def hf_lock_acquire_start(
         _waiter(lock, owner, timeout_ms, options, False, op)
 
 
-def hf_once_begin(lock: Lock, timeout_ms: int, options: object, hold_out: list[Handle]) -> None:
+def hf_once_begin(
+    lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, hold_out: list[Handle]
+) -> tuple[int, str]:
     """Get a result, or the lock."""
     lock.client.check()
     with lock.client.space:
         lock.client.check()
-        hold_out.append(_asker(lock, timeout_ms, 0).wait())
+        handle = _asker(lock, timeout_ms, 0).wait()
+    hold_out.append(handle)
+    return (_holdfast.HF_OK if handle.hold.result is None else _holdfast.HF_EDONE), ""
 
 
-def hf_once_begin_start(lock: Lock, timeout_ms: int, options: object, op: int) -> None:
+def hf_once_begin_start(
+    lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, op: int
+) -> None:
     """Start to get a result, or the lock: a completion follows."""
     lock.client.check()
     with lock.client.space:
@@ -632,7 +638,7 @@ def hf_hold_keep_at_least(hold: Handle, duration_ms: int) -> None:
         hold.hold.keep_at_least(duration_ms)
 
 
-def hf_once_finish(hold: Handle, result: bytes, ttl_ms: int) -> None:
+def hf_once_finish(hold: Handle, state: int, result: bytes, ttl_ms: int) -> None:
     """Release it, and leave a result."""
     _check_result(result)
     _ask(_finish, hold, result, ttl_ms)
@@ -737,7 +743,7 @@ def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _keep(hold, duration_ms))
 
 
-def hf_once_finish_start(hold: Handle, result: bytes, ttl_ms: int, op: int) -> None:
+def hf_once_finish_start(hold: Handle, state: int, result: bytes, ttl_ms: int, op: int) -> None:
     """Release it, and leave a result; a completion follows."""
     _check_result(result)
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _finish(hold, result, ttl_ms))

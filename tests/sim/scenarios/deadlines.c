@@ -44,10 +44,10 @@ static void test_a_large_request_on_a_slow_way_ends_in_its_time(void **state) {
     hf_client *client = open_with(text("redis://127.0.0.1:%d", way->port), 2000, 2000);
     hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
     char *result = calloc(1, SIZE);
-    assert_status(hf_once_begin(lock, 0, NULL, &hold), HF_OK);
+    assert_status(hf_once_begin(lock, 0, NULL, NULL, 0, &hold), HF_OK);
     atomic_store(&way->bytes, 16384);
     int64_t began = now_ms();
-    assert_status(hf_once_finish(hold, result, SIZE, 60000), HF_EUNKNOWN);
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, result, SIZE, 60000), HF_EUNKNOWN);
     assert_in_range(now_ms() - began, 1900, 2300);
     atomic_store(&way->bytes, 0);
     hf_hold_close(hold);

@@ -102,7 +102,7 @@ static void test_what_is_started_asks_while_its_subscription_cannot_be_made_agai
 
 static void *begin_once(void *argument) {
     waiter *w = argument;
-    w->status = hf_once_begin(w->lock, 20000, NULL, &w->hold);
+    w->status = hf_once_begin(w->lock, 20000, NULL, NULL, 0, &w->hold);
     w->done_at = now_ms();
     return NULL;
 }
@@ -114,14 +114,14 @@ static void test_a_lost_message_of_a_result_delays_none_by_more_than_a_recheck(v
     hf_hold *once;
     (void)state;
     give_back(hold, HF_OK);
-    assert_status(hf_once_begin(theirs, 0, NULL, &once), HF_OK);
+    assert_status(hf_once_begin(theirs, 0, NULL, NULL, 0, &once), HF_OK);
     for (int i = 0; i < THREADS; i++) {
         waiters[i] = (waiter){.lock = lock};
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, begin_once, &waiters[i]), 0);
         assert_soon(queued("k") == i + 1);
     }
     atomic_store(&way->loses_grants, true);
-    assert_status(hf_once_finish(once, "done", 4, 60000), HF_OK);
+    assert_status(hf_once_finish(once, HF_ONCE_DONE, "done", 4, 60000), HF_OK);
     hf_hold_close(once);
     int64_t since = now_ms();
     for (int i = 0; i < THREADS; i++) {
@@ -150,8 +150,8 @@ static void test_an_answer_that_comes_after_the_grant_changes_nothing(void **sta
     give_back(hold, HF_OK);
     assert_status(hf_lock_inspect(theirs, 0, &info, NULL), HF_OK);
     assert_status(hf_lock_break(theirs, info.fence, 0), HF_OK);
-    assert_status(hf_once_begin(theirs, 0, NULL, &once), HF_OK);
-    assert_status(hf_once_finish(once, "done", 4, 60000), HF_OK);
+    assert_status(hf_once_begin(theirs, 0, NULL, NULL, 0, &once), HF_OK);
+    assert_status(hf_once_finish(once, HF_ONCE_DONE, "done", 4, 60000), HF_OK);
     hf_hold_close(once);
     atomic_store(&way->holds_request, false);
     pthread_join(w.thread, NULL);

@@ -27,7 +27,7 @@ public interface Codec<T> {
      * The bytes of a result.
      *
      * @param result what the call returned
-     * @return at most 1 MiB
+     * @return at most 16 MiB
      * @throws Exception if it has none; the caller of {@code once()} gets the exception
      */
     byte[] encode(T result) throws Exception;

@@ -131,7 +131,7 @@ public interface HoldfastClient extends AutoCloseable {
      * @param <T> what the result is
      * @param name what is done; see {@link #lock(String)}
      * @param ttl for how long the result stays; at least 10 seconds
-     * @param codec makes the bytes of the result, at most 1 MiB, and the result of the bytes
+     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
      * @param call what is done
      * @return the result
      * @throws InterruptedException if the thread is interrupted while it waits

@@ -342,7 +342,7 @@ public interface HoldfastLock extends Lock {
      * @param ttl for how long the result stays; at least 10 seconds, so that nobody that waits
      *     misses it
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
-     * @param codec makes the bytes of the result, at most 1 MiB, and the result of the bytes; all
+     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes; all
      *     callers get what it decodes, also the one that made the call
      * @param call what is done
      * @return the result

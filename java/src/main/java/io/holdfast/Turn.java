@@ -29,7 +29,7 @@ public interface Turn {
      * Releases the hold, and leaves a result for all that wait and for those that come while it
      * stays.
      *
-     * @param result at most 1 MiB
+     * @param result at most 16 MiB
      * @param ttl for how long it stays; at least 10 seconds
      * @throws IllegalArgumentException if one is out of bounds; the turn stays
      * @throws IllegalStateException if there is a result
@@ -43,7 +43,7 @@ public interface Turn {
     /**
      * {@link #finish} without a thread that waits.
      *
-     * @param result at most 1 MiB
+     * @param result at most 16 MiB
      * @param ttl for how long it stays; at least 10 seconds
      * @return ends when the server has it; fails as {@link #finish} throws
      * @throws IllegalArgumentException if one is out of bounds; the turn stays

@@ -228,8 +228,8 @@ abstract class OnceContract extends ClientTest {
         assertThrows(IllegalArgumentException.class, () -> once("\ud800"));
         assertThrows(NullPointerException.class, () -> once(null));
         Exception tooLong =
-                assertThrows(IllegalArgumentException.class, () -> once("x".repeat(1048577)));
-        assertTrue(tooLong.getMessage().contains("at most 1048576"), tooLong.getMessage());
+                assertThrows(IllegalArgumentException.class, () -> once("x".repeat(16777217)));
+        assertTrue(tooLong.getMessage().contains("at most 16777216"), tooLong.getMessage());
         assertThrows(
                 ExecutionException.class,
                 () ->
@@ -237,10 +237,10 @@ abstract class OnceContract extends ClientTest {
                                         name,
                                         TTL,
                                         Codec.BYTES,
-                                        () -> CompletableFuture.completedFuture(new byte[1048577]))
+                                        () -> CompletableFuture.completedFuture(new byte[16777217]))
                                 .get(20, TimeUnit.SECONDS));
         assertFalse(lock.isLocked());
-        String longest = "x".repeat(1048576);
+        String longest = "x".repeat(16777216);
         assertEquals(longest, once(longest));
         assertEquals(longest, left());
     }
@@ -269,7 +269,7 @@ abstract class OnceContract extends ClientTest {
         Turn turn = lock.begin(LONG);
         assertTrue(turn.result().isEmpty());
         assertTrue(turn.hold().fence() > 0);
-        assertThrows(IllegalArgumentException.class, () -> turn.finish(new byte[1048577], TTL));
+        assertThrows(IllegalArgumentException.class, () -> turn.finish(new byte[16777217], TTL));
         assertThrows(IllegalArgumentException.class, () -> turn.finish(new byte[1], SECOND));
         assertTrue(turn.hold().isValid());
         turn.hold().release();

@@ -83,14 +83,14 @@ final class OnceTest extends OnceContract {
                             : client.once(name, TTL, Codec.UTF_8, this::full);
             assertEquals("first", result);
         } finally {
-            mayKeep("+set");
+            mayKeep("+hset");
         }
         until(() -> !redis.exists(name));
         assertEquals("second", client.once(name, TTL, Codec.UTF_8, () -> "second"));
     }
 
     private String full() {
-        mayKeep("-set");
+        mayKeep("-hset");
         return "first";
     }
 

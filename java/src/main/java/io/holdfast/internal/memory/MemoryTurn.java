@@ -8,7 +8,7 @@ import java.util.concurrent.CompletableFuture;
 
 /** A turn in memory: a hold, or else the result of another. */
 final class MemoryTurn implements Turn {
-    private static final int LONGEST = 1 << 20;
+    private static final int LONGEST = 1 << 24;
 
     private final MemoryHold hold;
     private final byte[] result;

@@ -300,7 +300,8 @@ final class RedisHold implements Hold, Completions.Watcher {
     }
 
     private void startFinish(byte[] result, long ttlMillis, long operation) {
-        startEnd(hold -> Core.hf_once_finish_start(hold, result, ttlMillis, operation));
+        startEnd(hold -> Core.hf_once_finish_start(
+                                hold, Core.HF_ONCE_DONE, result, ttlMillis, operation));
     }
 
     private void startEnd(LongToIntFunction start) {

@@ -452,6 +452,9 @@ final class RedisLock implements HoldfastLock {
             future.completeExceptionally(timedOut(timeout, outcome.text()));
         } else if (outcome.hold() == 0) {
             future.completeExceptionally(outcome.failure());
+        } else if (isNoTurn(outcome)) {
+            Core.hf_hold_close(outcome.hold());
+            future.completeExceptionally(outcome.failure());
         } else if (future.isDone()) {
             client.abandon(outcome.hold());
         } else {
@@ -474,7 +477,10 @@ final class RedisLock implements HoldfastLock {
         if (isBusy(outcome)) {
             throw timedOut(timeout, outcome.text());
         }
-        if (outcome.hold() == 0) {
+        if (isNoTurn(outcome)) {
+            Core.hf_hold_close(outcome.hold());
+        }
+        if (outcome.hold() == 0 || isNoTurn(outcome)) {
             throw Threads.raised(outcome.failure());
         }
         return turn(outcome.hold());
@@ -489,7 +495,14 @@ final class RedisLock implements HoldfastLock {
     private Completions.Operation startTurn(Duration timeout) {
         long millis = Millis.timeout(timeout);
         return client.start(
-                number -> call(lock -> Core.hf_once_begin_start(lock, millis, null, number)));
+                number -> call(lock -> Core.hf_once_begin_start(lock, millis, null, null, number)));
+    }
+
+    /** Neither the turn nor a result: what has the record then holds nothing. */
+    private static boolean isNoTurn(Completions.Outcome outcome) {
+        return outcome.hold() != 0
+                && outcome.status() != Core.HF_OK
+                && outcome.status() != Core.HF_EDONE;
     }
 
     private Turn turn(long hold) {

@@ -1,0 +1,148 @@
+#include "lock/outcome.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/simulated.h"
+#include "lock/undo.h"
+
+#define MOST 'm'
+#define LEAST '-'
+
+static const char no_terms[] = "-----------------------------------------------------------------";
+
+bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most) {
+    struct hf_once *once = calloc(1, sizeof *once);
+    if (once == NULL)
+        return false;
+    memcpy(once->terms, no_terms, HF_TERMS_LENGTH);
+    once->most = most;
+    once->terms[0] = most ? MOST : LEAST;
+    if (print != NULL) {
+        char hex[2 * HF_PRINT_LENGTH + 1];
+        hf_hex(hex, print, HF_PRINT_LENGTH);
+        memcpy(once->terms + 1, hex, HF_TERMS_LENGTH - 1);
+    }
+    hold->once = once;
+    hold->mode = HF_MODE_ONCE;
+    hold->reentrant = false; /* or it would do again what it does just now */
+    return true;
+}
+
+const char *hf_once_terms(const hf_hold *hold) {
+    return hold->once != NULL ? hold->once->terms : no_terms;
+}
+
+/* ---------------------------------------------------------------- Records */
+
+static const char *copy(char **to, const char *from, size_t length) {
+    char *at = *to;
+    memcpy(at, from, length);
+    at[length] = '\0';
+    *to = at + length + 1;
+    return at;
+}
+
+bool hf_once_know(hf_hold *hold, const hf_call_record *record) {
+    size_t room = HF_TERMS_LENGTH + record->owner_length + record->note_length + record->length;
+    struct hf_once *once = malloc(sizeof *once + room + 4);
+    if (once == NULL)
+        return false;
+    *once = *hold->once;
+    once->known = true;
+    once->record = *record;
+    char *to = once->bytes;
+    once->record.terms = copy(&to, record->terms, HF_TERMS_LENGTH);
+    once->record.owner = copy(&to, record->owner, record->owner_length);
+    once->record.note = copy(&to, record->note, record->note_length);
+    once->record.bytes = copy(&to, record->bytes, record->length);
+    free(hold->once);
+    hold->once = once;
+    return true;
+}
+
+bool hf_once_take(hf_hold *hold, const hf_standing *mine) {
+    hf_call_record record;
+    if (hold->once->known)
+        return true;
+    if (!hf_reply_record(mine->record, mine->record_ms, &record) || !hf_once_know(hold, &record))
+        return false;
+    hold->state = HF_STATE_RELEASED;
+    return true;
+}
+
+static bool is_printed(const char *terms) { return terms[1] != '-'; }
+
+static hf_status mismatch(const hf_hold *hold) {
+    const char *mine = hold->once->terms, *theirs = hold->once->record.terms;
+    if (*mine != *theirs)
+        return hf_fail(HF_EMISMATCH,
+                       "the call of lock %s has been made %s, and this caller wants it %s: all "
+                       "callers of a name must agree",
+                       hf_names_quoted(hold->names),
+                       *theirs == MOST ? "at most once" : "once, and again after a lost hold",
+                       *mine == MOST ? "at most once" : "again after a lost hold");
+    return hf_fail(HF_EMISMATCH,
+                   "the call of lock %s has been made with other arguments: use another name for "
+                   "another call",
+                   hf_names_quoted(hold->names));
+}
+
+hf_status hf_once_status(const hf_hold *hold) {
+    const struct hf_once *once = hold->once;
+    const hf_call_record *record = &once->record;
+    const char *lock = hf_names_quoted(hold->names);
+    if (once->terms[0] != record->terms[0] ||
+        (is_printed(once->terms) && is_printed(record->terms) &&
+         memcmp(once->terms + 1, record->terms + 1, HF_TERMS_LENGTH - 1) != 0))
+        return mismatch(hold);
+    switch (record->kind) {
+    case HF_RECORD_DONE:
+        return hf_fail(HF_EDONE, "the call of lock %s has been made, and its result is here", lock);
+    case HF_RECORD_FAILED:
+        return hf_fail(HF_EFAILED, "the call of lock %s has failed, and its error is here", lock);
+    default:
+        return hf_fail(
+            HF_EOUTCOME,
+            "the call of lock %s began under fence %lld, and its outcome is unknown: find "
+            "out what became of it, and settle it",
+            lock, (long long)record->fence);
+    }
+}
+
+/* --------------------------------------------------------------- Finishes */
+
+hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome) {
+    const char *lock = hf_names_quoted(hold->names);
+    bool result = how == HF_RECORD_DONE || how == HF_RECORD_FAILED;
+    bool begun = hold->once != NULL && hold->once->begun;
+    switch (outcome) {
+    case HF_RELEASE_REFUSED:
+        return hf_fail(HF_ESERVER,
+                       "lock %s is released, but the server did not keep the result: its memory is "
+                       "full, or the user lacks a permission",
+                       lock);
+    case HF_RELEASE_SETTLED:
+        HF_MARK("C23");
+        return hf_fail(HF_ESETTLED,
+                       "the result for lock %s is not kept: the call was settled meanwhile, or "
+                       "another caller made it",
+                       lock);
+    case HF_RELEASE_NOT_HELD:
+        if (result && begun)
+            return hf_fail(HF_ESETTLED,
+                           "the result for lock %s is not kept: the call was forgotten meanwhile",
+                           lock);
+        if (result)
+            return hf_hold_explain_lost(hold, "the server does not know it any more");
+        return HF_OK;
+    default:
+        return HF_OK;
+    }
+}
+
+bool hf_once_insist_locked(hf_hold *hold, hf_request *request) {
+    if (hold->client->swept)
+        return false;
+    return hf_undo_insist_locked(hold, request) || hf_undo_locked(hold);
+}

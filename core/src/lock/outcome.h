@@ -1,0 +1,34 @@
+/* What is known of a call that is made once, and of the hold that makes it. once.c has the calls of
+ * the public header. */
+#ifndef HF_OUTCOME_H
+#define HF_OUTCOME_H
+
+#include "lock/holds.h"
+
+struct hf_once {
+    char terms[HF_TERMS_LENGTH];
+    bool most;  /* it is made at most once */
+    bool begun; /* its record says so */
+    bool known; /* somebody else's call has a record, in `record` */
+    hf_call_record record;
+    char bytes[]; /* those of the record, each with a NUL */
+};
+
+/* A hold whose call is made once; print: of its arguments, or NULL. False: no memory. */
+bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most);
+/* There is a record: that is the hold's, which holds nothing. False: no memory. */
+bool hf_once_take(hf_hold *hold, const hf_standing *mine);
+bool hf_once_know(hf_hold *hold, const hf_call_record *record);
+/* What that is to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH, and this thread's
+ * message. */
+hf_status hf_once_status(const hf_hold *hold);
+/* What its terms are on the wire, also of a hold that was acquired otherwise. */
+const char *hf_once_terms(const hf_hold *hold);
+
+/* A release that said what became of the call was answered so. */
+hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome);
+/* That release had no answer: send it until it has, in the background. Takes the request over, or
+ * leaves it empty. False: the client is closed, and hf_undo_now() has to follow. */
+bool hf_once_insist_locked(hf_hold *hold, hf_request *request);
+
+#endif

@@ -1,0 +1,35 @@
+-- begin: before its call, a holder writes into the record that the call has begun. From then on
+-- nobody calls again by itself: if the hold ends without more, nobody knows what became of the call.
+--
+-- KEYS  K, S, R
+-- ARGV  hold id, fence (16 digits); terms (65): `m` at most once, and the print of the arguments;
+--       ms that an unknown outcome stays (0: until it is settled); note
+-- Answers  as acquire for one hold id: 1 begun, also to a copy; 0 not held; 5 there is a record of
+--       another
+local K, S, R = KEYS[1], KEYS[2], KEYS[3]
+local F
+--@include _state.lua
+--@include _once.lua
+local id, fence, terms, ms, note = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] or ''
+if not (ms and (ms == 0 or (ms >= 10000 and ms <= 315360000000 and ms % 1 == 0))) or #terms ~= 65
+  or #note > 1024 then
+  return redis.error_reply('HOLDFAST begin out of bounds')
+end
+local err = look()
+if err then return err end
+local ends, granted, mode, owner = hold(id)
+if not ends or granted ~= fence or mode ~= 'x' then
+  refused('HDEL', K, '') -- is this still the master?
+  return demoted or { now, 0, 0, 0, 0 }
+end
+local own = kind == 'b' and written_by(id, fence)
+local theirs = record and sub(record, 74, 138)
+if record and not own
+  and not (kind == 'r' and (theirs == terms or find(theirs, '%-', 2) or find(terms, '%-', 2))) then
+  local what, stays = whole()
+  return { now, 0, 5, what, stays }
+end
+-- Also for a copy, so that there is something to WAIT for.
+err = write(id, 'b', fence, terms, owner, note, '', ms)
+if err then return demoted or err end
+return { now, 0, 1, tonumber(fence), left(ends) }

@@ -1,0 +1,49 @@
+-- settle: somebody who has looked at the record says what became of the call.
+--
+-- KEYS  K, F, Q, S, R
+-- ARGV  verb: d a result, e an error, r it may be called again, f forget it
+--       the fence of the record that was looked at (16 digits); an id of this request
+--       force (1: also while the call is in progress, whose hold ends; and instead of a result)
+--       ms and bytes of a result or an error; owner; note
+--       and at the end the life of a plain F (ms), if that is not a day
+-- Answers  0 no record of that fence; 1 done, also to a copy; 2 done, and more to hand on; 3 in
+--       progress, and not forced; 4 it is done already
+local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local life = ARGV[9]
+--@include _state.lua
+--@include _grant.lua
+--@include _once.lua
+local verb, fence, id, force, ms, bytes, owner, note = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', tonumber(ARGV[5]),
+  ARGV[6] or '', ARGV[7] or '', ARGV[8] or ''
+local stays = verb == 'd' or verb == 'e'
+if not (stays or verb == 'r' or verb == 'f') or not ms or #note > 1024 or #id ~= 32 or #owner > 4096
+  or (stays and not (ms >= 10000 and ms <= 315360000000 and ms % 1 == 0 and #bytes <= 16777216)) then
+  return redis.error_reply('HOLDFAST settle out of bounds')
+end
+local err = read()
+if err then return err end
+if not record or sub(record, 34, 49) ~= fence then
+  refused('ZREM', Q, '') -- is this still the master?
+  return demoted or 0
+end
+if kind == verb and (verb == 'r' or sub(record, 1, 32) == id) then return 1 end
+if kind == 'b' and held and held.x > 0 and held.fence == fence then
+  if not force then return 3 end
+  mark = NOBODY
+  if held.form == 'many' then err = delete(K, S) else err = delete(K) end
+  if err then return err end
+  held = nil
+end
+if (verb == 'r' and kind ~= 'b') or (stays and not force and (kind == 'd' or kind == 'e')) then return 4 end
+if verb == 'f' then
+  err = refused('DEL', R)
+elseif verb == 'r' then
+  err = rewrite(sub(record, 1, 32), 'r', nil, note, '', 86400000)
+else
+  err = rewrite(id, verb, owner, note, bytes, ms)
+end
+if err then return demoted or err end
+if stays then tell_all() end
+local _, more = grant({})
+settle()
+return demoted or more and 2 or 1

@@ -1,0 +1,175 @@
+/* A call that is paid for: made at most once, and what came of it is not thrown away. */
+#include "scenario.h"
+
+static const hf_acquire_options MOST = {.size = sizeof MOST, .flags = HF_ACQUIRE_AT_MOST_ONCE};
+
+static proxy *way;
+static hf_client *client, *other; /* through it; past it */
+static hf_lock *mine, *theirs;
+
+static int set_up(void **state) {
+    int result = begin_scenario(state);
+    way = proxy_start();
+    client = open_with(url_of(way), 500, 2000);
+    other = open_client();
+    warm_up(client);
+    mine = lease_lock(client, "k", 1000, HF_OFF);
+    theirs = lease_lock(other, "k", 60000, HF_ON);
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_lock_close(mine);
+    hf_lock_close(theirs);
+    close_both(way, client, other);
+    return 0;
+}
+
+static hf_hold *turn_of(hf_lock *lock) {
+    hf_hold *hold;
+    assert_status(hf_once_begin(lock, 0, &MOST, NULL, 0, &hold), HF_OK);
+    return hold;
+}
+
+/* A call that began, and whose hold is over. */
+static hf_hold *lost_call(void) {
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    sleep_ms(1500);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    return hold;
+}
+
+/* What another caller is told; its result. */
+static void assert_told(hf_lock *lock, hf_status status, const char *result) {
+    hf_hold *hold;
+    assert_status(hf_once_begin(lock, 0, &MOST, NULL, 0, &hold), status);
+    if (result != NULL)
+        assert_string_equal(hf_hold_result(hold, NULL), result);
+    hf_hold_close(hold);
+}
+
+static hf_status settle(int32_t state, int64_t fence, const char *result) {
+    return hf_once_settle(theirs, state, fence, 0, result, result != NULL ? strlen(result) : 0,
+                          result != NULL ? 60000 : 0, NULL, 0);
+}
+
+static void finish(hf_hold *hold, const char *result, hf_status status) {
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, result, strlen(result), 60000), status);
+    hf_hold_close(hold);
+}
+
+static void test_a_mark_outlives_its_hold_and_its_renewals(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine);
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    sleep_ms(500);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    sleep_ms(700);
+    assert_told(theirs, HF_EBUSY, NULL);
+    sleep_ms(20000);
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    finish(hold, "paid", HF_OK);
+    assert_told(theirs, HF_EDONE, "paid");
+}
+
+static void test_a_late_result_takes_no_place_of_one_that_was_settled(void **state) {
+    (void)state;
+    hf_hold *hold = lost_call();
+    assert_status(settle(HF_ONCE_DONE, hf_hold_fence(hold), "by hand"), HF_OK);
+    finish(hold, "late", HF_ESETTLED);
+    assert_told(theirs, HF_EDONE, "by hand");
+}
+
+static void test_a_paid_result_is_kept_though_the_hold_was_lost(void **state) {
+    (void)state;
+    hf_hold *hold = lost_call();
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    finish(hold, "paid", HF_OK);
+    assert_told(theirs, HF_EDONE, "paid");
+}
+
+/* Of the other mode, in which the next caller makes the call again. */
+static void test_a_result_without_a_mark_needs_its_hold(void **state) {
+    (void)state;
+    hf_hold *hold, *next, *done;
+    assert_status(hf_once_begin(mine, 0, NULL, NULL, 0, &hold), HF_OK);
+    sleep_ms(1500);
+    assert_status(hf_once_begin(theirs, 0, NULL, NULL, 0, &next), HF_OK);
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "late", 4, 60000), HF_ELOST);
+    assert_status(hf_once_begin(theirs, 0, NULL, NULL, 0, &done), HF_EBUSY);
+    finish(next, "next", HF_OK);
+    assert_status(hf_once_begin(theirs, 0, NULL, NULL, 0, &done), HF_EDONE);
+    assert_string_equal(hf_hold_result(done, NULL), "next");
+    hf_hold_close(done);
+    hf_hold_close(hold);
+}
+
+static void test_a_late_retry_is_no_retry_of_the_next_call(void **state) {
+    (void)state;
+    hf_hold *hold = lost_call();
+    int64_t fence = hf_hold_fence(hold);
+    assert_status(settle(HF_ONCE_NONE, fence, NULL), HF_OK);
+    hf_hold_close(hold);
+    hold = lost_call();
+    assert_status(settle(HF_ONCE_RETRY, fence, NULL), HF_ENOTHELD);
+    assert_told(theirs, HF_EOUTCOME, NULL);
+    hf_hold_close(hold);
+}
+
+static void test_a_call_whose_mark_has_no_answer_is_not_made(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        hf_hold *hold = turn_of(mine);
+        proxy_next(way, late ? HOLD_REQUEST : HOLD_REPLY, hf_script_begin.sha1);
+        assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_EUNKNOWN);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_RELEASED);
+        atomic_store(&way->holds_request, false);
+        atomic_store(&way->holds_reply, false);
+        /* It is withdrawn, and so is what comes late: the next one gets the turn. */
+        hf_hold *next;
+        for (int64_t until = now_ms() + 5000; now_ms() < until; sleep_ms(50)) {
+            hf_status status = hf_once_begin(theirs, 0, &MOST, NULL, 0, &next);
+            if (status == HF_OK)
+                break;
+            assert_true(status == HF_EBUSY || status == HF_EOUTCOME);
+            hf_hold_close(next);
+        }
+        assert_status(hf_once_mark(next, HF_NEVER, "n", 1), HF_OK);
+        assert_status(hf_once_finish(next, HF_ONCE_DONE, "x", 1, 60000), HF_OK);
+        assert_status(settle(HF_ONCE_NONE, hf_hold_fence(next), NULL), HF_OK);
+        hf_hold_close(next);
+        hf_hold_close(hold);
+    }
+}
+
+static void test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept(void **state) {
+    (void)state;
+    hf_hold *hold = turn_of(mine), *done;
+    assert_status(hf_once_mark(hold, HF_NEVER, "n", 1), HF_OK);
+    proxy_next(way, GO_DEAD, hf_script_release.sha1);
+    assert_status(hf_once_finish(hold, HF_ONCE_DONE, "paid", 4, 60000), HF_EUNKNOWN);
+    for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(50)) {
+        hf_status status = hf_once_begin(theirs, 0, &MOST, NULL, 0, &done);
+        hf_hold_close(done);
+        if (status == HF_EDONE)
+            break;
+        assert_true(status == HF_EBUSY || status == HF_EOUTCOME);
+    }
+    assert_told(theirs, HF_EDONE, "paid");
+    hf_hold_close(hold);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_mark_outlives_its_hold_and_its_renewals),
+        TEST(test_a_late_result_takes_no_place_of_one_that_was_settled),
+        TEST(test_a_paid_result_is_kept_though_the_hold_was_lost),
+        TEST(test_a_result_without_a_mark_needs_its_hold),
+        TEST(test_a_late_retry_is_no_retry_of_the_next_call),
+        TEST(test_a_call_whose_mark_has_no_answer_is_not_made),
+        TEST(test_a_result_whose_release_has_no_answer_is_sent_until_it_is_kept),
+    };
+    return RUN_TESTS(tests, count, words);
+}
