@@ -44,6 +44,7 @@ hf_hold *hf_hold_like(const hf_hold *hold) {
         return NULL;
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
     made->reached = -1;
+    made->lease_ms = hold->lease_ms;
     made->max_hold_ms = hold->max_hold_ms;
     made->renew = hold->renew;
     made->reentrant = hold->reentrant;
