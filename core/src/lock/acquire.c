@@ -700,8 +700,7 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     hf_op_want_grants_locked(op);
     if (timeout_ms > 0)
         hf_thread_timer_locked(client, &op->timer, op->until);
-    hf_thread_timer_locked(client, &op->queue->timer,
-                           pause_ms > 0 ? hf_after(hf_now(), pause_ms) : 0);
+    hf_queue_ask_by_locked(op->queue, pause_ms > 0 ? hf_after(hf_now(), pause_ms) : 0);
     return HF_OK;
 }
 
@@ -759,6 +758,8 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
         status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
     else if (!op->canceled)
         withdraw_op(op, HF_ECANCELED);
+    if (op != NULL && status == HF_ENOTHELD) /* it is confirmed, and may be one of several */
+        op->canceled = true;
     hf_client_unlock(client);
     return status;
 }

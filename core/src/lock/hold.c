@@ -48,7 +48,8 @@ typedef struct operation {
     const hf_leaving *left; /* until it has begun */
     char how;               /* what became of its call: hf_leaving; or 0 */
     bool unknown;           /* the caller never had the hold, and so cannot lose it */
-    bool drops;             /* the request is the cheapest form */
+    bool may_drop;          /* a close would not ask in general after the cheapest form */
+    bool drops;             /* the request is that form */
     bool owed;              /* the client is closed: this thread undoes the hold itself */
     bool listed;            /* the table's reference of the hold is the operation's */
     int state;              /* that the hold had */
@@ -93,6 +94,7 @@ static hf_status run(operation *mine, int64_t deadline) {
 static hf_status perform_until(operation *mine, int64_t deadline) {
     hf_request request;
     mine->request = &request;
+    mine->may_drop = true;
     hf_client_lock(mine->hold->client);
     hf_status status = mine->begin(mine);
     hf_client_unlock(mine->hold->client);
@@ -106,6 +108,7 @@ static hf_status perform_until(operation *mine, int64_t deadline) {
 typedef struct started {
     hf_task task;
     operation operation; /* with a reference of its hold */
+    bool unclear;        /* it is over, and the server is asked what is missing */
     hf_news *news;
 } started;
 
@@ -121,10 +124,10 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
     operation *op = &mine->operation;
     verdict next = OVER;
     op->doubtful = op->doubtful || task->course.doubtful;
-    if (task->refusal == NULL || !task->unclear)
+    if (!mine->unclear)
         next = op->answered(op, status, reply, task->sent_at);
     task->again = next == AGAIN;
-    task->unclear = next == UNCLEAR;
+    mine->unclear = task->unclear = next == UNCLEAR;
     if (next != OVER)
         return;
     hf_completion completion = mine->news->completion;
@@ -277,9 +280,9 @@ static hf_status begin_release(operation *mine) {
     mine->state = hf_hold_end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
-    mine->drops = left == NULL && !hf_waiting_expected_locked(hold->client, hold->names) &&
-                  !HF_UNUSUAL("releases in general") &&
-                  hf_hold_drop_request(mine->request, hold, now);
+    mine->drops =
+        mine->may_drop && left == NULL && !hf_waiting_expected_locked(hold->client, hold->names) &&
+        !HF_UNUSUAL("releases in general") && hf_hold_drop_request(mine->request, hold, now);
     if (!mine->drops)
         release_request(mine, left);
     return HF_OK;
@@ -305,8 +308,10 @@ static void settle_release(operation *mine, hf_status status) {
         hf_queue_recheck_locked(hold->client, hold->names);
     mine->status =
         release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
+    hf_error error = *hf_error_last(); /* of this hold, not of those that it was joined with */
     if (!mine->unknown)
         count_release_locked(hold, mine->other, mine->state, mine->status);
+    hf_error_set(&error);
 }
 
 static verdict released(operation *mine, hf_status status, const redisReply *reply,

@@ -14,7 +14,7 @@ void hf_op_sent_locked(hf_op *op) {
 
 void hf_op_heard_locked(hf_op *op, bool doubtful) {
     op->asking--;
-    if (!doubtful)
+    if (!doubtful && op->hold->out > 0) /* it may have been given up meanwhile */
         op->hold->out--;
 }
 

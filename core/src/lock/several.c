@@ -314,6 +314,11 @@ static void child_told(hf_op *op, hf_status status) {
     group *mine = op->context;
     for (size_t i = 0; i < mine->count; i++)
         mine->news[i]->op = NULL;
+    if (status == HF_OK && op->canceled) { /* while it was confirmed */
+        mine->at++;
+        status = hf_fail(HF_ECANCELED, "the wait for lock %s was cancelled",
+                         hf_names_quoted(op->hold->names));
+    }
     if (status != HF_OK)
         hf_hold_count_refused_locked(op->hold, status);
     if (status == HF_OK && ++mine->at == mine->count) {

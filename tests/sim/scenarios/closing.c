@@ -167,6 +167,32 @@ static void test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it(void 
     waitpid(pid, NULL, 0);
 }
 
+/* Its request was made when nobody waited: the close sends it as it is, and asks nothing after it.
+ */
+static void test_a_started_release_that_a_close_sends_hands_the_lock_on(void **state) {
+    (void)state;
+    proxy *way = proxy_start();
+    hf_client *client = open_with(url_of(way), 500, 2000), *other = open_client();
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    proxy_next(way, HOLD_REQUEST, "k");
+    assert_status(hf_hold_release_start(hold, 1), HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    waiter *w = waiter_start(theirs, 10000);
+    assert_soon(queued("k") == 1);
+    hf_client_close(client);
+    atomic_store(&way->holds_request, false);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(other);
+    proxy_stop(way);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_close_sends_again_what_a_server_that_loads_refuses),
@@ -174,6 +200,7 @@ int main(int count, char **words) {
         TEST(test_a_call_that_a_close_meets_keeps_its_time_and_its_message),
         TEST(test_a_close_does_not_send_again_what_was_given_up),
         TEST(test_a_child_that_is_forked_during_a_connect_has_no_copy_of_it),
+        TEST(test_a_started_release_that_a_close_sends_hands_the_lock_on),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -321,6 +321,70 @@ static void test_a_question_whose_waiter_is_gone_is_not_sent_again(void **state)
     hf_lock_close(theirs);
 }
 
+/* ACL: what is missing is asked for, and the refusal counts once. */
+static void test_a_replacement_that_is_refused_is_answered_once(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 10000, HF_OFF);
+    hf_hold *hold = held(lock);
+    TELL("ACL SETUSER default -pexpireat");
+    assert_status(hf_hold_extend_start(hold, 9000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_status(next_of(client).status, HF_ESERVER);
+    TELL("ACL SETUSER default +@all");
+    proxy_next(way, HOLD_REQUEST, hf_script_renew.sha1);
+    assert_status(hf_hold_extend_start(hold, 3000, HF_EXTEND_REPLACE, 1), HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    assert_status(hf_hold_extend(hold, 20000, 0), HF_OK); /* which the other may cut short */
+    assert_true(hf_hold_remaining_ms(hold) <= 3000);
+    assert_status(next_of(client).status, HF_EUNKNOWN);
+    atomic_store(&way->holds_request, false);
+    assert_soon(NUMBER("PTTL k") <= 3000);
+    sleep_ms(4000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* The first is granted, and its claim is under way: it has no place any more. */
+static void test_of_several_a_cancel_counts_while_one_is_confirmed(void **state) {
+    (void)state;
+    hf_lock *locks[] = {lease_lock(client, "a", 60000, HF_OFF),
+                        lease_lock(client, "b", 60000, HF_OFF)};
+    hf_lock *theirs[] = {lease_lock(other, "a", 60000, HF_OFF),
+                         lease_lock(other, "b", 60000, HF_OFF)};
+    hf_hold *holds[] = {held(theirs[0]), held(theirs[1])};
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_WHOLE};
+    assert_status(hf_lock_acquire_all_start(locks, 2, NULL, 0, HF_FOREVER, &options, 1), HF_OK);
+    assert_soon(queued("a") == 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
+    give_back(holds[0], HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    assert_status(hf_op_cancel(client, 1), HF_ENOTHELD); /* a completion follows */
+    atomic_store(&way->holds_request, false);
+    for (int i = 0; i < 2; i++)
+        assert_status(next_of(client).status, HF_ECANCELED);
+    assert_soon(NUMBER("EXISTS a") == 0 && queued("b") == 0);
+    give_back(holds[1], HF_OK);
+    for (int i = 0; i < 2; i++) {
+        hf_lock_close(locks[i]);
+        hf_lock_close(theirs[i]);
+    }
+}
+
+static void test_a_release_that_loses_joined_holds_tells_of_its_own(void **state) {
+    (void)state;
+    hf_lock *locks[] = {lease_lock(client, "a", 60000, HF_OFF),
+                        lease_lock(client, "b", 60000, HF_OFF)};
+    hf_hold *holds[] = {held(locks[0]), held(locks[1])};
+    assert_status(hf_hold_join(holds, 2), HF_OK);
+    TELL("DEL a");
+    assert_status(hf_hold_release(holds[0]), HF_ELOST);
+    assert_non_null(strstr(hf_error_message(), "lock 'a'"));
+    for (int i = 0; i < 2; i++) {
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -341,6 +405,9 @@ int main(int count, char **words) {
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
         TEST(test_a_question_whose_waiter_is_gone_is_not_sent_again),
+        TEST(test_a_replacement_that_is_refused_is_answered_once),
+        TEST(test_of_several_a_cancel_counts_while_one_is_confirmed),
+        TEST(test_a_release_that_loses_joined_holds_tells_of_its_own),
     };
     return RUN_TESTS(tests, count, words);
 }
