@@ -105,6 +105,9 @@ static void draw_work(swarm *s) {
     int64_t trip_ms = 2 * (s->settings.latency_ns + s->settings.jitter_ns) / SIM_MS + 1;
     if (w->shortest_ms < 4 * trip_ms)
         w->shortest_ms = 4 * trip_ms;
+    /* To connect and to log in takes two such ways. */
+    if (w->connect_ms < 4 * trip_ms)
+        w->connect_ms = 4 * trip_ms;
     int *weights = &w->weights.acquire;
     for (size_t i = 0; i < sizeof w->weights / sizeof(int); i++)
         weights[i] = maybe(50) ? (int)draw(10) : 0;
