@@ -63,7 +63,7 @@ final class FutureTest {
             return CompletableFuture.completedFuture("mine");
         }
 
-        @Locked(name = "#{#name}", lease = "100ms")
+        @Locked(name = "#{#name}", lease = "100ms", renew = false)
         public CompletableFuture<String> shortly(String name, CompletableFuture<String> work) {
             return work;
         }
