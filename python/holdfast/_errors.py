@@ -167,6 +167,11 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_EFORKED: ForkedError,
     _holdfast.HF_EREPLICAS: LockNotReplicated,
     _holdfast.HF_EDEADLOCK: LockDeadlock,
+    # Of paid calls, whose own exceptions are still to come.
+    _holdfast.HF_EFAILED: LockError,
+    _holdfast.HF_EOUTCOME: LockError,
+    _holdfast.HF_EMISMATCH: LockError,
+    _holdfast.HF_ESETTLED: LockError,
 }
 
 

@@ -78,12 +78,11 @@ bool hf_op_take_locked(hf_op *op, int64_t fence, int64_t began_at, int64_t deadl
 }
 
 void hf_op_finish_locked(hf_op *op, hf_status status) {
-    hf_ask ask;
-    if (status != HF_OK)
-        ask = hf_op_ask(op); /* while it has its place */
-    hf_op_leave_locked(op);
-    if (status != HF_OK)
+    if (status != HF_OK) { /* while it has its place, and its queue the channel */
+        hf_ask ask = hf_op_ask(op);
         op->owed = !hf_undo_acquire_locked(op->hold, &ask);
+    }
+    hf_op_leave_locked(op);
     op->done = true;
     op->status = status;
     if (op->started)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _holdfast
-from .._errors import CAUSES, ConnectError, LockError, LockLost, error
+from .._errors import CAUSES, ConnectError, LockError, LockLost, UnsupportedError, error
 from .._lock import kept
 from ._numbers import Tally, tell
 from ._space import (
@@ -642,6 +642,38 @@ def hf_once_finish(hold: Handle, state: int, result: bytes, ttl_ms: int) -> None
     """Release it, and leave a result."""
     _check_result(result)
     _ask(_finish, hold, result, ttl_ms)
+
+
+def _no_outcomes(call: str) -> UnsupportedError:
+    return UnsupportedError(f"{call}: a client in memory keeps results only, no other outcomes")
+
+
+def hf_once_mark(hold: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
+    """Refuse to mark the call as begun."""
+    raise _no_outcomes("mark")
+
+
+def hf_once_outcome(hold: Handle) -> Any:
+    """Refuse to tell how the call ended."""
+    raise _no_outcomes("outcome")
+
+
+def hf_once_look(lock: Lock, hold_out: list[Handle]) -> None:
+    """Refuse to look at the outcome."""
+    raise _no_outcomes("look")
+
+
+def hf_once_settle(
+    lock: Lock,
+    state: int,
+    fence: int,
+    flags: int,
+    result: bytes | None,
+    ttl_ms: int,
+    note: bytes | None,
+) -> None:
+    """Refuse to settle the outcome."""
+    raise _no_outcomes("settle")
 
 
 def hf_hold_result(hold: Handle) -> bytes | None:

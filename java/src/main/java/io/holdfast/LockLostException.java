@@ -9,6 +9,7 @@ import java.util.Optional;
 public final class LockLostException extends LockNotHeldException {
     private static final long serialVersionUID = 1;
 
+    /** Why the hold was lost, or null. */
     private final LossCause cause;
 
     /**

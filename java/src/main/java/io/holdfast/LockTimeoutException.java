@@ -8,8 +8,12 @@ import java.util.function.Supplier;
 public class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
+    /** The name of the lock, or null. */
     private final String name;
+
+    /** How long the acquire waited, or null. */
     private final Duration waited;
+
     private final transient Supplier<List<LockHolder>> look;
     private transient List<LockHolder> holders;
 
