@@ -92,7 +92,7 @@ static void call_everything(hf_client *ann, hf_client *ben) {
         hold = handed_on(bens, hold);
         hold = handed_on(anns, hold);
     }
-    sleep_ms(1000);               /* it is claimed, and renewed */
+    sleep_ms(1000); /* it is claimed, and renewed */
     assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_int_equal(info.fence, hf_hold_fence(hold));
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
