@@ -706,18 +706,12 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
 
 static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
                                       int64_t number, bool keeps) {
-    hf_status status = hf_client_check(client); /* closed just now: nobody would end it */
-    if (status == HF_OK)
-        status = hf_number_check_locked(client, number);
-    if (status == HF_OK)
-        status = hf_losses_tell_locked(client);
-    if (status != HF_OK)
-        return status;
     hf_op with = {.told = tell_acquired, .keeps = keeps, .news = hf_news_new(&(hf_completion){0})};
     if (with.news == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    hf_news_number_locked(client, with.news, number);
-    status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
+    hf_status status = hf_started_locked(client, number, with.news);
+    if (status == HF_OK)
+        status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
     if (status != HF_OK)
         hf_news_free_locked(with.news);
     return status;

@@ -76,21 +76,18 @@ hf_news *hf_news_find_locked(const hf_client *client, int64_t number) {
     return news;
 }
 
-hf_status hf_number_check_locked(const hf_client *client, int64_t number) {
-    if (hf_news_find_locked(client, number) == NULL)
-        return HF_OK;
-    return hf_fail(HF_EINVAL,
-                   "another operation of this client that is under way has the number "
-                   "%lld",
-                   (long long)number);
-}
-
-void hf_news_number_locked(hf_client *client, hf_news *news, int64_t number) {
+hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number) {
+    if (hf_news_find_locked(client, number) != NULL)
+        return hf_fail(HF_EINVAL,
+                       "another operation of this client that is under way has the number "
+                       "%lld",
+                       (long long)number);
     hf_news **bucket = by_number(client->completions, number);
     news->completion.op = number;
     news->numbered = client->completions;
     news->same_number = *bucket;
     *bucket = news;
+    return HF_OK;
 }
 
 static void end_number(hf_news *news) {

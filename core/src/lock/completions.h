@@ -33,10 +33,9 @@ int hf_completions_fd(const hf_client *client);
 hf_news *hf_news_new(const hf_completion *completion);
 /* One that was not told, or NULL. */
 void hf_news_free_locked(hf_news *news);
-/* May an operation have that number? HF_EINVAL: another that is under way has it. */
-hf_status hf_number_check_locked(const hf_client *client, int64_t number);
-/* From now on, until it is told, the number finds it. */
-void hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);
+/* From now on, until it is told, the number finds it. HF_EINVAL: another operation that is under
+ * way has that number. */
+hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);
 /* The operation under way with that number, or NULL. */
 hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
 /* Put it where it is read, if anybody listens, in the news kept for it; with this thread's

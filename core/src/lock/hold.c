@@ -135,18 +135,6 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
     hf_tell_locked(op->hold->client, &mine->news, &completion);
 }
 
-/* What is sure to be needed, for an operation with that number. */
-static hf_status prepare_locked(hf_client *client, int64_t number, hf_news *news) {
-    hf_status status = hf_client_check(client);
-    if (status == HF_OK)
-        status = hf_number_check_locked(client, number);
-    if (status == HF_OK)
-        status = hf_losses_tell_locked(client);
-    if (status == HF_OK)
-        hf_news_number_locked(client, news, number);
-    return status;
-}
-
 static hf_status start(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
@@ -164,7 +152,7 @@ static hf_status start(const operation *given, int64_t number) {
     mine->operation.request = &task->request;
     task->explains = true;
     hf_hold_grab(given->hold);
-    hf_status status = prepare_locked(client, number, news);
+    hf_status status = hf_started_locked(client, number, news);
     if (status == HF_OK)
         status = mine->operation.begin(&mine->operation);
     if (status == HF_OK)

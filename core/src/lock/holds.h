@@ -33,8 +33,8 @@ struct hf_hold {
     bool renew, reentrant;
     struct hf_once *once; /* of one whose call is made once; or NULL */
     bool nests;           /* reentrant, and not alone: hf_table_new_id_locked() */
-    bool
-        whole; /* its acquire is to be answered with most of its lease: hf_hold_is_whole_locked() */
+    bool whole;           /* its acquire is to be answered with most of its lease:
+                             hf_hold_must_confirm_locked() */
     hf_mode mode;
     int64_t permits;               /* of a shared one; 0: no limit */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */

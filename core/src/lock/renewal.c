@@ -181,6 +181,13 @@ hf_status hf_losses_tell_locked(hf_client *client) {
     return HF_OK;
 }
 
+hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news) {
+    hf_status status = hf_client_check(client); /* closed just now: nothing would end it */
+    if (status == HF_OK)
+        status = hf_losses_tell_locked(client);
+    return status == HF_OK ? hf_news_number_locked(client, news, number) : status;
+}
+
 /* --------------------------------------------------------------- Batches */
 
 typedef struct renewal_task {

@@ -41,6 +41,9 @@ void hf_renewal_flush_locked(hf_client *client);
 
 /* From now on losses are told, too. */
 hf_status hf_losses_tell_locked(hf_client *client);
+/* An operation with that number is started, of which the news will tell, and of losses too.
+ * Otherwise than HF_OK: it is not. */
+hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news);
 /* Why it is lost if its lease has ended: an HF_CAUSE_. */
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */

@@ -336,14 +336,9 @@ static void child_told(hf_op *op, hf_status status) {
 }
 
 static hf_status start_group_locked(group *mine, int64_t first) {
-    hf_status status = hf_client_check(mine->client);
-    for (size_t i = 0; i < mine->count && status == HF_OK; i++) {
-        status = hf_number_check_locked(mine->client, first + (int64_t)i);
-        if (status == HF_OK)
-            hf_news_number_locked(mine->client, mine->news[i], first + (int64_t)i);
-    }
-    if (status == HF_OK)
-        status = hf_losses_tell_locked(mine->client);
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < mine->count && status == HF_OK; i++)
+        status = hf_started_locked(mine->client, first + (int64_t)i, mine->news[i]);
     return status == HF_OK ? next_locked(mine, 0) : status;
 }
 
