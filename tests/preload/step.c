@@ -1,6 +1,7 @@
-/* Preloaded into a server: its clock is so many seconds from the system's as the file
- * that HOLDFAST_TEST_CLOCK names says just now, a 64-bit number. (libfaketime does not go
- * with the jemalloc that Redis uses.) */
+/* Preloaded into a server: its clock is what the file that HOLDFAST_TEST_CLOCK names says
+ * just now, two 64-bit numbers: the seconds from the system's clock, and, if not zero, the
+ * time in microseconds instead, which goes on by one with each look at the clock and by
+ * nothing else. (libfaketime does not go with the jemalloc that Redis uses.) */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,23 +11,34 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *seconds;
+typedef struct {
+    volatile int64_t seconds;
+    _Atomic int64_t us;
+} setting;
+
+static setting *set;
 
 __attribute__((constructor)) static void open_clock(void) {
     const char *path = getenv("HOLDFAST_TEST_CLOCK");
-    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *memory = fd >= 0 ? mmap(NULL, sizeof *seconds, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *memory =
+        fd >= 0 ? mmap(NULL, sizeof *set, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory != MAP_FAILED)
-        seconds = memory;
+        set = memory;
     if (fd >= 0)
         close(fd);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int status = (int)syscall(SYS_clock_gettime, clock, now);
-    if (status == 0 && seconds != NULL &&
-        (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        now->tv_sec += *seconds;
+    if (status != 0 || set == NULL || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
+        return status;
+    if (set->us == 0) {
+        now->tv_sec += set->seconds;
+        return status;
+    }
+    int64_t us = ++set->us;
+    *now = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
     return status;
 }
 
