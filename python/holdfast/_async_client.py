@@ -105,12 +105,12 @@ class AsyncClient(Bound):
 
     def locks_all(
         self,
-        *names: str | bytes,
+        *locks: str | bytes | AsyncLock,
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> AsyncLocksAll:
-        """Make AsyncLocksAll for several names. Sends nothing. As Client.locks_all()."""
-        return AsyncLocksAll(names, merged(options, changes), self.lock)
+        """Make AsyncLocksAll for several locks. Sends nothing. As Client.locks_all()."""
+        return AsyncLocksAll(locks, merged(options, changes), self)
 
     def locks(self, pattern: str | bytes = "*", *, rate: int | None = RATE) -> AsyncLocks:
         """Walk over all locks with such names, as Client.locks(): `async for` it.

@@ -212,20 +212,24 @@ class Client(Bound):
 
     def locks_all(
         self,
-        *names: str | bytes,
+        *locks: str | bytes | Lock,
         options: LockOptions | None = None,
         **changes: Unpack[LockChanges],
     ) -> LocksAll:
-        """Make LocksAll for several names, which are acquired all or none. Sends nothing.
+        """Make LocksAll for several locks, which are acquired all or none. Sends nothing.
 
             with client.locks_all("account:1", "account:2") as holds: ...
 
-        names    1 to 100 different names, in any order.
-        options  As for lock(), for each; on_lost is called once, with the Holds.
+            seats = client.lock("seats", permits=5)
+            with client.locks_all("order:7", client.lock("stock").shared(), seats.shared()): ...
 
-        Raises as lock(), and ValueError if a name is there twice.
+        locks    1 to 100 of different names, in any order: names, and locks of this client with
+                 options of their own, exclusive and shared() ones mixed.
+        options  As for lock(), for each name; on_lost is called once, with the Holds.
+
+        Raises as lock(), and ValueError if a name is there twice, or a lock has an on_lost.
         """
-        return LocksAll(names, merged(options, changes), self.lock)
+        return LocksAll(locks, merged(options, changes), self)
 
     @property
     def aio(self) -> AsyncClient:

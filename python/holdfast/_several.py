@@ -27,6 +27,8 @@ from ._options import LockOptions
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ._async_client import AsyncClient
+    from ._client import Client
     from ._notices import Call
 
 Names = tuple["str | bytes", ...]
@@ -63,14 +65,34 @@ class _Time:
         ) from None
 
 
-def in_order(names: Names) -> Names:
-    """Check the names, and give them in the order in which every caller takes them."""
-    coded = {encoded("name", name): name for name in names}
+def in_order(names: Names) -> list[int]:
+    """Check the names, and give their places in the order in which every caller takes them."""
+    coded = {encoded("name", name): place for place, name in enumerate(names)}
     if not 1 <= len(names) <= _holdfast.HF_JOIN_MAX:
         raise ValueError(f"{len(names)} locks: it takes 1 to {_holdfast.HF_JOIN_MAX} at once")
     if len(coded) < len(names):
         raise ValueError(f"a lock is given twice among {names!r}")
-    return tuple(coded[name] for name in sorted(coded))
+    return [coded[name] for name in sorted(coded)]
+
+
+def plain(lock: Lock | AsyncLock) -> Lock:
+    """Give the Lock of an AsyncLock, or the Lock itself."""
+    return lock._lock if isinstance(lock, AsyncLock) else lock
+
+
+def check_lock(lock: Lock | AsyncLock, kind: type[Lock | AsyncLock], client: Client) -> None:
+    """Refuse a lock that cannot be held together with others."""
+    if not isinstance(lock, kind):
+        raise TypeError(
+            f"{lock!r} is given among the locks: here each is a name or {kind.__name__}"
+        )
+    if plain(lock)._client is not client:
+        raise ValueError(f"lock {lock.name!r} is another client's: all must be of this client")
+    if lock._on_lost is not None:
+        raise ValueError(
+            f"lock {lock.name!r} has an on_lost of its own, but all are lost together: give"
+            " on_lost to locks_all() or hold()"
+        )
 
 
 def try_all(items: Iterable[Item], work: Callable[[Item], None]) -> None:
@@ -246,17 +268,36 @@ class BaseLocks(Bound, Generic[AnyLock]):
 
     def __init__(
         self,
-        names: Names,
+        given: tuple[str | bytes | AnyLock, ...],
         options: LockOptions,
-        lock: Callable[[str | bytes, LockOptions], AnyLock],
+        opened: Callable[[str | bytes, LockOptions], AnyLock],
+        kind: type[AnyLock],
+        client: Client,
     ) -> None:
         """Only locks_all() makes this object."""
         alone = dataclasses.replace(options, on_lost=None)  # it is told once, of all
         function("on_lost", options.on_lost)
-        self.names = names
+        for each in given:
+            if isinstance(each, (Lock, AsyncLock)):
+                check_lock(each, kind, client)
+        self.names = tuple(
+            each.name if isinstance(each, (Lock, AsyncLock)) else each for each in given
+        )
+        order = in_order(self.names)
+        named = len(given) > sum(isinstance(each, (Lock, AsyncLock)) for each in given)
+        if not named and dataclasses.replace(alone, raise_on_lost=True) != LockOptions():
+            raise ValueError("the options do nothing: they are for names, and no name is given")
         self._on_lost = options.on_lost
         self._quiet = not options.raise_on_lost
-        self._locks: list[AnyLock] = [lock(name, alone) for name in in_order(names)]
+        self._locks: list[AnyLock] = [
+            opened(each, alone) if isinstance(each, (str, bytes)) else each
+            for each in (given[place] for place in order)
+        ]
+        wishes = {(lock.owner, plain(lock)._choices.reentrant) for lock in self._locks}
+        if len(wishes) > 1:
+            raise ValueError(
+                "locks that are held together have one owner: give all the same owner and reentrant"
+            )
 
     def count(self, *, owner: str | bytes | None = None) -> int:
         """Say how often release() would succeed for this caller. Sends nothing."""
@@ -292,12 +333,12 @@ class LocksAll(BaseLocks[Lock]):
 
     def __init__(
         self,
-        names: Names,
+        given: tuple[str | bytes | Lock, ...],
         options: LockOptions,
-        lock: Callable[[str | bytes, LockOptions], Lock],
+        client: Client,
     ) -> None:
         """Only Client.locks_all() makes this object."""
-        super().__init__(names, options, lock)
+        super().__init__(given, options, client.lock, Lock, client)
         self._inside = Inside()
 
     def _acquire(
@@ -517,6 +558,15 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
     """
 
     __slots__ = ()
+
+    def __init__(
+        self,
+        given: tuple[str | bytes | AsyncLock, ...],
+        options: LockOptions,
+        client: AsyncClient,
+    ) -> None:
+        """Only AsyncClient.locks_all() makes this object."""
+        super().__init__(given, options, client.lock, AsyncLock, client._client)
 
     async def _acquire(
         self,

@@ -328,3 +328,86 @@ def test_tasks_in_all_orders_do_not_deadlock(client: holdfast.Client, names: lis
 
     asyncio.run(main())
     assert free(client, names)
+
+
+def test_locks_of_mixed_kinds(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, c = names
+    pool = client.lock(a, permits=2)
+    mixed = client.locks_all(c, client.lock(b).shared(), pool.shared())
+    with other.lock(b).shared(), other.lock(a, permits=2).shared(), mixed as holds:
+        assert list(holds.fences) == [c, b, a]
+        assert client.lock(a).inspect().count == client.lock(b).inspect().count == 2
+        assert not client.lock(c).inspect().shared
+    assert free(client, names)
+    first, second = (other.lock(a, permits=2, owner=owner).shared() for owner in "xy")
+    with first, second, pytest.raises(holdfast.LockTimeout):
+        mixed.hold(timeout=0)
+    with other.lock(b), pytest.raises(holdfast.LockTimeout):
+        mixed.hold(timeout=0)
+    assert free(client, names)
+
+
+def test_mixed_kinds_in_opposite_orders_do_not_deadlock(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+
+    def turns(of: holdfast.Client, given: list[Any]) -> int:
+        for _ in range(25):
+            with of.locks_all(*given):
+                pass
+        return 25
+
+    one = Thread(lambda: turns(client, [client.lock(a).shared(), b]))
+    two = Thread(lambda: turns(other, [b, other.lock(a)]))
+    assert one.finish() == two.finish() == 25
+
+
+def test_each_lock_has_its_own_lease_and_names_have_that_of_all(
+    client: holdfast.Client, names: list[str]
+) -> None:
+    long = client.lock(names[1], lease=100)
+    with client.locks_all(names[0], long, lease=50) as holds:
+        assert (holds.remaining or 0) <= 50
+        assert (client.lock(names[0]).inspect().remaining or 0) <= 50
+        assert 50 < (long.inspect().remaining or 0) <= 100
+
+
+def test_locks_that_cannot_be_held_together_are_refused(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+    with pytest.raises(ValueError, match="another client's"):
+        client.locks_all(a, other.lock(b))
+    with pytest.raises(ValueError, match="given twice"):
+        client.locks_all(a, client.lock(a).shared())
+    with pytest.raises(ValueError, match="on_lost of its own"):
+        client.locks_all(a, client.lock(b, on_lost=print))
+    with pytest.raises(ValueError, match="no name is given"):
+        client.locks_all(client.lock(a), client.lock(b), lease=5)
+    with pytest.raises(ValueError, match="have one owner"):
+        client.locks_all(a, client.lock(b, owner="me"))
+    with pytest.raises(TypeError, match="here each is a name or Lock"):
+        client.locks_all(a, client.aio.lock(b))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="here each is a name or AsyncLock"):
+        client.aio.locks_all(a, client.lock(b))  # type: ignore[arg-type]
+
+
+def test_tasks_hold_locks_of_mixed_kinds(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, _ = names
+
+    async def run() -> None:
+        mixed = client.aio.locks_all(a, client.aio.lock(b).shared())
+        async with other.aio.lock(b).shared(), mixed as holds:
+            assert client.lock(b).inspect().count == 2
+            assert list(holds.holds) == [a, b]
+        async with other.aio.lock(b):
+            with pytest.raises(holdfast.LockTimeout):
+                await mixed.hold(timeout=0)
+
+    asyncio.run(run())
+    assert free(client, names)

@@ -182,7 +182,25 @@ public interface HoldfastClient extends AutoCloseable {
      * @throws ClosedException if the client is closed
      */
     default HoldfastLocks locksAll(Collection<String> names, LockOptions options) {
-        return new HoldfastLocks(names, name -> lock(name, options));
+        return locksAll(names.stream().map(name -> lock(name, options)).toList());
+    }
+
+    /**
+     * Several locks of mixed kinds, exclusive and {@linkplain HoldfastLock#shared() shared} ones,
+     * that are acquired all or none. Sends nothing.
+     *
+     * <pre>{@code
+     * HoldfastLock seats = client.lock("seats", LockOptions.defaults().permits(5));
+     * client.locksAll(List.of(client.lock("order:7"), stock.shared(), seats.shared()));
+     * }</pre>
+     *
+     * @param locks 1 to 100 locks of this client with different names, in any order, each with its
+     *     own options
+     * @return the locks
+     * @throws IllegalArgumentException if a name is there twice
+     */
+    default HoldfastLocks locksAll(Collection<? extends HoldfastLock> locks) {
+        return new HoldfastLocks(List.copyOf(locks));
     }
 
     /**

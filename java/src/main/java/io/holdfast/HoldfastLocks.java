@@ -7,7 +7,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -15,10 +17,10 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import java.util.function.Function;
 
 /**
- * Several locks that are acquired all or none. {@link HoldfastClient#locksAll(String...)} makes it.
+ * Several locks that are acquired all or none. {@link HoldfastClient#locksAll(String...)} makes it
+ * for names, and {@link HoldfastClient#locksAll(Collection)} for locks of mixed kinds.
  *
  * <pre>{@code
  * try (Holds holds = client.locksAll("account:1", "account:2").acquire(Duration.ofSeconds(5))) {
@@ -38,27 +40,20 @@ public final class HoldfastLocks {
 
     private final List<String> names;
     /** In the order in which they are taken. */
-    private final List<String> order;
-
     private final Map<String, HoldfastLock> locks = new LinkedHashMap<>();
 
-    HoldfastLocks(Collection<String> names, Function<String, HoldfastLock> open) {
-        this.names = List.copyOf(names);
-        if (this.names.isEmpty() || this.names.size() > MAX) {
+    HoldfastLocks(List<HoldfastLock> given) {
+        if (given.isEmpty() || given.size() > MAX) {
             throw new IllegalArgumentException(
-                    this.names.size() + " locks: it takes 1 to " + MAX + " at once");
+                    given.size() + " locks: it takes 1 to " + MAX + " at once");
         }
-        if (new HashSet<>(this.names).size() < this.names.size()) {
-            throw new IllegalArgumentException("a lock is given twice among " + this.names);
+        this.names = given.stream().map(HoldfastLock::getName).toList();
+        if (new HashSet<>(names).size() < names.size()) {
+            throw new IllegalArgumentException("a lock is given twice among " + names);
         }
-        this.order =
-                this.names.stream()
-                        .sorted(
-                                (one, other) ->
-                                        Arrays.compareUnsigned(
-                                                Bytes.of(one), Bytes.of(other)))
-                        .toList();
-        order.forEach(name -> locks.put(name, open.apply(name)));
+        given.stream()
+                .sorted(Comparator.comparing(lock -> Bytes.of(lock.getName()), Arrays::compareUnsigned))
+                .forEach(lock -> locks.put(lock.getName(), lock));
     }
 
     /**
@@ -168,8 +163,8 @@ public final class HoldfastLocks {
             Map<String, Hold> taken = new LinkedHashMap<>();
             Holds holds = null;
             try {
-                for (String name : order) {
-                    taken.put(name, limit.acquire(locks.get(name)));
+                for (HoldfastLock lock : locks.values()) {
+                    taken.put(lock.getName(), limit.acquire(lock));
                 }
                 holds = joined(taken);
                 return holds;
@@ -210,6 +205,7 @@ public final class HoldfastLocks {
     private final class Attempt extends CompletableFuture<Holds> {
         private final Limit limit;
         private final Map<String, Hold> taken = new LinkedHashMap<>();
+        private Iterator<HoldfastLock> order = locks.values().iterator();
         private volatile CompletableFuture<Hold> underWay;
 
         Attempt(Limit limit) {
@@ -225,12 +221,12 @@ public final class HoldfastLocks {
         }
 
         void next() {
-            if (taken.size() == order.size()) {
+            if (!order.hasNext()) {
                 finish();
                 return;
             }
-            String name = order.get(taken.size());
-            CompletableFuture<Hold> acquire = limit.start(locks.get(name));
+            HoldfastLock lock = order.next();
+            CompletableFuture<Hold> acquire = limit.start(lock);
             underWay = acquire;
             leave(); // it was cancelled just before
             acquire.whenComplete(
@@ -238,7 +234,7 @@ public final class HoldfastLocks {
                         if (failure != null) {
                             giveUp(failure);
                         } else {
-                            taken.put(name, hold);
+                            taken.put(lock.getName(), hold);
                             next();
                         }
                     });
@@ -282,6 +278,7 @@ public final class HoldfastLocks {
                             .map(Hold::releaseAsync)
                             .toArray(CompletableFuture<?>[]::new);
             taken.clear();
+            order = locks.values().iterator();
             return CompletableFuture.allOf(releases);
         }
     }

@@ -122,7 +122,7 @@ final class DocumentationTest {
     @Test
     void theExamplesOfThePagesRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
-        assertEquals(14, examples.size());
+        assertEquals(15, examples.size());
         examples.addAll(examples("docs/migrating.md"));
         assertEquals(16, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));

@@ -98,6 +98,36 @@ abstract class LocksContract extends ClientTest {
     }
 
     @Test
+    void locksOfMixedKindsAreHeldTogether() throws Exception {
+        LockOptions two = LockOptions.defaults().permits(2);
+        HoldfastLock read = client.lock(names.get(1)).shared();
+        HoldfastLock seat = client.lock(names.get(2), two).shared();
+        HoldfastLocks mixed = client.locksAll(List.of(seat, client.lock(names.get(0)), read));
+        HoldfastLock reader = other.lock(names.get(1)).shared();
+        HoldfastLock seated = other.lock(names.get(2), two).shared();
+        try (Hold beside = reader.acquire();
+                Hold one = seated.acquire();
+                Holds holds = mixed.acquire(Duration.ZERO)) {
+            assertEquals(
+                    List.of(names.get(2), names.get(0), names.get(1)),
+                    List.copyOf(holds.fences().keySet()));
+            assertEquals(2, read.inspect().count());
+            assertThrowsExactly(
+                    LockTimeoutException.class, () -> seated.acquire(Duration.ZERO));
+            assertThrowsExactly(
+                    LockTimeoutException.class,
+                    () -> other.lock(names.get(0)).acquire(Duration.ZERO));
+        }
+        try (Hold writer = other.lock(names.get(1)).acquire()) {
+            assertThrowsExactly(LockTimeoutException.class, () -> mixed.acquire(Duration.ZERO));
+            assertTrue(isFree(0, 2));
+        }
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> client.locksAll(List.of(read, client.lock(read.getName()))));
+    }
+
+    @Test
     void wrongNamesAndTimeoutsAreRefused() {
         assertThrows(IllegalArgumentException.class, () -> client.locksAll());
         assertThrows(IllegalArgumentException.class, () -> client.locksAll("a", "b", "a"));
