@@ -69,7 +69,7 @@ void job_resume(cli_job *job) {
 
 /* ------------------------------------------------------------- Processes */
 
-CLI_NORETURN static void run(char **command, char **environment, const sigset_t *mask) {
+void job_become(char **command, char **environment, const sigset_t *mask) {
     sigprocmask(SIG_SETMASK, mask, NULL);
     environ = environment;
     execvp(command[0], command);
@@ -87,7 +87,7 @@ int job_start(cli_job *job, char **command, char **environment, const sigset_t *
         prctl(PR_SET_PDEATHSIG, order->signal); /* if the guard is killed, too */
         setpgid(0, 0);
         guard_tell(guard, order);
-        run(command, environment, mask);
+        job_become(command, environment, mask);
     }
     if (pid < 0) {
         int error = errno;

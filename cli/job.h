@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <termios.h>
 
+#include "cli.h"
 #include "guard.h"
 
 typedef struct cli_job {
@@ -27,6 +28,8 @@ typedef struct cli_job {
  */
 int job_start(cli_job *job, char **command, char **environment, const sigset_t *mask,
               const cli_guard *guard, guard_order *order);
+/* Become the command. It does not return; if the command cannot run, report it and exit. */
+CLI_NORETURN void job_become(char **command, char **environment, const sigset_t *mask);
 /* Check the command, after SIGCHLD. This may stop the calling process, after Ctrl-Z. */
 void job_look(cli_job *job);
 /* Send a signal to the whole group. */

@@ -46,6 +46,8 @@ static const char help[] =
     "  -s, --shared             hold the lock shared: only exclusive holders are excluded\n"
     "  -x, --exclusive          hold the lock exclusively (the default); also -e\n"
     "      --permits NUMBER     hold the lock shared, with at most NUMBER holders\n"
+    "      --rate NUMBER/DURATION\n"
+    "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
     "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
     "                           new owner\n"
     "  -q, --quiet              do not report that others hold the lock\n"
@@ -61,7 +63,7 @@ static const char help[] =
     "  75  timeout (-w)                     126, 127  COMMAND cannot run, or is not found\n";
 
 /* Options without a letter. */
-enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS };
+enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS, RATE };
 
 /* The number of the acquire's operation. */
 enum { OP = 1 };
@@ -74,8 +76,10 @@ typedef struct run_wish {
     char **command;
     const char *shell, *string; /* -c: run the string in the shell, instead of the command */
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
-    int64_t permits; /* 0: no limit */
-    int conflict;    /* exit status of -E; -1: not given */
+    int64_t permits;   /* 0: no limit */
+    int64_t per_ms;    /* --rate: that many passes in this time; 0: not given */
+    const char *holds; /* an option that does nothing with --rate; or NULL */
+    int conflict;      /* exit status of -E; -1: not given */
     run_on_lost on_lost;
     bool waits, shared, quiet, verbose;
 } run_wish;
@@ -95,7 +99,7 @@ typedef struct run_state {
     int64_t taken_at;
     int64_t gone_at; /* when the lock was found to be taken away; or CLI_NEVER */
     run_ending ending;
-    bool killed, told_lost;
+    bool killed, told_lost, passed;
     int typed; /* the signal of a typed Ctrl-C or Ctrl-\; or 0 */
 } run_state;
 
@@ -109,7 +113,48 @@ static run_on_lost read_on_lost(const char *text) {
     cli_usage("--on-lost takes kill, term or ignore, not '%s'", text);
 }
 
+static void read_rate(run_wish *wish, char *text) {
+    char *slash = strchr(text, '/');
+    if (slash == NULL)
+        cli_usage("--rate takes a number and a duration, such as 10/1m, not '%s'", text);
+    *slash = '\0';
+    wish->permits = cli_number("--rate", text, 1, HF_PERMITS_MAX);
+    wish->per_ms = cli_duration("--rate", slash + 1);
+    if (wish->per_ms < HF_LEASE_MIN)
+        cli_usage("--rate %s/%s is too short: at least 10ms", text, slash + 1);
+    wish->shared = true;
+}
+
+/* Return the option's name if it is about a lock that is held; or NULL. */
+static const char *about_hold(int option) {
+    switch (option) {
+    case 'k':
+        return "--kill-after";
+    case 's':
+        return "--shared";
+    case 'e':
+    case 'x':
+        return "--exclusive";
+    case LEASE:
+        return "--lease";
+    case MAX_HOLD:
+        return "--max-hold";
+    case ON_LOST:
+        return "--on-lost";
+    case OWNER:
+        return "--owner";
+    case ONCE_PER:
+        return "--once-per";
+    case PERMITS:
+        return "--permits";
+    default:
+        return NULL;
+    }
+}
+
 static void read_option(run_wish *wish, int option) {
+    const char *holds = about_hold(option);
+    wish->holds = holds != NULL ? holds : wish->holds;
     switch (option) {
     case 'w':
         wish->timeout_ms = cli_duration("--timeout", optarg);
@@ -163,6 +208,9 @@ static void read_option(run_wish *wish, int option) {
         wish->permits = cli_number("--permits", optarg, 1, HF_PERMITS_MAX);
         wish->shared = true;
         break;
+    case RATE:
+        read_rate(wish, optarg);
+        break;
     case OWNER:
         wish->owner = optarg;
         break;
@@ -194,6 +242,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"owner", required_argument, NULL, OWNER},
         {"once-per", required_argument, NULL, ONCE_PER},
         {"permits", required_argument, NULL, PERMITS},
+        {"rate", required_argument, NULL, RATE},
         CLI_COMMON_OPTIONS,
     };
     for (int option; (option = cli_option(argc, argv, "+w:nE:c:k:sxeFqv", options)) >= 0;)
@@ -219,6 +268,8 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         cli_usage("run needs a command");
     if (wish->string == NULL && wish->shell != NULL)
         cli_usage("--shell needs -c");
+    if (wish->per_ms > 0 && wish->holds != NULL)
+        cli_usage("%s does nothing with --rate, which holds no lock", wish->holds);
     if (wish->kill_after_ms < 0) {
         wish->kill_after_ms = wish->lease_ms / 3;
         if (wish->kill_after_ms > 10000)
@@ -313,7 +364,11 @@ static int refused(const run_state *run, const hf_completion *completion) {
     const run_wish *wish = run->wish;
     bool busy = completion->status == HF_EBUSY && wish->timeout_ms == 0;
     int status = busy ? CLI_NO : CLI_TIMEOUT;
-    if (wish->once_ms > 0) {
+    if (wish->per_ms > 0) {
+        if (wish->verbose || (!busy && !wish->quiet))
+            cli_error("'%s' let pass %lld in %lld ms: no pass is free", wish->name,
+                      (long long)wish->permits, (long long)wish->per_ms);
+    } else if (wish->once_ms > 0) {
         if (!wish->quiet)
             cli_error("'%s' already ran in this period or is running: nothing to do", wish->name);
         status = CLI_OK;
@@ -553,11 +608,22 @@ static int finish(run_state *run) {
     return result; /* otherwise the result of the command counts */
 }
 
+/* Take a pass of a gate: a hold that ends with its lease, whoever lives. */
+static int pass(run_state *run) {
+    char token[HF_TOKEN_MAX];
+    size_t length;
+    hf_status status = hf_hold_hand_over(run->hold, token, sizeof token, &length);
+    run->passed = status == HF_OK;
+    return status == HF_OK ? CLI_OK : cli_failed(status);
+}
+
 /* Acquire the lock and run the command. A hold that is left is released with the client. */
 static int run_command(run_state *run) {
     int result;
     if (!acquire(run, &result))
         return result;
+    if (run->wish->per_ms > 0)
+        return pass(run);
     block_stop();
     result = start(run);
     if (result != CLI_OK)
@@ -576,8 +642,12 @@ static int with_lock(run_state *run) {
         lock.mode = HF_SHARED;
         lock.permits = wish->permits;
     }
-    if (wish->once_ms > 0)
+    if (wish->once_ms > 0 || wish->per_ms > 0)
         lock.reentrant = HF_OFF; /* a kept lock is busy for its owner, too */
+    if (wish->per_ms > 0) {
+        lock.lease_ms = wish->per_ms;
+        lock.renew = HF_OFF;
+    }
     int result = cli_open(&client, &run->client);
     if (result != CLI_OK)
         return result;
@@ -614,6 +684,10 @@ static int run(int argc, char **argv) {
     }
     int result = with_lock(&run);
     guard_end(&run.guard);
+    if (run.passed) {
+        char *words[4];
+        job_become(command_of(&wish, words), environ, &run.mask);
+    }
     if (run.typed != 0 && result == CLI_SIGNAL + run.typed)
         die_as_typed(&run);
     return result;

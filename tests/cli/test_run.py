@@ -184,6 +184,37 @@ def test_so_many_commands_run_at_once_as_there_are_permits(
     assert not client.lock(name).locked()
 
 
+def test_so_many_commands_begin_as_the_rate_allows(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    hourly = ("run", "--rate", "2/1h", name)
+    one = cli.start(*hourly, "--", "sh", "-c", "echo $$; read line", stdin=subprocess.PIPE)
+    assert int(line_of(one)) == one.pid  # it became the command
+    assert client.gate(name, 2, 3600).try_enter()
+    busy = cli("run", "-n", "--rate", "2/1h", name, "true")
+    assert (busy.returncode, busy.stderr) == (1, "")
+    late = cli("run", "-w", "1ms", "--rate", "2/1h", name, "true")
+    assert late.returncode == 75
+    assert f"'{name}' let pass 2 in 3600000 ms: no pass is free" in late.stderr
+    one.communicate("\n", timeout=50)
+    assert cli("run", "-n", "-E", 9, "--rate", "2/1h", name, "true").returncode == 9
+    lock = client.lock(name)
+    for _ in range(2):
+        lock.force_release(lock.inspect().fence)
+    assert cli(*hourly, "-c", "exit 5").returncode == 5
+    assert cli(*hourly, "/none").returncode == 127  # a pass is not given back
+    assert client.gate(name, 2, 3600).free_in() > 0
+
+
+def test_a_command_waits_for_its_turn(cli: Program, name: str, client: holdfast.Client) -> None:
+    assert client.gate(name, 1, 3600).try_enter()
+    waits = cli.start("run", "--rate", "1/1h", name, "echo", "in")
+    lock = client.lock(name)
+    until(lambda: lock.inspect().waiters == 1)
+    lock.force_release(lock.inspect().fence)
+    assert waits.communicate(timeout=50)[0] == "in\n"
+
+
 def test_a_string_is_for_the_shell(cli: Program, name: str) -> None:
     assert cli("run", "-c", "echo $0; exit 3", name).stdout == "/bin/sh\n"
     assert cli("run", name, "-c", "exit 3").returncode == 3  # as flock takes it
@@ -230,6 +261,12 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
         (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
         (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
+        (["--rate", "10", "x", "true"], "--rate takes a number and a duration, such as 10/1m"),
+        (["--rate", "0/1m", "x", "true"], "--rate takes a number from 1 to 9999999999"),
+        (["--rate", "9/1ms", "x", "true"], "--rate 9/1ms is too short: at least 10ms"),
+        (["--rate", "9/x", "x", "true"], "--rate"),
+        (["--rate", "9/1m", "--lease", "5", "x", "true"], "--lease does nothing with --rate"),
+        (["-s", "--rate", "9/1m", "x", "true"], "--shared does nothing with --rate"),
         (["-F", "x", "true"], "--no-fork is not possible"),
         (["--no-fork", "x", "true"], "--no-fork is not possible"),
         (["--frob", "x", "true"], "unrecognized option '--frob'"),
