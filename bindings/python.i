@@ -26,6 +26,7 @@
 %ignore hf_view;
 %ignore hf_view_close;
 %ignore hf_view_name;
+%ignore hf_view_once;
 %ignore hf_view_holder;
 %ignore hf_view_holders;
 %ignore hf_view_waiter;

@@ -165,6 +165,50 @@ static void test_what_is_no_lock_is_not_listed(void **state) {
     hf_lock_close(free);
 }
 
+static void test_records_of_calls_are_listed_if_asked_for(void **state) {
+    hf_locks_options options = {.size = sizeof options, .flags = HF_LOCKS_RECORDS};
+    hf_once_info call = {.size = sizeof call};
+    hf_lock_info info = {.size = sizeof info};
+    hf_locks *locks;
+    hf_view *view;
+    int64_t fences[2];
+    size_t found = 0;
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* a call that is done, and one in progress */
+        hf_hold *hold;
+        hf_lock *lock = open_lock(ann, i == 0 ? "done" : "runs", NULL, NULL);
+        hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
+        assert_status(hf_once_begin(lock, 0, &most, NULL, 0, &hold), HF_OK);
+        assert_status(hf_once_mark(hold, HF_NEVER, "a note", 6), HF_OK);
+        fences[i] = hf_hold_fence(hold);
+        if (i == 0)
+            assert_status(hf_once_finish(hold, HF_ONCE_DONE, "secret", 6, 60000), HF_OK);
+    }
+    TELL("HSET {other}other:hf1:r hf1 x");
+    assert_string_equal(listed(NULL), "runs ");
+    options.flags = 2;
+    assert_status(hf_locks_open(ann, NULL, 0, &options, &locks), HF_EINVAL);
+    options.flags = HF_LOCKS_RECORDS;
+    assert_status(hf_locks_open(ann, NULL, 0, &options, &locks), HF_OK);
+    for (;; hf_view_close(view)) {
+        assert_status(hf_locks_next(locks, &info, &view), HF_OK);
+        if (view == NULL)
+            break;
+        assert_status(hf_view_once(view, &call), HF_OK);
+        int which = info.held;
+        found++;
+        assert_memory_equal(hf_view_name(view, NULL), which == 0 ? "done" : "runs", 4);
+        assert_int_equal(call.state, which == 0 ? HF_ONCE_DONE : HF_ONCE_RUNNING);
+        assert_true(call.fence == fences[which] && call.at_most_once == 1);
+        assert_int_equal(call.length, which == 0 ? 6 : 0);
+        if (which == 1)
+            assert_memory_equal(call.note, "a note", 6);
+    }
+    assert_int_equal(found, 2);
+    hf_locks_close(locks);
+    assert_status(hf_view_once(NULL, &call), HF_EINVAL);
+}
+
 static void test_names_of_any_bytes_are_listed_and_matched(void **state) {
     static const char name[] = {'a', '\0', '\xff', ' ', '\n', '{', 't', '}'};
     hf_lock *lock;
@@ -350,6 +394,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_every_lock_is_told_once_with_its_holders_and_waiters),
         TEST(test_what_is_no_lock_is_not_listed),
+        TEST(test_records_of_calls_are_listed_if_asked_for),
         TEST(test_names_of_any_bytes_are_listed_and_matched),
         TEST(test_a_pattern_matches_a_name_and_its_queue_alike),
         TEST(test_a_walk_keeps_to_its_rate),

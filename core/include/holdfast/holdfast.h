@@ -962,11 +962,15 @@ typedef struct hf_locks hf_locks;
 /** The default of hf_locks_options.rate. */
 #define HF_RATE_DEFAULT INT64_C(500)
 
+/** For hf_locks_options.flags: also list names with only the record of a call that is made once. */
+#define HF_LOCKS_RECORDS 1u
+
 /** Zero it, set size, and set the members that should not keep their default. */
 typedef struct hf_locks_options {
     /** sizeof(hf_locks_options) of the caller's header. */
     uint32_t size;
-    uint32_t reserved;
+    /** 0 or HF_LOCKS_RECORDS. */
+    uint32_t flags;
     /**
      * The maximum number of reads a second, on all nodes together. A read of one lock takes a
      * server about 30 microseconds; a search of 100 keys for locks counts as six reads. Default
@@ -987,6 +991,8 @@ typedef struct hf_locks_options {
  * even if its slot moves to another node meanwhile; other locks may be missing, and any lock may
  * have changed since it was read. Foreign locks are listed if they are Redisson's or if a Holdfast
  * client waits for them; hf_lock_inspect() reads the others. No other application keys are listed.
+ * With HF_LOCKS_RECORDS, so are names whose lock is free, but that have a record: see
+ * hf_view_once().
  *
  * @param pattern  As in Redis's KEYS: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a special
  *                 character. 1 to HF_NAME_MAX bytes; NULL for all.
@@ -1646,6 +1652,17 @@ typedef struct hf_once_info {
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info);
+
+/**
+ * Read what is known of the call of this name, as the view found it, without its result or error.
+ *
+ * @param[in,out] info  Set info->size first. Its bytes belong to the view.
+ * @retval HF_OK      The state may be HF_ONCE_NONE.
+ * @retval HF_EINVAL  A pointer is NULL, or the size is not set.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_view_once(const hf_view *view, hf_once_info *info);
 
 /**
  * Read what is known of the call of this name, with its result or error. Changes nothing.

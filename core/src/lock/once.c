@@ -217,19 +217,6 @@ hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
 
 /* ---------------------------------------------------------------- Outcomes */
 
-static int32_t state_of(const hf_call_record *record) {
-    switch (record->kind) {
-    case HF_RECORD_BEGUN:
-        return record->runs ? HF_ONCE_RUNNING : HF_ONCE_UNKNOWN;
-    case HF_RECORD_RETRY:
-        return HF_ONCE_RETRY;
-    case HF_RECORD_DONE:
-        return HF_ONCE_DONE;
-    default:
-        return HF_ONCE_FAILED;
-    }
-}
-
 const void *hf_hold_result(const hf_hold *hold, size_t *length_out) {
     const hf_call_record *record =
         hold != NULL && hold->once != NULL && hold->once->known ? &hold->once->record : NULL;
@@ -241,26 +228,10 @@ const void *hf_hold_result(const hf_hold *hold, size_t *length_out) {
 }
 
 hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info) {
-    hf_once_info told = {.state = HF_ONCE_NONE, .owner = "", .note = ""};
     if (hold == NULL || info == NULL || info->size < sizeof info->size)
         return hf_fail(HF_EINVAL, "a handle is NULL, or hf_once_info.size is not set");
-    if (hold->once != NULL && hold->once->known) {
-        const hf_call_record *record = &hold->once->record;
-        told = (hf_once_info){
-            .state = state_of(record),
-            .at_most_once = record->terms[0] == 'm',
-            .printed = record->terms[1] != '-',
-            .fence = record->fence,
-            .since_ms = record->since_us / 1000,
-            .ttl_ms = record->left_ms == HF_TTL_NONE ? HF_NEVER : record->left_ms,
-            .length = record->result_length,
-            .owner = record->owner,
-            .owner_len = record->owner_length,
-            .note = record->note,
-            .note_len = record->note_length,
-        };
-    }
-    hf_struct_tell(info, &told, sizeof told);
+    bool known = hold->once != NULL && hold->once->known;
+    hf_once_tell(known ? &hold->once->record : NULL, info);
     return HF_OK;
 }
 

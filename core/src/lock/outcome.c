@@ -110,6 +110,38 @@ hf_status hf_once_status(const hf_hold *hold) {
     }
 }
 
+static int32_t state_of(const hf_call_record *record) {
+    switch (record->kind) {
+    case HF_RECORD_BEGUN:
+        return record->runs ? HF_ONCE_RUNNING : HF_ONCE_UNKNOWN;
+    case HF_RECORD_RETRY:
+        return HF_ONCE_RETRY;
+    case HF_RECORD_DONE:
+        return HF_ONCE_DONE;
+    default:
+        return HF_ONCE_FAILED;
+    }
+}
+
+void hf_once_tell(const hf_call_record *record, hf_once_info *info) {
+    hf_once_info told = {.state = HF_ONCE_NONE, .owner = "", .note = ""};
+    if (record != NULL)
+        told = (hf_once_info){
+            .state = state_of(record),
+            .at_most_once = record->terms[0] == MOST,
+            .printed = is_printed(record->terms),
+            .fence = record->fence,
+            .since_ms = record->since_us / 1000,
+            .ttl_ms = record->left_ms == HF_TTL_NONE ? HF_NEVER : record->left_ms,
+            .length = record->result_length,
+            .owner = record->owner,
+            .owner_len = record->owner_length,
+            .note = record->note,
+            .note_len = record->note_length,
+        };
+    hf_struct_tell(info, &told, sizeof told);
+}
+
 /* --------------------------------------------------------------- Finishes */
 
 hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome outcome) {

@@ -22,6 +22,8 @@ bool hf_once_know(hf_hold *hold, const hf_call_record *record);
 /* What that is to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH, and this thread's
  * message. */
 hf_status hf_once_status(const hf_hold *hold);
+/* The caller has set info->size. NULL: there is no record. */
+void hf_once_tell(const hf_call_record *record, hf_once_info *info);
 /* What its terms are on the wire, also of a hold that was acquired otherwise. */
 const char *hf_once_terms(const hf_hold *hold);
 

@@ -1,7 +1,8 @@
 /*
  * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
  * side by side: over hashes, which may be locks, and over queues, which also tell of a lock that
- * nobody holds, or that another library holds. What a page finds is looked at in one write.
+ * nobody holds, or that another library holds; and if asked for, one over the records of calls.
+ * What a page finds is looked at in one write.
  *
  * A key is on one node at a time, but its slot may move from a node that has not been walked
  * to one that has. So if a slot moved, all nodes are walked once more: a key that is missed twice
@@ -22,11 +23,13 @@
 #define SCAN_COST 3 /* it takes the server as long as so many looks at a lock */
 #define SLEEP_MS 50 /* so often a language looks for signals */
 
+typedef enum { LOCKS, QUEUES, RECORDS, SCANS } scan;
+
 /* A key that may be a lock's. */
 typedef struct suspect {
     hf_item item;
     hf_names *names;
-    bool queued; /* the key was its queue's */
+    scan kind; /* which has found it */
 } suspect;
 
 /* A node of this pass. */
@@ -39,11 +42,10 @@ typedef struct place {
     uint64_t slots;
 } place;
 
-typedef enum { LOCKS, QUEUES, SCANS } scan;
-
 struct hf_locks {
     hf_client *client;
     pthread_mutex_t mutex;  /* of all below: a language may be careless */
+    bool records;           /* list them, too */
     int64_t rate, ready_at; /* looks a second, or HF_NEVER; when the next may be sent */
     size_t place_count;
     place *places;
@@ -161,7 +163,7 @@ static void rewind_node(hf_locks *locks) {
         hf_discovery_version(locks->client->transport->discovery, locks->node);
     locks->node_seen = 0;
     for (int i = 0; i < SCANS; i++)
-        strcpy(locks->cursors[i], "0");
+        strcpy(locks->cursors[i], i != RECORDS || locks->records ? "0" : "");
 }
 
 static hf_status begin_node(hf_locks *locks, int node) {
@@ -245,8 +247,9 @@ static void drop_suspect(hf_locks *locks) {
 
 static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t length) {
     hf_names *names;
-    hf_status status = kind == QUEUES ? hf_names_of_queue(key, length, &names)
-                                      : hf_names_new(key, length, 0, &names);
+    hf_status status = kind == LOCKS
+                           ? hf_names_new(key, length, 0, &names)
+                           : hf_names_of_companion(key, length, kind == QUEUES ? 'q' : 'r', &names);
     if (status == HF_EINVAL)
         return HF_OK; /* nobody can lock it */
     if (status != HF_OK)
@@ -260,7 +263,7 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
         return wanted ? hf_fail(HF_ENOMEM, "no memory") : HF_OK;
     }
     one->names = names;
-    one->queued = kind == QUEUES;
+    one->kind = kind;
     hf_list_add_last(&locks->suspects, &one->item);
     return HF_OK;
 }
@@ -307,8 +310,10 @@ static hf_status turn_page(hf_locks *locks) {
         if (kind == LOCKS)
             hf_request_scan_locks(&requests[count], cursor, locks->pattern, locks->pattern_length,
                                   PAGE);
-        else
+        else if (kind == QUEUES)
             hf_request_scan_queues(&requests[count], cursor, PAGE);
+        else
+            hf_request_scan_records(&requests[count], cursor, PAGE);
         kinds[count++] = (scan)kind;
     }
     if (count == 0) {
@@ -349,7 +354,7 @@ static hf_status look_alone(hf_locks *locks, const suspect *one, redisReply **re
  * is one of Redisson's or a damaged one of ours. */
 static bool is_lock(const hf_found *found, const suspect *one) {
     return (found->held && !found->plain) || found->waiters > 0 ||
-           (found->moving && one->queued); /* then its queue could not be seen */
+           (found->moving && one->kind != LOCKS); /* then that key could not be seen */
 }
 
 /* Takes the reply over. */
@@ -370,7 +375,8 @@ static hf_status look(hf_locks *locks, const suspect *one, redisReply *reply) {
         return status;
     const void *name = one->names->data;
     bool tells =
-        is_lock(hf_view_found(view), one) && !hf_set_has(locks->told, name, one->names->length);
+        (is_lock(hf_view_found(view), one) || (locks->records && hf_view_recorded(view))) &&
+        !hf_set_has(locks->told, name, one->names->length);
     if (tells && !hf_set_add(locks->told, name, one->names->length)) {
         hf_view_close(view);
         return hf_fail(HF_ENOMEM, "no memory");
@@ -501,6 +507,8 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
                        "a rate of %lld: it takes 1 to 1000000 looks a second, or "
                        "HF_NEVER for no limit",
                        (long long)chosen.rate);
+    if ((chosen.flags & ~HF_LOCKS_RECORDS) != 0)
+        return hf_fail(HF_EINVAL, "the flags of a walk have an unknown bit");
     hf_locks *locks = calloc(1, sizeof *locks + pattern_len);
     size_t places = hf_discovery_clustered(client->transport->discovery) ? HF_NODES_MAX : 1;
     if (locks != NULL) {
@@ -517,6 +525,7 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
     }
     pthread_mutex_init(&locks->mutex, NULL);
     locks->client = hf_client_keep(client);
+    locks->records = (chosen.flags & HF_LOCKS_RECORDS) != 0;
     locks->rate = chosen.rate == 0 ? HF_RATE_DEFAULT : chosen.rate;
     locks->node = -1;
     locks->place_count = places;

@@ -3,10 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/outcome.h"
+
 struct hf_view {
     hf_names *names;
     redisReply *reply; /* has the owners */
     hf_found found;
+    bool recorded;
+    hf_call_record record; /* of the call */
     size_t holder_count, waiter_count;
     hf_lock_holder *holders;
     hf_lock_waiter *waiters;
@@ -85,14 +89,18 @@ hf_status hf_view_new(hf_names *names, redisReply *reply, hf_view **view_out) {
     view->reply = reply;
     hf_status status =
         hf_reply_inspect(reply, &view->found) ? read_lists(view) : hf_unexpected("inspect");
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        view->recorded = hf_reply_found_record(reply, &view->record);
         *view_out = view;
-    else
+    } else {
         hf_view_close(view);
+    }
     return status;
 }
 
 const hf_found *hf_view_found(const hf_view *view) { return &view->found; }
+
+bool hf_view_recorded(const hf_view *view) { return view->recorded; }
 
 void hf_view_tell(const hf_view *view, hf_lock_info *info) {
     const hf_found *found = &view->found;
@@ -148,5 +156,12 @@ hf_status hf_view_waiter(const hf_view *view, size_t which, hf_lock_waiter *wait
     if (which >= view->waiter_count)
         return hf_fail(HF_EINVAL, "the view has %zu waiters", view->waiter_count);
     hf_struct_tell(waiter, &view->waiters[which], sizeof *view->waiters);
+    return HF_OK;
+}
+
+hf_status hf_view_once(const hf_view *view, hf_once_info *info) {
+    if (view == NULL || info == NULL || info->size < sizeof info->size)
+        return hf_fail(HF_EINVAL, "the view is NULL, or hf_once_info.size is not set");
+    hf_once_tell(view->recorded ? &view->record : NULL, info);
     return HF_OK;
 }

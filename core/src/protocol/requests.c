@@ -408,6 +408,11 @@ void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t cou
     add_word(request, "{*:" QUEUE);
 }
 
+void hf_request_scan_records(hf_request *request, const char *cursor, int64_t count) {
+    begin_scan(request, cursor, "hash", count);
+    add_word(request, "{*:" RESULT);
+}
+
 void hf_request_dbsize(hf_request *request) { begin_command(request, "*1\r\n$6\r\nDBSIZE\r\n"); }
 
 void hf_request_nodes(hf_request *request) {

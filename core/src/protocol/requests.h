@@ -133,10 +133,12 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
                         bool whole);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
-/* One page of all keys of a server: those that may be locks, and those that are queues. */
+/* One page of all keys of a server: those that may be locks, those that are queues, and
+ * those that are records of calls. */
 void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,
                            size_t length, int64_t count);
 void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t count);
+void hf_request_scan_records(hf_request *request, const char *cursor, int64_t count);
 /* How many keys a server has; and what a node of a cluster knows of the nodes. */
 void hf_request_dbsize(hf_request *request);
 void hf_request_nodes(hf_request *request);
