@@ -1,10 +1,10 @@
 /* holdfast break: take a lock away from one holder. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "breaking.h"
 #include "cli.h"
+#include "confirm.h"
 #include "look.h"
 #include "show.h"
 
@@ -39,16 +39,6 @@ static int refuse(const char *why, const hf_view *view) {
     cli_error("%s", text.bytes);
     show_free(&text);
     return CLI_NO;
-}
-
-/* Ask for confirmation. The end of the input means no. */
-static bool confirm(const char *question) {
-    char answer[16] = "";
-    fprintf(stderr, "%s? [y/N] ", question);
-    fflush(stderr);
-    if (fgets(answer, sizeof answer, stdin) == NULL)
-        fputc('\n', stderr);
-    return strcmp(answer, "y\n") == 0 || strcmp(answer, "Y\n") == 0 || strcmp(answer, "yes\n") == 0;
 }
 
 /* Find the holder to break, on all pages. Return CLI_OK, or the exit status if it is not unique. */

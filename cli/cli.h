@@ -16,6 +16,8 @@ enum cli_status {
     /* Others hold the lock, or a condition of the caller is not met. */
     CLI_NO = 1,
     CLI_USAGE = 64,
+    /* What was to be settled has changed meanwhile: another record, or settled already. */
+    CLI_OTHER = 65,
     /* The server cannot be reached, or its reply was lost. */
     CLI_UNREACHABLE = 69,
     /* A system call failed, for lack of memory, processes or descriptors for example. */
@@ -51,7 +53,8 @@ typedef struct cli_command {
 
 /* One command per file; main.c has the table, and names the command that runs. */
 void cli_begin(const cli_command *command);
-extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_run, cli_top;
+extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_once,
+    cli_run, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
 

@@ -310,7 +310,7 @@ static int look(search *it) {
     waits_graph again;
     waits_begin(&it->graph);
     waits_begin(&again);
-    int result = look_walk(it->client, it->pattern, it->rate, add, it);
+    int result = look_walk(it->client, it->pattern, it->rate, 0, add, it);
     waits_solve(&it->graph);
     size_t count = waits_cycles(&it->graph, &cycles), found = 0;
     hf_status status = look_again(it, cycles, count, &again);

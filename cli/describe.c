@@ -1,5 +1,7 @@
 #include "describe.h"
 
+#include "call.h"
+
 static const char *mode_of(int32_t mode) { return mode == HF_SHARED ? "shared" : "exclusive"; }
 
 static void add_end(show_text *text, int64_t remaining_ms) {
@@ -48,6 +50,7 @@ static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t nu
 }
 
 static void add_state(show_text *text, const hf_lock_info *info, const hf_view *view) {
+    hf_once_info call = {.size = sizeof call};
     size_t length;
     const void *name = hf_view_name(view, &length);
     show_bytes(text, name, length);
@@ -57,11 +60,11 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
                                    : ": held exclusively");
     if (info->foreign)
         add_end(text, info->remaining_ms);
-    if (info->result_ms > 0) {
-        show_add(text, "; its last result is kept for ");
-        show_duration(text, info->result_ms);
-    }
     show_add(text, info->moving ? "; its slot is moving, the rest is unknown\n" : "\n");
+    if (hf_view_once(view, &call) == HF_OK && call.state != HF_ONCE_NONE) {
+        show_add(text, "Once: ");
+        call_describe(text, &call);
+    }
 }
 
 void describe(show_text *text, const hf_lock_info *info, const hf_view *view, int64_t first) {
@@ -80,4 +83,59 @@ void describe(show_text *text, const hf_lock_info *info, const hf_view *view, in
     }
     for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++)
         add_waiter(text, &waiter, first + (int64_t)i + 1);
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+void describe_json_page(json_t *lock, const hf_view *view) {
+    json_t *holders = json_object_get(lock, "holders"), *waiters = json_object_get(lock, "waiters");
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
+        json_t *each = show_json_object();
+        show_json_owner(each, holder.owner, holder.owner_len);
+        show_json_text(each, "mode", mode_of(holder.mode));
+        show_json_number(each, "fence", holder.fence);
+        show_json_number(each, "holds", holder.count);
+        show_json_ms(each, "held_ms", holder.held_ms);
+        show_json_ms(each, "remaining_ms", holder.remaining_ms);
+        show_json_append(holders, each);
+    }
+    for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
+        json_t *each = show_json_object();
+        show_json_owner(each, waiter.owner, waiter.owner_len);
+        show_json_text(each, "mode", mode_of(waiter.mode));
+        if (waiter.permits > 0)
+            show_json_number(each, "permits", waiter.permits);
+        show_json_ms(each, "waited_ms", waiter.waited_ms);
+        show_json_ms(each, "timeout_ms", waiter.timeout_ms);
+        show_json_append(waiters, each);
+    }
+}
+
+json_t *describe_json(const hf_lock_info *info, const hf_view *view) {
+    json_t *lock = show_json_object();
+    size_t length;
+    const void *name = hf_view_name(view, &length);
+    show_json_bytes(lock, "name", name, length);
+    show_json_text(lock, "state",
+                   !info->held     ? "free"
+                   : info->foreign ? "foreign"
+                                   : mode_of(info->shared ? HF_SHARED : HF_EXCLUSIVE));
+    show_json_number(lock, "holds", info->count);
+    show_json_number(lock, "waiting", info->waiters);
+    show_json_ms(lock, "remaining_ms", info->remaining_ms);
+    hf_once_info call = {.size = sizeof call};
+    if (hf_view_once(view, &call) == HF_OK && call.state != HF_ONCE_NONE) {
+        json_t *record = show_json_object();
+        call_json(record, &call);
+        show_json_set(lock, "call", record);
+    } else {
+        show_json_set(lock, "call", json_null());
+    }
+    show_json_bool(lock, "moving", info->moving);
+    show_json_set(lock, "holders", json_array());
+    show_json_set(lock, "waiters", json_array());
+    describe_json_page(lock, view);
+    return lock;
 }

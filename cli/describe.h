@@ -1,4 +1,4 @@
-/* A lock as text: its holders and waiters, for inspect and top. */
+/* A lock with its holders, its waiters and its call: as text, for inspect and top, and as JSON. */
 #ifndef HOLDFAST_DESCRIBE_H
 #define HOLDFAST_DESCRIBE_H
 
@@ -6,5 +6,8 @@
 
 /* Add one page of a look; `first`: the number of holders, and of waiters, on the earlier pages. */
 void describe(show_text *text, const hf_lock_info *info, const hf_view *view, int64_t first);
+/* Return a look as an object; describe_json_page() adds the lists of its further pages. */
+json_t *describe_json(const hf_lock_info *info, const hf_view *view);
+void describe_json_page(json_t *lock, const hf_view *view);
 
 #endif

@@ -38,9 +38,9 @@ static int inspect(hf_lock *lock, const look_filter *filter, bool json) {
             fwrite(text.bytes, 1, text.length, stdout);
             show_free(&text);
         } else if (first == 0) {
-            object = show_json_lock(&info, view);
+            object = describe_json(&info, view);
         } else {
-            show_json_view(object, view);
+            describe_json_page(object, view);
         }
         more = info.count > info.waiters ? info.count : info.waiters;
         hf_view_close(view);

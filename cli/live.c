@@ -18,8 +18,8 @@ static const char help[] =
     "/          filter by a part of the name or the holder, or, with * ? [, by a\n"
     "           pattern for all of it; Esc removes the filter\n"
     "< >        change the sort key:\n"
-    "W H L E N F  most waiters, longest hold, longest wait, next end, name,\n"
-    "           oldest fence\n"
+    "W H L E N F C  most waiters, longest hold, longest wait, next end, name,\n"
+    "           oldest fence, unknown outcome of a call\n"
     "r          reverse the order\n"
     "+ -        increase or decrease the delay\n"
     "Space      refresh now\n"
@@ -31,6 +31,8 @@ static const char help[] =
     "unless it is renewed, WAIT the number of waiters, FIRST the wait of the first.\n"
     "'shared 3/5': a waiter allows five holders, and three hold the lock;\n"
     "'excl. x2': its owner holds it twice; 'foreign': another library's lock.\n"
+    "'running': a call that is made once is in progress. With --once also those\n"
+    "whose lock is free: 'unknown' (its outcome), 'retry', 'failed', 'done'.\n"
     "\n"
     "The cost is measured: the commands that this program sends, and the time until\n"
     "their replies, less the time of a PING.\n";
@@ -493,7 +495,7 @@ static void change_delay(watch *of, bool longer) {
 }
 
 static void sort(live *it, int key) {
-    static const char letters[] = "WHLENF"; /* in the order of row_key */
+    static const char letters[] = "WHLENFC"; /* in the order of row_key */
     const char *letter = key > 0 && key < 128 ? strchr(letters, key) : NULL;
     row_key *by = &it->picture.key;
     if (key == '>' || key == TERM_RIGHT)

@@ -62,10 +62,11 @@ bool look_goes_on(hf_status status) {
            status == HF_EPROTOCOL || status == HF_EUNSUPPORTED;
 }
 
-int look_walk(hf_client *client, const char *pattern, int64_t rate,
+int look_walk(hf_client *client, const char *pattern, int64_t rate, uint32_t flags,
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context) {
-    hf_locks_options options = {.size = sizeof options, .rate = rate == 0 ? HF_NEVER : rate};
+    hf_locks_options options = {
+        .size = sizeof options, .flags = flags, .rate = rate == 0 ? HF_NEVER : rate};
     hf_lock_info info = {.size = sizeof info};
     progress_line line = {.terminal = isatty(STDERR_FILENO) == 1, .next = cli_now() + 300};
     hf_locks *locks;

@@ -10,7 +10,15 @@ typedef struct look_filter {
 } look_filter;
 
 /* Options of these commands, for their tables and help. */
-enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX, LOOK_OWN };
+enum {
+    LOOK_HELD = CLI_OPTION_OWN,
+    LOOK_WAITING,
+    LOOK_JSON,
+    LOOK_RATE,
+    LOOK_HEX,
+    LOOK_ONCE,
+    LOOK_OWN
+};
 #define LOOK_FILTERS                                                                               \
     {"held-longer", required_argument, NULL, LOOK_HELD},                                           \
         {"waiting-longer", required_argument, NULL, LOOK_WAITING}, {                               \
@@ -19,6 +27,10 @@ enum { LOOK_HELD = CLI_OPTION_OWN, LOOK_WAITING, LOOK_JSON, LOOK_RATE, LOOK_HEX,
 #define LOOK_FILTERS_HELP                                                                          \
     "      --held-longer DURATION    only if a holder has held it for longer\n"                    \
     "      --waiting-longer DURATION only if a waiter has waited for longer\n"
+#define LOOK_ONCE_HELP                                                                             \
+    "      --once               also the records of calls that are made once, whose lock is "      \
+    "free;\n"                                                                                      \
+    "                           'holdfast once ls' says more about them\n"
 #define LOOK_RATE_HELP                                                                             \
     "      --rate NUMBER        read at most NUMBER locks per second, each at about 30\n"          \
     "                           microseconds of server time; 100 other keys count as six locks;\n" \
@@ -31,8 +43,8 @@ bool look_passes(const look_filter *filter, const hf_lock_info *info, const hf_v
 bool look_goes_on(hf_status status);
 
 /* Call `tell` for each lock of the pattern, with a progress line if stderr is a terminal. rate: as
- * in --rate. Print errors, and return the exit status. */
-int look_walk(hf_client *client, const char *pattern, int64_t rate,
+ * in --rate; flags: of hf_locks_options. Print errors, and return the exit status. */
+int look_walk(hf_client *client, const char *pattern, int64_t rate, uint32_t flags,
               void (*tell)(void *context, const hf_lock_info *info, const hf_view *view),
               void *context);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "describe.h"
 #include "look.h"
 #include "row.h"
 #include "show.h"
@@ -13,12 +14,13 @@ static const char help[] =
     "Redis's KEYS: * ? [a-z] [^a], and a backslash before a special character. All keys are\n"
     "read by SCAN, between which the server serves other clients.\n"
     "\n"
-    "For each lock: its name; exclusive, shared, foreign (another library's) or free; how long\n"
-    "it has been held; the time until it ends unless it is renewed; the number of waiters; how\n"
+    "For each lock: its name; exclusive, shared, foreign (another library's) or free, or the\n"
+    "state of a call that is made once, running for example; how long it has been held; the time "
+    "until it ends unless it is renewed; the number of waiters; how\n"
     "long the first waiter has waited; and its holder as host/pid and thread, after the client's\n"
     "name if it has one, or as the owner that its program chose.\n"
-    "\n" LOOK_FILTERS_HELP "      --json               print one object per line\n" LOOK_RATE_HELP
-    "\n"
+    "\n" LOOK_FILTERS_HELP LOOK_ONCE_HELP
+    "      --json               print one object per line\n" LOOK_RATE_HELP "\n"
     "Exit status: 0; 69 and others as in the manual if not all locks could be listed.\n";
 
 typedef struct listing {
@@ -37,7 +39,7 @@ static void tell(void *context, const hf_lock_info *info, const hf_view *view) {
     if (!look_passes(&list->filter, info, view))
         return;
     if (list->json) {
-        show_json_line(show_json_lock(info, view));
+        show_json_line(describe_json(info, view));
         return;
     }
     show_text line = {0};
@@ -57,10 +59,12 @@ static int run(int argc, char **argv) {
     static const struct option options[] = {
         LOOK_FILTERS,
         {"rate", required_argument, NULL, LOOK_RATE},
+        {"once", no_argument, NULL, LOOK_ONCE},
         CLI_COMMON_OPTIONS,
     };
     listing list = {0};
     int64_t rate = HF_RATE_DEFAULT;
+    uint32_t flags = 0;
     for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
         if (option == LOOK_HELD)
             list.filter.held_ms = cli_duration("--held-longer", optarg);
@@ -68,6 +72,8 @@ static int run(int argc, char **argv) {
             list.filter.waiting_ms = cli_duration("--waiting-longer", optarg);
         else if (option == LOOK_RATE)
             rate = cli_number("--rate", optarg, 0, 1000000);
+        else if (option == LOOK_ONCE)
+            flags = HF_LOCKS_RECORDS;
         else
             list.json = true;
     }
@@ -80,7 +86,7 @@ static int run(int argc, char **argv) {
         return result;
     show_begin();
     list.layout = row_fit(show_columns(), false);
-    result = look_walk(client, pattern, rate, tell, &list);
+    result = look_walk(client, pattern, rate, flags, tell, &list);
     hf_client_close(client);
     return result;
 }

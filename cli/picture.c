@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
+
 void picture_open(picture *it, row_key key, bool reverse) {
     *it = (picture){
         .key = key, .reverse = reverse, .filter = "", .cost_at = cli_now(), .per_second = -1};
@@ -46,12 +48,14 @@ void picture_take(picture *it, const watch *of) {
     it->entries = show_memory((all->count + 1) * sizeof(table_entry *));
     it->count = it->held = it->shared = it->foreign = it->waiting = 0;
     it->all = all->count;
+    memset(it->calls, 0, sizeof it->calls);
     for (size_t i = 0; i < all->count; i++) {
         const row *one = all->entries[i]->row;
         it->held += one->held;
         it->shared += one->shared;
         it->foreign += one->foreign;
         it->waiting += (size_t)one->waiters;
+        it->calls[one->call]++;
         if (is_wanted(it->filter, one))
             it->entries[it->count++] = all->entries[i];
     }
@@ -73,6 +77,11 @@ void picture_add_counts(show_text *line, const picture *it) {
     add_count(line, ", ", it->shared, " shared");
     add_count(line, ", ", it->foreign, " foreign");
     add_count(line, ", ", it->waiting, it->waiting == 1 ? " waiter" : " waiters");
+    for (int32_t i = HF_ONCE_RUNNING; i <= HF_ONCE_FAILED; i++) {
+        char what[16];
+        snprintf(what, sizeof what, " %s", call_state(i));
+        add_count(line, ", ", it->calls[i], what);
+    }
     show_add(line, "; sorted by ");
     show_add(line, row_key_names[it->key]);
     show_add(line, it->reverse ? ", reversed" : "");

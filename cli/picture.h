@@ -14,6 +14,7 @@ typedef struct picture {
     table_entry **entries; /* valid until table.changes differs */
     size_t count;
     size_t all, held, shared, foreign, waiting; /* locks, unfiltered; waiting: acquires */
+    size_t calls[HF_ONCE_FAILED + 1];           /* by their state */
 
     /* The recent rates. */
     int64_t cost_at, commands, busy_us; /* when and from which counts they were computed */
@@ -24,7 +25,7 @@ void picture_open(picture *it, row_key key, bool reverse);
 void picture_take(picture *it, const watch *of);
 /* Compute the rates since the last call, if `ms` have passed. */
 void picture_measure(picture *it, const watch *of, int64_t ms);
-/* Add "12 locks, 9 held, 2 shared, 1 foreign, 5 waiters; sorted by waiters" */
+/* Add "12 locks, 9 held, 2 shared, 1 foreign, 5 waiters, 1 running; sorted by waiters" */
 void picture_add_counts(show_text *line, const picture *it);
 /* Add "Cost: 42 commands a second, 0.4 % of a server's time", and the progress of the walk. */
 void picture_add_cost(show_text *line, const picture *it, const watch *of);

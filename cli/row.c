@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "cli.h"
 
 /* ------------------------------------------------------------------- Row */
@@ -11,7 +12,11 @@ static char *copy(const void *bytes, size_t length) {
     return memcpy(show_memory(length + 1), bytes, length);
 }
 
+/* Is it only the record of a call? Then the owner, the fence and the times are the record's. */
+static bool is_record(const row *one) { return !one->held && one->call != HF_ONCE_NONE; }
+
 row *row_new(const hf_lock_info *info, const hf_view *view) {
+    hf_once_info call = {.size = sizeof call};
     hf_lock_holder holder = {.size = sizeof holder};
     hf_lock_waiter waiter = {.size = sizeof waiter};
     row *one = show_memory(sizeof *one);
@@ -41,6 +46,15 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
         if (i == 0) /* the longest wait */
             one->waited_ms = waiter.waited_ms;
         one->permits = one->permits > 0 ? one->permits : waiter.permits;
+    }
+    if (hf_view_once(view, &call) == HF_OK)
+        one->call = call.state;
+    if (is_record(one) && one->owner == NULL) {
+        one->owner = copy(call.owner, call.owner_len);
+        one->owner_length = call.owner_len;
+        one->fence = one->oldest = call.fence;
+        one->held_ms = call_age(&call);
+        one->remaining_ms = call.ttl_ms;
     }
     return one;
 }
@@ -93,9 +107,12 @@ void row_add_head(show_text *line, const row_layout *layout) {
     show_free(&field);
 }
 
-/* Add the state: "excl. x2" is a nested hold, "shared 3/5" has three of at most five holders. */
+/* Add the state: of a call that is made once, if it is in progress or the lock is free; "excl. x2"
+ * is a nested hold, "shared 3/5" has three of at most five holders. */
 static void add_state(show_text *text, const row *one) {
-    if (!one->held || one->foreign) {
+    if (is_record(one) || one->call == HF_ONCE_RUNNING) {
+        show_add(text, call_state(one->call));
+    } else if (!one->held || one->foreign) {
         show_add(text, one->held ? "foreign" : "free");
     } else if (one->shared) {
         show_add(text, "shared ");
@@ -144,9 +161,9 @@ void row_add(show_text *line, const row_layout *layout, const row *one, int64_t 
     column(line, &field, layout, layout->name);
     add_state(&field, one);
     column(line, &field, layout, STATE);
-    add_time(&field, one->held && !one->foreign, one->held_ms + gone);
+    add_time(&field, is_record(one) || (one->held && !one->foreign), one->held_ms + gone);
     column(line, &field, layout, TIME);
-    add_time(&field, one->held, left(one, gone));
+    add_time(&field, is_record(one) || one->held, left(one, gone));
     column(line, &field, layout, TIME);
     if (one->moving)
         show_add(&field, "?");
@@ -169,8 +186,8 @@ void row_add(show_text *line, const row_layout *layout, const row *one, int64_t 
 
 /* ----------------------------------------------------------------- Order */
 
-const char *const row_key_names[ROW_KEYS] = {"waiters",   "held", "waited",
-                                             "remaining", "name", "fence"};
+const char *const row_key_names[ROW_KEYS] = {"waiters", "held",  "waited", "remaining",
+                                             "name",    "fence", "call"};
 
 int row_compare_names(const row *one, const row *other) {
     size_t length = one->name_length < other->name_length ? one->name_length : other->name_length;
@@ -196,6 +213,8 @@ static int64_t rank(const row *one, row_key key) {
                                                : one->seen_at + one->remaining_ms;
     case ROW_FENCE:
         return ours ? one->fence : INT64_MAX;
+    case ROW_CALL:
+        return call_rank(one->call);
     default:
         return 0;
     }

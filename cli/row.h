@@ -11,6 +11,7 @@ typedef struct row {
     int64_t holders, count; /* count: their holds, with nested holds */
     int64_t fence, waiters;
     int64_t oldest;  /* the least fence of a holder: orders holds without jitter */
+    int32_t call;    /* the state of a call that is made once: HF_ONCE_NONE and so on */
     int64_t permits; /* the limit of holders, known from a waiter; 0: unknown, or none */
     /* Milliseconds at seen_at: of the longest hold, to the last end, of the first waiter. */
     int64_t held_ms, remaining_ms, waited_ms;
@@ -45,14 +46,15 @@ typedef enum {
     ROW_REMAINING,
     ROW_NAME,
     ROW_FENCE,
+    ROW_CALL,
     ROW_KEYS
 } row_key;
 
-/* "waiters", "held", "waited", "remaining", "name", "fence" */
+/* "waiters", "held", "waited", "remaining", "name", "fence", "call" */
 extern const char *const row_key_names[ROW_KEYS];
 
 /* Compare two rows: below 0, `one` is first. The first row has the most waiters, the longest hold
- * or wait, the next end, or the oldest fence. */
+ * or wait, the next end, the oldest fence, or an unknown outcome of a call. */
 int row_compare(const row *one, const row *other, row_key key);
 /* Compare the names only. */
 int row_compare_names(const row *one, const row *other);

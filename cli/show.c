@@ -337,54 +337,6 @@ void show_json_owner(json_t *object, const void *owner, size_t length) {
     show_json_number(object, kind_of(&parts), parts.serial);
 }
 
-static const char *mode_of(int32_t mode) { return mode == HF_SHARED ? "shared" : "exclusive"; }
-
-void show_json_view(json_t *lock, const hf_view *view) {
-    json_t *holders = json_object_get(lock, "holders"), *waiters = json_object_get(lock, "waiters");
-    hf_lock_holder holder = {.size = sizeof holder};
-    hf_lock_waiter waiter = {.size = sizeof waiter};
-    for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
-        json_t *each = show_json_object();
-        show_json_owner(each, holder.owner, holder.owner_len);
-        show_json_text(each, "mode", mode_of(holder.mode));
-        show_json_number(each, "fence", holder.fence);
-        show_json_number(each, "holds", holder.count);
-        show_json_ms(each, "held_ms", holder.held_ms);
-        show_json_ms(each, "remaining_ms", holder.remaining_ms);
-        show_json_append(holders, each);
-    }
-    for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
-        json_t *each = show_json_object();
-        show_json_owner(each, waiter.owner, waiter.owner_len);
-        show_json_text(each, "mode", mode_of(waiter.mode));
-        if (waiter.permits > 0)
-            show_json_number(each, "permits", waiter.permits);
-        show_json_ms(each, "waited_ms", waiter.waited_ms);
-        show_json_ms(each, "timeout_ms", waiter.timeout_ms);
-        show_json_append(waiters, each);
-    }
-}
-
-json_t *show_json_lock(const hf_lock_info *info, const hf_view *view) {
-    json_t *lock = show_json_object();
-    size_t length;
-    const void *name = hf_view_name(view, &length);
-    show_json_bytes(lock, "name", name, length);
-    show_json_text(lock, "state",
-                   !info->held     ? "free"
-                   : info->foreign ? "foreign"
-                                   : mode_of(info->shared ? HF_SHARED : HF_EXCLUSIVE));
-    show_json_number(lock, "holds", info->count);
-    show_json_number(lock, "waiting", info->waiters);
-    show_json_ms(lock, "remaining_ms", info->remaining_ms);
-    show_json_number(lock, "result_ms", info->result_ms);
-    show_json_bool(lock, "moving", info->moving);
-    show_json_set(lock, "holders", json_array());
-    show_json_set(lock, "waiters", json_array());
-    show_json_view(lock, view);
-    return lock;
-}
-
 void show_json_line(json_t *object) {
     /* No control character may reach a terminal; json_dumps() leaves only DEL unescaped. */
     char *line = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);

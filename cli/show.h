@@ -77,9 +77,6 @@ void show_json_owner(json_t *object, const void *owner, size_t length);
 json_t *show_json_object(void);
 json_t *show_json_array(void);
 void show_json_append(json_t *array, json_t *value);
-/* Return the result of a look; show_json_view() adds the lists of its further pages. */
-json_t *show_json_lock(const hf_lock_info *info, const hf_view *view);
-void show_json_view(json_t *lock, const hf_view *view);
 /* Print the object on one line of stdout, and release it. */
 void show_json_line(json_t *object);
 

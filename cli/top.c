@@ -20,11 +20,12 @@ static const char help[] =
     "  -d, --delay DURATION     refresh every DURATION, at least 100ms; default: 2s. If reading\n"
     "                           all keys takes longer, only the locks on the screen are\n"
     "                           refreshed in between\n"
-    "  -o, --sort KEY           waiters, held, waited, remaining, name or fence; default: waiters\n"
+    "  -o, --sort KEY           waiters, held, waited, remaining, name, fence or call; default:\n"
+    "                           waiters\n"
     "  -r, --reverse            reverse the order\n"
     "  -b, --batch              print snapshots, without a terminal\n"
     "  -n, --iterations NUMBER  exit after NUMBER snapshots; without -b, after all keys have been\n"
-    "                           read NUMBER times\n" LOOK_FILTERS_HELP
+    "                           read NUMBER times\n" LOOK_FILTERS_HELP LOOK_ONCE_HELP
     "      --json               with -b: print each snapshot as one object on one line\n"
     "      --rate NUMBER        as for ls, but always with a limit; default: 500\n"
     "\n"
@@ -137,13 +138,14 @@ static row_key key_named(const char *name) {
     for (int i = 0; i < ROW_KEYS; i++)
         if (strcmp(name, row_key_names[i]) == 0)
             return (row_key)i;
-    cli_usage("--sort takes waiters, held, waited, remaining, name or fence, not '%s'", name);
+    cli_usage("--sort takes waiters, held, waited, remaining, name, fence or call, not '%s'", name);
 }
 
 static void read_options(command *it, int argc, char **argv) {
     static const struct option options[] = {
         LOOK_FILTERS,
         {"rate", required_argument, NULL, LOOK_RATE},
+        {"once", no_argument, NULL, LOOK_ONCE},
         {"delay", required_argument, NULL, 'd'},
         {"sort", required_argument, NULL, 'o'},
         {"reverse", no_argument, NULL, 'r'},
@@ -159,6 +161,8 @@ static void read_options(command *it, int argc, char **argv) {
             of->filter.waiting_ms = cli_duration("--waiting-longer", optarg);
         if (option == LOOK_RATE)
             of->rate = cli_number("--rate", optarg, 1, 1000000);
+        if (option == LOOK_ONCE)
+            of->flags = HF_LOCKS_RECORDS;
         if (option == 'd')
             of->delay_ms = cli_duration("--delay", optarg);
         if (option == 'o')

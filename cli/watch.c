@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "breaking.h"
+#include "describe.h"
 
 enum {
     TELL_MS = 100,     /* the least time between two notifications during a walk */
@@ -99,11 +100,15 @@ static void note_trouble(watch *it, hf_status status) {
 
 /* Put the lock into the table, or drop it. walk: as in table_put(). */
 static void note_lock(watch *it, const hf_lock_info *info, const hf_view *view, unsigned walk) {
-    bool wanted = (info->held || info->waiters > 0) && look_passes(&it->filter, info, view);
+    hf_once_info call = {.size = sizeof call};
+    bool recorded =
+        it->flags != 0 && hf_view_once(view, &call) == HF_OK && call.state != HF_ONCE_NONE;
+    bool wanted =
+        (info->held || info->waiters > 0 || recorded) && look_passes(&it->filter, info, view);
     size_t length;
     const void *name = hf_view_name(view, &length);
     row *one = wanted ? row_new(info, view) : NULL;
-    json_t *json = wanted && it->json ? show_json_lock(info, view) : NULL;
+    json_t *json = wanted && it->json ? describe_json(info, view) : NULL;
     pthread_mutex_lock(&it->mutex);
     if (wanted)
         table_put(&it->table, one, json, walk);
@@ -116,7 +121,7 @@ static void note_lock(watch *it, const hf_lock_info *info, const hf_view *view, 
 /* ------------------------------------------------------------------ Walk */
 
 static void begin_walk(watch *it) {
-    hf_locks_options options = {.size = sizeof options, .rate = it->rate};
+    hf_locks_options options = {.size = sizeof options, .flags = it->flags, .rate = it->rate};
     it->began_at = it->looked_at = cli_now();
     it->whole = true;
     it->counted = (hf_progress){0};

@@ -43,8 +43,9 @@ typedef struct watch {
     hf_client *client;
     const char *pattern;
     look_filter filter;
-    int64_t rate; /* of looks, as in hf_locks_options */
-    bool json;    /* keep each lock as an object, too */
+    int64_t rate;   /* of looks, as in hf_locks_options */
+    uint32_t flags; /* of hf_locks_options */
+    bool json;      /* keep each lock as an object, too */
 
     pthread_mutex_t mutex; /* guards the fields up to the thread's */
     int64_t delay_ms;

@@ -3,11 +3,12 @@ declare -gA _holdfast_options=(
     [run]="-w --timeout -n --nonblock -E --conflict-exit-code -c --command --shell --lease --on-lost
         --max-hold -k --kill-after --once-per -s --shared -x --exclusive --permits --rate --owner -q --quiet -v --verbose"
     [bench]="-s --seconds -t --threads --name -c --check --json"
-    [ls]="--held-longer --waiting-longer --json --rate"
+    [ls]="--held-longer --waiting-longer --once --json --rate"
     [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer
-        --waiting-longer --json --rate"
+        --waiting-longer --once --json --rate"
     [inspect]="--held-longer --waiting-longer --json --hex"
     [break]="--fence --foreign -y --yes --json --hex"
+    [once]="--state --rate --result --fence --force --note --error --ttl --json --hex"
     [deadlocks]="--held-longer --waiting-longer --json --rate --watch"
 )
 
@@ -53,12 +54,17 @@ _holdfast() {
             return
         fi
     fi
+    if [[ $command == once ]] && ((COMP_CWORD == 2)); then
+        COMPREPLY=($(compgen -W "ls show resolve retry forget --url --help" -- "$current"))
+        return
+    fi
     case $previous in
+    --state) COMPREPLY=($(compgen -W "unknown running retry failed done" -- "$current")) ;;
     --on-lost) COMPREPLY=($(compgen -W "kill term ignore" -- "$current")) ;;
     -o | --sort)
-        COMPREPLY=($(compgen -W "waiters held waited remaining name fence" -- "$current"))
+        COMPREPLY=($(compgen -W "waiters held waited remaining name fence call" -- "$current"))
         ;;
-    --shell) COMPREPLY=($(compgen -f -- "$current")) ;;
+    --shell | --result | --error) COMPREPLY=($(compgen -f -- "$current")) ;;
     *)
         [[ $current != -* ]] || COMPREPLY=(
             $(compgen -W "${_holdfast_options[$command]-} --url --help" -- "$current")

@@ -19,6 +19,7 @@ complete -c holdfast -n __holdfast_no_command -a ls -d 'List all locks'
 complete -c holdfast -n __holdfast_no_command -a inspect -d 'Show everything about one lock'
 complete -c holdfast -n __holdfast_no_command -a top -d 'Show all locks, live'
 complete -c holdfast -n __holdfast_no_command -a break -d 'Take a lock away from one holder'
+complete -c holdfast -n __holdfast_no_command -a once -d 'Look at calls that are made once, and settle them'
 complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that wait for each other'
 
 # run
@@ -60,12 +61,15 @@ end
 for name in ls top deadlocks
     complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most locks read per second'
 end
+for name in ls top
+    complete -c holdfast -n "__holdfast_command_is $name" -l once -d 'Also the records of calls that are made once'
+end
 complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Search again and again'
 
 # top
 set -l top '__holdfast_command_is top'
 complete -c holdfast -n $top -s d -l delay -x -d 'The time between two refreshes'
-complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining name fence' -d 'The sort key'
+complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining name fence call' -d 'The sort key'
 complete -c holdfast -n $top -s r -l reverse -d 'Reverse the order'
 complete -c holdfast -n $top -s b -l batch -d 'Print snapshots'
 complete -c holdfast -n $top -s n -l iterations -x -d 'Exit after that number of snapshots'
@@ -76,6 +80,25 @@ complete -c holdfast -n $break -l fence -x -d 'Only from the holder with this fe
 complete -c holdfast -n $break -l foreign -d "Delete another library's lock"
 complete -c holdfast -n $break -s y -l yes -d 'Do not ask for confirmation'
 complete -c holdfast -n $break -l json -d 'Print the former holder as an object'
-for name in inspect break
+for name in inspect break once
     complete -c holdfast -n "__holdfast_command_is $name" -l hex -d 'The name is given in hex digits'
 end
+
+# once
+set -l once '__holdfast_command_is once'
+set -l once_first "$once; and test (count (commandline -opc)) -eq 2"
+complete -c holdfast -n $once_first -a ls -d 'List the records'
+complete -c holdfast -n $once_first -a show -d 'Show one record'
+complete -c holdfast -n $once_first -a resolve -d 'Keep a result or an error'
+complete -c holdfast -n $once_first -a retry -d 'Allow the next caller to make the call again'
+complete -c holdfast -n $once_first -a forget -d 'Drop the record'
+complete -c holdfast -n $once -l state -x -a 'unknown running retry failed done' -d 'Only records in this state'
+complete -c holdfast -n $once -l rate -x -d 'The most locks read per second'
+complete -c holdfast -n "$once; and contains -- show (commandline -opc)" -l result -d 'Print only the bytes of the result'
+complete -c holdfast -n "$once; and not contains -- show (commandline -opc)" -l result -r -F -d 'The bytes of the result'
+complete -c holdfast -n $once -l error -r -F -d 'The bytes of an error'
+complete -c holdfast -n $once -l ttl -x -d 'How long it is kept'
+complete -c holdfast -n $once -l fence -x -d 'Only the record with this fence'
+complete -c holdfast -n $once -l force -d 'Also while the call is in progress'
+complete -c holdfast -n $once -l note -x -d 'Why'
+complete -c holdfast -n $once -l json -d 'Print one object per line'

@@ -70,6 +70,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["holdfast", "top", "--sort", "w"], "waiters"),
         (["holdfast", "run", "-w", "5", "name", "--", "tru"], "true"),
         (["holdfast", "run", "name", "tru"], "true"),
+        (["holdfast", "once", "res"], "resolve"),
+        (["holdfast", "once", "ls", "--state", "unk"], "unknown"),
     ],
 )
 def test_bash_completes(words: list[str], offers: str) -> None:
@@ -86,6 +88,8 @@ def test_bash_completes(words: list[str], offers: str) -> None:
         ("holdfast run --on-lost ig", "nore "),
         ("holdfast run --once", "--once-per"),
         ("holdfast top --sort rem", "aining "),
+        ("holdfast once res", "olve "),
+        ("holdfast once ls --state unk", "nown "),
     ],
 )
 def test_zsh_completes(line: str, offers: str, tmp_path: Path) -> None:
@@ -128,6 +132,8 @@ FISH = 'source "$FILE"; complete -C "$LINE"'
         ("holdfast run --on-lost ", "ignore"),
         ("holdfast run -", "--once-per"),
         ("holdfast top --sort ", "waiters"),
+        ("holdfast once ", "resolve"),
+        ("holdfast once ls --state ", "unknown"),
     ],
 )
 def test_fish_completes(line: str, offers: str, tmp_path: Path) -> None:
