@@ -15,10 +15,10 @@ static const char help[] =
     "read by SCAN, between which the server serves other clients.\n"
     "\n"
     "For each lock: its name; exclusive, shared, foreign (another library's) or free, or the\n"
-    "state of a call that is made once, running for example; how long it has been held; the time "
-    "until it ends unless it is renewed; the number of waiters; how\n"
-    "long the first waiter has waited; and its holder as host/pid and thread, after the client's\n"
-    "name if it has one, or as the owner that its program chose.\n"
+    "state of a call that is made once, running for example; how long it has been held; the\n"
+    "time until it ends unless it is renewed; the number of waiters; how long the first waiter\n"
+    "has waited; and its holder as host/pid and thread, after the client's name if it has one,\n"
+    "or as the owner that its program chose.\n"
     "\n" LOOK_FILTERS_HELP LOOK_ONCE_HELP
     "      --json               print one object per line\n" LOOK_RATE_HELP "\n"
     "Exit status: 0; 69 and others as in the manual if not all locks could be listed.\n";

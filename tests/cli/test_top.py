@@ -157,7 +157,7 @@ def test_sort_keys_reverse_and_the_option(
             (["E"], [c, a, b]),
             (["F"], [c, b, a]),
             (["<"], [a, b, c]),  # name
-            ([">", ">"], [b, a, c]),  # fence, waiters
+            ([">", ">", ">"], [b, a, c]),  # fence, call, waiters
         ):
             tmux.press(*keys) if keys else None
             tmux.until(lambda screen, order=order: listed(screen) == order)
@@ -675,7 +675,7 @@ def test_a_batch_goes_on_over_an_outage(cli: Program) -> None:
         ([], "top needs a terminal: use -b to print without one"),
         (["--json"], "--json needs -b"),
         (["-b", "-d", "0.01"], "100ms to 1d"),
-        (["-b", "-o", "size"], "waiters, held, waited, remaining, name or fence"),
+        (["-b", "-o", "size"], "waiters, held, waited, remaining, name, fence or call"),
         (["-b", "-n", "0"], "--iterations"),
         (["-b", "--rate", "0"], "--rate"),
         (["-b", "one", "two"], "one pattern"),
