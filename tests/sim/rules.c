@@ -216,13 +216,15 @@ static void look_for_orphans(lock_of *l) {
 
 /* Nobody passes the first, who is well. */
 static void look_for_passing(lock_of *l) {
-    char head[sizeof l->head];
-    int64_t last;
+    char head[sizeof l->head] = "";
+    int64_t last = 0;
     bool waits = store_head(l->key, head, sizeof head, &last);
     if (waits && strcmp(head, l->head) == 0 && last > l->last)
         sim_wrong("the first of the queue of %s was passed: %s; it has %s", l->key, head,
                   store_tell(l->key));
-    snprintf(l->head, sizeof l->head, "%s", waits ? head : "");
+    if (!waits)
+        head[0] = '\0';
+    memcpy(l->head, head, sizeof head);
     l->last = last;
 }
 
