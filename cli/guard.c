@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,7 +13,7 @@
 
 #include "cli.h"
 
-CLI_NORETURN static void obey(int socket) {
+CLI_NORETURN static void obey(int socket, _Atomic int64_t *killed_at) {
     guard_order order = {0, 0, CLI_NEVER};
     int clock = cli_clock();
     struct pollfd fds[] = {{.fd = socket, .events = POLLIN}, {.fd = clock, .events = POLLIN}};
@@ -30,16 +31,23 @@ CLI_NORETURN static void obey(int socket) {
             if (length == (ssize_t)sizeof order)
                 cli_clock_set(clock, order.kill_at);
         } else if (cli_now() >= order.kill_at) {
+            *killed_at = order.group > 0 ? order.kill_at : 0; /* before holdfast can see the end */
             order.kill_at = CLI_NEVER;
             cli_clock_set(clock, order.kill_at);
             if (order.group > 0 && kill(-order.group, SIGKILL) == 0)
                 cli_error("stopped while the lease expired: killing its command");
+            else
+                *killed_at = 0;
         }
     }
 }
 
 int guard_start(cli_guard *guard) {
     int ends[2];
+    _Atomic int64_t *killed_at =
+        mmap(NULL, sizeof *killed_at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (killed_at == MAP_FAILED)
+        return -1;
     /* A socket of whole messages; a write to a guard that has ended raises no signal. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return -1;
@@ -51,14 +59,14 @@ int guard_start(cli_guard *guard) {
         close(ends[1]);
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
-        obey(ends[0]);
+        obey(ends[0], killed_at);
     }
     close(ends[0]);
     if (pid < 0) {
         close(ends[1]);
         return -1;
     }
-    *guard = (cli_guard){pid, ends[1]};
+    *guard = (cli_guard){pid, ends[1], killed_at};
     return 0;
 }
 
@@ -66,6 +74,8 @@ void guard_tell(const cli_guard *guard, const guard_order *order) {
     while (send(guard->socket, order, sizeof *order, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
 }
+
+int64_t guard_killed_at(const cli_guard *guard) { return *guard->killed_at; }
 
 void guard_end(cli_guard *guard) {
     guard_tell(guard, &(guard_order){0, 0, CLI_NEVER});

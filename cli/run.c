@@ -593,8 +593,20 @@ static hf_status keep(run_state *run) {
     }
 }
 
+/* The guard may have killed the command by an old order while this process was stopped, although
+ * the lock was renewed after that order. */
+static run_ending ending_by_guard(const run_state *run) {
+    int64_t killed_at = guard_killed_at(&run->guard);
+    if (killed_at == 0)
+        return GOES_ON;
+    int64_t most_ms = run->wish->max_hold_ms;
+    return most_ms > 0 && killed_at >= run->taken_at + most_ms ? OVERDUE : LOST;
+}
+
 static int finish(run_state *run) {
     int result = job_status(&run->job);
+    if (run->ending == GOES_ON)
+        run->ending = ending_by_guard(run);
     if (run->ending == LOST)
         return CLI_LOST;
     bool done = result == 0 && run->ending == GOES_ON;

@@ -419,6 +419,22 @@ def test_the_lock_is_renewed_until_the_command_ends(
     assert not raw.exists(name)
 
 
+def test_a_command_that_the_guard_killed_has_lost_its_lock(
+    cli: Program, name: str, raw: redis.Redis
+) -> None:
+    """Although a renewal came after the guard's last order, which ends before that lease."""
+    command = ("run", "--lease", "3s", "-k", "100ms", name, "-c", "echo $$; exec sleep 60")
+    process = cli.start(*command)
+    child = int(line_of(process))
+    renewed(raw, name)
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: not alive(child))
+    process.send_signal(signal.SIGCONT)
+    status, _, err = ended(process)
+    assert status == 79
+    assert "stopped while the lease expired: killing its command" in err
+
+
 def test_a_command_whose_lock_was_taken_away_gets_term(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
