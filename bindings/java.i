@@ -75,6 +75,7 @@
 %ignore HF_VIEW_MAX;
 %ignore HF_ACQUIRE_INTERRUPTIBLE;
 %ignore HF_BREAK_FOREIGN;
+%ignore HF_LOCKS_RECORDS;
 
 /* ---------------------------------------------------------------- Errors */
 

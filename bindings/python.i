@@ -27,6 +27,7 @@
 %ignore hf_view_close;
 %ignore hf_view_name;
 %ignore hf_view_once;
+%ignore HF_LOCKS_RECORDS;
 %ignore hf_view_holder;
 %ignore hf_view_holders;
 %ignore hf_view_waiter;
