@@ -16,8 +16,9 @@ import java.util.concurrent.Future;
 /**
  * The askers in Java; run.py says what they ask and starts them.
  *
- * <p>A line on standard input, "once 33" or "each 33", is how they ask and how many at once; each
- * prints its answer as a line of JSON.
+ * <p>A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once,
+ * and the name of the call, which is also the vendor's idempotency key; each prints its answer as a
+ * line of JSON.
  */
 public final class Asker {
     private static final Duration MINUTE = Duration.ofMinutes(1);
@@ -26,22 +27,24 @@ public final class Asker {
 
     public static void main(String[] args) throws Exception {
         try (HoldfastClient client = Holdfast.connect(System.getenv("REDIS"))) {
-            HoldfastLock check = client.lock(System.getenv("NAME"));
             System.out.println("{\"ready\":true}");
             Scanner input = new Scanner(System.in);
             while (input.hasNext()) {
-                askAll(check, input.next().equals("once"), input.nextInt());
+                askAll(client, input.next(), input.nextInt(), input.next());
             }
         }
     }
 
-    private static void askAll(HoldfastLock check, boolean once, int askers) throws Exception {
+    private static void askAll(HoldfastClient client, String how, int askers, String name)
+            throws Exception {
+        HoldfastLock check = client.lock(name);
         Callable<Void> asker =
                 () -> {
                     String answer =
-                            once
-                                    ? check.once(MINUTE, MINUTE, Codec.UTF_8, Asker::askVendor)
-                                    : askVendor();
+                            how.equals("once")
+                                    ? check.once(
+                                            MINUTE, MINUTE, Codec.UTF_8, () -> askVendor(name))
+                                    : askVendor(name);
                     System.out.println("{\"language\":\"java\",\"answer\":" + answer + "}");
                     return null;
                 };
@@ -52,7 +55,7 @@ public final class Asker {
         pool.shutdown();
     }
 
-    private static String askVendor() throws Exception {
+    private static String askVendor(String name) throws Exception {
         String identity =
                 String.format(
                         "{\"name\":\"%s\",\"number\":\"%s\",\"born\":\"%s\"}",
@@ -62,6 +65,7 @@ public final class Asker {
         HttpRequest request =
                 HttpRequest.newBuilder(URI.create(System.getenv("VENDOR")))
                         .timeout(MINUTE)
+                        .header("Idempotency-Key", name)
                         .POST(HttpRequest.BodyPublishers.ofString(identity))
                         .build();
         return HTTP.send(request, HttpResponse.BodyHandlers.ofString()).body();

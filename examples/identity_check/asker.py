@@ -1,7 +1,8 @@
 """The askers in Python; run.py says what they ask and starts them.
 
-A line on standard input, "once 33" or "each 33", is how they ask and how many at once; each tells
-its answer in a line of JSON.
+A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once, and
+the name of the call, which is also the vendor's idempotency key; each tells its answer in a line of
+JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ def tell(**what: object) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
 
 
-def ask_vendor() -> dict[str, object]:
-    request = urllib.request.Request(os.environ["VENDOR"], json.dumps(IDENTITY).encode())
+def ask_vendor(name: str) -> dict[str, object]:
+    body = json.dumps(IDENTITY).encode()
+    request = urllib.request.Request(os.environ["VENDOR"], body, {"Idempotency-Key": name})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
@@ -30,18 +32,18 @@ def ask_vendor() -> dict[str, object]:
 def main() -> None:
     with holdfast.connect(os.environ["REDIS"]) as client:
 
-        def check(once: bool) -> None:
-            if once:
-                answer = client.once(os.environ["NAME"], ask_vendor, ttl=60, timeout=60)
+        def check(how: str, name: str) -> None:
+            if how == "once":
+                answer = client.once(name, lambda: ask_vendor(name), ttl=60, timeout=60)
             else:
-                answer = ask_vendor()
+                answer = ask_vendor(name)
             tell(language="python", answer=answer)
 
         tell(ready=True)
         for line in sys.stdin:
-            how, askers = line.split()
+            how, askers, name = line.split()
             with concurrent.futures.ThreadPoolExecutor(int(askers)) as pool:
-                for each in [pool.submit(check, how == "once") for _ in range(int(askers))]:
+                for each in [pool.submit(check, how, name) for _ in range(int(askers))]:
                     each.result()
 
 

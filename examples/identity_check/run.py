@@ -78,12 +78,12 @@ class Askers:
                 fail(said)
             yield said
 
-    def ask(self, how: str, askers: dict[str, int]) -> list[dict[str, Any]]:
+    def ask(self, how: str, askers: dict[str, int], name: str) -> list[dict[str, Any]]:
         """Have them all ask at once; the answers."""
         for language, count in askers.items():
             stdin = self._processes[language].stdin
             assert stdin is not None
-            stdin.write(f"{how} {count}\n")
+            stdin.write(f"{how} {count} {name}\n")
         return list(self.hear(sum(askers.values())))
 
     def kill(self) -> None:
@@ -127,7 +127,6 @@ def main() -> int:
         port = str(vendor.server_address[1])
         environment = {
             "REDIS": afterwards.enter_context(holdfast.testing.redis_server()),
-            "NAME": name_of(IDENTITY),
             "VENDOR": f"http://127.0.0.1:{port}/check",
             "VENDOR_PORT": port,
             **{f"IDENTITY_{field.upper()}": value for field, value in IDENTITY.items()},
@@ -137,10 +136,10 @@ def main() -> int:
         list(crowd.hear(len(askers)))  # they are ready
 
         began = time.monotonic()
-        answers = crowd.ask("once", askers)
+        answers = crowd.ask("once", askers, name_of(IDENTITY))
         seconds = time.monotonic() - began
         charges = vendor.charges
-        crowd.ask("each", askers)
+        crowd.ask("each", askers, name_of(IDENTITY))
         charges_without = vendor.charges - charges
 
     same = {json.dumps(each["answer"], sort_keys=True) for each in answers}
