@@ -152,19 +152,17 @@ class AsyncLock(Bound):
             hold._tell(on_lost)
         return hold
 
-    async def _begin(self, milliseconds: int) -> AsyncHold | bytes:
-        """Get the result that another left, or the hold: then the caller makes one."""
+    async def _begin(
+        self, milliseconds: int, options: _holdfast.AcquireOptions, fingerprint: bytes | None
+    ) -> tuple[int, _holdfast.Hold, str]:
+        """Get the turn to make a call, or its outcome: the status, what has it, and why."""
         lock = self._lock
-        status, handle, why = await self._ended(
+        return await self._ended(
             lambda number: lock._call(
-                lock._core.hf_once_begin_start, milliseconds, loose, None, number
+                lock._core.hf_once_begin_start, milliseconds, options, fingerprint, number
             ),
             milliseconds,
         )
-        if status not in (_holdfast.HF_OK, _holdfast.HF_EDONE):
-            raise error(status, why)
-        result = lock._core.hf_hold_result(handle)
-        return self._take(handle, loose, None, None) if result is None else result
 
     async def acquire(
         self,
@@ -426,13 +424,11 @@ class AsyncHold(BaseHold):
     def _start_release(self) -> Call:
         return _release(self._notices(), self._handle)
 
-    async def _leave(self, result: bytes, ttl: int) -> None:
-        """Release the hold, and leave a result for so many milliseconds."""
+    async def _leave(self, state: int, result: bytes, ttl: int) -> None:
+        """Release the hold, and say how its call ended."""
         notices, core = self._notices(), self._core
         _, call = notices.start(
-            lambda number: core.hf_once_finish_start(
-                self._handle, _holdfast.HF_ONCE_DONE, result, ttl, number
-            )
+            lambda number: core.hf_once_finish_start(self._handle, state, result, ttl, number)
         )
         self._unwatch()
         await released(self._lock, call)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from ._aio import AsyncLock
 from ._gate import AsyncGate
 from ._hold import Bound
+from ._json import from_json
 from ._leader import AsyncLeader
 from ._look import RATE, LockInfo, Locks, Progress
-from ._once import Terms, from_json, once_task, to_json
+from ._once import (
+    AsyncOutcome,
+    Beginning,
+    OnceTerms,
+    agreed,
+    for_looking,
+    look,
+    once_task,
+)
 from ._options import LockChanges, LockOptions, merged
 from ._several import AsyncLocksAll
 
@@ -61,18 +70,52 @@ class AsyncClient(Bound):
         call: Callable[[], Awaitable[Result]],
         *,
         ttl: float | timedelta,
-        timeout: float | timedelta | None = None,
-        encode: Callable[[Result], bytes] = to_json,
-        decode: Callable[[bytes], Result] = from_json,
+        args: object = None,
         options: LockOptions | None = None,
-        **changes: Unpack[LockChanges],
+        **terms: Unpack[OnceTerms],
     ) -> Result:
         """Call a coroutine function once, however many tasks and processes want its result.
 
-        As Client.once(). If the task that calls it is cancelled, the next one calls it.
+        As Client.once(). If the task that calls it is cancelled, the next one calls it; with
+        at_most_once the outcome is unknown.
         """
-        terms = Terms(name, ttl, timeout, encode, decode)
-        return await once_task(self.lock(name, options, **changes), terms, call)
+        made, chosen = agreed(name, ttl, args, options, terms)
+        result: Result = await once_task(self.lock(name, chosen), made, call)
+        return result
+
+    def once_begin(
+        self,
+        name: str | bytes,
+        *,
+        ttl: float | timedelta,
+        args: object = None,
+        options: LockOptions | None = None,
+        **terms: Unpack[OnceTerms],
+    ) -> Beginning:
+        """Get the turn to make a call, or the outcome of the call. As Client.once_begin().
+
+        Await this, or better enter it with `async with`.
+        """
+        made, chosen = agreed(name, ttl, args, options, terms)
+        return Beginning(self.lock(name, chosen), made)
+
+    async def once_result(
+        self,
+        name: str | bytes,
+        *,
+        decode: Callable[[bytes], Any] = from_json,
+        options: LockOptions | None = None,
+    ) -> AsyncOutcome | None:
+        """Look at what is known of a call that is made once, in one of the event loop's threads.
+
+        As Client.once_result().
+        """
+        lock = self._client.lock(name, options)
+        return await asyncio.to_thread(look, lock, for_looking(name, decode), AsyncOutcome)
+
+    async def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
+        """Forget a call, as Client.once_forget(), in one of the event loop's threads."""
+        return await asyncio.to_thread(self._client.once_forget, name, force=force)
 
     def leader(
         self,

@@ -22,12 +22,23 @@ from ._caller import serial
 from ._errors import ClosedError
 from ._gate import Gate
 from ._hold import Bound
+from ._json import from_json
 from ._leader import Elected, Ended, Leader
 from ._lock import Lock
 from ._locked import Parameters, Result, check, locked, sharing
 from ._look import RATE, Locks
 from ._notices import Notices
-from ._once import Terms, from_json, once, once_result, to_json
+from ._once import (
+    OnceTerms,
+    Outcome,
+    Turn,
+    agreed,
+    for_looking,
+    look,
+    once,
+    once_begin,
+    once_call,
+)
 from ._once_per import check_period, once_per
 from ._options import LockChanges, LockOptions, merged
 from ._several import LocksAll
@@ -273,65 +284,129 @@ class Client(Bound):
         call: Callable[[], Result],
         *,
         ttl: float | timedelta,
-        timeout: float | timedelta | None = None,
-        encode: Callable[[Result], bytes] = to_json,
-        decode: Callable[[bytes], Result] = from_json,
+        args: object = None,
         options: LockOptions | None = None,
-        **changes: Unpack[LockChanges],
+        **terms: Unpack[OnceTerms],
     ) -> Result:
         """Call a function once, however many threads and processes want its result.
 
             client.once("rate:EUR", lambda: vendor.rate("EUR"), ttl=60)
+            client.once("pay:7", lambda: bank.charge(order), ttl=86400, at_most_once=True)
 
         The first caller calls it; all others wait and get its result, and later ones get it at
         once, for as long as it stays. If the function raises, or its process dies, the next
         caller calls it.
 
-        name     The name of what is done, and of its lock, as for lock().
-        ttl      For how many seconds the result stays; at least 10, so that nobody that waits
-                 misses it.
-        timeout  Seconds to wait; 0 tries once; None or -1 waits without limit.
-        encode   Makes the bytes, at most 1 MiB, of what the function returned. By default JSON.
-        decode   Makes the result of the bytes, for every caller: also for the one that called the
-                 function, so that all have the same.
-        options  As for lock(). If its lease ends while the function runs, another calls it too;
-                 by default the lease is renewed. The owner and reentrant mean nothing here: a
-                 function that asks for its own name waits for itself.
+        With at_most_once the next caller does not: if the caller dies or is lost, or the function
+        raises, all others get OutcomeUnknown until somebody settles the call, with resolve(),
+        retry() or forget() of that exception or of once_result().
 
-        What the function, encode or decode raises goes to the caller, and no result is left:
-        also TypeError or ValueError for a result that is no JSON, or too long. If the result
-        cannot be left for others, because the server is full or gone or the lease ended, the
-        caller has it all the same, and the log has a warning. Raises LockTimeout if there was no
-        result in time, and otherwise as Lock.hold().
+        name          The name of what is done, and of its lock, as for lock().
+        ttl           For how many seconds the result stays; at least 10, so that nobody that waits
+                      misses it. So long is "at most once", too.
+        timeout       Seconds to wait; 0 tries once; None or -1 waits without limit.
+        at_most_once  All callers of a name must agree on it.
+        args          What the call depends on: bytes, or what JSON has. Its SHA-256 is kept, and a
+                      caller with other args gets FingerprintMismatch. For several languages give
+                      the same bytes.
+        keep          Errors that are kept, and told to all others: exception classes, or a function
+                      of the exception. Others get the class that is named here, if it is made of a
+                      message alone, or else KeptError.
+        keep_ttl      For how many seconds they stay; by default as ttl.
+        not_called    At most once: errors that say that the call was not made, such as a refused
+                      connection. The next caller calls. A timeout does not say so.
+        note          At most once: up to 1024 bytes for whoever settles an unknown outcome.
+        unknown_ttl   At most once: for how many seconds an unknown outcome stays; then the next
+                      caller calls. None: until somebody settles it.
+        max_result    How many bytes a result may have, up to 16777216.
+        encode        Makes the bytes of what the function returned. By default JSON, which also
+                      keeps Decimal, date and datetime.
+        decode        Makes the result of the bytes, for every caller: also for the one that called
+                      the function, so that all have the same.
+        options       As for lock(). If its lease ends while the function runs, another calls it
+                      too, unless at_most_once; by default the lease is renewed. The owner and
+                      reentrant mean nothing here: a function that asks for its own name waits for
+                      itself.
+
+        What the function raises goes to its caller. ResultNotKept has the result of a call that
+        was made, if it cannot be encoded or is too long, and with at_most_once also if it cannot be
+        kept; otherwise its caller gets the result, and the log a warning. Raises LockTimeout if
+        there was no result in time, and otherwise as Lock.hold(); nothing was called then.
         """
-        terms = Terms(name, ttl, timeout, encode, decode)
-        return once(self.lock(name, options, **changes), terms, call)
+        made, chosen = agreed(name, ttl, args, options, terms)
+        result: Result = once(self.lock(name, chosen), made, call)
+        return result
+
+    def once_begin(
+        self,
+        name: str | bytes,
+        *,
+        ttl: float | timedelta,
+        args: object = None,
+        options: LockOptions | None = None,
+        **terms: Unpack[OnceTerms],
+    ) -> Turn:
+        """Get the turn to make a call, or the outcome of the call: once() in two parts.
+
+            with client.once_begin("pay:7", ttl=86400, at_most_once=True) as turn:
+                if turn.outcome is None:
+                    turn.finish(bank.charge(order))
+
+        The arguments are those of once(). Waits, and raises, as once() does.
+        """
+        made, chosen = agreed(name, ttl, args, options, terms)
+        return once_begin(self.lock(name, chosen), made)
 
     def once_result(
+        self,
+        name: str | bytes,
+        *,
+        decode: Callable[[bytes], Any] = from_json,
+        options: LockOptions | None = None,
+    ) -> Outcome | None:
+        """Look at what is known of a call that is made once; None: nothing. One round trip.
+
+        Its methods settle the call. Raises as Lock.inspect().
+        """
+        return look(self.lock(name, options), for_looking(name, decode), Outcome)
+
+    def once_forget(self, name: str | bytes, *, force: bool = False) -> bool:
+        """Forget a call, also its result: the next caller makes it. Two round trips.
+
+        force  Also while the call is running, whose hold ends then.
+
+        Answers False if nothing was known. Raises as Outcome.forget().
+        """
+        found = self.once_result(name)
+        if found is not None:
+            found.forget(force=force)
+        return found is not None
+
+    def once_call(
         self,
         name: str,
         *,
         ttl: float | timedelta,
-        timeout: float | timedelta | None = None,
-        encode: Callable[[Any], bytes] = to_json,
-        decode: Callable[[bytes], Any] = from_json,
+        args: Callable[..., object] | None = None,
         options: LockOptions | None = None,
-        **changes: Unpack[LockChanges],
+        **terms: Unpack[OnceTerms],
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
         """Decorate a function, or a coroutine function, so that once() calls it.
 
-            @client.once_result("rate:{currency}", ttl=60)
+            @client.once_call("rate:{currency}", ttl=60)
             def rate(currency: str) -> float: ...
 
         name  The name of what is done; str.format() fills in the arguments of the call, through
               holdfast.quote(). Calls with the same name have the same result: give it every
-              argument on which the result depends.
+              argument on which the result depends, or give args.
+        args  A function of the same arguments, which gives what once() takes as args.
 
         The rest is as for once(), and the decorator raises as locked().
         """
-        check(name, timeout, "@client.once_result")
-        terms = Terms(name, ttl, timeout, encode, decode)
-        return functools.partial(once_result, self, name, terms, merged(options, changes))
+        check(name, None, "@client.once_call")
+        function("args", args)
+        agreed(name, ttl, None, options, terms)
+        return functools.partial(once_call, self, name, ttl, args, options, terms)
 
     def once_per(
         self,

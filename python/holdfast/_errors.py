@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _holdfast
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ._look import Holder
 
 ending = False  # the interpreter is
@@ -148,6 +150,111 @@ class UnsupportedError(LockError):
     """The server is too old or of the wrong kind, or the URL's scheme is not supported."""
 
 
+class OutcomeUnknown(LockError):
+    """The call began, and no server knows how it ended: its caller died, was lost, or failed.
+
+    Do not call. Find out what became of the call, for example from the vendor, and settle it. In
+    asyncio, await resolve(), retry() and forget().
+    """
+
+    outcome: Any = None
+    """What is known of the call: an Outcome, or an AsyncOutcome in asyncio. None if the exception
+    came from another process."""
+    name: str | bytes = ""
+    """The name of the call, as given."""
+    fence: int = 0
+    """The fence of the hold that made the call."""
+    owner: str = ""
+    """The owner of that hold."""
+    since: datetime | None = None
+    """When the call began, by the server's clock."""
+    note: str = ""
+    """The note of its caller, or what its caller said of the end."""
+
+    def resolve(self, result: object, **how: Any) -> Any:
+        """Say that the call was made, and keep its result: Outcome.resolve()."""
+        return self._settled().resolve(result, **how)
+
+    def retry(self, **how: Any) -> Any:
+        """Say that the call may be made again: Outcome.retry()."""
+        return self._settled().retry(**how)
+
+    def forget(self, **how: Any) -> Any:
+        """Forget all about the call: Outcome.forget()."""
+        return self._settled().forget(**how)
+
+    def _settled(self) -> Any:
+        if self.outcome is None:
+            raise RuntimeError(
+                "this exception came from another process: client.once_result() gives an outcome"
+                " to settle"
+            )
+        return self.outcome
+
+    def __reduce__(self) -> Any:
+        """Leave the client behind: an exception may go to another process."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "outcome"}
+        return type(self), self.args, kept
+
+
+class FingerprintMismatch(LockError):
+    """The call of this name was made with other arguments, or in the other mode. Nothing is done.
+
+    Another call takes another name.
+    """
+
+
+class KeptError(LockError):
+    """The call was made and failed, with an error that is kept for all its callers."""
+
+    type: str = ""
+    """The name of the error's class."""
+    message: str = ""
+    """Its message."""
+    data: Any = None
+    """Its attribute `data`, if it had one that JSON can keep."""
+
+
+class OutcomeSettled(LockError):
+    """The call is done, or somebody else has settled it. Nothing was changed."""
+
+
+NotKept = Literal["settled", "unreachable", "server", "lost", "encoding"]
+
+
+class ResultNotKept(LockError):
+    """The call was made, and others do not have its result: the exception has it.
+
+    Nobody calls again if the call is made at most once.
+    """
+
+    result: Any = None
+    """What the call returned."""
+    reason: NotKept = "unreachable"
+    """Why: "settled" when somebody settled the call meanwhile, "unreachable" when the server did
+    not answer (the client goes on trying until it is closed), "server" when its memory is full or
+    the user lacks a permission, "lost" when the client no longer holds the lock, "encoding" when
+    the result is too long or cannot be encoded. `__cause__` has the exception."""
+    _outcome: Any = None
+
+    def resolve(self, other: object, **how: Any) -> Any:
+        """Keep this as the result instead, for example a shorter one: Outcome.resolve().
+
+        In asyncio, await it.
+        """
+        if self._outcome is None:
+            raise RuntimeError(
+                "this exception came from another process: client.once_result() gives an outcome"
+                " to settle"
+            )
+        return self._outcome.resolve(other, **how)
+
+    def __reduce__(self) -> Any:
+        """Leave the client behind: an exception may go to another process."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_outcome"}
+        return type(self), self.args, kept
+
+
 _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_EINVAL: ValueError,
     _holdfast.HF_ENOMEM: MemoryError,
@@ -167,11 +274,10 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_EFORKED: ForkedError,
     _holdfast.HF_EREPLICAS: LockNotReplicated,
     _holdfast.HF_EDEADLOCK: LockDeadlock,
-    # Of paid calls, whose own exceptions are still to come.
-    _holdfast.HF_EFAILED: LockError,
-    _holdfast.HF_EOUTCOME: LockError,
-    _holdfast.HF_EMISMATCH: LockError,
-    _holdfast.HF_ESETTLED: LockError,
+    _holdfast.HF_EFAILED: KeptError,
+    _holdfast.HF_EOUTCOME: OutcomeUnknown,
+    _holdfast.HF_EMISMATCH: FingerprintMismatch,
+    _holdfast.HF_ESETTLED: OutcomeSettled,
 }
 
 

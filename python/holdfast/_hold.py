@@ -315,10 +315,10 @@ class Hold(BaseHold):
         self._unwatch()
         self._lock._client._look()
 
-    def _leave(self, result: bytes, ttl: int) -> None:
-        """Release the hold, and leave a result for so many milliseconds."""
+    def _leave(self, state: int, result: bytes, ttl: int) -> None:
+        """Release the hold, and say how its call ended."""
         self._unwatch()
-        self._core.hf_once_finish(self._handle, _holdfast.HF_ONCE_DONE, result, ttl)
+        self._core.hf_once_finish(self._handle, state, result, ttl)
 
     def check(self) -> None:
         """Ask the server whether the hold still stands. One round trip; raises as renew()."""

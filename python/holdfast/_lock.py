@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from . import _holdfast, _native
 from ._arguments import encoded, extension, flag, patience, whole, wishes
 from ._caller import Inside, caller, in_hub, refuse_as_job, refuse_in_loop
-from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout, error
+from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout
 from ._hold import Bound, Hold, excuse
 from ._look import LockInfo, told
 from ._options import LockOptions, native
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def _flags(flags: int) -> _holdfast.AcquireOptions:
+def flagged(flags: int) -> _holdfast.AcquireOptions:
+    """Make the options of acquires with these flags."""
     options = _native.hf_acquire_options()
     options.flags = flags
     return options.this
 
 
 # The core only reads these options, so all acquires share them.
-loose = _flags(0)
-kept = _flags(_holdfast.HF_ACQUIRE_KEEP)
-full = _flags(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
+loose = flagged(0)
+kept = flagged(_holdfast.HF_ACQUIRE_KEEP)
+full = flagged(_holdfast.HF_ACQUIRE_WHOLE)  # as loose, with its whole lease
 
 
 def give_back(core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
@@ -220,21 +221,23 @@ class Lock(Bound):
             " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
         )
 
-    def _begin(self, milliseconds: int, got: list[_holdfast.Hold]) -> bytes | None:
-        """Get the result that another left; None: the hold is got, and the caller makes one."""
+    def _begin(
+        self,
+        milliseconds: int,
+        got: list[_holdfast.Hold],
+        options: _holdfast.AcquireOptions,
+        fingerprint: bytes | None,
+    ) -> tuple[int, str]:
+        """Get the turn to make a call, or its outcome: the status, and why."""
         refuse_in_loop(f"lock {self.name!r}")
         hub = milliseconds != 0 and in_hub()
         try:
             waits = 0 if hub else milliseconds
-            status, why = self._call(self._core.hf_once_begin, waits, loose, None, got)
+            return self._call(self._core.hf_once_begin, waits, options, fingerprint, got)
         except LockTimeout as busy:
             if hub:
                 raise self._no_wait_in_hub() from None
             raise self._waited(busy, milliseconds) from None
-        if status not in (_holdfast.HF_OK, _holdfast.HF_EDONE):
-            got.clear()
-            raise error(status, why)
-        return self._core.hf_hold_result(got[0])
 
     def _take(
         self,

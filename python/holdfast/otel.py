@@ -80,7 +80,7 @@ _LEVELS = {
 _COUNTS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
-    "done": "Acquires of once() that got the result of another",
+    "done": "Acquires of once() that got the outcome of another",
     "refused": "Acquires that did not get the lock, by cause",
     "failed": "Acquires that failed and say nothing of the lock, by cause",
     "released": "Holds that a call released",

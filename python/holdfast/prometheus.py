@@ -33,7 +33,7 @@ _GAUGES = {
 _COUNTERS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
-    "done": "Acquires of once() that got the result of another",
+    "done": "Acquires of once() that got the outcome of another",
     "released": "Holds that a call released",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised: many acquires of one lock timed out",

@@ -27,6 +27,7 @@ BEHAVIOURS = {
     "test_logging.py",
     "test_lost.py",
     "test_owners.py",
+    "test_paid.py",
     "test_results.py",
     "test_several.py",
     "test_shared.py",

@@ -41,7 +41,7 @@ BLOCKING: dict[str, Enter] = {
     "once": lambda client, name: client.once(name, lambda: 1, ttl=10),
     "locked": lambda client, name: client.locked(name)(lambda: 1)(),
     "once_per": lambda client, name: client.once_per(name, 60)(lambda: 1)(),
-    "once_result": lambda client, name: client.once_result(name, ttl=60)(lambda: 1)(),
+    "once_call": lambda client, name: client.once_call(name, ttl=60)(lambda: 1)(),
 }
 
 

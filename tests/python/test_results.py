@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -130,23 +131,27 @@ def test_other_results_have_functions_of_their_own(client: holdfast.Client, name
     [
         (object(), TypeError, "not JSON serializable: once.. keeps results as JSON"),
         (float("nan"), ValueError, "encode= and decode="),
-        ("x" * 16777215, ValueError, "the result has 16777217 bytes: at most 16777216"),
+        ("x" * (1 << 20), ValueError, "the result has 1048578 bytes: at most 1048576"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_an_error_and_passes_the_turn_on(
+def test_a_result_that_cannot_be_kept_is_in_the_error_and_passes_the_turn_on(
     client: holdfast.Client, name: str, result: object, error: type[Exception], said: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(holdfast.ResultNotKept, match=said) as told:
         client.once(name, lambda: result, ttl=TTL)
+    assert told.value.result is result
+    assert (told.value.reason, type(told.value.__cause__)) == ("encoding", error)
 
     async def task() -> object:
         return result
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(holdfast.ResultNotKept, match=said) as told:
         asyncio.run(client.aio.once(name, task, ttl=TTL, timeout=0))
+    assert told.value.result is result
     assert not client.lock(name).locked()
     longest = "x" * (16777216 - 2)
-    assert client.once(name, lambda: longest, ttl=TTL, timeout=0) == longest
+    made = client.once(name, lambda: longest, ttl=TTL, timeout=0, max_result=16777216)
+    assert made == longest
     assert client.once(name, unwanted, ttl=TTL) == longest
 
 
@@ -212,6 +217,21 @@ def test_wrong_arguments_are_refused(client: holdfast.Client, name: str) -> None
         ({"ttl": TTL, "encode": None}, TypeError),
         ({"ttl": TTL, "decode": 1}, TypeError),
         ({"ttl": TTL, "lease": 0}, ValueError),
+        ({"ttl": TTL, "other": 0}, TypeError),
+        ({"ttl": TTL, "encode": pickle.dumps}, TypeError),
+        ({"ttl": TTL, "decode": pickle.loads}, TypeError),
+        ({"ttl": TTL, "keep": KeyError()}, TypeError),
+        ({"ttl": TTL, "keep": (KeyError, 3)}, TypeError),
+        ({"ttl": TTL, "keep": KeyError, "keep_ttl": 9}, ValueError),
+        ({"ttl": TTL, "not_called": KeyError}, ValueError),
+        ({"ttl": TTL, "at_most_once": 1}, TypeError),
+        ({"ttl": TTL, "at_most_once": True, "note": "x" * 1025}, ValueError),
+        ({"ttl": TTL, "at_most_once": True, "note": b"x"}, TypeError),
+        ({"ttl": TTL, "at_most_once": True, "unknown_ttl": 9}, ValueError),
+        ({"ttl": TTL, "unknown_ttl": 90}, ValueError),
+        ({"ttl": TTL, "args": object()}, TypeError),
+        ({"ttl": TTL, "max_result": 0}, ValueError),
+        ({"ttl": TTL, "max_result": 16777217}, ValueError),
         ({}, TypeError),
     ]
     for wrong, error in cases:
@@ -224,7 +244,7 @@ def test_wrong_arguments_are_refused(client: holdfast.Client, name: str) -> None
 
     with pytest.raises(TypeError, match="aio"):
         once(name, task, ttl=TTL)
-    with pytest.raises(TypeError, match="encode must give bytes"):
+    with pytest.raises(holdfast.ResultNotKept, match="encode must give bytes"):
         once(name, lambda: 1, ttl=TTL, encode=str)
     assert not client.lock(name).locked()
 
@@ -322,7 +342,7 @@ def test_a_decorated_function_is_called_once_for_equal_arguments(
 ) -> None:
     calls: list[object] = []
 
-    @client.once_result(name + ":{currency}:{day!r}", ttl=TTL)
+    @client.once_call(name + ":{currency}:{day!r}", ttl=TTL)
     def rate(currency: str, day: str = "now") -> dict[str, str]:
         """Rate."""
         calls.append(currency)
@@ -333,7 +353,7 @@ def test_a_decorated_function_is_called_once_for_equal_arguments(
     assert calls == ["EUR", "}:hf1:q"]
     assert (rate.__name__, rate.__doc__) == ("rate", "Rate.")
 
-    @client.once_result(name + ":{currency}:'now'", ttl=TTL)
+    @client.once_call(name + ":{currency}:'now'", ttl=TTL)
     async def task(currency: str) -> dict[str, str]:
         raise AssertionError("called once more")
 
@@ -346,12 +366,12 @@ def test_a_wrong_decoration_is_refused_at_once(client: holdfast.Client, name: st
     def generator() -> Any:
         yield 1
 
-    decorate: Callable[..., Any] = client.once_result
+    decorate: Callable[..., Any] = client.once_call
     with pytest.raises(ValueError, match="no parameter"):
         decorate("{other}", ttl=TTL)(function)
     with pytest.raises(TypeError, match="generator"):
         decorate(name, ttl=TTL)(generator)
-    with pytest.raises(TypeError, match=r"@client\.once_result takes the lock's name"):
+    with pytest.raises(TypeError, match=r"@client\.once_call takes the lock's name"):
         decorate(function, ttl=TTL)
     with pytest.raises(ValueError, match="ttl must be from 10"):
         decorate(name, ttl=1)

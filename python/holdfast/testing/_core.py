@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import os
 import re
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .. import _holdfast
-from .._errors import CAUSES, ConnectError, LockError, LockLost, UnsupportedError, error
+from .._errors import CAUSES, ConnectError, LockError, LockLost, OutcomeSettled, error
 from .._lock import kept
+from .._once import most
+from ._calls import BEGUN, KEPT, Asked, Record, told
 from ._numbers import Tally, tell
 from ._space import (
     UNKNOWN,
     Client,
     Completion,
+    Done,
     Grant,
     Handle,
     Hold,
@@ -250,12 +257,15 @@ def _waiter(
     return Waiter(lock, chosen, holder, _patience(timeout_ms), options is kept, op)
 
 
-def _asker(lock: Lock, timeout_ms: int, op: int) -> Waiter:
-    """Wait for a result; each such call is its own owner."""
+def _asker(
+    lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, op: int
+) -> Waiter:
+    """Wait for the turn to call, or an outcome; each such call is its own owner."""
     lock.client.space.check_reachable()
     owner = lock.client.own()
     holder = lock.name, owner, lock.shared
-    return Waiter(lock, owner, holder, _patience(timeout_ms), False, op, once=True)
+    asked = Asked(options is most, arguments)
+    return Waiter(lock, owner, holder, _patience(timeout_ms), False, op, asked)
 
 
 def _patience(timeout_ms: int) -> float:
@@ -288,24 +298,24 @@ def hf_lock_acquire_start(
 def hf_once_begin(
     lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, hold_out: list[Handle]
 ) -> tuple[int, str]:
-    """Get a result, or the lock."""
+    """Get an outcome, or the lock."""
     lock.client.check()
     with lock.client.space:
         lock.client.check()
-        handle = _asker(lock, timeout_ms, 0).wait()
-    hold_out.append(handle)
-    return (_holdfast.HF_OK if handle.hold.result is None else _holdfast.HF_EDONE), ""
+        waiter = _asker(lock, timeout_ms, options, arguments, 0)
+        hold_out.append(waiter.wait())
+    return waiter.status or _holdfast.HF_OK, waiter.message
 
 
 def hf_once_begin_start(
     lock: Lock, timeout_ms: int, options: object, arguments: bytes | None, op: int
 ) -> None:
-    """Start to get a result, or the lock: a completion follows."""
+    """Start to get an outcome, or the lock: a completion follows."""
     lock.client.check()
     with lock.client.space:
         lock.client.check()
         lock.client.descriptor()
-        _asker(lock, timeout_ms, op)
+        _asker(lock, timeout_ms, options, arguments, op)
 
 
 def _current(lock: Lock, owner: bytes | None) -> Handle:
@@ -356,7 +366,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     info.remaining_ms = _milliseconds(key.ends - now)
     info.waiters = len(key.queue)
     info.held_ms = math.floor(now - leader.since) if leader else 0
-    info.result_ms = math.ceil(space.result_stays(name))
+    info.result_ms = math.ceil(space.calls.stays(name, space.now))
     nested: dict[int, list[Grant]] = {}  # what nests has one fence
     for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
         nested.setdefault(grant.fence, []).append(grant)
@@ -579,11 +589,52 @@ def _leave(handle: Handle) -> None:
     _keep(handle, handle.hold.least_left())
 
 
-def _finish(handle: Handle, result: bytes, ttl_ms: int) -> None:
-    hold = handle.hold
-    if hold.stands() and hold.known() and hold.space.reachable:
-        hold.space.leave(hold.key.name, result, ttl_ms)
+def _record(hold: Hold, state: int, result: bytes, until: float) -> Record:
+    grant, space = hold.grant, hold.space
+    asked, since = hold.asked, space.wall()
+    return Record(state, asked, grant.id, grant.fence, hold.owner, since, b"", result, until)
+
+
+def _finish(handle: Handle, state: int, result: bytes, ttl_ms: int) -> None:
+    hold, space, name = handle.hold, handle.hold.space, handle.hold.key.name
+    if state in KEPT and hold.asked.most and not hold.begun:
+        raise _invalid("a call that is made at most once begins with hf_once_mark()")
+    if hold.state == _holdfast.HF_STATE_RELEASED:
+        raise _explained(hold)
+    mine = _record(hold, state, result, space.now + ttl_ms)
+    end = name, mine, hold.known()
+    if not space.reachable and hold.begun:
+        space.undone.append(end)
+    kept = space.end_call(*end) if space.reachable else True
+    try:
+        _release(handle)
+    except LockLost:
+        if not hold.begun and state in KEPT:
+            raise
+    if kept is not True and hold.begun:
+        how = "the call was forgotten meanwhile" if kept is None else ""
+        how = how or "the call was settled meanwhile, or another caller made it"
+        raise error(_holdfast.HF_ESETTLED, f"the result for lock {quoted(name)} is not kept: {how}")
+
+
+def _mark(handle: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
+    hold, space, name = handle.hold, handle.hold.space, handle.hold.key.name
+    if hold.state == _holdfast.HF_STATE_RELEASED:
+        raise _explained(hold)
+    try:
+        _check_held(hold)
+    except LockError:
+        with contextlib.suppress(LockError):
+            _release(handle)
+        raise
+    mine = replace(_record(hold, BEGUN, b"", space.now + _lasting(unknown_ms)), note=note)
+    other = space.calls.begin(name, mine, space.now)
+    if other is None:
+        hold.begun = True
+        return _holdfast.HF_OK, ""
     _release(handle)
+    handle.hold = Done(hold.lock, other)
+    return other.status(hold.asked, quoted(name))
 
 
 def _check_result(result: bytes) -> None:
@@ -639,28 +690,32 @@ def hf_hold_keep_at_least(hold: Handle, duration_ms: int) -> None:
 
 
 def hf_once_finish(hold: Handle, state: int, result: bytes, ttl_ms: int) -> None:
-    """Release it, and leave a result."""
+    """Release it, and say how its call ended."""
     _check_result(result)
-    _ask(_finish, hold, result, ttl_ms)
-
-
-def _no_outcomes(call: str) -> UnsupportedError:
-    return UnsupportedError(f"{call}: a client in memory keeps results only, no other outcomes")
+    _ask(_finish, hold, state, result, ttl_ms)
 
 
 def hf_once_mark(hold: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
-    """Refuse to mark the call as begun."""
-    raise _no_outcomes("mark")
+    """Write that its call begins."""
+    hold.hold.client.check()
+    with hold.hold.space:
+        return _mark(hold, unknown_ms, note)
 
 
-def hf_once_outcome(hold: Handle) -> Any:
-    """Refuse to tell how the call ended."""
-    raise _no_outcomes("outcome")
+def hf_once_outcome(hold: Handle) -> _holdfast.OnceInfo:
+    """Tell what is known of the call."""
+    with hold.hold.space:
+        runs = isinstance(hold.hold, Done) and hold.hold.runs
+        return told(hold.hold.record, runs, hold.hold.space.now)
 
 
 def hf_once_look(lock: Lock, hold_out: list[Handle]) -> None:
-    """Refuse to look at the outcome."""
-    raise _no_outcomes("look")
+    """Look at what is known of the call."""
+    lock.client.check()
+    with lock.client.space:
+        space = lock.client.space
+        space.check_reachable()
+        hold_out.append(Handle(Done(lock, space.calls.get(lock.name, space.now))))
 
 
 def hf_once_settle(
@@ -672,13 +727,38 @@ def hf_once_settle(
     ttl_ms: int,
     note: bytes | None,
 ) -> None:
-    """Refuse to settle the outcome."""
-    raise _no_outcomes("settle")
+    """Say what became of a call."""
+    lock.client.check()
+    _check_result(result or b"")
+    with lock.client.space:
+        space, name = lock.client.space, lock.name
+        space.check_reachable()
+        until, owner = space.now + ttl_ms, lock.owner or lock.client.own()
+        settler, force = uuid.uuid4().hex, bool(flags & _holdfast.HF_SETTLE_FORCE)
+        asked, given = Asked(True, None), result or b""
+        said = Record(state, asked, settler, fence, owner, space.wall(), note or b"", given, until)
+        status, why = space.calls.settle(name, said, force, space.now)
+        if status == _holdfast.HF_OK:
+            key = space.key(name)
+            grant = key.exclusive if key is not None else None
+            if key is not None and grant is not None and grant.fence == fence:
+                key.clear()
+            space.tell_outcome(name)
+            return
+        raise error(
+            status,
+            {
+                _holdfast.HF_ENOTHELD: f"lock {quoted(name)} {why}",
+                _holdfast.HF_EBUSY: f"the call of lock {quoted(name)} is in progress: settling it"
+                " now takes force",
+            }.get(status, f"the call of lock {quoted(name)} has been settled already, or is done"),
+        )
 
 
 def hf_hold_result(hold: Handle) -> bytes | None:
-    """Give the result of another."""
-    return hold.hold.result
+    """Give the result or the error of another."""
+    record = hold.hold.record
+    return record.result if record is not None and record.state in KEPT else None
 
 
 def hf_hold_check(hold: Handle) -> None:
@@ -752,6 +832,8 @@ def _outcome(work: Callable[[], None]) -> tuple[int, str, int]:
         return _holdfast.HF_ELOST, str(lost), causes[lost.cause]
     except ConnectError as unreachable:
         return _holdfast.HF_ECONNECT, str(unreachable), _holdfast.HF_CAUSE_NONE
+    except OutcomeSettled as settled:
+        return _holdfast.HF_ESETTLED, str(settled), _holdfast.HF_CAUSE_NONE
     return _holdfast.HF_OK, "", _holdfast.HF_CAUSE_NONE
 
 
@@ -776,9 +858,10 @@ def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
 
 
 def hf_once_finish_start(hold: Handle, state: int, result: bytes, ttl_ms: int, op: int) -> None:
-    """Release it, and leave a result; a completion follows."""
+    """Release it, and say how its call ended; a completion follows."""
     _check_result(result)
-    _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _finish(hold, result, ttl_ms))
+    work = functools.partial(_finish, hold, state, result, ttl_ms)
+    _started(hold, _holdfast.HF_KIND_RELEASE, op, work)
 
 
 def hf_hold_check_start(hold: Handle, op: int) -> None:

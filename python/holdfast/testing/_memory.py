@@ -108,7 +108,7 @@ class MemoryServer:
     def start(self) -> None:
         """Be reachable again."""
         with self._space:
-            self._space.reachable = True
+            self._space.start()
 
 
 class MemoryClient(Client):

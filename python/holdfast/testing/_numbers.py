@@ -10,6 +10,9 @@ from .. import _holdfast
 
 _OUTCOMES = {
     _holdfast.HF_EDONE: "done",
+    _holdfast.HF_EFAILED: "done",
+    _holdfast.HF_EOUTCOME: "done",
+    _holdfast.HF_EMISMATCH: "done",
     _holdfast.HF_EBUSY: "busy",
     _holdfast.HF_ETIMEOUT: "timed_out",
     _holdfast.HF_ECANCELED: "canceled",

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from .. import _holdfast
 from .._errors import error
 from .._look import Origin
+from ._calls import Asked, Record, Records
 from ._numbers import Numbers
 
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
@@ -72,7 +73,8 @@ class Space:
         self._fence = 0
         self._depth = 0
         self._keys: dict[bytes, Key] = {}
-        self._results: dict[bytes, tuple[bytes, float]] = {}  # and until when they stay
+        self.calls = Records(self._runs)
+        self.undone: list[tuple[bytes, Record, bool]] = []  # ends of calls, while stopped
         self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
         self._timers: list[list[Any]] = []
         self._crowded = 64
@@ -194,25 +196,31 @@ class Space:
         """Forget a name that is free."""
         self._keys.pop(name, None)
 
-    def result(self, name: bytes) -> bytes | None:
-        """Give the result that was left under a name, while it stays."""
-        if self.result_stays(name):
-            return self._results[name][0]
-        self._results.pop(name, None)
-        return None
-
-    def result_stays(self, name: bytes) -> float:
-        """Say for how long it stays; 0 if there is none."""
-        _, until = self._results.get(name, (b"", 0))
-        return max(0, until - self.now)
-
-    def leave(self, name: bytes, result: bytes, ttl: float) -> None:
-        """Leave a result, and end the acquires that it is for."""
-        self._results[name] = result, self.now + ttl
+    def _runs(self, name: bytes, fence: int) -> bool:
         key = self.key(name)
-        for waiter in list(key.queue) if key is not None else ():
-            if waiter.once:
-                waiter.get(result)
+        grant = key.exclusive if key is not None else None
+        return grant is not None and grant.fence == fence
+
+    def outcome(self, name: bytes) -> Record | None:
+        """Give what callers are told of the call of that name."""
+        return self.calls.outcome(name, self.now)
+
+    def wall(self) -> int:
+        """Give the time of day, milliseconds."""
+        return time.time_ns() // 1_000_000 + int(self._ahead)
+
+    def end_call(self, name: bytes, mine: Record, live: bool) -> bool | None:
+        """Write how a call ended, and tell those that wait for that."""
+        kept = self.calls.end(name, mine, live, self.now)
+        self.tell_outcome(name)
+        return kept
+
+    def tell_outcome(self, name: bytes) -> None:
+        """End the acquires that an outcome is for."""
+        key, record = self.key(name), self.outcome(name)
+        for waiter in list(key.queue) if key is not None and record is not None else ():
+            if waiter.asked is not None and record is not None:
+                waiter.get(record)
 
     def next_fence(self) -> int:
         """Give a fence above all others: as with Redis, the time in microseconds."""
@@ -230,6 +238,12 @@ class Space:
     def join(self, client: Client) -> None:
         """Know a new client."""
         self._clients.add(client)
+
+    def start(self) -> None:
+        """Be reachable again, and hear of the calls that ended meanwhile."""
+        self.reachable = True
+        while self.undone:
+            self.end_call(*self.undone.pop(0))
 
     def stop(self) -> None:
         """Be unreachable: who waits is told."""
@@ -333,7 +347,8 @@ class Key:
         self.serve()
 
     def serve(self) -> None:
-        """Let those in whom it admits, in their order."""
+        """Let those in whom it admits, in their order; an outcome is told first."""
+        self.space.tell_outcome(self.name)
         while waiter := next((each for each in self.queue if self.admits(each)), None):
             waiter.win()
         if not self.grants and not self.queue:
@@ -543,10 +558,10 @@ class Waiter(Timer):
         timeout: float,
         keep: bool,
         op: int,
-        once: bool = False,
+        asked: Asked | None = None,
     ) -> None:
-        """Begin; `op` is 0 for a thread that blocks. With `once`, a result will do."""
-        self.once = once
+        """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do."""
+        self.asked = asked
         self.lock = lock
         self.owner = owner
         self.status: int | None = None
@@ -558,9 +573,9 @@ class Waiter(Timer):
         self._timeout = timeout
         self._began = lock.client.space.now
         self._number = 0  # among the client's, once it waits
-        result = lock.client.space.result(lock.name) if once else None
-        if result is not None:
-            self.get(result)
+        record = lock.client.space.outcome(lock.name) if asked is not None else None
+        if record is not None:
+            self.get(record)
             return
         key = lock.client.space.key_made(lock.name)
         if key.deadlocks(lock, owner):
@@ -610,13 +625,17 @@ class Waiter(Timer):
             self.end(_holdfast.HF_EREPLICAS, f"{had} of {wanted} replicas had the lock in time")
             key.serve()
             return
-        self.handle = Handle(Hold(lock, key, grant, self.owner, self._holder, self._keep))
+        hold = Hold(lock, key, grant, self.owner, self._holder, self._keep)
+        if self.asked is not None:
+            hold.asked = self.asked
+        self.handle = Handle(hold)
         self.end(_holdfast.HF_OK, "")
 
-    def get(self, result: bytes) -> None:
-        """End with the result of another."""
-        self.handle = Handle(Done(self.lock, result))
-        self.end(_holdfast.HF_EDONE, "")
+    def get(self, record: Record) -> None:
+        """End with the outcome of another."""
+        assert self.asked is not None
+        self.handle = Handle(Done(self.lock, record))
+        self.end(*record.status(self.asked, quoted(self.lock.name)))
 
     def end(self, status: int, message: str) -> None:
         """End so, and tell."""
@@ -677,12 +696,15 @@ class Waiter(Timer):
 class Hold(Timer):
     """What a client knows of one hold."""
 
-    result: bytes | None = None
+    record: Record | None = None  # of a call: what is known of it, if this holds nothing
+    asked = Asked(False, None)
+    begun = False  # was the call marked?
 
     def __init__(
         self, lock: Lock, key: Key, grant: Grant, owner: bytes, holder: Holder, kept: bool
     ) -> None:
         """Hold from now on."""
+        self.lock = lock
         self.client = lock.client
         self.space = lock.client.space
         self.key = key
@@ -867,16 +889,17 @@ class Hold(Timer):
 
 
 class Done(Hold):
-    """The result of another. It holds nothing."""
+    """The outcome of a call. It holds nothing."""
 
-    def __init__(self, lock: Lock, result: bytes) -> None:
+    def __init__(self, lock: Lock, record: Record | None) -> None:
         """Have it."""
         self.client = lock.client
         self.space = lock.client.space
         self.key = Key(self.space, lock.name)
         self.number = 0
         self.state = _holdfast.HF_STATE_RELEASED
-        self.result = result
+        self.record = record
+        self.runs = record is not None and self.space.calls.runs(lock.name, record)
 
 
 class Handle:
