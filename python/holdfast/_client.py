@@ -291,7 +291,7 @@ class Client(Bound):
         """Call a function once, however many threads and processes want its result.
 
             client.once("rate:EUR", lambda: vendor.rate("EUR"), ttl=60)
-            client.once("pay:7", lambda: bank.charge(order), ttl=86400, at_most_once=True)
+            client.once("pay:7", lambda: vendor.charge(7), ttl=86400, at_most_once=True)
 
         The first caller calls it; all others wait and get its result, and later ones get it at
         once, for as long as it stays. If the function raises, or its process dies, the next
@@ -350,7 +350,7 @@ class Client(Bound):
 
             with client.once_begin("pay:7", ttl=86400, at_most_once=True) as turn:
                 if turn.outcome is None:
-                    turn.finish(bank.charge(order))
+                    turn.finish(vendor.charge(7))
 
         The arguments are those of once(). Waits, and raises, as once() does.
         """

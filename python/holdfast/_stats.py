@@ -51,7 +51,7 @@ class Counts:
     queued: int
     """Acquires that got the lock after they had a place in its queue."""
     done: int
-    """Acquires of once() that got the outcome of another: a result, an error, or that it is unknown."""
+    """Acquires of once() that got the outcome of another call, also that it is unknown."""
     refused: Mapping[Refusal, int]
     """Acquires that did not get the lock, by cause: "busy" when they tried once, "timeout",
     "cancelled", also by the close of the client, "interrupted" by a signal handler, "deadlock"

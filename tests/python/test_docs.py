@@ -203,7 +203,7 @@ def test_an_example_of_a_docstring_runs(
             "redis": store,
             "cursor": shop.cursor(),
             "database": SimpleNamespace(transaction=lambda: shop),
-            "vendor": SimpleNamespace(rate=lambda currency: 1.08),
+            "vendor": SimpleNamespace(rate=lambda currency: 1.08, charge=lambda order: "paid"),
             "write": lambda fence: None,
         }
 

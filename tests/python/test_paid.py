@@ -16,6 +16,7 @@ import pytest
 import redis
 
 import holdfast
+import holdfast.testing
 from conftest import Thread, queue, until
 
 TTL = 60
@@ -513,3 +514,33 @@ def test_a_hundred_threads_call_at_most_once(client: holdfast.Client, name: str)
     threads = [Thread(ask) for _ in range(20)]
     assert [thread.finish() for thread in threads] == ["paid"] * 20
     assert calls == [1]
+
+
+@pytest.mark.parametrize("kind", [Threads, Tasks])
+def test_a_result_is_kept_when_the_server_is_back(kind: type[Threads], name: str) -> None:
+    server = holdfast.testing.MemoryServer()
+    with holdfast.testing.MemoryClient(server) as client:
+        caller = kind(client)
+
+        def call() -> str:
+            server.stop()
+            return "paid"
+
+        with pytest.raises(holdfast.ResultNotKept) as told:
+            caller.once(name, call)
+        assert (told.value.result, told.value.reason) == ("paid", "unreachable")
+        with pytest.raises(holdfast.ConnectError):
+            caller.once(name, unwanted)
+        server.start()
+        assert caller.once(name, unwanted) == "paid"
+
+
+@pytest.mark.parametrize("kind", [Threads, Tasks])
+def test_no_call_is_made_without_a_server(kind: type[Threads], name: str) -> None:
+    server = holdfast.testing.MemoryServer()
+    with holdfast.testing.MemoryClient(server) as client:
+        server.stop()
+        with pytest.raises(holdfast.ConnectError):
+            kind(client).once(name, unwanted)
+        server.start()
+        assert kind(client).once(name, lambda: 1) == 1
