@@ -2,7 +2,7 @@
 
 A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once, and
 the name of the call, which is also the vendor's idempotency key; each tells its answer in a line of
-JSON.
+JSON. With "most" the vendor is called at most once, whoever dies: docs/guides/payment.md.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 
 import holdfast
@@ -22,11 +23,39 @@ def tell(**what: object) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")  # one write, so that threads do not mix
 
 
+class Declined(Exception):
+    """The vendor refuses: an answer, too, which all others get."""
+
+
 def ask_vendor(name: str) -> dict[str, object]:
     body = json.dumps(IDENTITY).encode()
     request = urllib.request.Request(os.environ["VENDOR"], body, {"Idempotency-Key": name})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code != 402:
+            raise
+        raise Declined(error.read().decode()) from None
+
+
+def pay(client: holdfast.Client, name: str) -> None:
+    try:
+        answer = client.once(
+            name,
+            lambda: ask_vendor(name),
+            ttl=60,
+            timeout=60,
+            at_most_once=True,
+            keep=Declined,
+        )
+    except holdfast.OutcomeUnknown:
+        tell(language="python", unknown=True)
+    except Declined as refused:
+        error = {"type": "Declined", "message": str(refused), "data": None}
+        tell(language="python", error=error)
+    else:
+        tell(language="python", answer=answer)
 
 
 def main() -> None:
@@ -35,9 +64,11 @@ def main() -> None:
         def check(how: str, name: str) -> None:
             if how == "once":
                 answer = client.once(name, lambda: ask_vendor(name), ttl=60, timeout=60)
+                tell(language="python", answer=answer)
+            elif how == "most":
+                pay(client, name)
             else:
-                answer = ask_vendor(name)
-            tell(language="python", answer=answer)
+                tell(language="python", answer=ask_vendor(name))
 
         tell(ready=True)
         for line in sys.stdin:

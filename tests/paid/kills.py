@@ -21,9 +21,11 @@ import http.server
 import json
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -335,12 +337,20 @@ class Test:
             self.outcomes[kind] += 1
 
 
+def compiled(java: list[str], folder: str) -> list[str]:
+    """The command that runs Asker.java, compiled: each start of a killed one compiles no more."""
+    *before, jar, source = java
+    javac = Path(shutil.which(java[0]) or java[0]).resolve().with_name("javac")
+    subprocess.run([javac, "-cp", jar, "-d", folder, source], check=True)
+    return [*before, f"{jar}:{folder}", "Asker"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="No paid call is made twice.")
     parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
     parser.add_argument("--java", default="java", help="the Java 17 (or newer) to run")
     parser.add_argument(
-        "--languages", default="c,c2,c3", help="of c, python, java; c2: another one in C"
+        "--languages", default="c,python,c2", help="of c, python, java; c2: another one in C"
     )
     parser.add_argument("--kills", type=int, default=0, help="until so many have died")
     parser.add_argument("--seconds", type=float, default=30, help="or so long, without --kills")
@@ -350,7 +360,9 @@ def main() -> int:
     chosen = {each: commands[each.rstrip("23")] for each in languages}
     chosen.setdefault("c", commands["c"])
     began, number = time.monotonic(), 0
-    with holdfast.testing.redis_server() as url:
+    with holdfast.testing.redis_server() as url, tempfile.TemporaryDirectory() as classes:
+        if "java" in chosen:
+            chosen["java"] = compiled(chosen["java"], classes)
         test = Test(url, chosen)
         while (
             test.kills.total() < arguments.kills
