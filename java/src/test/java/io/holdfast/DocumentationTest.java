@@ -124,10 +124,10 @@ final class DocumentationTest {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
         assertEquals(15, examples.size());
         examples.addAll(examples("docs/migrating.md"));
-        assertEquals(16, examples.size());
+        assertEquals(17, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(19, examples.size());
+        assertEquals(20, examples.size());
         String output = run(program(examples));
         String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
         String others = "leading, with the fence \\d+\nthe report\nthe import\n";
@@ -141,7 +141,8 @@ final class DocumentationTest {
                                 + "import io.holdfast.testing.*;\n"
                                 + "import io.micrometer.core.instrument.*;\n"
                                 + "import io.micrometer.core.instrument.simple.*;\n"
-                                + "import java.time.Duration;\nimport java.util.concurrent.*;\n"
+                                + "import java.time.Duration;\nimport java.util.List;\n"
+                                + "import java.util.concurrent.*;\n"
                                 + "import java.util.function.*;\n"
                                 + "import java.util.concurrent.locks.*;\n"
                                 + "import redis.clients.jedis.Jedis;\n"
