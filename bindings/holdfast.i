@@ -58,5 +58,6 @@ struct hf_view {};
 %sized(hf_locks_options)
 %sized(hf_progress)
 %sized(hf_owner_parts)
+%sized(hf_once_info)
 
 %include <holdfast/holdfast.h>

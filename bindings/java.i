@@ -43,12 +43,8 @@
 %ignore hf_brake_set;
 %ignore hf_once_begin;
 %ignore hf_once_finish;
-%ignore hf_once_info;
-%ignore hf_once_look;
-%ignore hf_once_mark;
-%ignore hf_once_outcome;
-%ignore hf_once_settle;
-%ignore HF_SETTLE_FORCE;
+%ignore hf_once_info::owner_len;
+%ignore hf_once_info::note_len;
 %ignore hf_finding;
 %ignore HF_FINDINGS_MAX;
 %ignore hf_completion::size;
@@ -165,6 +161,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len),
     (const void *result, size_t length),
+    (const void *note, size_t length),
+    (const void *note, size_t note_len),
     (const void *print, size_t length)
 };
 
@@ -179,6 +177,24 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     if (result)
         $result = hf_bytes(jenv, result, *$1);
 }
+
+/* The owner and the note of a call as byte[]. */
+%immutable hf_once_info::owner;
+%immutable hf_once_info::note;
+%define %part(PART)
+%typemap(jni) const void *hf_once_info::PART "jbyteArray"
+%typemap(jtype) const void *hf_once_info::PART "byte[]"
+%typemap(jstype) const void *hf_once_info::PART "byte[]"
+%typemap(javaout) const void *hf_once_info::PART { return $jnicall; }
+%typemap(out) const void *hf_once_info::PART {
+    $result = hf_bytes(jenv, $1, arg1->PART ## _len);
+}
+%enddef
+%part(owner)
+%part(note)
+
+/* hf_once_mark() answers its status, and raises nothing. */
+%typemap(out) hf_status hf_once_mark "$result = $1;"
 
 /* hf_client_open()'s URL as byte[]: the JVM's "UTF-8" is not UTF-8. */
 %typemap(jni) const char *url "jbyteArray"

@@ -161,6 +161,60 @@ public interface HoldfastClient extends AutoCloseable {
     }
 
     /**
+     * Does something once, with options: {@link HoldfastLock#once(OnceOptions, Callable)}.
+     *
+     * @param <T> what the result is
+     * @param name what is done; see {@link #lock(String)}
+     * @param options how it is done
+     * @param call what is done
+     * @return the result
+     * @throws Exception what the call throws, and the exceptions of that method
+     */
+    default <T> T once(String name, OnceOptions<T> options, Callable<? extends T> call)
+            throws Exception {
+        return lock(name).once(options, call);
+    }
+
+    /**
+     * {@link #once(String, OnceOptions, Callable)} without a thread that waits.
+     *
+     * @param <T> what the result is
+     * @param name what is done; see {@link #lock(String)}
+     * @param options how it is done
+     * @param call starts what is done
+     * @return the result
+     */
+    default <T> CompletableFuture<T> onceAsync(
+            String name,
+            OnceOptions<T> options,
+            Supplier<? extends CompletionStage<? extends T>> call) {
+        return lock(name).onceAsync(options, call);
+    }
+
+    /**
+     * What the server knows of the call of this name: {@link HoldfastLock#onceResult()}.
+     *
+     * @param name what is done
+     * @return empty if it knows nothing
+     */
+    default Optional<Outcome> onceResult(String name) {
+        return lock(name).onceResult();
+    }
+
+    /**
+     * Looks at the call of this name, and forgets all about it: the next caller makes it.
+     *
+     * @param name what is done
+     * @param force also while it is in progress: its hold ends
+     * @return whether there was something to forget
+     */
+    default boolean onceForget(String name, boolean force) {
+        Optional<Outcome> outcome = onceResult(name);
+        outcome.ifPresent(known -> known.forget(force));
+        return outcome.isPresent();
+    }
+
+    /**
      * Several locks that are acquired all or none, with the default options. Sends nothing.
      *
      * @param names 1 to 100 different names, in any order; see {@link #lock(String)}

@@ -1,6 +1,7 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -356,7 +357,7 @@ public interface HoldfastLock extends Lock {
     default <T> T once(
             Duration ttl, Duration timeout, Codec<T> codec, Callable<? extends T> call)
             throws Exception {
-        return Once.call(this, () -> begin(timeout), ttl, codec, call);
+        return once(OnceOptions.of(ttl, codec).timeout(timeout), call);
     }
 
     /**
@@ -377,8 +378,56 @@ public interface HoldfastLock extends Lock {
             Duration timeout,
             Codec<T> codec,
             Supplier<? extends CompletionStage<? extends T>> call) {
-        return Once.start(this, () -> beginAsync(timeout), ttl, codec, call);
+        return onceAsync(OnceOptions.of(ttl, codec).timeout(timeout), call);
     }
+
+    /**
+     * Does something once, as {@link #once(Duration, Duration, Codec, Callable)} does, with options:
+     * at most once, with a fingerprint of its arguments, with errors that are kept.
+     *
+     * <p>A result that was paid for is never thrown away: if it cannot be kept, the {@link
+     * ResultNotKeptException} has it. If the call is not made at most once, its caller gets the
+     * result with a warning in the log, unless it could not be encoded.
+     *
+     * @param <T> what the result is
+     * @param options how it is done
+     * @param call what is done
+     * @return the result
+     * @throws OutcomeUnknownException if the call began, and nobody knows how it ended
+     * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
+     * @throws KeptErrorException if it failed with an error that is kept
+     * @throws ResultNotKeptException if it was made here, and its result could not be kept
+     * @throws LockTimeoutException if there was no result in time
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws HoldfastException if the server could not be asked: the call was not made
+     * @throws Exception what the call throws
+     */
+    default <T> T once(OnceOptions<T> options, Callable<? extends T> call) throws Exception {
+        return new Once<>(this, options).call(call);
+    }
+
+    /**
+     * {@link #once(OnceOptions, Callable)} without a thread that waits; see {@link
+     * #onceAsync(Duration, Duration, Codec, Supplier)}. If the future is cancelled during a call
+     * that is made at most once, its outcome is unknown.
+     *
+     * @param <T> what the result is
+     * @param options how it is done
+     * @param call starts what is done
+     * @return the result; it fails as that method throws
+     */
+    default <T> CompletableFuture<T> onceAsync(
+            OnceOptions<T> options, Supplier<? extends CompletionStage<? extends T>> call) {
+        return new Once<>(this, options).start(call);
+    }
+
+    /**
+     * What the server knows of the call of this name, with its result or error. Changes nothing.
+     *
+     * @return empty if it knows nothing
+     * @throws HoldfastException if the server could not be asked
+     */
+    Optional<Outcome> onceResult();
 
     /**
      * Waits for the result of what is done once, or for the turn to do it: for those whom {@link
@@ -391,7 +440,9 @@ public interface HoldfastLock extends Lock {
      * @throws IllegalArgumentException if the timeout is negative
      * @throws HoldfastException if the server could not be asked
      */
-    Turn begin(Duration timeout) throws InterruptedException;
+    default Turn begin(Duration timeout) throws InterruptedException {
+        return begin(Once.waiting(timeout));
+    }
 
     /**
      * {@link #begin(Duration)} without a thread that waits.
@@ -400,7 +451,35 @@ public interface HoldfastLock extends Lock {
      * @return the result, or the turn; to cancel it leaves nothing behind
      * @throws IllegalArgumentException if the timeout is negative
      */
-    CompletableFuture<Turn> beginAsync(Duration timeout);
+    default CompletableFuture<Turn> beginAsync(Duration timeout) {
+        return beginAsync(Once.waiting(timeout));
+    }
+
+    /**
+     * Waits for the result of what is done once, or for the turn to do it. If the call is made
+     * {@linkplain OnceOptions#atMostOnce at most once}, the server knows that it begins when this
+     * returns a turn: call now.
+     *
+     * @param options how long to wait, the mode, the arguments and the note; the rest is for {@link
+     *     #once(OnceOptions, Callable)}
+     * @return the result, or the turn
+     * @throws OutcomeUnknownException if the call began, and nobody knows how it ended
+     * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
+     * @throws KeptErrorException if it failed with an error that is kept
+     * @throws LockTimeoutException if there was neither in time
+     * @throws LockLostException if the hold was lost before the call began: you may try again
+     * @throws InterruptedException if the thread is interrupted before
+     * @throws HoldfastException if the server could not be asked: do not call
+     */
+    Turn begin(OnceOptions<?> options) throws InterruptedException;
+
+    /**
+     * {@link #begin(OnceOptions)} without a thread that waits.
+     *
+     * @param options see there
+     * @return the result, or the turn; to cancel it leaves nothing behind
+     */
+    CompletableFuture<Turn> beginAsync(OnceOptions<?> options);
 
     /**
      * The lock's name.

@@ -1,9 +1,10 @@
 package io.holdfast;
 
 import io.holdfast.internal.core.Log;
-import io.holdfast.internal.core.Millis;
 import java.lang.System.Logger.Level;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -11,52 +12,140 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Supplier;
 
-/** {@link HoldfastLock#once}: takes turns until there is a result. The lock is for messages. */
-final class Once {
-    private Once() {}
+/** {@link HoldfastLock#once}: takes turns until there is a result. */
+final class Once<T> {
+    private final HoldfastLock lock;
+    private final OnceOptions<T> options;
 
-    static <T> T call(
-            Object lock,
-            Callable<Turn> begin,
-            Duration ttl,
-            Codec<T> codec,
-            Callable<? extends T> call)
-            throws Exception {
-        Millis.ttl(ttl);
-        Objects.requireNonNull(codec, "codec");
+    Once(HoldfastLock lock, OnceOptions<T> options) {
+        this.lock = lock;
+        this.options = options;
+    }
+
+    /** Options of those who only wait for the turn. */
+    static OnceOptions<byte[]> waiting(Duration timeout) {
+        return OnceOptions.of(Duration.ofSeconds(10), Codec.BYTES).timeout(timeout);
+    }
+
+    /** How a call ended. */
+    private record End(Outcome.State state, byte[] bytes, Duration ttl) {}
+
+    T call(Callable<? extends T> call) throws Exception {
         Objects.requireNonNull(call, "call");
-        Turn turn = begin.call();
+        Turn turn = begin();
         if (turn.result().isPresent()) {
-            return codec.decode(turn.result().get());
+            return options.codec().decode(turn.result().get());
         }
+        T made;
         try {
-            byte[] bytes = encoded(codec, call.call());
-            T result = codec.decode(bytes);
-            try {
-                turn.finish(bytes, ttl);
-            } catch (HoldfastException | LockNotHeldException | ClosedException e) {
-                warn(lock, e);
-            }
-            return result;
+            made = call.call();
         } catch (Throwable e) {
-            passOn(turn, e);
+            end(turn, endOf(e), e);
             throw e;
         }
-    }
-
-    private static <T> byte[] encoded(Codec<T> codec, T result) throws Exception {
-        return Objects.requireNonNull(codec.encode(result), "the codec made null of the result");
-    }
-
-    private static void passOn(Turn turn, Throwable failure) {
+        byte[] bytes;
+        T result;
         try {
-            turn.hold().close();
+            bytes = encoded(made);
+            result = options.codec().decode(bytes);
+        } catch (Throwable e) {
+            end(turn, unknown(e), e);
+            throw notKept(turn, made, ResultNotKeptException.Reason.ENCODING, e);
+        }
+        try {
+            turn.finish(bytes, options.ttl());
+        } catch (IllegalArgumentException e) {
+            end(turn, unknown(e), e);
+            throw notKept(turn, made, ResultNotKeptException.Reason.ENCODING, e);
+        } catch (HoldfastException | LockNotHeldException | ClosedException e) {
+            if (options.atMostOnce()) {
+                throw notKept(turn, made, reason(e), e);
+            }
+            warn(e);
+        }
+        return result;
+    }
+
+    private Turn begin() throws Exception {
+        for (;;) {
+            try {
+                return lock.begin(options);
+            } catch (LockLostException e) {
+                // Before the call began: again.
+            } catch (KeptErrorException e) {
+                throw Once.<Exception>thrown(options.told(e));
+            }
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E thrown(Throwable failure) throws E {
+        throw (E) failure;
+    }
+
+    private byte[] encoded(T result) throws Exception {
+        return Objects.requireNonNull(
+                options.codec().encode(result), "the codec made null of the result");
+    }
+
+    private End endOf(Throwable failure) {
+        Outcome.State state;
+        try {
+            state = options.endOf(failure);
+        } catch (RuntimeException e) { // the user's predicate
+            failure.addSuppressed(e);
+            return unknown(failure);
+        }
+        return switch (state) {
+            case FAILED ->
+                    new End(
+                            Outcome.State.FAILED,
+                            KeptErrorException.encoded(failure),
+                            options.keepTtl());
+            case RETRY -> new End(Outcome.State.RETRY, new byte[0], Duration.ZERO);
+            default -> unknown(failure);
+        };
+    }
+
+    private static End unknown(Throwable failure) {
+        return new End(Outcome.State.UNKNOWN, note(failure.toString()), Duration.ZERO);
+    }
+
+    /** What of it fits as a note. */
+    static byte[] note(String why) {
+        byte[] bytes = why.getBytes(StandardCharsets.UTF_8);
+        return bytes.length <= OnceOptions.NOTE_MAX
+                ? bytes
+                : Arrays.copyOf(bytes, OnceOptions.NOTE_MAX);
+    }
+
+    private static void end(Turn turn, End end, Throwable failure) {
+        try {
+            turn.end(end.state, end.bytes, end.ttl);
         } catch (RuntimeException e) {
             failure.addSuppressed(e);
         }
     }
 
-    private static void warn(Object lock, Throwable failure) {
+    private ResultNotKeptException notKept(
+            Turn turn, T made, ResultNotKeptException.Reason reason, Throwable cause) {
+        return new ResultNotKeptException(lock, turn.hold().fence(), made, reason, cause);
+    }
+
+    private static ResultNotKeptException.Reason reason(Throwable failure) {
+        if (failure instanceof IllegalArgumentException) {
+            return ResultNotKeptException.Reason.ENCODING;
+        } else if (failure instanceof OutcomeSettledException) {
+            return ResultNotKeptException.Reason.SETTLED;
+        } else if (failure instanceof LockNotHeldException) {
+            return ResultNotKeptException.Reason.LOST;
+        } else if (failure instanceof ServerException) {
+            return ResultNotKeptException.Reason.SERVER;
+        }
+        return ResultNotKeptException.Reason.UNREACHABLE;
+    }
+
+    private void warn(Throwable failure) {
         Log.log(
                 Level.WARNING,
                 "the result of once() of "
@@ -65,63 +154,58 @@ final class Once {
                         + failure.getMessage());
     }
 
-    static <T> CompletableFuture<T> start(
-            Object lock,
-            Supplier<CompletableFuture<Turn>> begin,
-            Duration ttl,
-            Codec<T> codec,
-            Supplier<? extends CompletionStage<? extends T>> call) {
-        Millis.ttl(ttl);
-        Objects.requireNonNull(codec, "codec");
+    CompletableFuture<T> start(Supplier<? extends CompletionStage<? extends T>> call) {
         Objects.requireNonNull(call, "call");
         CompletableFuture<T> future = new CompletableFuture<>();
-        CompletableFuture<Turn> begun = begin.get();
-        future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
-        begun.whenComplete(
-                (turn, failure) -> {
-                    if (failure != null) {
-                        future.completeExceptionally(failure);
-                    } else if (turn.result().isPresent()) {
-                        complete(future, () -> codec.decode(turn.result().get()));
-                    } else {
-                        take(new Taken<>(lock, ttl, codec, turn, future), call);
-                    }
-                });
+        begin(future, call);
         return future;
     }
 
-    /** A turn that was taken for a future. */
-    private record Taken<T>(
-            Object lock,
-            Duration ttl,
-            Codec<T> codec,
-            Turn turn,
-            CompletableFuture<T> future) {}
+    private void begin(
+            CompletableFuture<T> future, Supplier<? extends CompletionStage<? extends T>> call) {
+        CompletableFuture<Turn> begun = lock.beginAsync(options);
+        future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
+        begun.whenComplete(
+                (turn, failure) -> {
+                    if (bare(failure) instanceof LockLostException && !future.isDone()) {
+                        begin(future, call); // the call had not begun
+                    } else if (failure != null) {
+                        future.completeExceptionally(options.told(bare(failure)));
+                    } else if (turn.result().isPresent()) {
+                        complete(future, () -> options.codec().decode(turn.result().get()));
+                    } else {
+                        take(turn, future, call);
+                    }
+                });
+    }
 
-    private static <T> void take(
-            Taken<T> taken, Supplier<? extends CompletionStage<? extends T>> call) {
-        if (taken.future.isDone()) {
-            taken.turn.hold().releaseAsync();
+    private void take(
+            Turn turn,
+            CompletableFuture<T> future,
+            Supplier<? extends CompletionStage<? extends T>> call) {
+        if (future.isDone()) {
+            turn.endAsync(Outcome.State.RETRY, new byte[0], Duration.ZERO);
             return;
         }
         CompletionStage<? extends T> stage;
         try {
             stage = Objects.requireNonNull(call.get(), "the call gave no future");
         } catch (Throwable e) {
-            fail(taken, e);
+            fail(turn, endOf(e), future, e);
             return;
         }
         stage.whenComplete(
                 (result, failure) -> {
                     if (failure != null) {
-                        fail(taken, bare(failure));
+                        Throwable bare = bare(failure);
+                        fail(turn, endOf(bare), future, bare);
                     } else {
-                        leave(taken, result);
+                        leave(turn, future, result);
                     }
                 });
-        taken.future.whenComplete(
+        future.whenComplete(
                 (result, failure) -> {
-                    if (taken.future.isCancelled()) {
+                    if (future.isCancelled()) {
                         cancel(stage);
                     }
                 });
@@ -135,31 +219,36 @@ final class Once {
         }
     }
 
-    private static <T> void leave(Taken<T> taken, T made) {
+    private void leave(Turn turn, CompletableFuture<T> future, T made) {
         T result;
         CompletableFuture<Void> left;
         try {
-            byte[] bytes = encoded(taken.codec, made);
-            result = taken.codec.decode(bytes);
-            left = taken.turn.finishAsync(bytes, taken.ttl);
+            byte[] bytes = encoded(made);
+            result = options.codec().decode(bytes);
+            left = turn.finishAsync(bytes, options.ttl());
         } catch (Throwable e) {
-            fail(taken, e);
+            Throwable failure = notKept(turn, made, ResultNotKeptException.Reason.ENCODING, e);
+            fail(turn, unknown(e), future, failure);
             return;
         }
         left.whenComplete(
                 (ended, failure) -> {
-                    if (failure != null) {
-                        warn(taken.lock, bare(failure));
+                    if (failure != null && options.atMostOnce()) {
+                        Throwable bare = bare(failure);
+                        future.completeExceptionally(notKept(turn, made, reason(bare), bare));
+                        return;
                     }
-                    taken.future.complete(result);
+                    if (failure != null) {
+                        warn(bare(failure));
+                    }
+                    future.complete(result);
                 });
     }
 
-    private static void fail(Taken<?> taken, Throwable failure) {
-        taken.turn
-                .hold()
-                .releaseAsync()
-                .whenComplete((released, e) -> taken.future.completeExceptionally(failure));
+    private static void fail(
+            Turn turn, End end, CompletableFuture<?> future, Throwable failure) {
+        turn.endAsync(end.state, end.bytes, end.ttl)
+                .whenComplete((released, e) -> future.completeExceptionally(failure));
     }
 
     private static Throwable bare(Throwable failure) {

@@ -122,12 +122,12 @@ final class DocumentationTest {
     @Test
     void theExamplesOfThePagesRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
-        assertEquals(15, examples.size());
+        assertEquals(16, examples.size());
         examples.addAll(examples("docs/migrating.md"));
-        assertEquals(17, examples.size());
+        assertEquals(18, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(20, examples.size());
+        assertEquals(21, examples.size());
         String output = run(program(examples));
         String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
         String others = "leading, with the fence \\d+\nthe report\nthe import\n";

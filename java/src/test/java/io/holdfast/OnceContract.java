@@ -152,6 +152,7 @@ abstract class OnceContract extends ClientTest {
         CompletableFuture<String> vendor = new CompletableFuture<>();
         CompletableFuture<String> first = client.onceAsync(name, TTL, Codec.UTF_8, () -> vendor);
         until(lock::isLocked);
+        until(() -> vendor.getNumberOfDependents() > 0); // it was called
         CompletableFuture<String> gone = client.onceAsync(name, TTL, Codec.UTF_8, () -> vendor);
         untilWaiting(1);
         Async<String> second =
@@ -225,11 +226,17 @@ abstract class OnceContract extends ClientTest {
         }
         assertThrows(IllegalArgumentException.class, () -> lock.begin(Duration.ofMillis(-1)));
         assertThrows(IllegalArgumentException.class, () -> lock.beginAsync(Duration.ofMillis(-1)));
-        assertThrows(IllegalArgumentException.class, () -> once("\ud800"));
-        assertThrows(NullPointerException.class, () -> once(null));
-        Exception tooLong =
-                assertThrows(IllegalArgumentException.class, () -> once("x".repeat(16777217)));
-        assertTrue(tooLong.getMessage().contains("at most 16777216"), tooLong.getMessage());
+        for (String result : new String[] {"\ud800", null, "x".repeat(16777217)}) {
+            ResultNotKeptException paid =
+                    assertThrows(ResultNotKeptException.class, () -> once(result));
+            assertEquals(result, paid.<String>result());
+            assertEquals(ResultNotKeptException.Reason.ENCODING, paid.reason());
+            assertTrue(
+                    result == null || result.length() < 2
+                            ? paid.getCause() != null
+                            : paid.getMessage().contains("at most 16777216"),
+                    paid.getMessage());
+        }
         assertThrows(
                 ExecutionException.class,
                 () ->
@@ -313,5 +320,313 @@ abstract class OnceContract extends ClientTest {
                 assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
         assertEquals(ClosedException.class, failure.getCause().getClass());
         lock.unlock();
+    }
+
+    // ------------------------------------------------------------ At most once
+
+    /** A public one that takes its message. */
+    public static final class Declined extends Exception {
+        private static final long serialVersionUID = 1;
+
+        /** As others are told of it. */
+        public Declined(String message) {
+            super(message);
+        }
+    }
+
+    private static final OnceOptions<String> PAID =
+            OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true).note("order 7");
+
+    private String paid(OnceOptions<String> options, String result) throws Exception {
+        return lock.once(options, () -> result);
+    }
+
+    private void dies() throws Exception {
+        lock.begin(PAID).hold().close();
+    }
+
+    private OutcomeUnknownException unknown() {
+        return assertThrows(
+                OutcomeUnknownException.class, () -> lock.once(PAID, OnceContract::unwanted));
+    }
+
+    @Test
+    void atMostOnceIsOnceWhileNothingGoesWrong() throws Exception {
+        Turn turn = lock.begin(PAID);
+        Outcome running = lock.onceResult().orElseThrow();
+        assertEquals(Outcome.State.RUNNING, running.state());
+        assertTrue(running.atMostOnce());
+        assertEquals(turn.hold().fence(), running.fence());
+        assertEquals("order 7", running.note());
+        assertEquals(Hold.FOREVER, running.ttl());
+        assertThrows(LockTimeoutException.class, running::retry);
+        CompletableFuture<String> waiting =
+                lock.onceAsync(PAID, () -> CompletableFuture.supplyAsync(OnceContract::unwanted));
+        untilWaiting(1);
+        turn.finish("paid".getBytes(StandardCharsets.UTF_8), TTL);
+        assertEquals("paid", waiting.get(20, TimeUnit.SECONDS));
+        assertEquals("paid", lock.once(PAID, OnceContract::unwanted));
+        Outcome done = lock.onceResult().orElseThrow();
+        assertEquals(Outcome.State.DONE, done.state());
+        assertArrayEquals("paid".getBytes(StandardCharsets.UTF_8), done.result().orElseThrow());
+        assertThrows(OutcomeSettledException.class, done::retry);
+        assertTrue(client.onceForget(name, false));
+        assertFalse(client.onceForget(name, false));
+        assertTrue(lock.onceResult().isEmpty());
+        assertThrows(LockNotHeldException.class, done::forget);
+        CompletableFuture<String> future =
+                lock.onceAsync(PAID, () -> CompletableFuture.completedFuture("again"));
+        assertEquals("again", future.get(20, TimeUnit.SECONDS));
+        assertEquals("again", lock.once(PAID, OnceContract::unwanted));
+    }
+
+    @Test
+    void nobodyCallsAfterAnOutcomeThatIsUnknown() throws Exception {
+        Turn turn = lock.begin(PAID);
+        CompletableFuture<Turn> waiting = lock.beginAsync(PAID);
+        untilWaiting(1);
+        turn.hold().close(); // as when its process dies
+        ExecutionException told =
+                assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
+        OutcomeUnknownException unknown = (OutcomeUnknownException) told.getCause();
+        assertEquals(turn.hold().fence(), unknown.fence());
+        assertEquals("order 7", unknown.note());
+        assertFalse(unknown.owner().isEmpty());
+        assertTrue(unknown.since().toEpochMilli() > 0);
+        assertEquals(Outcome.State.UNKNOWN, lock.onceResult().orElseThrow().state());
+        unknown().resolve("asked".getBytes(StandardCharsets.UTF_8), TTL);
+        assertEquals("asked", lock.once(PAID, OnceContract::unwanted));
+        assertThrows(OutcomeSettledException.class, unknown::retry);
+    }
+
+    @Test
+    void whoSettlesAnOutcomeSaysWhatIsNext() throws Exception {
+        dies();
+        unknown().retry();
+        assertEquals(Outcome.State.RETRY, lock.onceResult().orElseThrow().state());
+        dies();
+        unknown().forget();
+        assertEquals("paid", paid(PAID, "paid"));
+        client.onceForget(name, false);
+        dies();
+        unknown().outcome().resolveError(new Declined("no \"money\" ä"), TTL);
+        KeptErrorException kept =
+                assertThrows(
+                        KeptErrorException.class, () -> lock.once(PAID, OnceContract::unwanted));
+        assertEquals("Declined", kept.type());
+        assertEquals("no \"money\" ä", kept.errorMessage());
+        assertTrue(kept.data().isEmpty());
+        client.onceForget(name, false);
+        Turn running = lock.begin(PAID);
+        client.onceForget(name, true);
+        assertThrows(
+                OutcomeSettledException.class, () -> running.finish(new byte[] {1}, TTL));
+        assertEquals("paid", paid(PAID, "paid"));
+    }
+
+    @Test
+    void anErrorIsKeptOrSaysThatNothingWasCalledOrIsUnknown() throws Exception {
+        OnceOptions<String> options =
+                PAID.keep(Declined.class)
+                        .keepTtl(Duration.ofMinutes(2))
+                        .notCalled(java.net.ConnectException.class);
+        Exception refused = new java.net.ConnectException("refused");
+        assertEquals(refused, assertThrows(Exception.class, () -> failing(options, refused)));
+        Declined declined = new Declined("broke");
+        assertEquals(declined, assertThrows(Exception.class, () -> failing(options, declined)));
+        assertTrue(lock.onceResult().orElseThrow().ttl().toSeconds() > 90);
+        Declined told =
+                assertThrows(
+                        Declined.class, () -> lock.once(options, OnceContract::unwanted));
+        assertEquals("broke", told.getMessage());
+        assertThrows(
+                KeptErrorException.class, () -> lock.once(PAID, OnceContract::unwanted));
+        ExecutionException later =
+                assertThrows(
+                        ExecutionException.class,
+                        () -> lock.onceAsync(options, () -> null).get(20, TimeUnit.SECONDS));
+        assertEquals(Declined.class, later.getCause().getClass());
+        client.onceForget(name, false);
+        Exception timeout = new IOException("timeout");
+        assertEquals(timeout, assertThrows(Exception.class, () -> failing(options, timeout)));
+        assertTrue(unknown().note().contains("timeout"), unknown().note());
+        unknown().retry();
+        OnceOptions<String> all =
+                PAID.keep(
+                        e -> {
+                            throw new IllegalStateException("a wrong predicate");
+                        });
+        assertEquals(timeout, assertThrows(Exception.class, () -> failing(all, timeout)));
+        unknown();
+    }
+
+    private String failing(OnceOptions<String> options, Exception error) throws Exception {
+        return lock.once(
+                options,
+                () -> {
+                    throw error;
+                });
+    }
+
+    @Test
+    void errorsOfFuturesEndTheSameWay() throws Exception {
+        OnceOptions<String> options = PAID.keep(e -> e instanceof Declined);
+        CompletableFuture<String> failed =
+                lock.onceAsync(
+                        options, () -> CompletableFuture.failedFuture(new Declined("broke")));
+        assertThrows(ExecutionException.class, () -> failed.get(20, TimeUnit.SECONDS));
+        assertEquals(
+                "broke", lock.onceResult().orElseThrow().error().orElseThrow().errorMessage());
+        client.onceForget(name, false);
+        CompletableFuture<String> vendor = new CompletableFuture<>();
+        CompletableFuture<String> cancelled = lock.onceAsync(PAID, () -> vendor);
+        until(() -> lock.onceResult().isPresent());
+        until(() -> vendor.getNumberOfDependents() > 0);
+        assertTrue(cancelled.cancel(true));
+        until(() -> !lock.isLocked());
+        unknown().retry();
+        CompletableFuture<String> none =
+                lock.onceAsync(PAID, () -> CompletableFuture.completedFuture(null));
+        ExecutionException paid =
+                assertThrows(ExecutionException.class, () -> none.get(20, TimeUnit.SECONDS));
+        assertEquals(
+                ResultNotKeptException.Reason.ENCODING,
+                ((ResultNotKeptException) paid.getCause()).reason());
+        unknown();
+    }
+
+    @Test
+    void otherArgumentsAndTheOtherModeAreRefused() throws Exception {
+        assertEquals("7", paid(PAID.args("{\"order\":7}"), "7"));
+        assertEquals("7", lock.once(PAID.args("{\"order\":7}"), OnceContract::unwanted));
+        assertEquals("7", lock.once(PAID, OnceContract::unwanted));
+        for (OnceOptions<String> other :
+                List.of(
+                        PAID.args("{\"order\":8}"),
+                        PAID.atMostOnce(false))) {
+            assertThrows(
+                    FingerprintMismatchException.class,
+                    () -> lock.once(other, OnceContract::unwanted));
+        }
+        client.onceForget(name, false);
+        lock.begin(PAID.args("7")).withdraw();
+        assertThrows(
+                FingerprintMismatchException.class,
+                () -> lock.once(PAID.args("8"), OnceContract::unwanted));
+        assertEquals("7", paid(PAID.args("7"), "7"));
+    }
+
+    @Test
+    void aPaidResultIsKeptThoughTheHoldWasLost() throws Exception {
+        Turn turn = lock.begin(PAID);
+        stranger.forceUnlock();
+        unknown();
+        turn.finish("late".getBytes(StandardCharsets.UTF_8), TTL);
+        assertEquals("late", lock.once(PAID, OnceContract::unwanted));
+        client.onceForget(name, false);
+        Turn slow = lock.begin(PAID);
+        stranger.forceUnlock();
+        unknown().retry();
+        slow.finish("late".getBytes(StandardCharsets.UTF_8), TTL); // before anybody began again
+        assertEquals("late", lock.once(PAID, OnceContract::unwanted));
+    }
+
+    @Test
+    void aPaidResultThatIsNotKeptIsInTheException() throws Exception {
+        ResultNotKeptException settled =
+                assertThrows(
+                        ResultNotKeptException.class,
+                        () ->
+                                lock.once(
+                                        PAID,
+                                        () -> {
+                                            stranger.forceUnlock();
+                                            unknown().resolve(new byte[] {'x'}, TTL);
+                                            return "mine";
+                                        }));
+        assertEquals("mine", settled.<String>result());
+        assertEquals(ResultNotKeptException.Reason.SETTLED, settled.reason());
+        assertEquals(OutcomeSettledException.class, settled.getCause().getClass());
+        assertEquals("x", lock.once(PAID, OnceContract::unwanted));
+        client.onceForget(name, false);
+        Codec<String> broken =
+                Codec.of(
+                        text -> {
+                            throw new IllegalStateException("broken");
+                        },
+                        bytes -> "");
+        OnceOptions<String> wrong = OnceOptions.of(TTL, broken).atMostOnce(true);
+        ResultNotKeptException paid =
+                assertThrows(ResultNotKeptException.class, () -> paid(wrong, "mine"));
+        assertEquals("mine", paid.<String>result());
+        assertEquals("broken", paid.getCause().getMessage());
+        assertTrue(unknown().note().contains("broken"), unknown().note());
+        paid.resolve("shorter".getBytes(StandardCharsets.UTF_8), TTL);
+        assertEquals("shorter", lock.once(PAID, OnceContract::unwanted));
+        assertThrows(
+                OutcomeSettledException.class, () -> paid.resolve(new byte[] {1}, TTL));
+    }
+
+    @Test
+    void aTurnThatIsGivenBackOrFailsSaysSo() throws Exception {
+        Turn turn = lock.begin(PAID);
+        turn.withdraw();
+        assertThrowsExactly(LockNotHeldException.class, turn::withdraw);
+        lock.begin(PAID).unknown("x".repeat(2000));
+        assertEquals(1024, unknown().note().length());
+        unknown().retry();
+        lock.begin(PAID).fail(new Declined("broke"), TTL);
+        assertThrows(KeptErrorException.class, () -> lock.begin(PAID));
+        client.onceForget(name, false);
+        Turn other = lock.begin(LONG); // in the other mode
+        other.unknown("nobody cares");
+        assertEquals("mine", once("mine"));
+        assertThrows(IllegalArgumentException.class, () -> PAID.note("x".repeat(1025)));
+        assertThrows(IllegalArgumentException.class, () -> PAID.unknownTtl(SECOND));
+        assertThrows(IllegalArgumentException.class, () -> PAID.keepTtl(SECOND));
+    }
+
+    @Test
+    void whoLosesTheLockBeforeItsCallAsksAgain() throws Exception {
+        AtomicInteger losses = new AtomicInteger();
+        HoldfastLock losing =
+                (HoldfastLock)
+                        java.lang.reflect.Proxy.newProxyInstance(
+                                HoldfastLock.class.getClassLoader(),
+                                new Class<?>[] {HoldfastLock.class},
+                                (proxy, method, given) -> {
+                                    LockLostException lost = new LockLostException("too late");
+                                    if (losses.incrementAndGet() % 3 == 0) {
+                                        return method.invoke(lock, given);
+                                    } else if (method.getName().equals("begin")) {
+                                        throw lost;
+                                    }
+                                    return CompletableFuture.failedFuture(lost);
+                                });
+        assertEquals("mine", new Once<>(losing, PAID).call(() -> "mine"));
+        assertEquals(3, losses.get());
+        client.onceForget(name, false);
+        CompletableFuture<String> future =
+                new Once<>(losing, PAID).start(() -> CompletableFuture.completedFuture("its"));
+        assertEquals("its", future.get(20, TimeUnit.SECONDS));
+        assertEquals(6, losses.get());
+    }
+
+    @Test
+    void errorsOfPythonsCallersAreRead() {
+        KeptErrorException error =
+                KeptErrorException.decoded(
+                        ("{\"type\": \"CardDeclined\", \"message\": \"a\\u00e4\\n\\\"\", "
+                                        + "\"data\": {\"a\": [1, \"}\"]}}")
+                                .getBytes(StandardCharsets.UTF_8));
+        assertEquals("CardDeclined", error.type());
+        assertEquals("aä\n\"", error.errorMessage());
+        assertEquals("{\"a\": [1, \"}\"]}", error.data().orElseThrow());
+        for (String bad : List.of("", "{", "{\"type\":1}", "no json", "{\"type\":\"x")) {
+            KeptErrorException raw =
+                    KeptErrorException.decoded(bad.getBytes(StandardCharsets.UTF_8));
+            assertEquals("", raw.type());
+            assertEquals(bad, raw.errorMessage());
+        }
     }
 }

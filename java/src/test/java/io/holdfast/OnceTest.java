@@ -2,10 +2,12 @@ package io.holdfast;
 
 import static io.holdfast.Async.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -87,6 +89,51 @@ final class OnceTest extends OnceContract {
         }
         until(() -> !redis.exists(name));
         assertEquals("second", client.once(name, TTL, Codec.UTF_8, () -> "second"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void whatWasPaidForIsTheCallersAndNobodyPaysAgain(boolean async) throws Exception {
+        OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        ResultNotKeptException kept;
+        try {
+            if (async) {
+                Throwable failed =
+                        assertThrows(
+                                ExecutionException.class,
+                                () ->
+                                        lock.onceAsync(
+                                                        paid,
+                                                        () ->
+                                                                CompletableFuture.completedFuture(
+                                                                        full()))
+                                                .get(20, TimeUnit.SECONDS));
+                kept = (ResultNotKeptException) failed.getCause();
+            } else {
+                kept = assertThrows(
+                        ResultNotKeptException.class, () -> lock.once(paid, this::full));
+            }
+        } finally {
+            mayKeep("+hset");
+        }
+        assertEquals("first", kept.result());
+        assertEquals(ResultNotKeptException.Reason.SERVER, kept.reason());
+        assertThrows(
+                OutcomeUnknownException.class, () -> lock.once(paid, OnceContract::unwanted));
+        kept.resolve(new byte[] {'1'}, TTL);
+        assertEquals("1", lock.once(paid, OnceContract::unwanted));
+    }
+
+    @Test
+    void whatTheServerDoesNotKnowIsNotCalled() throws Exception {
+        OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        mayKeep("-hset");
+        try {
+            assertThrows(ServerException.class, () -> lock.once(paid, OnceContract::unwanted));
+        } finally {
+            mayKeep("+hset");
+        }
+        assertEquals("mine", lock.once(paid, () -> "mine"));
     }
 
     private String full() {

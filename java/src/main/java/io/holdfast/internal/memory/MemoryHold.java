@@ -26,7 +26,8 @@ final class MemoryHold implements Hold {
     interface Place {
         void remove(MemoryHold hold);
 
-        void leave(byte[] result, Duration ttl);
+        /** Whether the server has it now. */
+        boolean leave(MemoryHold hold, MemoryRecord.End end);
 
         byte[] token(MemoryHold hold);
     }
@@ -338,16 +339,28 @@ final class MemoryHold implements Hold {
                 });
     }
 
-    /** Releases it, and leaves a result. */
-    void finish(byte[] result, Duration ttl) {
+    /** Releases it, and says how a call ended. */
+    void finish(MemoryRecord.End said) {
         run(
                 () -> {
-                    if (isValid()) {
-                        request.book().checkOpen();
-                        place.leave(result, ttl);
+                    if (released) {
+                        checkHeld();
                     }
-                    release();
+                    request.book().checkOpen();
+                    boolean told = place.leave(this, said);
+                    boolean most = said.options().atMostOnce();
+                    if (isValid() || !most) {
+                        release();
+                    }
+                    released = true;
+                    if (most && !told) {
+                        throw MemoryRecord.settled(request.lock());
+                    }
                 });
+    }
+
+    byte[] owner() {
+        return ((java.nio.ByteBuffer) request.owner()).array().clone();
     }
 
     @Override

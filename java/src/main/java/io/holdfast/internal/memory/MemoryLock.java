@@ -7,6 +7,8 @@ import io.holdfast.LockInfo;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
+import io.holdfast.OnceOptions;
+import io.holdfast.Outcome;
 import io.holdfast.RefusalCause;
 import io.holdfast.Turn;
 import io.holdfast.internal.core.Bytes;
@@ -151,7 +153,7 @@ final class MemoryLock implements HoldfastLock {
             throw new InterruptedException();
         }
         Duration timeout = nanos == Long.MAX_VALUE ? Hold.FOREVER : Duration.ofNanos(nanos);
-        return await(start(new MemoryWaiter(request, timeout, false), timeout), nanos, interruptible);
+        return await(start(new MemoryWaiter(request, timeout, null), timeout), nanos, interruptible);
     }
 
     private MemoryHold await(MemoryWaiter waiter, long nanos, boolean interruptible)
@@ -179,9 +181,9 @@ final class MemoryLock implements HoldfastLock {
     private MemoryWaiter start(MemoryWaiter waiter, Duration timeout) {
         return asked(
                 () -> {
-                    byte[] result = waiter.once ? state().result() : null;
-                    if (result != null) {
-                        waiter.done(result.clone());
+                    MemoryRecord over = waiter.once != null ? state().outcome() : null;
+                    if (over != null) {
+                        waiter.done(over);
                         return waiter;
                     }
                     if (state().deadlocks(waiter.request)) {
@@ -246,7 +248,7 @@ final class MemoryLock implements HoldfastLock {
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
         ByteBuffer holder = owner.orElseGet(() -> book.owner('o'));
         MemoryRequest request = ownRequest(holder, owner.orElse(null));
-        return begin(new MemoryWaiter(request, timeout, false), timeout, ended -> ended.join());
+        return begin(new MemoryWaiter(request, timeout, null), timeout, ended -> ended.join());
     }
 
     private <T> CompletableFuture<T> begin(
@@ -271,12 +273,31 @@ final class MemoryLock implements HoldfastLock {
                         future.completeExceptionally(failure);
                     } else if (hold == null && waiter.result == null) {
                         future.completeExceptionally(timedOut(timeout));
-                    } else if (!future.complete(made.apply(waiter))) {
-                        giveUp(hold);
+                    } else {
+                        complete(future, waiter, made);
                     }
                 },
                 book.server.actions);
         return future;
+    }
+
+    private static <T> void complete(
+            CompletableFuture<T> future, MemoryWaiter waiter, Function<MemoryWaiter, T> made) {
+        T taken;
+        try {
+            taken = made.apply(waiter);
+        } catch (RuntimeException e) {
+            future.completeExceptionally(e);
+            return;
+        }
+        if (future.complete(taken)) {
+            return;
+        }
+        if (taken instanceof MemoryTurn turn && turn.result().isEmpty()) {
+            turn.endAsync(Outcome.State.RETRY, new byte[0], Duration.ZERO);
+        } else {
+            giveUp(waiter.join());
+        }
     }
 
     private Runnable limit(MemoryWaiter waiter, Duration timeout) {
@@ -306,29 +327,61 @@ final class MemoryLock implements HoldfastLock {
     // ------------------------------------------------------------------- Once
 
     @Override
-    public Turn begin(Duration timeout) throws InterruptedException {
-        long nanos = TimeUnit.NANOSECONDS.convert(Millis.notNegative(timeout));
+    public Turn begin(OnceOptions<?> options) throws InterruptedException {
+        long nanos = TimeUnit.NANOSECONDS.convert(options.timeout());
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        MemoryWaiter waiter = start(asker(timeout), timeout);
+        MemoryWaiter waiter = start(asker(options), options.timeout());
         if (await(waiter, nanos, true) == null && waiter.result == null) {
-            throw timedOut(timeout);
+            throw timedOut(options.timeout());
         }
-        return new MemoryTurn(waiter.join(), waiter.result);
+        return turn(waiter);
     }
 
     @Override
-    public CompletableFuture<Turn> beginAsync(Duration timeout) {
-        return begin(
-                asker(Millis.notNegative(timeout)),
-                timeout,
-                ended -> new MemoryTurn(ended.join(), ended.result));
+    public CompletableFuture<Turn> beginAsync(OnceOptions<?> options) {
+        return begin(asker(options), options.timeout(), this::turn);
     }
 
     /** Each is its own owner. */
-    private MemoryWaiter asker(Duration timeout) {
-        return new MemoryWaiter(ownRequest(book.owner('o'), null), timeout, true);
+    private MemoryWaiter asker(OnceOptions<?> options) {
+        return new MemoryWaiter(
+                ownRequest(book.owner('o'), null), options.timeout(), options);
+    }
+
+    private Turn turn(MemoryWaiter ended) {
+        MemoryHold hold = ended.join();
+        OnceOptions<?> options = ended.once;
+        MemoryRecord over = ended.result;
+        if (hold != null && options.atMostOnce()) {
+            over = asked(() -> state().begin(hold, options));
+        }
+        return over == null
+                ? new MemoryTurn(hold, null, options)
+                : new MemoryTurn(null, over.told(this, options, this::settle), options);
+    }
+
+    @Override
+    public Optional<Outcome> onceResult() {
+        return asked(
+                () ->
+                        Optional.ofNullable(state().record())
+                                .map(known -> known.seen(state().isHeld(known), this::settle)));
+    }
+
+    private void settle(
+            Outcome.State said, long fence, boolean force, byte[] bytes, Duration ttl) {
+        if (bytes.length > 1 << 24) {
+            throw new IllegalArgumentException(
+                    "the result has " + bytes.length + " bytes: at most " + (1 << 24));
+        }
+        MemoryRequest by = request(false, options.lease(), options.renew());
+        asked(
+                () -> {
+                    state().settle(by, said, fence, force, bytes, ttl);
+                    return null;
+                });
     }
 
     // ---------------------------------------------------------------- Release

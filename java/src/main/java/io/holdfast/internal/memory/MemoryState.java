@@ -2,8 +2,12 @@ package io.holdfast.internal.memory;
 
 import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockTimeoutException;
 import io.holdfast.LockWaiter;
 import io.holdfast.LossCause;
+import io.holdfast.OnceOptions;
+import io.holdfast.Outcome;
 import io.holdfast.RefusalCause;
 import io.holdfast.internal.core.Bytes;
 import java.nio.ByteBuffer;
@@ -15,7 +19,6 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /** What a server knows of one lock. The mutex guards it. */
@@ -36,8 +39,8 @@ final class MemoryState implements MemoryHold.Place {
     /** By their tokens. */
     private final Map<String, MemoryHold> handedOver = new HashMap<>();
 
-    private byte[] result;
-    private long resultEnds;
+    /** Of the call that is made once, or null. */
+    private MemoryRecord record;
 
     MemoryState(MemoryServer server) {
         this.server = server;
@@ -195,25 +198,120 @@ final class MemoryState implements MemoryHold.Place {
         return !taken.isEmpty();
     }
 
-    /** What another left, while it stays, or null. */
-    byte[] result() {
-        return resultStays().isZero() ? null : result;
+    /** What is known of the call, or null. */
+    MemoryRecord record() {
+        return record == null || record.left().isZero() ? null : record;
+    }
+
+    /** What became of the call, or null: it was not made, or is in progress. */
+    MemoryRecord outcome() {
+        MemoryRecord known = record();
+        boolean over =
+                known != null
+                        && known.kind() != Outcome.State.RETRY
+                        && (known.isKept() || !isHeld(known));
+        return over ? known : null;
+    }
+
+    boolean isHeld(MemoryRecord known) {
+        return holds.stream().anyMatch(hold -> hold.fence() == known.fence());
     }
 
     private Duration resultStays() {
-        long nanos = result == null ? 0 : resultEnds - System.nanoTime();
-        return nanos > 0 ? Duration.ofNanos(nanos) : Duration.ZERO;
+        MemoryRecord known = record();
+        return known != null && known.isKept() ? known.left() : Duration.ZERO;
     }
 
-    /** Leaves a result, also for those who wait for one. */
+    /** The call begins that is made at most once; else what is known of it. */
+    MemoryRecord begin(MemoryHold hold, OnceOptions<?> options) {
+        hold.check();
+        MemoryRecord known = record();
+        if (known != null && (known.kind() != Outcome.State.RETRY || !known.matches(options))) {
+            hold.release();
+            return known;
+        }
+        record = MemoryRecord.begun(hold, options);
+        return null;
+    }
+
     @Override
-    public void leave(byte[] left, Duration ttl) {
-        result = left.clone();
-        resultEnds = System.nanoTime() + TimeUnit.NANOSECONDS.convert(ttl);
+    public boolean leave(MemoryHold hold, MemoryRecord.End end) {
+        MemoryRecord known = record();
+        boolean open =
+                known != null && known.fence() == hold.fence() && !known.isKept();
+        switch (end.state()) {
+            case UNKNOWN:
+                if (open) {
+                    record = known.noted(end.bytes());
+                }
+                return open;
+            case RETRY:
+                if (open) {
+                    record =
+                            known.with(Outcome.State.RETRY, MemoryRecord.RETRY_TTL, null);
+                }
+                return open;
+            default:
+                boolean free =
+                        known == null
+                                || known.kind() == Outcome.State.RETRY
+                                || (!end.options().atMostOnce() && known.isKept());
+                if (open) {
+                    record = known.with(end.state(), end.ttl(), end.bytes());
+                } else if (hold.isValid() && free) {
+                    record = MemoryRecord.ended(hold, end);
+                } else {
+                    return false;
+                }
+                tell();
+                return true;
+        }
+    }
+
+    /** Somebody says what became of the call. */
+    void settle(
+            MemoryRequest by,
+            Outcome.State state,
+            long fence,
+            boolean force,
+            byte[] bytes,
+            Duration ttl) {
+        MemoryRecord known = record();
+        if (known == null || known.fence() != fence) {
+            throw new LockNotHeldException(by.lock() + " has no record of a call with that fence");
+        }
+        boolean runs = known.kind() == Outcome.State.RUNNING && isHeld(known);
+        if (runs && !force) {
+            throw new LockTimeoutException(
+                    "the call of " + by.lock() + " is in progress: settling it now takes force");
+        }
+        if (state != null && known.isKept() && (!force || state == Outcome.State.RETRY)) {
+            throw MemoryRecord.settled(by.lock());
+        }
+        byte[] settler = ((ByteBuffer) by.owner()).array().clone();
+        boolean again = state == Outcome.State.RETRY;
+        record =
+                state == null
+                        ? null
+                        : again
+                                ? known.with(state, MemoryRecord.RETRY_TTL, null)
+                                : known.with(state, ttl, bytes.clone()).settledBy(settler);
+        if (runs) {
+            take(fence);
+        }
+        tell();
+    }
+
+    /** Tells those who wait for an outcome, if there is one. */
+    private void tell() {
+        MemoryRecord over = outcome();
+        if (over == null) {
+            return;
+        }
         for (MemoryWaiter waiter : List.copyOf(queue)) {
-            if (waiter.once) {
+            if (waiter.once != null) {
                 queue.remove(waiter);
-                waiter.done(left.clone());
+                waiter.done(over);
             }
         }
     }
@@ -235,6 +333,7 @@ final class MemoryState implements MemoryHold.Place {
 
     /** Lets in who waits first, and those behind it that fit beside it. */
     private void serve() {
+        tell();
         for (Iterator<MemoryWaiter> each = queue.iterator(); each.hasNext(); ) {
             MemoryWaiter waiter = each.next();
             MemoryHold hold = grant(waiter.request, true);

@@ -1,6 +1,7 @@
 package io.holdfast.internal.memory;
 
 import io.holdfast.LockWaiter;
+import io.holdfast.OnceOptions;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -10,12 +11,12 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     final MemoryRequest request;
     private final long since = System.nanoTime();
     private final Duration timeout;
-    /** Whether a result will do. */
-    final boolean once;
-    /** What another left, once this has ended with null because of it. */
-    volatile byte[] result;
+    /** Of a call that is made once, for which an outcome will do; or null. */
+    final OnceOptions<?> once;
+    /** What became of the call, once this has ended with null because of it. */
+    volatile MemoryRecord result;
 
-    MemoryWaiter(MemoryRequest request, Duration timeout, boolean once) {
+    MemoryWaiter(MemoryRequest request, Duration timeout, OnceOptions<?> once) {
         this.once = once;
         this.request = request;
         this.timeout = timeout;
@@ -28,7 +29,7 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
         return new LockWaiter(owner, request.shares(), permits, waited, timeout);
     }
 
-    void done(byte[] left) {
+    void done(MemoryRecord left) {
         request.book().counts.done();
         result = left;
         complete(null);

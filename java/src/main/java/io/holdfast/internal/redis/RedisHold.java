@@ -262,16 +262,16 @@ final class RedisHold implements Hold, Completions.Watcher {
         return ending(this::startRelease);
     }
 
-    /** Releases it, and leaves a result. */
-    void finish(byte[] result, long ttlMillis) {
+    /** Releases it, and says how a call ended. */
+    void finish(int state, byte[] bytes, long ttlMillis) {
         Completions.Outcome outcome =
-                client.start(number -> startFinish(result, ttlMillis, number)).join();
+                client.start(number -> startFinish(state, bytes, ttlMillis, number)).join();
         seeLoss(outcome);
         outcome.check();
     }
 
-    CompletableFuture<Void> finishAsync(byte[] result, long ttlMillis) {
-        return ending(number -> startFinish(result, ttlMillis, number));
+    CompletableFuture<Void> finishAsync(int state, byte[] bytes, long ttlMillis) {
+        return ending(number -> startFinish(state, bytes, ttlMillis, number));
     }
 
     private CompletableFuture<Void> ending(LongConsumer start) {
@@ -299,9 +299,9 @@ final class RedisHold implements Hold, Completions.Watcher {
         startEnd(hold -> Core.hf_hold_release_start(hold, operation));
     }
 
-    private void startFinish(byte[] result, long ttlMillis, long operation) {
-        startEnd(hold -> Core.hf_once_finish_start(
-                                hold, Core.HF_ONCE_DONE, result, ttlMillis, operation));
+    private void startFinish(int state, byte[] bytes, long ttlMillis, long operation) {
+        startEnd(
+                hold -> Core.hf_once_finish_start(hold, state, bytes, ttlMillis, operation));
     }
 
     private void startEnd(LongToIntFunction start) {

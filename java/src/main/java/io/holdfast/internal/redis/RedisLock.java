@@ -1,6 +1,7 @@
 package io.holdfast.internal.redis;
 
 import io.holdfast.ClosedException;
+import io.holdfast.FingerprintMismatchException;
 import io.holdfast.Hold;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockInfo;
@@ -9,6 +10,9 @@ import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockUnknownException;
+import io.holdfast.OnceOptions;
+import io.holdfast.Outcome;
+import io.holdfast.OutcomeUnknownException;
 import io.holdfast.Turn;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Core;
@@ -19,17 +23,21 @@ import io.holdfast.internal.core.Threads;
 import io.holdfast.internal.core.hf_acquire_options;
 import io.holdfast.internal.core.hf_lock_info;
 import io.holdfast.internal.core.hf_lock_options;
+import io.holdfast.internal.core.hf_once_info;
 import java.lang.ref.Reference;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 
 /** The lock on Redis. A platform thread may ask on its own; a virtual one starts and parks. */
 final class RedisLock implements HoldfastLock {
@@ -409,7 +417,7 @@ final class RedisLock implements HoldfastLock {
         return begin(
                 timeout,
                 () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false),
-                this::taken,
+                outcome -> taken(outcome.hold()),
                 Hold::releaseAsync);
     }
 
@@ -422,7 +430,17 @@ final class RedisLock implements HoldfastLock {
     private <T> CompletableFuture<T> begin(
             Duration timeout,
             Supplier<Completions.Operation> start,
-            LongFunction<T> made,
+            Function<Completions.Outcome, T> made,
+            Consumer<T> unwanted) {
+        return begin(timeout, start, operation -> operation, made, unwanted);
+    }
+
+    /** The same, with something to be done first with what it has acquired. */
+    private <T> CompletableFuture<T> begin(
+            Duration timeout,
+            Supplier<Completions.Operation> start,
+            UnaryOperator<CompletableFuture<Completions.Outcome>> then,
+            Function<Completions.Outcome, T> made,
             Consumer<T> unwanted) {
         CompletableFuture<T> future = new CompletableFuture<>();
         Completions.Operation operation;
@@ -437,8 +455,10 @@ final class RedisLock implements HoldfastLock {
                         client.cancel(operation);
                     }
                 });
-        operation.thenAcceptAsync(
-                outcome -> tell(future, outcome, timeout, made, unwanted), client.actions);
+        then.apply(operation)
+                .thenAcceptAsync(
+                        outcome -> tell(future, outcome, timeout, made, unwanted),
+                        client.actions);
         return future;
     }
 
@@ -446,19 +466,20 @@ final class RedisLock implements HoldfastLock {
             CompletableFuture<T> future,
             Completions.Outcome outcome,
             Duration timeout,
-            LongFunction<T> made,
+            Function<Completions.Outcome, T> made,
             Consumer<T> unwanted) {
         if (isBusy(outcome)) {
             future.completeExceptionally(timedOut(timeout, outcome.text()));
         } else if (outcome.hold() == 0) {
             future.completeExceptionally(outcome.failure());
-        } else if (isNoTurn(outcome)) {
-            Core.hf_hold_close(outcome.hold());
-            future.completeExceptionally(outcome.failure());
-        } else if (future.isDone()) {
-            client.abandon(outcome.hold());
         } else {
-            T taken = made.apply(outcome.hold());
+            T taken;
+            try {
+                taken = made.apply(outcome);
+            } catch (RuntimeException | Error e) {
+                future.completeExceptionally(e);
+                return;
+            }
             if (!future.complete(taken)) {
                 unwanted.accept(taken);
             }
@@ -468,55 +489,145 @@ final class RedisLock implements HoldfastLock {
     // ------------------------------------------------------------------- Once
 
     @Override
-    public Turn begin(Duration timeout) throws InterruptedException {
-        Millis.notNegative(timeout);
+    public Turn begin(OnceOptions<?> options) throws InterruptedException {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        Completions.Outcome outcome = await(startTurn(timeout), true);
-        if (isBusy(outcome)) {
-            throw timedOut(timeout, outcome.text());
+        Completions.Outcome begun = await(startTurn(options), true);
+        if (isBusy(begun)) {
+            throw timedOut(options.timeout(), begun.text());
         }
-        if (isNoTurn(outcome)) {
-            Core.hf_hold_close(outcome.hold());
-        }
-        if (outcome.hold() == 0 || isNoTurn(outcome)) {
+        Completions.Outcome outcome = Threads.blocking(() -> marked(begun, options));
+        if (outcome.hold() == 0) {
             throw Threads.raised(outcome.failure());
         }
-        return turn(outcome.hold());
+        return turn(outcome, options);
     }
 
     @Override
-    public CompletableFuture<Turn> beginAsync(Duration timeout) {
-        Millis.notNegative(timeout);
-        return begin(timeout, () -> startTurn(timeout), this::turn, RedisLock::passOn);
+    public CompletableFuture<Turn> beginAsync(OnceOptions<?> options) {
+        return begin(
+                options.timeout(),
+                () -> startTurn(options),
+                operation -> // its answer takes a while: elsewhere than in the user's executor
+                        options.atMostOnce()
+                                ? operation.thenApplyAsync(
+                                        begun -> marked(begun, options),
+                                        client.actions::executeHere)
+                                : operation,
+                outcome -> turn(outcome, options),
+                RedisLock::passOn);
     }
 
-    private Completions.Operation startTurn(Duration timeout) {
-        long millis = Millis.timeout(timeout);
-        return client.start(
-                number -> call(lock -> Core.hf_once_begin_start(lock, millis, null, null, number)));
-    }
-
-    /** Neither the turn nor a result: what has the record then holds nothing. */
-    private static boolean isNoTurn(Completions.Outcome outcome) {
-        return outcome.hold() != 0
-                && outcome.status() != Core.HF_OK
-                && outcome.status() != Core.HF_EDONE;
-    }
-
-    private Turn turn(long hold) {
-        byte[] result = Core.hf_hold_result(hold);
-        if (result == null) {
-            return new RedisTurn(new RedisHold(client, this, null, hold), null);
+    private Completions.Operation startTurn(OnceOptions<?> options) {
+        long millis = Millis.timeout(options.timeout());
+        byte[] print = options.fingerprint().orElse(null);
+        try (hf_acquire_options core = new hf_acquire_options()) {
+            core.setFlags(options.atMostOnce() ? Core.HF_ACQUIRE_AT_MOST_ONCE : 0);
+            return client.start(
+                    number ->
+                            call(
+                                    lock ->
+                                            Core.hf_once_begin_start(
+                                                    lock, millis, core, print, number)));
         }
-        Core.hf_hold_close(hold);
-        return new RedisTurn(null, result);
+    }
+
+    /** Tells the server that a call begins which is made at most once. */
+    private static Completions.Outcome marked(Completions.Outcome begun, OnceOptions<?> options) {
+        if (!options.atMostOnce() || begun.status() != Core.HF_OK) {
+            return begun;
+        }
+        long unknown = Millis.timeout(options.unknownTtl());
+        int status = Core.hf_once_mark(begun.hold(), unknown, Bytes.of(options.note()));
+        if (status == Core.HF_OK) {
+            return begun;
+        }
+        var error = Core.hf_error_last();
+        String text = Bytes.text(error.getMessage());
+        long hold = begun.hold();
+        if (!isOutcome(status)) {
+            Core.hf_hold_close(hold);
+            hold = 0;
+        }
+        return new Completions.Outcome(
+                status, hold, error.getReplicas(), error.getCause(), text);
+    }
+
+    /** Whether the handle tells what became of the call. */
+    private static boolean isOutcome(int status) {
+        return status == Core.HF_EDONE
+                || status == Core.HF_EFAILED
+                || status == Core.HF_EOUTCOME
+                || status == Core.HF_EMISMATCH;
+    }
+
+    private Turn turn(Completions.Outcome outcome, OnceOptions<?> options) {
+        long hold = outcome.hold();
+        if (outcome.status() == Core.HF_OK) {
+            return new RedisTurn(
+                    new RedisHold(client, this, null, hold), null, options.atMostOnce());
+        }
+        try {
+            Outcome known = outcome(hold).orElseThrow();
+            switch (outcome.status()) {
+                case Core.HF_EDONE:
+                    return new RedisTurn(null, known.result().orElseThrow(), false);
+                case Core.HF_EFAILED:
+                    throw known.error().orElseThrow();
+                case Core.HF_EOUTCOME:
+                    throw new OutcomeUnknownException(outcome.text(), known);
+                default:
+                    throw new FingerprintMismatchException(outcome.text());
+            }
+        } finally {
+            Core.hf_hold_close(hold);
+        }
+    }
+
+    @Override
+    public Optional<Outcome> onceResult() {
+        return Threads.blocking(
+                () -> {
+                    long[] hold = new long[1];
+                    call(lock -> Core.hf_once_look(lock, hold));
+                    try {
+                        return outcome(hold[0]);
+                    } finally {
+                        Core.hf_hold_close(hold[0]);
+                    }
+                });
+    }
+
+    /** What a handle knows of its call. */
+    private Optional<Outcome> outcome(long hold) {
+        try (hf_once_info info = new hf_once_info()) {
+            Core.hf_once_outcome(hold, info);
+            return Views.of(info, Core.hf_hold_result(hold), this::settle);
+        }
+    }
+
+    private void settle(
+            Outcome.State state, long fence, boolean force, byte[] bytes, Duration ttl) {
+        int said = state == null ? Core.HF_ONCE_NONE : Views.number(state);
+        long flags = force ? Core.HF_SETTLE_FORCE : 0;
+        Threads.blocking(
+                () ->
+                        call(
+                                lock ->
+                                        Core.hf_once_settle(
+                                                lock,
+                                                said,
+                                                fence,
+                                                flags,
+                                                bytes,
+                                                Millis.of(ttl),
+                                                null)));
     }
 
     private static void passOn(Turn turn) {
         if (turn.result().isEmpty()) {
-            turn.hold().releaseAsync();
+            turn.endAsync(Outcome.State.RETRY, new byte[0], Duration.ZERO);
         }
     }
 

@@ -1,5 +1,6 @@
 package io.holdfast.internal.redis;
 
+import io.holdfast.Outcome;
 import io.holdfast.Turn;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Millis;
@@ -11,10 +12,12 @@ import java.util.concurrent.CompletableFuture;
 final class RedisTurn implements Turn {
     private final RedisHold hold;
     private final byte[] result;
+    private final boolean atMostOnce;
 
-    RedisTurn(RedisHold hold, byte[] result) {
+    RedisTurn(RedisHold hold, byte[] result, boolean atMostOnce) {
         this.hold = hold;
         this.result = result;
+        this.atMostOnce = atMostOnce;
     }
 
     @Override
@@ -31,21 +34,49 @@ final class RedisTurn implements Turn {
     }
 
     @Override
-    public void finish(byte[] left, Duration ttl) {
-        hold().finish(checked(left), Millis.ttl(ttl));
+    public void end(Outcome.State state, byte[] bytes, Duration ttl) {
+        if (saysNothing(state)) {
+            hold().release();
+        } else {
+            hold().finish(number(state), checked(state, bytes), millis(state, ttl));
+        }
     }
 
     @Override
-    public CompletableFuture<Void> finishAsync(byte[] left, Duration ttl) {
-        return hold().finishAsync(checked(left), Millis.ttl(ttl));
+    public CompletableFuture<Void> endAsync(Outcome.State state, byte[] bytes, Duration ttl) {
+        return saysNothing(state)
+                ? hold().releaseAsync()
+                : hold().finishAsync(
+                                number(state), checked(state, bytes), millis(state, ttl));
+    }
+
+    private static boolean keeps(Outcome.State state) {
+        return state == Outcome.State.DONE || state == Outcome.State.FAILED;
+    }
+
+    /** Nobody wants to know it: the next caller calls. */
+    private boolean saysNothing(Outcome.State state) {
+        return !atMostOnce && !keeps(state) && state != Outcome.State.RUNNING;
+    }
+
+    private static int number(Outcome.State state) {
+        if (state == Outcome.State.RUNNING) {
+            throw new IllegalArgumentException("a call does not end by running");
+        }
+        return Views.number(state);
+    }
+
+    private static long millis(Outcome.State state, Duration ttl) {
+        return keeps(state) ? Millis.ttl(ttl) : Millis.of(ttl);
     }
 
     /** Here, because a hold whose end has begun in vain cannot be used any more. */
-    private static byte[] checked(byte[] left) {
-        if (left.length > Core.HF_RESULT_MAX) {
+    private static byte[] checked(Outcome.State state, byte[] bytes) {
+        int most = keeps(state) ? Core.HF_RESULT_MAX : Core.HF_NOTE_MAX;
+        if (bytes.length > most) {
             throw new IllegalArgumentException(
-                    "the result has " + left.length + " bytes: at most " + Core.HF_RESULT_MAX);
+                    "the result has " + bytes.length + " bytes: at most " + most);
         }
-        return left;
+        return bytes;
     }
 }

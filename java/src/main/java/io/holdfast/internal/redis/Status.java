@@ -11,6 +11,7 @@ import io.holdfast.LockNotReplicatedException;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockUnknownException;
 import io.holdfast.LossCause;
+import io.holdfast.OutcomeSettledException;
 import io.holdfast.ProtocolException;
 import io.holdfast.ServerException;
 import io.holdfast.UnsupportedException;
@@ -65,6 +66,8 @@ final class Status {
                 return new ClosedException(text);
             case Core.HF_EREPLICAS: // of a call on this thread; an operation's Outcome has its own
                 return new LockNotReplicatedException(text, Core.hf_error_last().getReplicas());
+            case Core.HF_ESETTLED:
+                return new OutcomeSettledException(text);
             default:
                 return new HoldfastException(text);
         }

@@ -3,14 +3,18 @@ package io.holdfast.internal.redis;
 import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
 import io.holdfast.LockWaiter;
+import io.holdfast.Outcome;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Millis;
 import io.holdfast.internal.core.hf_lock_info;
+import io.holdfast.internal.core.hf_once_info;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 
-/** Makes the records of a look at a lock. */
+/** Makes what a look at a lock, or at a call, gives. */
 final class Views {
     private static final int HOLDER_NUMBERS = 5;
 
@@ -32,6 +36,43 @@ final class Views {
                 info.getMoving() != 0,
                 holders((byte[][]) view[1], (long[]) view[2]),
                 waiters((byte[][]) view[3], (long[]) view[4]));
+    }
+
+    /** What is known of a call; empty: nothing. */
+    static Optional<Outcome> of(hf_once_info info, byte[] bytes, Outcome.Settler settler) {
+        return info.getState() == Core.HF_ONCE_NONE
+                ? Optional.empty()
+                : Optional.of(
+                        new Outcome(
+                                state(info.getState()),
+                                info.getAt_most_once() != 0,
+                                info.getFence(),
+                                info.getOwner(),
+                                Instant.ofEpochMilli(info.getSince_ms()),
+                                Millis.toDuration(info.getTtl_ms()),
+                                info.getNote(),
+                                bytes,
+                                settler));
+    }
+
+    private static Outcome.State state(int number) {
+        for (Outcome.State state : Outcome.State.values()) {
+            if (number(state) == number) {
+                return state;
+            }
+        }
+        throw new AssertionError("a call in the state " + number);
+    }
+
+    /** The core's number. */
+    static int number(Outcome.State state) {
+        return switch (state) {
+            case RUNNING -> Core.HF_ONCE_RUNNING;
+            case UNKNOWN -> Core.HF_ONCE_UNKNOWN;
+            case RETRY -> Core.HF_ONCE_RETRY;
+            case DONE -> Core.HF_ONCE_DONE;
+            case FAILED -> Core.HF_ONCE_FAILED;
+        };
     }
 
     private static List<LockHolder> holders(byte[][] owners, long[] numbers) {

@@ -1,0 +1,314 @@
+package io.holdfast;
+
+import io.holdfast.internal.core.Bytes;
+import io.holdfast.internal.core.Millis;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
+
+/**
+ * How a call is made once; see {@link HoldfastLock#once(OnceOptions, java.util.concurrent.Callable)}.
+ * Immutable: every method returns new options.
+ *
+ * <pre>{@code
+ * OnceOptions<String> paid =
+ *         OnceOptions.of(Duration.ofDays(1), Codec.UTF_8)
+ *                 .atMostOnce(true)
+ *                 .args(order.toJson())
+ *                 .keep(CardDeclinedException.class)
+ *                 .notCalled(ConnectException.class);
+ * }</pre>
+ *
+ * @param <T> what the result is
+ */
+public final class OnceOptions<T> implements Cloneable {
+    static final int NOTE_MAX = 1024;
+
+    private final Duration ttl;
+    private final Codec<T> codec;
+    private Duration timeout = Hold.FOREVER;
+    private boolean atMostOnce;
+    private byte[] fingerprint;
+    private Predicate<? super Throwable> keep = e -> false;
+    private List<Class<? extends Throwable>> kept = List.of();
+    private Duration keepTtl;
+    private Predicate<? super Throwable> notCalled = e -> false;
+    private byte[] note = {};
+    private Duration unknownTtl = Hold.FOREVER;
+
+    private OnceOptions(Duration ttl, Codec<T> codec) {
+        Millis.ttl(ttl);
+        this.ttl = ttl;
+        this.codec = Objects.requireNonNull(codec, "codec");
+        this.keepTtl = ttl;
+    }
+
+    /**
+     * The default options: wait without limit, call again if a caller dies, keep no error.
+     *
+     * @param <T> what the result is
+     * @param ttl for how long the result stays, 10 seconds to 10 years
+     * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes
+     * @return the options
+     * @throws IllegalArgumentException if {@code ttl} is out of bounds
+     */
+    public static <T> OnceOptions<T> of(Duration ttl, Codec<T> codec) {
+        return new OnceOptions<>(ttl, codec);
+    }
+
+    @SuppressWarnings("unchecked")
+    private OnceOptions<T> with(Consumer<OnceOptions<T>> change) {
+        try {
+            OnceOptions<T> changed = (OnceOptions<T>) clone();
+            change.accept(changed);
+            return changed;
+        } catch (CloneNotSupportedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /**
+     * How long to wait for the result or the turn.
+     *
+     * @param timeout zero tries once; {@link Hold#FOREVER}, the default, waits without limit
+     * @return new options
+     * @throws IllegalArgumentException if the timeout is negative
+     */
+    public OnceOptions<T> timeout(Duration timeout) {
+        Millis.notNegative(timeout);
+        return with(o -> o.timeout = timeout);
+    }
+
+    /**
+     * Whether the call is made at most once: for what costs money. The server then knows of the
+     * call before it is made. If its caller dies or fails, nobody calls again: all others get an
+     * {@link OutcomeUnknownException}, until somebody settles the call. All callers of a name must
+     * agree on this.
+     *
+     * @param atMostOnce false by default: if the caller dies or fails, the next caller calls
+     * @return new options
+     */
+    public OnceOptions<T> atMostOnce(boolean atMostOnce) {
+        return with(o -> o.atMostOnce = atMostOnce);
+    }
+
+    /**
+     * What the call depends on. The SHA-256 of these bytes, its <em>fingerprint</em>, is kept with
+     * the result, and a caller with another fingerprint gets a {@link
+     * FingerprintMismatchException}.
+     *
+     * @param args any bytes
+     * @return new options
+     */
+    public OnceOptions<T> args(byte[] args) {
+        try {
+            byte[] print = MessageDigest.getInstance("SHA-256").digest(args);
+            return with(o -> o.fingerprint = print);
+        } catch (NoSuchAlgorithmException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /**
+     * What the call depends on, as text; see {@link #args(byte[])}.
+     *
+     * @param args for example JSON; its UTF-8 counts. Callers in Python make JSON of their arguments,
+     *     with sorted keys and no spaces
+     * @return new options
+     */
+    public OnceOptions<T> args(String args) {
+        return args(Bytes.of(args));
+    }
+
+    /**
+     * Which errors of the call are kept, and told to the others, who do not call. The caller that
+     * made the call gets its own exception. The others get an exception of the class given here, if
+     * that is public and has a public constructor that takes the message alone, and else a {@link
+     * KeptErrorException}.
+     *
+     * @param errors classes of exceptions; a subclass counts
+     * @return new options
+     */
+    @SafeVarargs
+    @SuppressWarnings("varargs")
+    public final OnceOptions<T> keep(Class<? extends Throwable>... errors) {
+        List<Class<? extends Throwable>> all = Arrays.stream(errors).toList();
+        return keep(anyOf(all)).with(o -> o.kept = all);
+    }
+
+    /**
+     * Which errors of the call are kept, and told to the others as {@link KeptErrorException}.
+     *
+     * @param errors true for an error that is kept
+     * @return new options
+     */
+    public OnceOptions<T> keep(Predicate<? super Throwable> errors) {
+        Objects.requireNonNull(errors, "errors");
+        return with(
+                o -> {
+                    o.keep = errors;
+                    o.kept = List.of();
+                });
+    }
+
+    /**
+     * For how long an error is kept.
+     *
+     * @param ttl 10 seconds to 10 years; as long as a result by default
+     * @return new options
+     * @throws IllegalArgumentException if it is out of bounds
+     */
+    public OnceOptions<T> keepTtl(Duration ttl) {
+        Millis.ttl(ttl);
+        return with(o -> o.keepTtl = ttl);
+    }
+
+    /**
+     * Which errors say for sure that the call was not made, such as a refused connection. The next
+     * caller then calls. A timeout does not say that.
+     *
+     * @param errors classes of exceptions; a subclass counts
+     * @return new options
+     */
+    @SafeVarargs
+    @SuppressWarnings("varargs")
+    public final OnceOptions<T> notCalled(Class<? extends Throwable>... errors) {
+        return notCalled(anyOf(Arrays.stream(errors).toList()));
+    }
+
+    /**
+     * Which errors say for sure that the call was not made.
+     *
+     * @param errors true for such an error
+     * @return new options
+     */
+    public OnceOptions<T> notCalled(Predicate<? super Throwable> errors) {
+        Objects.requireNonNull(errors, "errors");
+        return with(o -> o.notCalled = errors);
+    }
+
+    private static Predicate<Throwable> anyOf(List<Class<? extends Throwable>> classes) {
+        return error -> classes.stream().anyMatch(each -> each.isInstance(error));
+    }
+
+    /**
+     * A note for the one who settles an unknown outcome, such as the number of the order.
+     *
+     * @param note at most 1024 bytes in UTF-8
+     * @return new options
+     * @throws IllegalArgumentException if it is longer
+     */
+    public OnceOptions<T> note(String note) {
+        byte[] bytes = Bytes.of(note);
+        if (bytes.length > NOTE_MAX) {
+            throw new IllegalArgumentException(
+                    "the note has " + bytes.length + " bytes: at most " + NOTE_MAX);
+        }
+        return with(o -> o.note = bytes);
+    }
+
+    /**
+     * For how long an unknown outcome is kept. When it ends, the next caller calls again.
+     *
+     * @param ttl 10 seconds to 10 years; {@link Hold#FOREVER}, the default: until it is settled
+     * @return new options
+     * @throws IllegalArgumentException if it is out of bounds
+     */
+    public OnceOptions<T> unknownTtl(Duration ttl) {
+        if (!ttl.equals(Hold.FOREVER)) {
+            Millis.ttl(ttl);
+        }
+        return with(o -> o.unknownTtl = ttl);
+    }
+
+    /**
+     * For how long the result stays.
+     *
+     * @return 10 seconds to 10 years
+     */
+    public Duration ttl() {
+        return ttl;
+    }
+
+    /**
+     * How long to wait.
+     *
+     * @return zero: not at all
+     */
+    public Duration timeout() {
+        return timeout;
+    }
+
+    /**
+     * Whether the call is made at most once.
+     *
+     * @return as set
+     */
+    public boolean atMostOnce() {
+        return atMostOnce;
+    }
+
+    /**
+     * The fingerprint of the arguments.
+     *
+     * @return 32 bytes; empty if no arguments were given
+     */
+    public Optional<byte[]> fingerprint() {
+        return Optional.ofNullable(fingerprint).map(byte[]::clone);
+    }
+
+    /**
+     * The note.
+     *
+     * @return empty by default
+     */
+    public String note() {
+        return Bytes.text(note);
+    }
+
+    /**
+     * For how long an unknown outcome is kept.
+     *
+     * @return {@link Hold#FOREVER}: until it is settled
+     */
+    public Duration unknownTtl() {
+        return unknownTtl;
+    }
+
+    Codec<T> codec() {
+        return codec;
+    }
+
+    Duration keepTtl() {
+        return keepTtl;
+    }
+
+    /** What is to be said of a call that failed like this. */
+    Outcome.State endOf(Throwable failure) {
+        return keep.test(failure)
+                ? Outcome.State.FAILED
+                : notCalled.test(failure) ? Outcome.State.RETRY : Outcome.State.UNKNOWN;
+    }
+
+    /** The exception for a caller that is told of an error: its own class, if that can be made. */
+    Throwable told(Throwable failure) {
+        if (failure instanceof KeptErrorException error) {
+            for (Class<? extends Throwable> each : kept) {
+                if (each.getSimpleName().equals(error.type())) {
+                    try {
+                        return each.getConstructor(String.class).newInstance(error.errorMessage());
+                    } catch (ReflectiveOperationException e) {
+                        return error;
+                    }
+                }
+            }
+        }
+        return failure;
+    }
+}

@@ -1,0 +1,15 @@
+package io.holdfast;
+
+/** The call is done, or somebody else has settled it. Nothing was changed. */
+public final class OutcomeSettledException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what is settled
+     */
+    public OutcomeSettledException(String message) {
+        super(message);
+    }
+}

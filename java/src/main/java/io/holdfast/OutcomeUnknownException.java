@@ -1,0 +1,97 @@
+package io.holdfast;
+
+import java.time.Duration;
+import java.time.Instant;
+
+/**
+ * The call began, and no server knows how it ended: its caller died, was lost, or failed. Do not
+ * call. Find out what became of the call, for example from the vendor, and settle it.
+ */
+public final class OutcomeUnknownException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    /** What is known of the call. */
+    private final transient Outcome outcome;
+
+    /**
+     * For those who put something else in a client's place.
+     *
+     * @param message what is not known
+     * @param outcome what is known of the call
+     */
+    public OutcomeUnknownException(String message, Outcome outcome) {
+        super(message);
+        this.outcome = outcome;
+    }
+
+    /**
+     * What is known of the call.
+     *
+     * @return its record
+     * @throws IllegalStateException if this exception came from another process
+     */
+    public Outcome outcome() {
+        if (outcome == null) {
+            throw new IllegalStateException(
+                    "this exception came from another process: HoldfastLock.onceResult() gives an"
+                            + " outcome to settle");
+        }
+        return outcome;
+    }
+
+    /**
+     * The fence of the hold that made the call.
+     *
+     * @return a positive number
+     */
+    public long fence() {
+        return outcome().fence();
+    }
+
+    /**
+     * The owner of that hold.
+     *
+     * @return text
+     */
+    public String owner() {
+        return outcome().owner();
+    }
+
+    /**
+     * When the call began, by the server's clock.
+     *
+     * @return the time
+     */
+    public Instant since() {
+        return outcome().since();
+    }
+
+    /**
+     * What its caller noted, or said of the end.
+     *
+     * @return text, maybe empty
+     */
+    public String note() {
+        return outcome().note();
+    }
+
+    /**
+     * Says that the call was made, and keeps its result: {@link Outcome#resolve}.
+     *
+     * @param result its bytes
+     * @param ttl for how long it stays, 10 seconds to 10 years
+     */
+    public void resolve(byte[] result, Duration ttl) {
+        outcome().resolve(result, ttl);
+    }
+
+    /** Says that the call may be made again: {@link Outcome#retry}. */
+    public void retry() {
+        outcome().retry();
+    }
+
+    /** Forgets all about the call: {@link Outcome#forget()}. */
+    public void forget() {
+        outcome().forget();
+    }
+}

@@ -1,0 +1,96 @@
+package io.holdfast;
+
+import java.time.Duration;
+
+/**
+ * The call was made, and others do not have its result: this exception has it. Nobody calls again
+ * if the call is made at most once.
+ */
+public final class ResultNotKeptException extends HoldfastException {
+    private static final long serialVersionUID = 1;
+
+    /** Why a result was not kept. */
+    public enum Reason {
+        /** Somebody settled the call meanwhile, or the record is another caller's. */
+        SETTLED,
+        /** The server did not answer; the client goes on trying until it is closed. */
+        UNREACHABLE,
+        /** The server's memory is full, or the user lacks a permission. */
+        SERVER,
+        /** The client no longer held the lock. */
+        LOST,
+        /** The result is too long, or the codec failed. */
+        ENCODING
+    }
+
+    /** What the call returned. */
+    private final transient Object result;
+
+    /** Why it was not kept. */
+    private final Reason reason;
+
+    /** For which the call was made. */
+    private final transient HoldfastLock lock;
+    /** Of the hold that made the call. */
+    private final long fence;
+
+    ResultNotKeptException(
+            HoldfastLock lock, long fence, Object result, Reason reason, Throwable cause) {
+        super(
+                "the call of "
+                        + lock
+                        + " was made, but its result, which this exception has, was not kept: "
+                        + cause.getMessage());
+        initCause(cause);
+        this.lock = lock;
+        this.fence = fence;
+        this.result = result;
+        this.reason = reason;
+    }
+
+    /**
+     * What the call returned.
+     *
+     * @param <T> what it is
+     * @return the result; null if this exception came from another process
+     */
+    @SuppressWarnings("unchecked")
+    public <T> T result() {
+        return (T) result;
+    }
+
+    /**
+     * Why the result was not kept. The cause of this exception has more.
+     *
+     * @return the reason
+     */
+    public Reason reason() {
+        return reason;
+    }
+
+    /**
+     * Keeps something else as the result for all callers, for example something shorter: {@link
+     * Outcome#resolve}.
+     *
+     * @param other its bytes, as the callers' codec makes them; at most 16 MiB
+     * @param ttl for how long it stays, 10 seconds to 10 years
+     * @throws OutcomeSettledException if the call is done or settled already
+     * @throws IllegalArgumentException if an argument is out of bounds
+     * @throws IllegalStateException if this exception came from another process
+     * @throws HoldfastException if the server could not be asked
+     */
+    public void resolve(byte[] other, Duration ttl) {
+        if (lock == null) {
+            throw new IllegalStateException(
+                    "this exception came from another process: HoldfastLock.onceResult() gives an"
+                            + " outcome to settle");
+        }
+        lock.onceResult()
+                .filter(outcome -> outcome.fence() == fence)
+                .orElseThrow(
+                        () ->
+                                new OutcomeSettledException(
+                                        "the call of " + lock + " has been settled already"))
+                .resolve(other, ttl);
+    }
+}

@@ -1,0 +1,136 @@
+package io.holdfast.internal.memory;
+
+import io.holdfast.FingerprintMismatchException;
+import io.holdfast.Hold;
+import io.holdfast.OnceOptions;
+import io.holdfast.Outcome;
+import io.holdfast.OutcomeSettledException;
+import io.holdfast.OutcomeUnknownException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
+
+/** What is known of a call, as the server's record: RUNNING has begun, held or not. */
+record MemoryRecord(
+        Outcome.State kind,
+        boolean atMostOnce,
+        byte[] print,
+        long fence,
+        byte[] owner,
+        Instant since,
+        Duration ttl,
+        long from,
+        byte[] note,
+        byte[] bytes) {
+    static final Duration RETRY_TTL = Duration.ofHours(24);
+
+    /** How a caller says that its call ended. */
+    record End(Outcome.State state, byte[] bytes, Duration ttl, OnceOptions<?> options) {}
+
+    static MemoryRecord begun(MemoryHold hold, OnceOptions<?> options) {
+        return new MemoryRecord(
+                Outcome.State.RUNNING,
+                true,
+                options.fingerprint().orElse(null),
+                hold.fence(),
+                hold.owner(),
+                Instant.now(),
+                options.unknownTtl(),
+                System.nanoTime(),
+                options.note().getBytes(java.nio.charset.StandardCharsets.UTF_8),
+                null);
+    }
+
+    /** The result or the error of a call of whose beginning nothing is known. */
+    static MemoryRecord ended(MemoryHold hold, End end) {
+        return begun(hold, end.options)
+                .with(end.state, end.ttl, end.bytes)
+                .in(end.options.atMostOnce());
+    }
+
+    private MemoryRecord in(boolean mode) {
+        return new MemoryRecord(
+                kind, mode, print, fence, owner, since, ttl, from, note, bytes);
+    }
+
+    /** In another state from now on. */
+    MemoryRecord with(Outcome.State state, Duration stays, byte[] kept) {
+        return new MemoryRecord(
+                state,
+                atMostOnce,
+                print,
+                fence,
+                owner,
+                Instant.now(),
+                stays,
+                System.nanoTime(),
+                note,
+                kept);
+    }
+
+    MemoryRecord noted(byte[] why) {
+        return new MemoryRecord(
+                kind, atMostOnce, print, fence, owner, since, ttl, from, why, bytes);
+    }
+
+    MemoryRecord settledBy(byte[] settler) {
+        return new MemoryRecord(
+                kind, atMostOnce, print, fence, settler, since, ttl, from, note, bytes);
+    }
+
+    /** For how much longer it stays. */
+    Duration left() {
+        if (ttl.equals(Hold.FOREVER)) {
+            return ttl;
+        }
+        long nanos = TimeUnit.NANOSECONDS.convert(ttl) - (System.nanoTime() - from);
+        return nanos > 0 ? Duration.ofNanos(nanos) : Duration.ZERO;
+    }
+
+    boolean isKept() {
+        return kind == Outcome.State.DONE || kind == Outcome.State.FAILED;
+    }
+
+    boolean matches(OnceOptions<?> options) {
+        byte[] other = options.fingerprint().orElse(null);
+        return atMostOnce == options.atMostOnce()
+                && (print == null || other == null || Arrays.equals(print, other));
+    }
+
+    Outcome seen(boolean held, Outcome.Settler settler) {
+        Outcome.State state =
+                kind == Outcome.State.RUNNING && !held ? Outcome.State.UNKNOWN : kind;
+        return new Outcome(
+                state, atMostOnce, fence, owner, since, left(), note, bytes, settler);
+    }
+
+    /** The result, for a caller that does not call. */
+    byte[] told(Object lock, OnceOptions<?> options, Outcome.Settler settler) {
+        if (!matches(options)) {
+            throw new FingerprintMismatchException(
+                    "the call of "
+                            + lock
+                            + (atMostOnce == options.atMostOnce()
+                                    ? " was made with other arguments"
+                                    : " is made in the other mode: all callers have to agree on"
+                                            + " atMostOnce"));
+        }
+        Outcome outcome = seen(false, settler);
+        if (outcome.state() == Outcome.State.UNKNOWN) {
+            throw new OutcomeUnknownException(
+                    "the outcome of the call of " + lock + " is unknown: fence " + fence, outcome);
+        }
+        outcome.error()
+                .ifPresent(
+                        error -> {
+                            throw error;
+                        });
+        return outcome.result().orElseThrow();
+    }
+
+    static OutcomeSettledException settled(Object lock) {
+        return new OutcomeSettledException(
+                "the call of " + lock + " has been settled already, or is done");
+    }
+}
