@@ -116,6 +116,21 @@ def once(name, fail=0):
 
 
 @app.task(
+    bind=True,
+    lock="pay:{name}",
+    once={"ttl": 60, "note": "order 7"},
+    acks_late=True,
+    reject_on_worker_lost=True,
+    lock_options=holdfast.LockOptions(lease=60, renew=True),
+    **QUICK,
+)
+def pays(self, name):
+    store.rpush(f"{name}:runs", os.getpid())
+    wait(name)
+    return self.hold.fence
+
+
+@app.task(
     lock="{name}",
     lock_busy="skip",
     acks_late=True,
@@ -296,6 +311,38 @@ def test_a_task_whose_worker_was_killed_runs_again(
     free(client, name)
 
 
+def test_a_payment_is_made_by_one_task_and_the_others_have_its_result(
+    send: Send, wait: holdfast.Lock, runs: Any
+) -> None:
+    with wait:
+        first = send("pays")
+        waiting(wait)
+        second = send("pays")
+        until(lambda: second.state == "RETRY", 20)
+    assert first.get(timeout=30) == second.get(timeout=30) > 0
+    assert len(runs()) == 1
+
+
+def test_a_payment_whose_worker_was_killed_is_not_made_again(
+    send: Send, client: holdfast.Client, name: str, wait: holdfast.Lock, runs: Any
+) -> None:
+    with wait:
+        killed = send("pays")
+        waiting(wait)
+        os.kill(runs()[0], signal.SIGKILL)
+        free(client, f"pay:{name}")  # as when its lease ends
+        with pytest.raises(holdfast.OutcomeUnknown):
+            killed.get(timeout=40)
+    with pytest.raises(holdfast.OutcomeUnknown):
+        send("pays").get(timeout=30)
+    assert len(runs()) == 1
+    found = client.once_result(f"pay:{name}")
+    assert found is not None
+    assert (found.state, found.note) == ("unknown", "order 7")
+    found.resolve(17)
+    assert send("pays").get(timeout=30) == 17
+
+
 def test_a_task_that_came_meanwhile_does_what_a_failed_run_did_not(
     send: Send, client: holdfast.Client, name: str, wait: holdfast.Lock, runs: Any
 ) -> None:
@@ -384,6 +431,28 @@ def test_a_call_runs_under_the_lock_and_raises_if_it_is_held(
             work.apply(["x"]).get()  # a message that runs here cannot come again
 
 
+def test_work_that_is_done_once_refuses_other_arguments_and_a_second_run(
+    app: Celery, name: str
+) -> None:
+    calls: list[int] = []
+
+    def work(order: str, amount: int) -> int:
+        calls.append(amount)
+        if amount == 0:
+            raise KeyError(order)
+        return amount
+
+    pay = app.task(base=LockedTask, name=f"task {name}", lock="{order}", once={"ttl": 60})(work)
+    assert pay(name, 5) == pay(order=name, amount=5) == 5
+    with pytest.raises(holdfast.FingerprintMismatch):
+        pay(name, 6)
+    with pytest.raises(KeyError):
+        pay(name + "2", 0)
+    with pytest.raises(holdfast.OutcomeUnknown):
+        pay(name + "2", 0)
+    assert calls == [5, 0]
+
+
 def test_permits_let_so_many_tasks_run(app: Celery, client: holdfast.Client, name: str) -> None:
     work = task(app, lock="{name}", lock_options=holdfast.LockOptions(permits=2, reentrant=False))
     seats = client.lock(name, permits=2, reentrant=False).shared()
@@ -434,6 +503,13 @@ def test_options_of_a_task_are_checked_at_once(app: Celery) -> None:
         task(app, lock="x", lock_busy="no").name  # noqa: B018
     with pytest.raises(TypeError, match="options must be LockOptions"):
         task(app, lock="x", lock_options={"lease": 5}).name  # noqa: B018
+    for wrong in ({}, {"ttl": 60, "at_most_once": False}, {"ttl": 1}):
+        with pytest.raises(ValueError, match=r"ttl"):
+            task(app, lock="{name}", once=wrong).name  # noqa: B018
+    with pytest.raises(ValueError, match="once takes a lock"):
+        task(app, once={"ttl": 60}).name  # noqa: B018
+    with pytest.raises(ValueError, match="once takes a lock"):
+        task(app, lock="{name}", once={"ttl": 60}, once_per=60).name  # noqa: B018
     with pytest.raises(TypeError, match="lock_countdown must be seconds"):
         task(app, lock="x", lock_countdown="5").name  # noqa: B018
     with pytest.raises(TypeError, match=r'the option lock\("report"\)'):

@@ -51,7 +51,7 @@ class Section:
         self.period = None if once_per is None else duration("once_per", once_per) / 1000
         self.options = options
         self._timeout = timeout
-        self._named = namer(name, function)
+        self.named = namer(name, function)
 
     @contextlib.contextmanager
     def entered(
@@ -61,7 +61,7 @@ class Section:
 
         Raises LockTimeout while others have it.
         """
-        name = self._named(args, kwargs)
+        name = self.named(args, kwargs)
         if self.period is None:
             lock = client.lock(name, self.options)
             with (lock.shared() if self.options.permits else lock).hold(self._timeout) as hold:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import math
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 try:
     from celery import Celery, Task
@@ -38,6 +39,7 @@ except ModuleNotFoundError as missing:
 import holdfast
 
 from .._arguments import duration, whole
+from .._once import OnceTerms, agreed
 from .._options import merged
 from ._clients import remembered
 from ._jobs import LATER, Section, lease
@@ -81,9 +83,9 @@ def _close(**_: object) -> None:
 
 
 class LockedTask(Task):
-    """A task with the options `lock` and `once_per`, for `base=` of a task or `task_cls` of an app.
+    """A task with the options `lock`, `once_per`, `once`: `base=` of a task, `task_cls` of an app.
 
-    A task that has neither is an ordinary one. If the lock cannot be had, the task goes back to
+    A task that has none is an ordinary one. If the lock cannot be had, the task goes back to
     the broker and comes again; this does not count as one of its retries.
     """
 
@@ -93,6 +95,11 @@ class LockedTask(Task):
     """Seconds, counted from the start of a run, for which no other task of that name runs: it ends
     with the result None. The name is `lock`, or else the task's name. A task that comes while
     another runs comes again, until that has done its work or failed."""
+    once: Mapping[str, Any] | None = None
+    """Make the task's work at most once for all tasks of the name `lock`, which has its arguments:
+    {"ttl": 86400}, and the other arguments of Client.once(). A task that comes later ends with the
+    first one's result. If a run raises, or its worker dies, the next one fails with
+    OutcomeUnknown, until somebody settles the call. Other arguments are refused."""
     lock_timeout: float | timedelta | None = 0
     """Seconds for which a process of the worker waits for the lock, before the task comes again."""
     lock_options: holdfast.LockOptions | None = None
@@ -112,8 +119,21 @@ class LockedTask(Task):
             raise ValueError(f'lock_busy must be "retry" or "skip", not {self.lock_busy!r}')
         self._countdown = duration("lock_countdown", self.lock_countdown, least=0) / 1000
         whole("lock_max_retries", self.lock_max_retries, 0, 2**31 - 1)
+        if self.once is not None:
+            self._check_once(self.once)
         if self.lock is not None or (self.once_per is not None and self.name):
             _ = self._section
+
+    def _check_once(self, once: Mapping[str, Any]) -> None:
+        if self.lock is None or self.once_per is not None or self.lock_busy != "retry":
+            raise ValueError(
+                'once takes a lock with the task\'s arguments, as in lock="pay:{order}", and'
+                ' neither once_per nor lock_busy="skip"'
+            )
+        given = {"at_most_once": True, **once}
+        if "ttl" not in given or given["at_most_once"] is not True:
+            raise ValueError('once takes a "ttl", and is always at most once')
+        agreed(self.lock, given.pop("ttl"), given.pop("args", None), None, cast("OnceTerms", given))
 
     @functools.cached_property
     def _section(self) -> Section:
@@ -143,6 +163,8 @@ class LockedTask(Task):
         """Run under the lock."""
         if self.lock is None and self.once_per is None:
             return super().__call__(*args, **kwargs)
+        if self.once is not None:
+            return self._called_once(self.once, args, kwargs)
         with contextlib.ExitStack() as block:
             try:
                 hold = block.enter_context(self._section.entered(self.client, args, kwargs))
@@ -154,6 +176,29 @@ class LockedTask(Task):
             (self.request.headers or {}).pop(_TRIES, None)  # a retry of the task counts anew
             block.callback(_holds.reset, _holds.set({**_holds.get({}), self.name: hold}))
             return super().__call__(*args, **kwargs)
+
+    def _called_once(
+        self, once: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Make the call, or give its outcome."""
+        bound = inspect.signature(self.run).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = {"args": dict(bound.arguments), "timeout": self.lock_timeout, **once}
+        given["at_most_once"] = True
+        name, options = self._section.named(args, kwargs), self._section.options
+        try:
+            turn = self.client.once_begin(name, options=options, **given)
+        except LATER as failed:  # nothing was called
+            return self._refused(failed)
+        with turn:
+            if turn.outcome is not None:
+                return turn.outcome.result
+            (self.request.headers or {}).pop(_TRIES, None)
+            with contextlib.ExitStack() as block:
+                block.callback(_holds.reset, _holds.set({**_holds.get({}), self.name: turn.hold}))
+                result = super().__call__(*args, **kwargs)
+            turn.finish(result)
+            return result
 
     def _refused(self, failed: holdfast.LockError) -> None:
         """End the task, or send it to come again."""
