@@ -72,6 +72,7 @@ static void look_at(const char *key, hf_lock *lock) {
 /* Its call begins: it may be made if that is written. */
 static void mark(program *p, mine *m, const hf_lock_options *options) {
     judge_forget(m->belief); /* it gives it back if it cannot be */
+    int64_t sent = sim_now();
     call c = judge_call("mark");
     hf_status status =
         hf_once_mark(m->hold, often(0.9) ? HF_NEVER : sim_span(3600000, 7200000), "n", 1);
@@ -80,7 +81,7 @@ static void mark(program *p, mine *m, const hf_lock_options *options) {
     if (status == HF_OK) {
         m->marked = true;
         if (often(0.9)) {
-            rules_calls(m->key, hf_hold_fence(m->hold));
+            rules_calls(m->key, hf_hold_fence(m->hold), sent);
             believe(m, 0);
             return;
         }

@@ -50,11 +50,12 @@ typedef struct lock_of {
     struct {
         int64_t at, until;
         char text[24];
-    } kept; /* a result that everybody gets by now */
+        int64_t answered; /* when the last was said to be kept */
+    } kept;               /* a result that everybody gets by now */
 } lock_of;
 
 static lock_of locks[LOCKS];
-static int64_t lost_until, forbidden_until;
+static int64_t lost_at, lost_until, forbidden_until;
 static bool killed, abandoned, stepped, stepped_back, were_forbidden;
 static bool forgot; /* a server has lost its data: with its clock behind, fences begin anew */
 
@@ -289,9 +290,9 @@ static bool was_said(const lock_of *l, int64_t fence) {
     return false;
 }
 
-void rules_calls(const char *key, int64_t fence) {
+void rules_calls(const char *key, int64_t fence, int64_t sent) {
     lock_of *l = lock_named(key);
-    if (sim_now() < lost_until || was_said(l, fence))
+    if (lost_at >= sent || sim_now() < lost_until || was_said(l, fence))
         return;
     if (l->call.fence != 0 && sim_now() < l->call.until)
         sim_wrong("%lld calls for %s, and %lld has called, and nobody has said 'again'",
@@ -325,7 +326,10 @@ void rules_refused(const char *key, int64_t fence) {
 
 void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
-    if (sim_now() < lost_until)
+    bool crossed = l->kept.answered >= sent; /* another answer: their order is not known */
+    l->kept.answered = sim_now();
+    l->kept.at = 0;
+    if (crossed || lost_at >= sent || sim_now() < lost_until)
         return;
     l->kept.at = sim_now();
     l->kept.until = sent + (ttl_ms - 1000) * SIM_MS;
@@ -336,6 +340,7 @@ void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms
 
 void rules_lose(int64_t ns) {
     forgot = true;
+    lost_at = sim_now();
     lost_until = lost_until > sim_now() + ns ? lost_until : sim_now() + ns;
     for (size_t i = 0; i < LOCKS; i++) {
         locks[i].done.at = locks[i].kept.at = locks[i].call.fence = 0;
@@ -361,6 +366,6 @@ void rules_kind(bool some_were_killed) {
 void rules_begin(void) {
     forgot = false;
     memset(locks, 0, sizeof locks);
-    lost_until = forbidden_until = -1;
+    lost_at = lost_until = forbidden_until = -1;
     killed = abandoned = stepped = stepped_back = were_forbidden = false;
 }

@@ -37,7 +37,7 @@ void rules_result(const char *key, const void *result, size_t length, int64_t be
 void rules_once(const char *key, int64_t fence, int64_t began);
 /* At most once: a call is made; it may be made again, says somebody, or is forgotten; and a result
  * is kept, which was sent then. */
-void rules_calls(const char *key, int64_t fence);
+void rules_calls(const char *key, int64_t fence, int64_t sent);
 void rules_says(const char *key, int64_t fence);
 /* Somebody settles it otherwise; and its caller's result is refused. */
 void rules_settles(const char *key, int64_t fence);
