@@ -28,7 +28,7 @@ def scripts() -> dict[str, str]:
 def general(texts: dict[str, str]) -> dict[str, str]:
     """The scripts that have paths written out for speed, without them."""
     cut = {}
-    for name in ("acquire", "release"):
+    for name in ("acquire", "release", "renew"):
         cut[name], count = re.subn(r"^repeat\n.*?^until true\n", "", texts[name], flags=re.M | re.S)
         if count != 1:
             raise SystemExit(f"{name}: no written-out paths between repeat and until true")

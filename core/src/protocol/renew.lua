@@ -5,12 +5,36 @@
 --       1 set it, shorter or not, 2 only look; which of KEYS is its S, or 0
 -- Answers  server µs; then for each the ms left, -1: never, -2: not held, -3: the server refused,
 --       -4: nothing done, its S is needed
+local replies, checked, checked_ms = {}, nil, nil
 for i = 2, #ARGV, 4 do
-  local lease = tonumber(ARGV[i])
-  if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
-    return redis.error_reply('HOLDFAST lease out of bounds')
+  if ARGV[i] ~= checked then -- to read a number costs as much as a command
+    local lease = tonumber(ARGV[i])
+    if not (lease and (lease == 0 or (lease >= 10 and lease <= 315360000000 and lease % 1 == 0))) then
+      return redis.error_reply('HOLDFAST lease out of bounds')
+    end
+    checked, checked_ms = ARGV[i], lease
   end
 end
+
+-- A hold of the form taken, of which the server shortens no lease by itself (7.0): its field is its
+-- id and fence. All that is otherwise, an error too, is for the general way.
+repeat
+  local pcall, left = redis.pcall, #ARGV / 4
+  for i = 1, left do
+    local K, at = KEYS[i], 4 * i - 3
+    local lease = ARGV[at + 1]
+    if lease ~= checked then checked, checked_ms = lease, tonumber(lease) end
+    if ARGV[at + 3] == '0' and ARGV[at + 2] == '0' and checked_ms > 0
+      and type(pcall('HGET', K, 'h' .. ARGV[at])) == 'string' and pcall('PEXPIRE', K, lease, 'GT') == 1 then
+      replies[1 + i], left = checked_ms, left - 1
+    end
+  end
+  if left > 0 then break end
+  local time = redis.call('TIME')
+  replies[1] = time[1] * 1000000 + time[2]
+  return replies
+until true
+
 local K, F, S
 --@include _state.lua
 local known = {} -- what look() found, by key and whether S was there to look into
@@ -41,12 +65,14 @@ local function renew(id, fence, lease, mode)
   return err and -3 or left(ends)
 end
 
-local replies = { now }
+replies[1] = now
 for i = 1, #ARGV / 4 do
-  local at = 4 * i - 3
-  K, S = KEYS[i], KEYS[tonumber(ARGV[at + 3]) or 0]
-  local left_ms = renew(sub(ARGV[at], 1, 32), sub(ARGV[at], 33), tonumber(ARGV[at + 1]), ARGV[at + 2])
-  if demoted then return demoted end
-  replies[1 + i] = left_ms
+  if not replies[1 + i] then
+    local at = 4 * i - 3
+    K, S = KEYS[i], KEYS[tonumber(ARGV[at + 3]) or 0]
+    local left_ms = renew(sub(ARGV[at], 1, 32), sub(ARGV[at], 33), tonumber(ARGV[at + 1]), ARGV[at + 2])
+    if demoted then return demoted end
+    replies[1 + i] = left_ms
+  end
 end
 return replies

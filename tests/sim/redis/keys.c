@@ -167,12 +167,48 @@ static void pttl(sim_call *call) { /* PEXPIRETIME too */
         sim_reply_integer(call, key->expires_ms > now ? key->expires_ms - now : 0);
 }
 
+enum { IF_NONE = 1, IF_ANY = 2, IF_LATER = 4, IF_EARLIER = 8 };
+
+/* The conditions of an expiry, a sum; -1: they are wrong, and the call was answered. */
+static int conditions(sim_call *call) {
+    static const char *const names[] = {"NX", "XX", "GT", "LT"};
+    int given = 0;
+    for (int i = 3; i < call->argc; i++) {
+        int at = 0;
+        while (at < 4 && !sim_is(call->argv[i], names[at]))
+            at++;
+        if (at == 4) {
+            sim_reply_error(call, "ERR Unsupported option %.*s", (int)call->argv[i].length,
+                            call->argv[i].bytes);
+            return -1;
+        }
+        given |= 1 << at;
+    }
+    if ((given & IF_NONE) != 0 && given != IF_NONE)
+        sim_reply_error(call,
+                        "ERR NX and XX, GT or LT options at the same time are not compatible");
+    else if ((given & IF_LATER) != 0 && (given & IF_EARLIER) != 0)
+        sim_reply_error(call, "ERR GT and LT options at the same time are not compatible");
+    else
+        return given;
+    return -1;
+}
+
+/* A key without an end lasts longer than any. */
+static bool fits(int conditions, int64_t had_ms, int64_t at_ms) {
+    bool none = had_ms == SIM_NEVER;
+    return !((conditions & IF_NONE) != 0 && !none) && !((conditions & IF_ANY) != 0 && none) &&
+           !((conditions & IF_LATER) != 0 && (none || at_ms <= had_ms)) &&
+           !((conditions & IF_EARLIER) != 0 && !none && at_ms >= had_ms);
+}
+
 /* EXPIRE, PEXPIRE, PEXPIREAT. */
 static void expire(sim_call *call) {
     const char *name = call->command->name;
     int64_t number, unit = *name == 'p' ? 1 : 1000, now = sim_now_ms(call->server);
     bool absolute = strstr(name, "at") != NULL;
-    if (!sim_integer(call, 2, &number))
+    int given = conditions(call);
+    if (given < 0 || !sim_integer(call, 2, &number))
         return;
     int64_t base = absolute ? 0 : now;
     if (number > INT64_MAX / unit || number < INT64_MIN / unit ||
@@ -182,6 +218,8 @@ static void expire(sim_call *call) {
     }
     int64_t at_ms = number * unit + base;
     sim_key *key = sim_see(call, call->argv[1]);
+    if (key != NULL && !fits(given, key->expires_ms, at_ms))
+        key = NULL;
     sim_reply_integer(call, key != NULL);
     if (key == NULL)
         return;
@@ -388,9 +426,9 @@ const sim_command sim_keys_commands[] = {
     {"type", type, 2, 0, 1, 1, 1},
     {"pttl", pttl, 2, 0, 1, 1, 1},
     {"pexpiretime", pttl, 2, 0, 1, 1, 1},
-    {"expire", expire, 3, SIM_WRITE, 1, 1, 1},
-    {"pexpire", expire, 3, SIM_WRITE, 1, 1, 1},
-    {"pexpireat", expire, 3, SIM_WRITE, 1, 1, 1},
+    {"expire", expire, -3, SIM_WRITE, 1, 1, 1},
+    {"pexpire", expire, -3, SIM_WRITE, 1, 1, 1},
+    {"pexpireat", expire, -3, SIM_WRITE, 1, 1, 1},
     {"persist", persist, 2, SIM_WRITE, 1, 1, 1},
     {"keys", keys, 2, 0, 0, 0, 0},
     {"scan", scan, -2, 0, 0, 0, 0},

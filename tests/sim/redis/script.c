@@ -374,7 +374,7 @@ static struct compiled {
     char digest[41];
     char *bytes;
     size_t length;
-} *compiled;
+} * compiled;
 static size_t compiled_count;
 
 static int add_bytes(lua_State *lua, const void *bytes, size_t length, void *to) {
