@@ -2,6 +2,8 @@ import io.holdfast.Codec;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
+import io.holdfast.OnceOptions;
+import io.holdfast.OutcomeUnknownException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -18,7 +20,7 @@ import java.util.concurrent.Future;
  *
  * <p>A line on standard input, "once 33 NAME" or "each 33 NAME", is how they ask, how many at once,
  * and the name of the call, which is also the vendor's idempotency key; each prints its answer as a
- * line of JSON.
+ * line of JSON. With "most" the vendor is called at most once, whoever dies: docs/guides/payment.md.
  */
 public final class Asker {
     private static final Duration MINUTE = Duration.ofMinutes(1);
@@ -40,6 +42,10 @@ public final class Asker {
         HoldfastLock check = client.lock(name);
         Callable<Void> asker =
                 () -> {
+                    if (how.equals("most")) {
+                        pay(check, name);
+                        return null;
+                    }
                     String answer =
                             how.equals("once")
                                     ? check.once(
@@ -55,6 +61,35 @@ public final class Asker {
         pool.shutdown();
     }
 
+    private static void pay(HoldfastLock check, String name) throws Exception {
+        OnceOptions<String> options =
+                OnceOptions.of(MINUTE, Codec.UTF_8)
+                        .timeout(MINUTE)
+                        .atMostOnce(true)
+                        .keep(Declined.class);
+        String outcome;
+        try {
+            outcome = "\"answer\":" + check.once(options, () -> askVendor(name));
+        } catch (OutcomeUnknownException unknown) {
+            outcome = "\"unknown\":true";
+        } catch (Declined refused) {
+            outcome =
+                    String.format(
+                            "\"error\":{\"type\":\"Declined\",\"message\":\"%s\",\"data\":null}",
+                            refused.getMessage());
+        }
+        System.out.println("{\"language\":\"java\"," + outcome + "}");
+    }
+
+    /** The vendor refuses: an answer, too, which all others get. */
+    public static final class Declined extends Exception {
+        private static final long serialVersionUID = 1;
+
+        public Declined(String message) {
+            super(message);
+        }
+    }
+
     private static String askVendor(String name) throws Exception {
         String identity =
                 String.format(
@@ -68,6 +103,10 @@ public final class Asker {
                         .header("Idempotency-Key", name)
                         .POST(HttpRequest.BodyPublishers.ofString(identity))
                         .build();
-        return HTTP.send(request, HttpResponse.BodyHandlers.ofString()).body();
+        HttpResponse<String> response = HTTP.send(request, HttpResponse.BodyHandlers.ofString());
+        if (response.statusCode() == 402) {
+            throw new Declined(response.body());
+        }
+        return response.body();
     }
 }

@@ -350,7 +350,7 @@ def main() -> int:
     parser.add_argument("--build-dir", type=Path, default=Path("build/dev"), help="of CMake")
     parser.add_argument("--java", default="java", help="the Java 17 (or newer) to run")
     parser.add_argument(
-        "--languages", default="c,python,c2", help="of c, python, java; c2: another one in C"
+        "--languages", default="c,python,java", help="of c, python, java; c2: another one in C"
     )
     parser.add_argument("--kills", type=int, default=0, help="until so many have died")
     parser.add_argument("--seconds", type=float, default=30, help="or so long, without --kills")
