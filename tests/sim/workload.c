@@ -617,6 +617,12 @@ static void give_up_all(loop *l) {
     }
 }
 
+static void must_be_sound(const hf_completion *trouble) {
+    bool begins = trouble->kind == HF_KIND_TROUBLE && trouble->status != HF_OK;
+    if (trouble->error.message[0] == '\0' || (begins && trouble->holds < 1))
+        sim_wrong("trouble of %lld holds: %s", (long long)trouble->holds, trouble->error.message);
+}
+
 static void read_completions(loop *l, int ms) {
     hf_completion done = {.size = sizeof done};
     hf_status status;
@@ -627,6 +633,8 @@ static void read_completions(loop *l, int ms) {
     while ((status = hf_client_next(l->base.client, &done)) == HF_OK && done.kind != HF_KIND_NONE)
         if (done.kind == HF_KIND_LOSS)
             hear_of_loss(l, done.hold_number);
+        else if (done.kind == HF_KIND_TROUBLE || done.kind == HF_KIND_FAILOVER)
+            must_be_sound(&done);
         else if (done.kind != HF_KIND_ALARM)
             end_op(l, &done);
     if (status == HF_ECLOSED && !*l->base.closed)
@@ -676,6 +684,7 @@ static void any_url(char *url, size_t size) {
 hf_client *open_client(void) {
     char url[300];
     hf_client_options options = {.size = sizeof options,
+                                 .trouble = HF_ON,
                                  .connect_timeout_ms = work.connect_ms,
                                  .command_timeout_ms = work.command_ms,
                                  .lazy = work.lazy ? HF_ON : HF_OFF,

@@ -252,7 +252,11 @@ typedef struct hf_client_options {
      * locks with the most timeouts.
      */
     int32_t alarm_timeouts;
-    int32_t reserved;
+    /**
+     * HF_ON: the completion queue reports trouble before a hold is lost (HF_KIND_TROUBLE), and each
+     * failover (HF_KIND_FAILOVER). HF_OFF, the default: it does not.
+     */
+    int32_t trouble;
     /** Milliseconds. */
     int64_t alarm_window_ms;
 } hf_client_options;
@@ -1300,7 +1304,20 @@ enum {
      * Many acquires of one lock have timed out: see hf_client_options.alarm_timeouts. `timeouts` is
      * their number, `name` receives the lock's name, and the error message names the last holder.
      */
-    HF_KIND_ALARM = 5
+    HF_KIND_ALARM = 5,
+    /**
+     * With hf_client_options.trouble. Renewals begin to fail: status and message say why, `holds`
+     * how many holds are at risk, and `left_ms` when the first of them is lost unless a renewal
+     * succeeds before. Status HF_OK: renewals work again. Between the two the queue does not
+     * report further failures, unless all holds at risk were lost or released meanwhile.
+     */
+    HF_KIND_TROUBLE = 6,
+    /**
+     * With hf_client_options.trouble. Another server has taken over, as the message says: the
+     * new master behind Sentinel, the node of a cluster that now has the slots of `holds`
+     * holds, or another server under the host's name. The client renews these holds there at once.
+     */
+    HF_KIND_FAILOVER = 7
 };
 
 /** One completion; set size before hf_client_next(). */
@@ -1310,11 +1327,11 @@ typedef struct hf_completion {
     /** HF_KIND_*. */
     int32_t kind;
     /** The status that the blocking function would have returned; HF_ELOST for a loss, HF_ETIMEOUT
-     * for an alarm. */
+     * for an alarm, why renewals fail for trouble. */
     int32_t status;
     /** HF_CAUSE_* for a loss. */
     int32_t cause;
-    /** The caller's number of the operation; 0 for a loss or an alarm. */
+    /** The caller's number of the operation; 0 for a loss, an alarm, trouble or a failover. */
     int64_t op;
     /** The number of the hold acquired, released or lost; 0 without one. */
     int64_t hold_number;
@@ -1332,13 +1349,18 @@ typedef struct hf_completion {
     size_t name_capacity;
     /** The full length of the name; 0 for other kinds. */
     size_t name_len;
-    /** If status is not HF_OK: the error, as from the blocking function. */
+    /** If status is not HF_OK: the error, as from the blocking function. HF_KIND_TROUBLE,
+     * HF_KIND_FAILOVER: what happened, in words, with any status. */
     hf_error error;
+    /** HF_KIND_TROUBLE, HF_KIND_FAILOVER: the number of holds concerned. */
+    int64_t holds;
+    /** HF_KIND_TROUBLE: milliseconds until the first of them ends; 0 with HF_OK. */
+    int64_t left_ms;
 } hf_completion;
 
 /**
  * Get the descriptor that is readable while the queue has completions for
- * hf_client_next(). From the first call on, the queue reports losses and alarms too.
+ * hf_client_next(). From the first call on, the queue reports losses, alarms and trouble too.
  *
  * @return  The client's descriptor: poll it, do not read or close it. -1 on
  *          error: HF_EINVAL, HF_ECLOSED, HF_EFORKED, HF_ENOMEM.

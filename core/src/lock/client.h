@@ -48,6 +48,7 @@ struct hf_client {
     void (*destroy)(struct hf_client *client); /* with the last reference */
 
     pthread_mutex_t mutex; /* of all below */
+    bool tells_trouble;    /* on the completion queue */
     bool closed;           /* calls are refused */
     bool swept;            /* and the close collects everything: waiting threads return */
     unsigned char random[1024];

@@ -130,7 +130,7 @@ void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_n
     hf_news *news = completions->event.fd >= 0 ? hf_news_new(completion) : NULL;
     if (news == NULL)
         return;
-    news->names = hf_names_keep(names);
+    news->names = names != NULL ? hf_names_keep(names) : NULL;
     hf_list_add_last(&completions->news, &news->item);
     hf_event_set(completions->event.to);
 }

@@ -42,8 +42,8 @@ hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
  * message, if it is about something that failed. */
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion);
 
-/* Tell of something for which no news was kept: if anybody listens, and there is memory. The
- * completion has its message. */
+/* Tell of something, perhaps of a lock, for which no news was kept: if anybody listens, and there
+ * is memory. The completion has its message. */
 void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names);
 
 /* The client is being closed: acquires whose completion was never read are told to have

@@ -19,6 +19,7 @@ struct hf_table {
         hf_hold *hold; /* the exclusive one that has it, while it is in the table; or NULL */
     } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
     int64_t numbers;
+    size_t failing; /* of the holds */
 };
 
 /* ------------------------------------------------------------ The object */
@@ -389,11 +390,23 @@ void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
     *at = hold->older;
     if (hold->joined != NULL)
         hf_hold_part_locked(hold);
+    hf_hold_fails_locked(hold, false);
     hold->kept = false;
     hold->counting.tally->stats.held--;
     hf_timer_clear(&client->timers, &hold->timer);
     hf_list_remove(&hold->item);
 }
+
+void hf_hold_fails_locked(hf_hold *hold, bool fails) {
+    struct hf_table *table = hold->client->table;
+    if (fails && !hold->fails)
+        table->failing++;
+    else if (!fails && hold->fails)
+        table->failing--;
+    hold->fails = fails;
+}
+
+size_t hf_table_failing_locked(const hf_client *client) { return client->table->failing; }
 
 const hf_list *hf_table_holds_locked(const hf_client *client) { return &client->table->holds; }
 

@@ -66,6 +66,7 @@ struct hf_hold {
         place;  /* hf_discovery_place(->discovery) when the server was asked that last told of it */
     bool asked; /* a renewal or claim is under way */
     bool looks; /* and it does not renew */
+    bool fails; /* the last try came to nothing: hf_hold_fails_locked() */
     int64_t renew_at;
     hf_timer timer;
     /* The undoing's. */
@@ -162,6 +163,10 @@ hf_hold *hf_table_superseded_locked(const hf_hold *hold);
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);
 /* Take it out. The caller gets the table's reference. */
 void hf_table_remove_locked(hf_client *client, hf_hold *hold);
+/* Its renewals fail from now on, or do not. It is in the table. */
+void hf_hold_fails_locked(hf_hold *hold, bool fails);
+/* So many are in the table whose renewals fail. */
+size_t hf_table_failing_locked(const hf_client *client);
 /* All of them, newest first: holds by `item`. */
 const hf_list *hf_table_holds_locked(const hf_client *client);
 

@@ -57,8 +57,6 @@ hf_status hf_numbers_begin(const hf_client_options *options, struct hf_numbers *
     if (options->names_max > NAMES_MAX)
         return hf_fail(HF_EINVAL, "names_max is %u: it takes 1 to %d", options->names_max,
                        NAMES_MAX);
-    if (options->reserved != 0)
-        return hf_fail(HF_EINVAL, "hf_client_options.reserved must be 0");
     uint32_t names_max = options->names_max > 0 ? options->names_max : NAMES_DEFAULT;
     struct hf_numbers *numbers = calloc(1, sizeof *numbers);
     hf_tally **named = calloc(names_max, sizeof *named);

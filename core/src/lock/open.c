@@ -120,10 +120,13 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     if (status == HF_OK)
         status = name_client(client, address.options.client_name);
     client->fence_life_ms = address.options.fence_life_ms;
+    client->tells_trouble = chosen.trouble == HF_ON;
     if (status == HF_OK)
         status = hf_transport_open(&address, &client->transport);
     else
         hf_address_free(&address);
+    if (status == HF_OK)
+        status = hf_check_switch(chosen.trouble, "trouble");
     if (status == HF_OK)
         status = begin_parts(client, &chosen);
     if (status != HF_OK) {

@@ -18,6 +18,7 @@
 struct hf_renewing {
     hf_hold *batch[BATCH]; /* due in this round, with a reference of each */
     size_t count;
+    int64_t trouble_at; /* it was told of then; 0: not, or that it is over */
 };
 
 struct hf_renewing *hf_renewal_begin(void) {
@@ -94,6 +95,7 @@ void hf_renewal_first_locked(hf_hold *hold) {
 }
 
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
+    hf_hold_fails_locked(hold, false);
     hold->renew_at = sent_at + hf_renewal_interval(hold);
     hf_renewal_plan_locked(hold);
 }
@@ -104,15 +106,100 @@ static void retry_soon(hf_hold *hold) {
     hf_renewal_plan_locked(hold);
 }
 
+/* ----------------------------------------------------------------- Trouble */
+
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
+/* Another server has taken over. */
+static void announce_failover(hf_client *client, hf_completion *completion) {
+    hf_discovery *discovery = client->transport->discovery;
+    long long holds = completion->holds;
+    char *message = completion->error.message;
+    size_t room = sizeof completion->error.message;
+    char server[128];
+    if (!client->tells_trouble)
+        return;
+    if (hf_discovery_clustered(discovery))
+        snprintf(message, room,
+                 "%s: another node of the cluster serves %lld hold%s now, and is asked for %s",
+                 client->transport->shown, holds, plural(holds), holds == 1 ? "it" : "them");
+    else {
+        hf_discovery_serving(discovery, server, sizeof server);
+        snprintf(message, room, "%s: another server, %s, has taken over, with %lld hold%s",
+                 client->transport->shown, server, holds, plural(holds));
+    }
+    hf_announce_locked(client, completion, NULL);
+}
+
 void hf_renewal_moved_locked(hf_client *client) {
+    hf_completion completion = {.kind = HF_KIND_FAILOVER};
     HF_EACH(at, hf_table_holds_locked(client)) {
         hf_hold *hold = HF_OF(hf_hold, item, at);
         if (!has_moved(hold))
             continue;
         HF_MARK("C28");
+        completion.holds += is_held(hold);
         hold->renew_at = hf_now();
         hf_renewal_plan_locked(hold);
     }
+    /* A change of a cluster's map that concerns no hold is none of the user's. */
+    if (completion.holds > 0 || !hf_discovery_clustered(client->transport->discovery))
+        announce_failover(client, &completion);
+}
+
+/* Is it at risk, when a try at that place came to nothing? A server that is not reached renews none
+ * of those that it has. */
+static bool is_at_risk(const hf_hold *hold, hf_status status, unsigned place) {
+    bool too = status == HF_ECONNECT && hold->place == place && renews(hold);
+    return is_held(hold) && hold->validity.deadline != HF_NO_DEADLINE && (hold->fails || too);
+}
+
+/* Why is this thread's message. */
+static void announce_trouble(hf_client *client, hf_status status, unsigned place, int64_t now) {
+    hf_completion completion = {.kind = HF_KIND_TROUBLE, .status = status};
+    int64_t first = HF_NO_DEADLINE;
+    HF_EACH(at, hf_table_holds_locked(client)) {
+        const hf_hold *hold = HF_OF(hf_hold, item, at);
+        if (!is_at_risk(hold, status, place))
+            continue;
+        completion.holds++;
+        first = hf_earlier(first, hold->validity.deadline);
+    }
+    completion.left_ms = hf_until(first, now);
+    snprintf(completion.error.message, sizeof completion.error.message,
+             "cannot renew %lld hold%s, %s ends in %.1f s: %s", (long long)completion.holds,
+             plural(completion.holds), completion.holds == 1 ? "which" : "the first of which",
+             (double)completion.left_ms / 1000, hf_error_message());
+    hf_announce_locked(client, &completion, NULL);
+}
+
+/* A try came to nothing, as this thread's message says: each of these may be lost. */
+static void renewal_fails(hf_client *client, hf_hold *const *holds, size_t count, hf_status status,
+                          unsigned place) {
+    int64_t now = hf_now();
+    if (!client->tells_trouble || status == HF_ECLOSED)
+        return;
+    bool told = hf_table_failing_locked(client) > 0;
+    for (size_t i = 0; i < count; i++)
+        if (is_held(holds[i]) && !holds[i]->looks && now < holds[i]->validity.deadline)
+            hf_hold_fails_locked(holds[i], true);
+    if (told || hf_table_failing_locked(client) == 0)
+        return;
+    if (client->renewing->trouble_at == 0)
+        client->renewing->trouble_at = now;
+    announce_trouble(client, status, place, now);
+}
+
+/* One was renewed: is that true of all that failed? */
+static void renewal_works(hf_client *client) {
+    hf_completion completion = {.kind = HF_KIND_TROUBLE, .status = HF_OK};
+    int64_t *since = &client->renewing->trouble_at;
+    if (*since == 0 || hf_table_failing_locked(client) > 0)
+        return;
+    snprintf(completion.error.message, sizeof completion.error.message,
+             "holds are renewed again, after %.1f s", (double)(hf_now() - *since) / 1e9);
+    *since = 0;
+    hf_announce_locked(client, &completion, NULL);
 }
 
 /* ------------------------------------------------------------------ Losses */
@@ -128,6 +215,7 @@ static void lose(hf_hold *hold, int cause, bool gone) {
     bool known = hold->counts_since != 0; /* else its acquire, which still waits, says so */
     hold->state = HF_STATE_LOST;
     hold->cause = cause;
+    hf_hold_fails_locked(hold, false);
     hf_hold_count_loss_locked(hold, hf_now());
     hf_timer_clear(&client->timers, &hold->timer);
     hf_completion completion = {
@@ -235,6 +323,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
         return;
     }
     hold->pushed = false;
+    hf_hold_fails_locked(hold, false);
     hold->counting.tally->stats.renewed++;
     hold->place = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
@@ -259,12 +348,18 @@ static void submit_renewal(renewal_task *mine, int64_t now) {
 
 static void renewed(hf_task *task, hf_status status, const redisReply *reply);
 
+static void tried(hf_task *task, hf_status status) {
+    renewal_task *mine = HF_OF(renewal_task, task, task);
+    renewal_fails(mine->client, mine->holds, mine->count, status, mine->place);
+}
+
 static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_t count) {
     renewal_task *mine;
     hf_task *task = hf_task_new(sizeof *mine + count * sizeof *holds, renewed, drop_renewal);
     if (task == NULL)
         return NULL;
     mine = HF_OF(renewal_task, task, task);
+    task->tried = tried;
     mine->client = client;
     mine->place = hf_discovery_place(client->transport->discovery, holds[0]->names->slot);
     mine->count = count;
@@ -303,11 +398,15 @@ static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
     hf_reply_renewals(status == HF_OK ? reply : NULL, left_ms, mine->count);
     if (refused)
         HF_MARK("M10");
+    else if (status != HF_OK)
+        tried(task, status);
     for (size_t i = 0; i < mine->count; i++)
         if (refused && is_held(mine->holds[i]))
             renew_together(mine->client, &mine->holds[i], 1);
         else
             renewed_one(mine->holds[i], mine->place, task->sent_at, left_ms[i]);
+    if (status == HF_OK)
+        renewal_works(mine->client);
 }
 
 void hf_renewal_flush_locked(hf_client *client) {

@@ -158,6 +158,14 @@ void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t cap
     pthread_mutex_unlock(&discovery->mutex);
 }
 
+void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity) {
+    pthread_mutex_lock(&discovery->mutex);
+    const place_of_node *node = &discovery->nodes[0];
+    bool six = strchr(node->peer, ':') != NULL;
+    snprintf(text, capacity, "%s%s%s:%d", six ? "[" : "", node->peer, six ? "]" : "", node->port);
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
 static void set_failed(hf_discovery *discovery, int node, bool failed) {
     pthread_mutex_lock(&discovery->mutex);
     discovery->nodes[node].failed = failed;

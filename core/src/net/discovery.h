@@ -66,6 +66,8 @@ void hf_discovery_look(hf_discovery *discovery);
 hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline);
 /* Where the node is, for messages. */
 void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity);
+/* The server that is connected to now, of those that have one address or are one master. */
+void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity);
 /* Set the `to` of the hf_event to which each change and hf_discovery_wake() write; -1: no more. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);

@@ -190,6 +190,11 @@ static void fail_task(hf_links *links, hf_task *task, hf_status status) {
         end_task(links, task, status, NULL);
 }
 
+static void tell_tried(hf_task *task, hf_status status) {
+    if (task->tried != NULL && task->refusal == NULL)
+        task->tried(task, status);
+}
+
 /* It has no answer that counts: do as its course says. True: the server is of no use any
  * more. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
@@ -206,6 +211,8 @@ static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status
     } else if ((step.what == HF_STEP_ALONE && send_alone(task)) || step.pause_ms == 0) {
         hf_list_add_first(route(links, task), &task->item); /* before what came later */
     } else {
+        if (outcome->met == HF_MET_ERROR)
+            tell_tried(task, status);
         task->retry_at = hf_after(outcome->now, hf_spread(step.pause_ms));
         hf_list_add_last(&links->delayed, &task->item);
     }
@@ -397,6 +404,8 @@ static void refuse_waiting(hf_links *links, hf_link *link) {
 void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
     link->failure = status;
     snprintf(link->why, sizeof link->why, "%s", hf_error_message());
+    HF_EACH(at, &link->waiting)
+    tell_tried(TASK_OF(at), hf_link_explain(links, link));
     if (status != HF_ECONNECT)
         refuse_waiting(links, link);
 }
@@ -464,6 +473,14 @@ static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     return now < link->silent_at;
 }
 
+/* Those that should have an answer by now. */
+static void tell_silence(const hf_links *links, const hf_link *link, int64_t now) {
+    HF_EACH(at, &link->sent)
+    if (now >= answer_by(links, link, TASK_OF(at)))
+        tell_tried(TASK_OF(at),
+                   hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
+}
+
 static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
     for (;;) {
         redisReply *reply;
@@ -484,8 +501,10 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     if (!have_connection(links, link, now))
         return;
     bool rests = link->sent.first == NULL && link->waiting.first == NULL;
-    bool good = is_answered(links, link, now) &&
-                hf_discovery_current(links->discovery, link->commands) &&
+    bool answered = is_answered(links, link, now);
+    if (!answered)
+        tell_silence(links, link, now);
+    bool good = answered && hf_discovery_current(links->discovery, link->commands) &&
                 !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
         good = good && send_waiting(links, link, now) &&

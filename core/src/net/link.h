@@ -44,6 +44,8 @@ typedef struct hf_task {
      * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is
      * freed, but for one that was sent and given up: it keeps its place until its answer comes. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
+    /* A try has come to nothing, as this thread's message says, and another follows. Or NULL. */
+    void (*tried)(struct hf_task *task, hf_status status);
     void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
     /* Does nobody want its answer any more? Then it is not sent (again). Or NULL. */
     bool (*over)(const struct hf_task *task);

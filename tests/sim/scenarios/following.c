@@ -65,6 +65,29 @@ static void test_a_planned_failover_loses_no_hold(void **state) {
     hf_lock_close(lock);
 }
 
+/* Once, by its address; and no trouble, because it has what is renewed. */
+static void test_a_failover_is_told(void **state) {
+    (void)state;
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    hf_client *telling;
+    assert_status(hf_client_open(servers_url(SENTINELS), &options, &telling), HF_OK);
+    assert_true(hf_client_fd(telling) >= 0);
+    hf_lock *lock = lease_lock(telling, "told", 60000, HF_ON);
+    hf_hold *hold = held(lock);
+    servers_fail_over(true);
+    hf_completion told = next_of(telling);
+    assert_int_equal(told.kind, HF_KIND_FAILOVER);
+    assert_status(told.status, HF_OK);
+    assert_int_equal(told.holds, 1);
+    assert_non_null(
+        strstr(told.error.message, text("another server, %s:6379, has taken over, with 1 hold",
+                                        sim_address(servers_host(master())))));
+    assert_int_equal(completion_within(telling, 30000).kind, HF_KIND_NONE);
+    give_back(hold, HF_OK);
+    hf_lock_close(lock);
+    hf_client_close(telling);
+}
+
 /* F3 */
 static void test_a_new_master_is_asked_for_holds_that_are_not_renewed(void **state) {
     (void)state;
@@ -166,6 +189,7 @@ static void test_a_subscription_at_another_server_is_found_out(void **state) {
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_planned_failover_loses_no_hold),
+        TEST(test_a_failover_is_told),
         TEST(test_a_new_master_is_asked_for_holds_that_are_not_renewed),
         TEST(test_what_a_predecessor_answers_does_not_count),
         TEST(test_who_knows_of_the_new_master_does_not_go_back),

@@ -36,7 +36,13 @@ static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **stat
     hf_lock *lock = lease_lock(client, "{t}a", 60000, HF_OFF),
             *renewed = lease_lock(client, "{t}c", 60000, HF_ON),
             *another = lease_lock(client, "{t}b", 60000, HF_OFF);
-    hf_hold *hold = held(lock), *mine = held(renewed);
+    hf_client_options options = {.size = sizeof options, .trouble = HF_ON};
+    hf_client *telling;
+    assert_status(hf_client_open(servers_url(CLUSTER), &options, &telling), HF_OK);
+    assert_true(hf_client_fd(telling) >= 0);
+    hf_lock *told_of = lease_lock(telling, "{t}d", 60000, HF_ON),
+            *moves = lease_lock(telling, "{t}e", 60000, HF_OFF);
+    hf_hold *hold = held(lock), *mine = held(renewed), *moved = held(told_of);
     int slot = sim_cluster_slot((sim_bytes){"{t}a", 4});
     int next = (node_of("{t}a") + 1) % servers_count();
     for (int i = 0; i < servers_count(); i++)
@@ -46,6 +52,16 @@ static void test_the_new_node_of_a_slot_is_asked_for_all_holds_there(void **stat
         continue;
     assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
     assert_int_equal(hf_hold_state(mine), HF_STATE_LOST);
+    give_back(held(moves), HF_OK);
+    hf_completion told = next_of(telling);
+    assert_int_equal(told.kind, HF_KIND_FAILOVER);
+    assert_int_equal(told.holds, 1);
+    assert_non_null(strstr(told.error.message, "another node of the cluster serves 1 hold now"));
+    assert_int_equal(next_of(telling).kind, HF_KIND_LOSS);
+    hf_hold_close(moved);
+    hf_lock_close(told_of);
+    hf_lock_close(moves);
+    hf_client_close(telling);
     hf_hold_close(hold);
     hf_hold_close(mine);
     hf_lock_close(lock);

@@ -1,0 +1,178 @@
+/* Trouble is told early: once when renewals begin to fail, before anything is lost, and once when
+ * they work again. */
+#include "scenario.h"
+
+enum { LEASE = 9000, HOLDS = 3 };
+
+static hf_client *client;
+static hf_lock *locks[HOLDS];
+static hf_hold *holds[HOLDS];
+
+static hf_client *open_telling(const char *url) {
+    hf_client_options options = {.size = sizeof options,
+                                 .trouble = HF_ON,
+                                 .connect_timeout_ms = 1000,
+                                 .command_timeout_ms = 1000};
+    hf_client *opened;
+    assert_status(hf_client_open(url, &options, &opened), HF_OK);
+    assert_true(hf_client_fd(opened) >= 0);
+    return opened;
+}
+
+static int set_up(void **state) {
+    int result = begin_scenario(state);
+    client = open_telling(text("redis://10.0.0.%d:6379", SERVER));
+    for (int i = 0; i < HOLDS; i++) {
+        locks[i] = lease_lock(client, text("k%d", i), LEASE, HF_ON);
+        holds[i] = held(locks[i]);
+    }
+    return result;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    servers_refuse(0, 0, NULL, 0);
+    for (int i = 0; i < HOLDS; i++) {
+        hf_hold_close(holds[i]);
+        hf_lock_close(locks[i]);
+    }
+    hf_client_close(client);
+    return 0;
+}
+
+static void assert_begins(hf_status status, int64_t count) {
+    hf_completion told = next_of(client);
+    assert_int_equal(told.kind, HF_KIND_TROUBLE);
+    assert_status(told.status, status);
+    assert_int_equal(told.holds, count);
+    /* a renewal is sent after a third of the lease, and its answer may take a second */
+    assert_in_range(told.left_ms, LEASE / 3, LEASE * 2 / 3);
+    assert_non_null(strstr(told.error.message,
+                           text("cannot renew %d holds, the first of which ends in %.1f s: ",
+                                (int)count, (double)told.left_ms / 1000)));
+    for (int i = 0; i < HOLDS; i++)
+        assert_int_equal(hf_hold_state(holds[i]), HF_STATE_HELD);
+}
+
+static void assert_ends(void) {
+    hf_completion told = next_of(client);
+    assert_int_equal(told.kind, HF_KIND_TROUBLE);
+    assert_status(told.status, HF_OK);
+    assert_non_null(strstr(told.error.message, "holds are renewed again, after "));
+}
+
+static void assert_quiet(int64_t ms) {
+    assert_int_equal(completion_within(client, ms).kind, HF_KIND_NONE);
+}
+
+/* It hangs up, and lets nobody in. */
+static void test_a_server_that_is_gone_for_a_while(void **state) {
+    (void)state;
+    assert_quiet(LEASE);
+    sim_way(HERE, SERVER, false);
+    sim_cut(HERE, SERVER, 1);
+    assert_begins(HF_ECONNECT, HOLDS);
+    assert_quiet(1000); /* however many tries fail */
+    sim_way(HERE, SERVER, true);
+    assert_ends();
+    assert_quiet(3 * LEASE);
+    for (int i = 0; i < HOLDS; i++)
+        assert_status(hf_hold_check(holds[i]), HF_OK);
+}
+
+/* It does not answer. */
+static void test_a_server_that_is_silent(void **state) {
+    (void)state;
+    sim_server_pause(servers_at(0), true);
+    assert_begins(HF_ECONNECT, HOLDS);
+    sim_server_pause(servers_at(0), false);
+    assert_ends();
+    assert_quiet(2 * LEASE);
+}
+
+/* All are lost: the next trouble is told of again. */
+static void test_what_is_lost_is_at_risk_no_more(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        sim_way(HERE, SERVER, false);
+        sim_cut(HERE, SERVER, 1);
+        assert_begins(HF_ECONNECT, HOLDS);
+        for (int i = 0; i < HOLDS; i++)
+            assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
+        sim_way(HERE, SERVER, true);
+        for (int i = 0; i < HOLDS; i++) {
+            hf_hold_close(holds[i]);
+            assert_status(hf_lock_acquire(locks[i], 60000, &holds[i]), HF_OK);
+        }
+    }
+    assert_ends(); /* with the first renewal of those that were acquired since */
+    assert_quiet(2 * LEASE);
+}
+
+/* Whoever releases what is at risk ends the trouble here, and it is told to be over once the server
+ * answers. */
+static void test_what_is_released_is_at_risk_no_more(void **state) {
+    int ends = 0;
+    (void)state;
+    sim_way(HERE, SERVER, false);
+    sim_cut(HERE, SERVER, 1);
+    assert_begins(HF_ECONNECT, HOLDS);
+    for (int i = 0; i < HOLDS; i++)
+        assert_status(hf_hold_release_start(holds[i], i + 1), HF_OK);
+    sim_way(HERE, SERVER, true);
+    for (int i = 0; i < HOLDS; i++) {
+        hf_hold_close(holds[i]);
+        assert_status(hf_lock_acquire(locks[i], 60000, &holds[i]), HF_OK);
+    }
+    for (hf_completion told; (told = completion_within(client, 3 * LEASE)).kind != HF_KIND_NONE;)
+        if (told.kind != HF_KIND_RELEASE) {
+            assert_int_equal(told.kind, HF_KIND_TROUBLE);
+            assert_status(told.status, HF_OK);
+            ends++;
+        }
+    assert_int_equal(ends, 1);
+}
+
+/* Only the one that may not be renewed is at risk. */
+static void test_a_renewal_that_is_refused(void **state) {
+    (void)state;
+    TELL("DEL k1");
+    TELL("ACL SETUSER default resetkeys ~k0* ~k2*");
+    hf_completion told = next_of(client);
+    assert_int_equal(told.kind, HF_KIND_TROUBLE);
+    assert_status(told.status, HF_ESERVER);
+    assert_int_equal(told.holds, 1);
+    TELL("ACL SETUSER default ~*");
+    assert_int_equal(next_of(client).kind, HF_KIND_LOSS);
+}
+
+/* Nobody is told who has not asked for it. */
+static void test_who_has_not_asked_hears_nothing(void **state) {
+    (void)state;
+    hf_client *other = open_with(text("redis://10.0.0.%d:6379", SERVER), 1000, 1000);
+    assert_true(hf_client_fd(other) >= 0);
+    hf_lock *lock = lease_lock(other, "other", LEASE, HF_ON);
+    hf_hold *hold = held(lock);
+    sim_way(HERE, SERVER, false);
+    sim_cut(HERE, SERVER, 1);
+    assert_begins(HF_ECONNECT, HOLDS);
+    assert_int_equal(completion_within(other, 20000).kind, HF_KIND_LOSS);
+    sim_way(HERE, SERVER, true);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_server_that_is_gone_for_a_while),
+        TEST(test_a_server_that_is_silent),
+        TEST(test_what_is_lost_is_at_risk_no_more),
+        TEST(test_what_is_released_is_at_risk_no_more),
+        TEST(test_a_renewal_that_is_refused),
+        TEST(test_who_has_not_asked_hears_nothing),
+    };
+    return RUN_TESTS(tests, count, words);
+}
