@@ -378,7 +378,7 @@ static PyObject *hf_view_tuple(const hf_view *view)
 /* ----------------------------------------------------------- Completions */
 
 /* hf_client_next() answers (kind, status, op, hold's number, hold or None, replicas or cause, message,
- * timeouts, name). */
+ * timeouts, name, how many holds, ms left). */
 %typemap(in, numinputs = 0) hf_completion * (hf_completion completion, char buffer[HF_NAME_MAX]) {
     memset(&completion, 0, sizeof completion);
     completion.size = sizeof completion;
@@ -396,9 +396,10 @@ static PyObject *hf_view_tuple(const hf_view *view)
     Py_DECREF($result);
     PyObject *message = PyUnicode_DecodeUTF8(
         $1->error.message, (Py_ssize_t)strlen($1->error.message), "backslashreplace");
-    $result = Py_BuildValue("iiLLNLNLy#", (int)$1->kind, (int)$1->status, (long long)$1->op,
+    $result = Py_BuildValue("iiLLNLNLy#LL", (int)$1->kind, (int)$1->status, (long long)$1->op,
                             (long long)$1->hold_number, hold, HF_DETAIL(&$1->error),
-                            message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len);
+                            message, (long long)$1->timeouts, $1->name, (Py_ssize_t)$1->name_len,
+                            (long long)$1->holds, (long long)$1->left_ms);
 }
 
 /* Called after hf_lock_open(), which reports every other error. */

@@ -44,6 +44,7 @@ from ._options import LockOptions
 from ._several import AsyncHolds, AsyncLocksAll, Holds, LocksAll
 from ._stats import Counts, Histogram, Stats
 from ._survey import Finding
+from ._trouble import Trouble
 
 __version__ = hf_version()
 
@@ -99,6 +100,7 @@ __all__ = [
     "ServerError",
     "StaleFence",
     "Stats",
+    "Trouble",
     "Turn",
     "UnsupportedError",
     "Waiter",

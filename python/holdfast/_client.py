@@ -46,6 +46,7 @@ from ._sigterm import exit_on_sigterm
 from ._stats import Stats, stats
 from ._survey import Finding, survey
 from ._threads import Threads, watch
+from ._trouble import Trouble, troubler
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -101,6 +102,7 @@ class Client(Bound):
         options: _native.hf_client_options,
         close_at_exit: bool,
         on_alarm: Callable[[Alarm], object] | None,
+        on_trouble: Callable[[Trouble], object] | None,
     ) -> None:
         """Only connect() makes clients."""
         # Each process has its own, by process id. Empty once closed.
@@ -111,6 +113,9 @@ class Client(Bound):
         self._options = options
         self._close_at_exit = close_at_exit
         self._alarmed = teller(on_alarm)
+        self._troubled = troubler(on_trouble) if on_trouble is not None else None
+        self._hears_in = 0  # the process that has such a thread
+        options.trouble = _holdfast.HF_ON
         self._handles[os.getpid()] = self._open()
         _clients.add(self)
         self._hear_alarms(options.alarm_timeouts)
@@ -139,13 +144,22 @@ class Client(Bound):
         """Give this process's notices; the first call starts to collect them."""
         handle, here = self._here(), os.getpid()
         if here not in self._notices:
-            self._notices.setdefault(here, Notices(self._core, handle, self._alarmed))
+            self._notices.setdefault(
+                here, Notices(self._core, handle, self._alarmed, self._troubled)
+            )
         return self._notices[here]
 
     def _hear_alarms(self, timeouts: int) -> None:
         """Have a thread that learns of alarms, if there is a rule for them."""
         if timeouts > 0:
             self._notices_here().listen()
+
+    def _hear(self) -> None:
+        """Have a thread that logs trouble: a lock is acquired that will be renewed."""
+        here = os.getpid()
+        if self._hears_in != here:
+            self._notices_here().listen()
+            self._hears_in = here
 
     def _owner(self, caller: object) -> bytes:
         """Give the owner that stands for a task, a greenlet or a job."""
@@ -553,6 +567,7 @@ def connect(
     sigterm: bool = False,
     alarm: Rule | None = None,
     on_alarm: Callable[[Alarm], object] | None = None,
+    on_trouble: Callable[[Trouble], object] | None = None,
     count_names: bool = False,
     names_max: int | None = None,
 ) -> Client:
@@ -584,6 +599,9 @@ def connect(
                      within so long, log a warning and call on_alarm. Once in so long for each
                      lock. (10, 60) finds a holder that is stuck.
     on_alarm         Called with the Alarm, by a thread of the client: keep it short.
+    on_trouble       Called with a Trouble, by a thread of the client, when renewals begin to fail,
+                     before anything is lost; when they work again; and with each failover. The
+                     log has the same as warnings.
     count_names      Count each lock's name apart in stats().
     names_max        How many names may be counted apart; further ones are counted together, so
                      that a name for each order does not fill the memory. Default 100.
@@ -617,9 +635,10 @@ def connect(
     if fence_life is not None:
         options.fence_life_ms = duration("fence_life", fence_life, least=1000)
     count(options, alarm, on_alarm, count_names, names_max)
+    function("on_trouble", on_trouble)
     if flag("sigterm", sigterm):
         exit_on_sigterm()
-    return Client(url, options, flag("close_at_exit", close_at_exit), on_alarm)
+    return Client(url, options, flag("close_at_exit", close_at_exit), on_alarm, on_trouble)
 
 
 def count(

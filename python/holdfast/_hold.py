@@ -214,8 +214,8 @@ class Lost(BaseLost):
     def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait until the hold is lost, at most `timeout` seconds; say whether it was.
 
-        Answers False as soon as the hold is released or its client is closed. A client's first
-        wait starts its one Python thread, which ends when the client is closed.
+        Answers False as soon as the hold is released or its client is closed. It needs the one
+        Python thread of its client, which ends when the client is closed.
         """
         hold = self._hold
         seconds = None if timeout is None else number("timeout", timeout)

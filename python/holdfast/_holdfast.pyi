@@ -85,6 +85,8 @@ HF_KIND_RELEASE: Final[int]
 HF_KIND_LOSS: Final[int]
 HF_KIND_RENEWAL: Final[int]
 HF_KIND_ALARM: Final[int]
+HF_KIND_TROUBLE: Final[int]
+HF_KIND_FAILOVER: Final[int]
 HF_JOIN_MAX: Final[int]
 HF_BUCKETS: Final[int]
 HF_BUCKET_US: Final[int]
@@ -112,7 +114,7 @@ class Core(Protocol):
     ) -> list[tuple[int, str, str, str]]: ...
     def hf_client_next(
         self, client: Client
-    ) -> tuple[int, int, int, int, Hold | None, int, str, int, bytes]: ...
+    ) -> tuple[int, int, int, int, Hold | None, int, str, int, bytes, int, int]: ...
     def hf_lock_open(
         self, client: Client, name: bytes, owner: bytes | None, options: object | None
     ) -> Lock: ...

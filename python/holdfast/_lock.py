@@ -74,6 +74,7 @@ class Lock(Bound):
         "_client",
         "_core",
         "_handle",
+        "_heard",
         "_in_loops",
         "_inside",
         "_name",
@@ -110,6 +111,7 @@ class Lock(Bound):
 
     def _open(self) -> _holdfast.Lock:
         self._client._hear_alarms(self._options.alarm_timeouts)
+        self._heard = self._choices.renew is False  # then no renewal can fail
         return self._core.hf_lock_open(self._client._here(), self._name, self._owner, self._options)
 
     def _call(self, function: Callable[..., Result], *arguments: object) -> Result:
@@ -180,6 +182,7 @@ class Lock(Bound):
     ) -> None:
         if not self._in_loops:
             refuse_in_loop(f"lock {self.name!r}")
+        self._hear()
         by, who = self._who(owner)
         if milliseconds and in_hub():
             self._try_in_hub(who, options, got)
@@ -187,6 +190,11 @@ class Lock(Bound):
             self._ask(who, milliseconds, options, got)
         if owner is None and self._by_thread and options is kept:
             self._client._watch(by, who)
+
+    def _hear(self) -> None:
+        if not self._heard:
+            self._client._hear()
+            self._heard = True
 
     def _who(self, owner: str | bytes | None) -> tuple[object | None, bytes | None]:
         """Give the greenlet or job that calls, if either is the owner, and the owner's bytes."""
@@ -230,6 +238,7 @@ class Lock(Bound):
     ) -> tuple[int, str]:
         """Get the turn to make a call, or its outcome: the status, and why."""
         refuse_in_loop(f"lock {self.name!r}")
+        self._hear()
         hub = milliseconds != 0 and in_hub()
         try:
             waits = 0 if hub else milliseconds

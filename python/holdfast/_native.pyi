@@ -17,6 +17,7 @@ class hf_client_options:  # noqa: N801
     names_max: int
     alarm_timeouts: int
     alarm_window_ms: int
+    trouble: int
 
 class hf_lock_options:  # noqa: N801
     this: object

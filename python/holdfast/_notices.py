@@ -17,6 +17,7 @@ from . import _holdfast
 from ._alarm import Alarm
 from ._errors import ClosedError, LockError
 from ._options import anchor
+from ._trouble import Trouble, told
 
 Told = TypeVar("Told")
 
@@ -83,10 +84,12 @@ class Notices:
         core: _holdfast.Core,
         client: _holdfast.Client,
         alarmed: Callable[[Alarm], None],
+        troubled: Callable[[Trouble], None] | None,
     ) -> None:
         """Start to collect them."""
         self.core = core
         self._alarmed = self.elsewhere(alarmed)
+        self._troubled = None if troubled is None else self.elsewhere(troubled)
         self._client = client
         # An open lock keeps the descriptor, and lets hf_client_next() read after the close.
         self._anchor = self.core.hf_lock_open(client, b"holdfast", None, anchor)
@@ -252,7 +255,7 @@ class Notices:
         """Hand on every completion in the queue. False when no more will come."""
         try:
             while True:
-                kind, status, op, number, hold, reached, message, timeouts, name = (
+                kind, status, op, number, hold, reached, message, timeouts, name, holds, left = (
                     self.core.hf_client_next(self._client)
                 )
                 if kind == _holdfast.HF_KIND_NONE:
@@ -263,8 +266,12 @@ class Notices:
                         lost()
                     self.look()
                 elif kind == _holdfast.HF_KIND_ALARM:
-                    told = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
-                    self._alarmed(told)
+                    alarm = Alarm(name.decode("utf-8", "surrogateescape"), timeouts, message)
+                    self._alarmed(alarm)
+                elif kind in (_holdfast.HF_KIND_TROUBLE, _holdfast.HF_KIND_FAILOVER):
+                    trouble = told(kind, status, holds, left, message)
+                    if self._troubled is not None:
+                        self._troubled(trouble)
                 else:
                     self._settle(op, status, hold, reached, message)
         except ClosedError:

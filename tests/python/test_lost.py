@@ -266,14 +266,15 @@ def test_waiting_for_a_loss_ends_with_the_hold(
         assert waiting.finish() is False
 
 
-def test_a_thread_is_started_for_losses_only_and_ends_with_the_client(
+def test_a_thread_is_started_for_what_can_be_lost_and_ends_with_the_client(
     server: Server, name: str
 ) -> None:
     until(lambda: "holdfast-notices" not in threads())  # that of the client before is ending
     with holdfast.connect(server.tcp) as client:
-        with client.lock(name) as hold:
+        with client.lock(name, renew=False) as hold:
             assert not hold.lost.is_set()
             assert "holdfast-notices" not in threads()
+        with client.lock(name) as hold:
             assert hold.lost.wait(0.01) is False
             assert threads().count("holdfast-notices") == 1
             assert hold.lost.wait(0.01) is False

@@ -106,6 +106,57 @@ def test_a_server_that_is_gone_or_guarded_or_silent_is_not_a_holder(own: Own) ->
                 call(client, "y")
 
 
+def keep_by_a_thread(client: holdfast.Client, during: Callable[[], object]) -> None:
+    with client.lock("kept", lease=12):
+        during()
+
+
+def keep_by_a_task(client: holdfast.Client, during: Callable[[], object]) -> None:
+    async def main() -> None:
+        async with client.aio.lock("kept", lease=12):
+            await asyncio.to_thread(during)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("keep", [keep_by_a_thread, keep_by_a_task])
+def test_trouble_is_told_before_anything_is_lost(
+    own: Own, keep: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[holdfast.Trouble] = []
+    times: dict[str, Any] = {"connect_timeout": 0.5, "command_timeout": 0.5}
+
+    def outage() -> None:
+        own.pause()
+        until(lambda: told)
+        own.resume()
+        until(lambda: len(told) > 1)
+
+    with holdfast.connect(own.url, on_trouble=told.append, **times) as client:
+        keep(client, outage)
+    assert [trouble.kind for trouble in told] == ["at_risk", "over"]
+    risk, over = told
+    assert risk.holds == 1
+    assert risk.ends_in is not None
+    assert 0 < risk.ends_in < 9
+    assert risk.message.startswith(f"cannot renew 1 hold, which ends in {risk.ends_in:.1f} s: ")
+    assert str(own.port) in risk.message
+    assert over.message.startswith("holds are renewed again, after ")
+    assert [r.getMessage() for r in caplog.records] == [risk.message, over.message]
+
+
+def test_trouble_is_logged_without_a_function_for_it(
+    own: Own, caplog: pytest.LogCaptureFixture
+) -> None:
+    with holdfast.connect(own.url) as client, pytest.raises(holdfast.LockError):
+        assert client.lock("brief", renew=False).acquire()
+        with client.lock("kept", lease=12):
+            own.stop()
+            until(lambda: "cannot renew 1 hold, which ends in " in caplog.text)
+            assert "refused" in caplog.text
+            raise holdfast.LockError
+
+
 @pytest.mark.parametrize("task", [False, True])
 def test_a_release_that_keeps_the_lock_may_be_tried_again(own: Own, task: bool) -> None:
     with holdfast.connect(own.url, connect_timeout=0.5, command_timeout=0.5) as client:

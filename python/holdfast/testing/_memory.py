@@ -8,9 +8,10 @@ from typing import Any, Literal, cast, final
 from .. import _holdfast, _native
 from .._aio import AsyncHold
 from .._alarm import Alarm, Rule
-from .._arguments import encoded
+from .._arguments import encoded, function
 from .._client import Client, count
 from .._hold import BaseHold, Hold
+from .._trouble import Trouble
 from . import _core
 from ._space import Handle, Space
 from ._space import Hold as Held
@@ -52,6 +53,7 @@ class MemoryServer:
         *,
         alarm: Rule | None = None,
         on_alarm: Callable[[Alarm], object] | None = None,
+        on_trouble: Callable[[Trouble], object] | None = None,
         count_names: bool = False,
         names_max: int | None = None,
     ) -> MemoryClient:
@@ -60,6 +62,7 @@ class MemoryServer:
             self,
             alarm=alarm,
             on_alarm=on_alarm,
+            on_trouble=on_trouble,
             count_names=count_names,
             names_max=names_max,
         )
@@ -100,7 +103,8 @@ class MemoryServer:
     def stop(self) -> None:
         """Be unreachable: every call raises ConnectError, also those that wait.
 
-        Nothing is renewed any more, so holds are lost with their leases.
+        Nothing is renewed any more, so holds are lost with their leases; on_trouble is called
+        before.
         """
         with self._space:
             self._space.stop()
@@ -126,6 +130,7 @@ class MemoryClient(Client):
         *,
         alarm: Rule | None = None,
         on_alarm: Callable[[Alarm], object] | None = None,
+        on_trouble: Callable[[Trouble], object] | None = None,
         count_names: bool = False,
         names_max: int | None = None,
     ) -> None:
@@ -133,7 +138,13 @@ class MemoryClient(Client):
         self.server = MemoryServer() if server is None else server
         options = _native.hf_client_options()
         count(options, alarm, on_alarm, count_names, names_max)
-        super().__init__("memory:", options, True, on_alarm)
+        function("on_trouble", on_trouble)
+        super().__init__("memory:", options, True, on_alarm, on_trouble)
+        if on_trouble is not None:
+            self._notices_here().listen()
+
+    def _hear(self) -> None:
+        """Log no trouble unless somebody asks for it: no time goes on without a reason."""
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

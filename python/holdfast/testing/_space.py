@@ -372,6 +372,8 @@ class Completion(NamedTuple):
     message: str
     timeouts: int = 0
     name: bytes = b""
+    holds: int = 0
+    left: int = 0
 
 
 _NOTHING = Completion(_holdfast.HF_KIND_NONE, 0, 0, 0, None, 0, "")
@@ -393,6 +395,8 @@ class Client:
         self.waiters: dict[int, Waiter] = {}
         self.numbers = itertools.count(1)
         self._told: collections.deque[Completion] = collections.deque()
+        self.failing: set[int] = set()  # the numbers of holds whose renewals fail
+        self._trouble_at: float | None = None
         space.join(self)
 
     def __del__(self) -> None:
@@ -437,6 +441,34 @@ class Client:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.fd)
         return _NOTHING
+
+    def renewal_fails(self, number: int) -> None:
+        """Tell of trouble, with the first of them."""
+        first = not self.failing
+        self.failing.add(number)
+        if not first:
+            return
+        if self._trouble_at is None:
+            self._trouble_at = self.space.now
+        ends = [hold.deadline for hold in self.holds.values() if hold.at_risk()]
+        left = min(ends) - self.space.now
+        which = "1 hold, which" if len(ends) == 1 else f"{len(ends)} holds, the first of which"
+        message = f"cannot renew {which} ends in {left / 1000:.1f} s: the memory server is stopped"
+        self._tell_trouble(_holdfast.HF_ECONNECT, message, len(ends), round(left))
+
+    def renewal_works(self, number: int) -> None:
+        """Tell that the trouble is over, with the last of them."""
+        self.failing.discard(number)
+        if self._trouble_at is None or self.failing:
+            return
+        passed = self.space.now - self._trouble_at
+        self._trouble_at = None
+        message = f"holds are renewed again, after {passed / 1000:.1f} s"
+        self._tell_trouble(_holdfast.HF_OK, message)
+
+    def _tell_trouble(self, status: int, message: str, holds: int = 0, left: int = 0) -> None:
+        kind = _holdfast.HF_KIND_TROUBLE
+        self.tell(Completion(kind, status, 0, 0, None, 0, message, holds=holds, left=left))
 
     def timed_out(self, lock: Lock, message: str) -> None:
         """Count a timeout of that lock, which may raise the alarm."""
@@ -755,6 +787,10 @@ class Hold(Timer):
             return True
         return self._renew and self.deadline < self.ends_by
 
+    def at_risk(self) -> bool:
+        """Say whether it is lost unless it is renewed."""
+        return self.stands() and self._renews() and self.deadline < math.inf
+
     def plan(self) -> None:
         """Plan its next renewal, or its end."""
         due = self.deadline
@@ -772,11 +808,14 @@ class Hold(Timer):
         elif not self.space.reachable:
             self._renew_at = self.space.now + self._interval() / _TRIES
             self.plan()
+            if self.at_risk():
+                self.client.renewal_fails(self.number)
         elif not self.grant.stands():
             self.lose(_holdfast.HF_CAUSE_GONE)
         else:
             self.tally.counts["renewed"] += 1
             self.last(self.space.now + self.lease)
+            self.client.renewal_works(self.number)
 
     def last(self, ends: float) -> None:
         """Let it last until then, unless it lasts longer, and renew it a while later."""
@@ -858,6 +897,7 @@ class Hold(Timer):
         return self.grant
 
     def _count(self) -> None:
+        self.client.failing.discard(self.number)
         if self._counts:
             self.tally.hold.record(self.space.now - self._since)
         self._counts = False
