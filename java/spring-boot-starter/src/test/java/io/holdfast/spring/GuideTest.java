@@ -32,6 +32,7 @@ final class GuideTest {
             """
             import io.holdfast.HoldfastClient;
             import io.holdfast.spring.HoldfastLeaders;
+            import java.math.BigDecimal;
             import org.springframework.boot.SpringApplication;
             import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
             import org.springframework.context.annotation.AnnotationConfigApplicationContext;
@@ -40,7 +41,7 @@ final class GuideTest {
 
             @EnableAutoConfiguration
             @EnableScheduling
-            @Import({Orders.class, Reports.class, Matcher.class})
+            @Import({Orders.class, Reports.class, Charges.class, Matcher.class})
             public class Shop {
                 public static void main(String[] arguments) throws Exception {
                     try (var shop = SpringApplication.run(Shop.class, arguments)) {
@@ -50,7 +51,10 @@ final class GuideTest {
                         Reports reports = shop.getBean(Reports.class);
                         reports.nightly();
                         reports.nightly(); // finds that it ran
+                        Charges charges = shop.getBean(Charges.class);
+                        System.out.println(charges.charge("7", new BigDecimal("12.50")));
                         HoldfastClient client = shop.getBean(HoldfastClient.class);
+                        System.out.println("forgotten: " + client.onceForget("charge:7", false));
                         System.out.println(shop.getBean(HoldfastLeaders.class).leader("matcher"));
                         System.out.println("kept: " + client.lock("Reports.nightly").forceUnlock());
                     }
@@ -98,8 +102,8 @@ final class GuideTest {
         for (MatchResult block : blocks(guide, "java")) {
             sources.add(write(block.group(1), block.group(2)));
         }
-        assertEquals(4, sources.size());
-        assertEquals(5, guide.split("```java", -1).length, "a block does not name its file");
+        assertEquals(5, sources.size());
+        assertEquals(6, guide.split("```java", -1).length, "a block does not name its file");
         sources.add(write("Shop.java", SHOP));
         String said;
         try (URLClassLoader classes = compile(sources, "-parameters")) {
@@ -112,7 +116,10 @@ final class GuideTest {
                             "--spring.main.web-application-type=none",
                             "--spring.main.register-shutdown-hook=false");
         }
-        assertEquals("grows: true\nthe invoice of 7\nthe report\nLeader[matcher]\nkept: true\ntrue\n", said);
+        assertEquals(
+                "grows: true\nthe invoice of 7\nthe report\nReceipt[order=7, amount=12.50]\n"
+                        + "forgotten: true\nLeader[matcher]\nkept: true\ntrue\n",
+                said);
     }
 
     /** Runs a program in this JVM, and gives what it prints. */

@@ -2,13 +2,19 @@ package io.holdfast.boot4;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.holdfast.Codec;
 import io.holdfast.HoldfastClient;
 import io.holdfast.spring.CurrentHold;
 import io.holdfast.spring.HoldfastLeaders;
+import io.holdfast.spring.JsonCodecs;
 import io.holdfast.spring.Leading;
 import io.holdfast.spring.Locked;
 import io.holdfast.testing.TestRedis;
 import io.micrometer.core.instrument.MeterRegistry;
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -17,6 +23,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.health.actuate.endpoint.HealthEndpoint;
 import org.springframework.boot.health.contributor.Status;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.ParameterizedTypeReference;
 
 /** What the starter brings to an application of Spring Boot 3, in one of Spring Boot 4. */
 class Boot4Test {
@@ -43,6 +50,8 @@ class Boot4Test {
         }
     }
 
+    record Receipt(BigDecimal amount, Instant paid) {}
+
     @Test
     void healthMetersLocksAndLeadersWork() throws Exception {
         try (TestRedis redis = TestRedis.start()) {
@@ -58,6 +67,15 @@ class Boot4Test {
                 assertThat(health.healthForPath("holdfast").getStatus()).isEqualTo(Status.UP);
                 MeterRegistry meters = application.getBean(MeterRegistry.class);
                 assertThat(meters.get("holdfast.acquired").functionCounters()).isNotEmpty();
+                Codec<List<Receipt>> receipts =
+                        application
+                                .getBean(JsonCodecs.class)
+                                .of(new ParameterizedTypeReference<List<Receipt>>() {});
+                Receipt receipt = new Receipt(new BigDecimal("12.50"), Instant.EPOCH);
+                byte[] json = receipts.encode(List.of(receipt));
+                assertThat(new String(json, StandardCharsets.UTF_8))
+                        .isEqualTo("[{\"amount\":12.50,\"paid\":\"1970-01-01T00:00:00Z\"}]");
+                assertThat(receipts.decode(json)).isEqualTo(List.of(receipt));
                 assertThat(application.getBean(HoldfastClient.class).lock("stock").isLocked())
                         .isFalse();
                 redis.close();
