@@ -184,6 +184,30 @@ public final class ClientOptions {
     }
 
     /**
+     * What is called when renewals begin to fail, before any hold is lost; when they work again; and
+     * with each failover. The executor runs it. The logger {@code io.holdfast} has the same as
+     * warnings, also without an action.
+     *
+     * @param action by default there is none, and trouble is only logged
+     * @return new options
+     */
+    public ClientOptions onTrouble(Consumer<? super TroubleNotice> action) {
+        Objects.requireNonNull(action, "action");
+        return with(
+                o ->
+                        o.onTrouble =
+                                (kind, holds, leftMillis, message) ->
+                                        action.accept(
+                                                new TroubleNotice(
+                                                        TroubleNotice.Kind.valueOf(kind),
+                                                        holds,
+                                                        kind.equals("AT_RISK")
+                                                                ? Duration.ofMillis(leftMillis)
+                                                                : null,
+                                                        message)));
+    }
+
+    /**
      * Whether each lock's name is counted apart in {@link HoldfastClient#stats()}.
      *
      * @param count false by default; {@link LockOptions#countName} overrides it

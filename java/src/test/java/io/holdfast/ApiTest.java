@@ -83,6 +83,8 @@ final class ApiTest {
                                 "ResultNotKeptException",
                                 "ResultNotKeptException$Reason",
                                 "ServerException",
+                                "TroubleNotice",
+                                "TroubleNotice$Kind",
                                 "Turn",
                                 "UnsupportedException")),
                 seen);

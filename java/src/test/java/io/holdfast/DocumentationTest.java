@@ -122,12 +122,12 @@ final class DocumentationTest {
     @Test
     void theExamplesOfThePagesRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
-        assertEquals(16, examples.size());
+        assertEquals(17, examples.size());
         examples.addAll(examples("docs/migrating.md"));
-        assertEquals(18, examples.size());
+        assertEquals(19, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(21, examples.size());
+        assertEquals(22, examples.size());
         String output = run(program(examples));
         String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
         String others = "leading, with the fence \\d+\nthe report\nthe import\n";

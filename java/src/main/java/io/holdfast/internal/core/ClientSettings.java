@@ -21,6 +21,9 @@ public final class ClientSettings extends Settings<ClientSettings> {
     /** Null: the alarm is only logged. */
     public AlarmAction onAlarm;
 
+    /** Null: trouble is only logged. */
+    public TroubleAction onTrouble;
+
     /** Null: threads of the client. */
     public Executor executor;
 
@@ -29,6 +32,11 @@ public final class ClientSettings extends Settings<ClientSettings> {
     /** What runs with an alarm. */
     public interface AlarmAction {
         void run(String name, long timeouts, String message);
+    }
+
+    /** What runs with trouble, whose kind is named as in the enum that users see. */
+    public interface TroubleAction {
+        void run(String kind, long holds, long leftMillis, String message);
     }
 
     /** As in {@link LockSettings}. */
@@ -53,6 +61,7 @@ public final class ClientSettings extends Settings<ClientSettings> {
         core.setAlarm_window_ms(alarmWindowMillis);
         core.setCount_names(countNames ? Core.HF_ON : Core.HF_DEFAULT);
         core.setNames_max(namesMax);
+        core.setTrouble(Core.HF_ON);
         return core;
     }
 }

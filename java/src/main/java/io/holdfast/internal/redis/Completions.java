@@ -4,6 +4,7 @@ import io.holdfast.LockLostException;
 import io.holdfast.LockNotReplicatedException;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
+import io.holdfast.internal.core.ClientSettings.TroubleAction;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Log;
 import io.holdfast.internal.core.Threads;
@@ -58,6 +59,7 @@ final class Completions {
     }
 
     private final AlarmAction alarmed;
+    private final TroubleAction troubled;
     private final AtomicLong numbers = new AtomicLong();
     private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
     private final Map<Long, WeakReference<Watcher>> holds = new ConcurrentHashMap<>();
@@ -66,12 +68,13 @@ final class Completions {
     private volatile Thread reader;
     private volatile boolean abandoned;
 
-    /** What is called with each alarm must not run user code either. */
-    Completions(AlarmAction alarmed) {
+    /** What is called with each alarm and with trouble must not run user code either. */
+    Completions(AlarmAction alarmed, TroubleAction troubled) {
         this.alarmed = alarmed;
+        this.troubled = troubled;
     }
 
-    /** From now on, tells of alarms. */
+    /** From now on, tells of alarms and of trouble. */
     void listen(long client) {
         read(client);
     }
@@ -150,6 +153,12 @@ final class Completions {
             alarmed.run(name, completion.getTimeouts(), text);
             return;
         }
+        if (completion.getKind() == Core.HF_KIND_TROUBLE
+                || completion.getKind() == Core.HF_KIND_FAILOVER) {
+            String kind = kind(completion);
+            troubled.run(kind, completion.getHolds(), completion.getLeft_ms(), text);
+            return;
+        }
         Operation operation = operations.remove(completion.getOp());
         if (operation == null) {
             Log.log(
@@ -164,6 +173,13 @@ final class Completions {
                         completion.getError().getReplicas(),
                         completion.getError().getCause(),
                         text));
+    }
+
+    private static String kind(hf_completion trouble) {
+        if (trouble.getKind() == Core.HF_KIND_FAILOVER) {
+            return "FAILOVER";
+        }
+        return trouble.getStatus() == Core.HF_OK ? "OVER" : "AT_RISK";
     }
 
     /** Makes close() leave the client's holds unreleased. */

@@ -84,7 +84,7 @@ final class RedisLock implements HoldfastLock {
         this.replicated = options.replicas > 0;
         this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options);
         this.nesting = perThread ? null : handle;
-        if (options.alarmTimeouts > 0) {
+        if (options.alarmTimeouts > 0 || options.renew != Core.HF_OFF) { // else no renewal can fail
             client.listen();
         }
     }

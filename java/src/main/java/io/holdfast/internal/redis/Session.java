@@ -5,6 +5,7 @@ import io.holdfast.LockNotHeldException;
 import io.holdfast.internal.core.Brake;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.ClientSettings.AlarmAction;
+import io.holdfast.internal.core.ClientSettings.TroubleAction;
 import io.holdfast.internal.core.ClientSettings;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Handle;
@@ -47,7 +48,25 @@ final class Session {
         long pointer = Threads.blocking(() -> open(url, options));
         Actions actions = new Actions(options.executor);
         AlarmAction onAlarm = options.onAlarm;
-        Completions completions = new Completions((name, timeouts, text) -> tell(onAlarm, actions, name, timeouts, text));
+        TroubleAction onTrouble = options.onTrouble;
+        Completions completions =
+                new Completions(
+                        (name, timeouts, text) ->
+                                tell(
+                                        actions,
+                                        text,
+                                        "onAlarm",
+                                        onAlarm == null
+                                                ? null
+                                                : () -> onAlarm.run(name, timeouts, text)),
+                        (kind, holds, left, text) ->
+                                tell(
+                                        actions,
+                                        text,
+                                        "onTrouble",
+                                        onTrouble == null
+                                                ? null
+                                                : () -> onTrouble.run(kind, holds, left, text)));
         ExitHook exit = this.exit;
         Handle handle =
                 new Handle(
@@ -78,17 +97,16 @@ final class Session {
         }
     }
 
-    /** Logs an alarm, and lets the user's action run elsewhere. */
-    private static void tell(
-            AlarmAction action, Actions actions, String name, long timeouts, String text) {
+    /** Logs what happened, and lets the user's action run elsewhere. */
+    private static void tell(Actions actions, String text, String option, Runnable action) {
         Log.log(Level.WARNING, text);
         if (action != null) {
             actions.execute(
                     () -> {
                         try {
-                            action.run(name, timeouts, text);
+                            action.run();
                         } catch (RuntimeException e) {
-                            Log.log(Level.WARNING, "onAlarm() failed", e);
+                            Log.log(Level.WARNING, option + "() failed", e);
                         }
                     });
         }
