@@ -67,10 +67,11 @@ def free_port() -> int:
 class Answer:
     """What a web server answered."""
 
-    def __init__(self, port: int, method: str, path: str) -> None:
+    def __init__(self, port: int, method: str, path: str, **headers: str) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         try:
-            connection.request(method, path)
+            headers = {key.replace("_", "-"): value for key, value in headers.items()}
+            connection.request(method, path, headers=headers)
             response = connection.getresponse()
             self.status = response.status
             self.retry_after = response.headers["Retry-After"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -39,6 +40,21 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
+def check_paid(port: int, client: holdfast.Client) -> None:
+    """See that a payment of a guide is made once, for the key of a shop."""
+    headers = {"X_Shop": "7", "Idempotency_Key": '"k1"'}
+    try:
+        first, second = (Answer(port, "POST", "/pay/7", **headers) for _ in range(2))
+        assert (first.status, second.status) == (201, 201), (first.text, second.text)
+        assert first.text == second.text
+        assert "payment" in first.text
+        other = Answer(port, "POST", "/pay/8", **headers)
+        assert (other.status, json.loads(other.text)["status"]) == (422, 422)
+        assert Answer(port, "POST", "/pay/7", X_Shop="7").status == 400
+    finally:
+        assert client.once_forget("pay:7:k1")
+
+
 # --------------------------------------------------------------------- Django
 
 SETTINGS = """
@@ -66,6 +82,11 @@ from shop import views
 
 urlpatterns = [path("buy/<int:item>", views.buy)]
 """
+PAY = """
+from shop import payments
+
+urlpatterns.append(path("pay/<int:order>", payments.pay))
+"""
 FILL = """
 import django
 django.setup()
@@ -84,7 +105,7 @@ application = get_wsgi_application()
 @needs("django")
 def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
     files("docs/guides/django.md", tmp_path)
-    for name, text in [("settings", SETTINGS), ("urls", URLS), ("wsgi", WSGI)]:
+    for name, text in [("settings", SETTINGS), ("urls", URLS + PAY), ("wsgi", WSGI)]:
         tmp_path.joinpath(f"{name}.py").write_text(text)
     tmp_path.joinpath("shop/models.py").write_text(MODELS)
     for folder in ("shop", "shop/management", "shop/management/commands"):
@@ -103,6 +124,7 @@ def test_django(start: Start, client: holdfast.Client, tmp_path: Path) -> None:
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(buy, range(12)))
     assert sorted(answers) == ["sold"] * 5 + ["sold out"] * 7
+    check_paid(port, client)
 
     with client.lock("item:7"):
         busy = Answer(port, "GET", "/buy/7")
@@ -300,6 +322,13 @@ def test_fastapi(start: Start, client: holdfast.Client, raw: redis.Redis, tmp_pa
         busy = Answer(port, "POST", "/items/7/reports")
         assert (busy.status, busy.retry_after) == (409, "1")
     assert Answer(port, "POST", "/items/7/reports").text > first.text  # the fence is its end
+
+    port_of_payments = free_port()
+    command = ["-m", "uvicorn", "payments:app", "--log-level", "warning"]
+    payments = start(*command, "--port", str(port_of_payments))
+    until(lambda: listens(port_of_payments, payments), 30)
+    check_paid(port_of_payments, client)
+    ended(payments)
 
     raw.delete("geocoder")
     passes = [Answer(port, "GET", "/geocode") for _ in range(11)]

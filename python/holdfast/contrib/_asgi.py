@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 _LONGEST = 65536  # bytes of a body that are kept meanwhile
 

@@ -18,13 +18,17 @@ import logging
 import math
 import re
 import typing
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 try:
     from fastapi import Depends, FastAPI, Header, HTTPException
+    from fastapi.concurrency import run_in_threadpool
     from fastapi.requests import HTTPConnection, Request
+    from fastapi.responses import Response
+    from fastapi.routing import APIRoute
     from pydantic import TypeAdapter, ValidationError
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -37,12 +41,13 @@ import holdfast
 from .._arguments import duration, flag
 from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
-from ._asgi import Connected, HungUpError, seconds_left
+from ._asgi import Connected, HungUpError, Message, Receive, Send, seconds_left
+from ._idempotency import Answer, Asked, Idempotency, ending, not_kept, replayed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["IfFence", "Locked", "get_client", "lifespan"]
+__all__ = ["IfFence", "Locked", "get_client", "idempotent_route", "lifespan"]
 
 _log = logging.getLogger("holdfast")
 
@@ -262,3 +267,182 @@ IfFence = Annotated[int, Depends(_if_fence, scope="function")]
 Without the header the answer is 428, and if it is no fence 400. If the route raises StaleFence,
 as guard() does, the answer is 412 with both fences.
 """
+
+
+# ------------------------------------------------------------------ Idempotency-Key
+
+
+def idempotent_route(
+    prefix: str,
+    *,
+    scope: Callable[[Request], object] | None = None,
+    required: bool = True,
+    ttl: float | timedelta = timedelta(hours=24),
+    retry_after: float | timedelta = 1,
+    methods: Collection[str] = ("POST", "PATCH"),
+    options: holdfast.LockOptions | None = None,
+    **changes: Unpack[LockChanges],
+) -> type[APIRoute]:
+    """Make a class of routes that run once for each Idempotency-Key, at most.
+
+        payments = APIRouter(route_class=idempotent_route("pay", scope=user_of))
+
+    prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
+    scope        A function of the request that says whose key it is, such as the user's id: two
+                 users may send the same key. It runs after the dependencies.
+    required     Answer 400 to a request without a key; else it runs as any other.
+    ttl          For how long an answer is kept.
+    retry_after  Seconds for the header Retry-After.
+    methods      The methods that take a key.
+    options      As for Client.lock().
+
+    A repeated request gets the status, the body and the content type of the first one's answer,
+    with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
+    another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
+    409 until somebody settles it. If the server of the lock is away, nothing runs: 503.
+
+    What the dependencies and the validation refuse has not begun, and no key is used up. The
+    request's body is read before them, and the answer is sent when it is complete.
+    """
+    rules = Idempotency(prefix, scope, required, ttl, retry_after)
+    chosen = merged(options, changes)
+    taken = {method.upper() for method in methods}
+
+    class IdempotentRoute(APIRoute):
+        def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+            super().__init__(path, _begun_once(endpoint), **given)
+
+        async def handle(self, scope: Any, receive: Receive, send: Send) -> None:
+            if scope["method"] not in taken:
+                await super().handle(scope, receive, send)
+                return
+            scope["extensions"] = {}  # none by which an answer is sent past send()
+            async with contextlib.AsyncExitStack() as block:
+                first = _First(rules, chosen, block, scope, receive, send)
+                if first.keys:
+                    await first.read()
+                token = _first.set(first)
+                try:
+                    await super().handle(scope, first.receive, first.send)
+                finally:
+                    _first.reset(token)
+
+    return IdempotentRoute
+
+
+class _First:
+    """A request that may be the first with its key."""
+
+    def __init__(
+        self,
+        rules: Idempotency[Request],
+        options: holdfast.LockOptions | None,
+        block: contextlib.AsyncExitStack,
+        scope: Any,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self._rules, self._options, self._block = rules, options, block
+        self._scope, self._receive, self._send = scope, receive, send
+        named = (value for name, value in scope["headers"] if name == b"idempotency-key")
+        self.keys = [value.decode("latin-1") for value in named]
+        self._request: list[Message] = []
+        self._body = b""
+        self._answer: list[Message] = []
+        self._turn: holdfast.AsyncTurn | None = None
+        self._asked: Asked | None = None
+
+    async def read(self) -> None:
+        """Read the body, which the route gets after that."""
+        more = True
+        while more:
+            message = await self._receive()
+            self._request.append(message)
+            self._body += message.get("body", b"")
+            more = message.get("more_body", False)
+
+    async def receive(self) -> Message:
+        return self._request.pop(0) if self._request else await self._receive()
+
+    async def begin(self) -> Answer | None:
+        """Get the turn; or the answer, if the route is not to run."""
+        request = Request(self._scope)
+        target = request.url.path
+        if request.url.query:
+            target += f"?{request.url.query}"
+        asked = self._rules.asked(request, self.keys, request.method, target, self._body)
+        if not isinstance(asked, Asked):
+            return asked
+        client = await _client_of(request)
+        try:
+            beginning = client.aio.once_begin(**self._rules.terms(asked), options=self._options)
+            turn = await self._block.enter_async_context(beginning)
+        except holdfast.LockError as failed:
+            return self._rules.refused(asked, failed)
+        if turn.outcome is not None:
+            return replayed(turn.outcome)
+        self._turn, self._asked = turn, asked
+        return None
+
+    async def send(self, message: Message) -> None:
+        """Keep the answer, and then send it."""
+        if self._turn is None:
+            await self._send(message)
+            return
+        self._answer.append(message)
+        if message["type"] != "http.response.body" or message.get("more_body", False):
+            return
+        turn, self._turn = self._turn, None
+        asked = self._asked
+        assert asked is not None
+        verb, told = ending(self._answered())
+        try:
+            await getattr(turn, verb)(told)
+        except holdfast.LockError as failed:
+            not_kept(asked, failed)
+        for each in self._answer:
+            await self._send(each)
+
+    def _answered(self) -> Answer:
+        start = self._answer[0]
+        headers = dict(start.get("headers", ()))
+        content_type = headers.get(b"content-type")
+        return Answer(
+            start["status"],
+            b"".join(each.get("body", b"") for each in self._answer),
+            None if content_type is None else content_type.decode("latin-1"),
+        )
+
+
+_first: ContextVar[_First | None] = ContextVar("holdfast_first", default=None)
+
+
+async def _client_of(request: Request) -> holdfast.Client:
+    """Give the client, or what a test has put in its place."""
+    get = request.app.dependency_overrides.get(get_client, get_client)
+    found = get(request) if inspect.signature(get).parameters else get()
+    client: holdfast.Client = await found if inspect.isawaitable(found) else found
+    return client
+
+
+def _begun_once(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a route's function: it runs if its request is the first with its key."""
+    if getattr(endpoint, "_holdfast_begun_once", False):
+        return endpoint  # include_router() of FastAPI makes a route of a route's function again
+    if inspect.isgeneratorfunction(endpoint) or inspect.isasyncgenfunction(endpoint):
+        raise TypeError(f"{endpoint!r} streams its answer, which cannot be kept for a repetition")
+    call = getattr(endpoint, "__call__", endpoint)  # noqa: B004 (of an object)
+    awaits = inspect.iscoroutinefunction(endpoint) or inspect.iscoroutinefunction(call)
+
+    @functools.wraps(endpoint)
+    async def begun_once(*args: Any, **kwargs: Any) -> Any:
+        first = _first.get()
+        answer = None if first is None else await first.begin()
+        if answer is not None:
+            return Response(answer.body, answer.status, answer.headers, answer.content_type)
+        if awaits:
+            return await endpoint(*args, **kwargs)
+        return await run_in_threadpool(endpoint, *args, **kwargs)
+
+    begun_once._holdfast_begun_once = True  # type: ignore[attr-defined]
+    return begun_once

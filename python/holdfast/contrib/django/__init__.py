@@ -20,21 +20,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
 import inspect
+import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 try:
-    from asgiref.sync import iscoroutinefunction
+    from asgiref.sync import iscoroutinefunction, sync_to_async
     from django.conf import settings
-    from django.core.exceptions import ImproperlyConfigured
+    from django.core.exceptions import (
+        BadRequest,
+        ImproperlyConfigured,
+        PermissionDenied,
+        SuspiciousOperation,
+    )
     from django.core.handlers.base import BaseHandler
+    from django.core.handlers.exception import response_for_exception
     from django.core.management.base import CommandError
     from django.core.signals import setting_changed
-    from django.http import HttpRequest, HttpResponse
+    from django.http import Http404, HttpRequest, HttpResponse
+    from django.http.request import RawPostDataException
     from django.http.response import HttpResponseBase
     from django.utils.module_loading import import_string
 except ModuleNotFoundError as missing:
@@ -51,11 +60,12 @@ from ..._options import LockChanges, merged
 from ..._sigterm import exiting_on_sigterm
 from .._asgi import seconds_left
 from .._clients import remembered
+from .._idempotency import Answer, Asked, Idempotency, ending, not_kept, replayed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["get_client", "locked_command", "locked_view"]
+__all__ = ["get_client", "idempotent_view", "locked_command", "locked_view"]
 
 _log = logging.getLogger("holdfast")
 
@@ -197,11 +207,7 @@ def locked_view(
 
             @functools.wraps(view)
             def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                if asyncio._get_running_loop() is not None:
-                    raise TypeError(
-                        f"{view!r} is called in an event loop, which its lock would stop: if it"
-                        " belongs to a class with async methods, decorate what as_view() gives"
-                    )
+                _refuse_loop(view)
                 lock = get_client().lock(named((request, *args), kwargs), chosen)
                 with contextlib.ExitStack() as block:
                     try:
@@ -216,6 +222,14 @@ def locked_view(
         return made
 
     return decorate
+
+
+def _refuse_loop(view: object) -> None:
+    if asyncio._get_running_loop() is not None:
+        raise TypeError(
+            f"{view!r} is called in an event loop, which its lock would stop: if it"
+            " belongs to a class with async methods, decorate what as_view() gives"
+        )
 
 
 class _All(set[str]):
@@ -250,6 +264,167 @@ class _Refusal:
             f"{text}\n", status=status, content_type="text/plain", headers=headers
         )
         return answer
+
+
+# What Django answers with 4xx.
+_ANSWERED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)
+
+
+def idempotent_view(
+    prefix: str,
+    *,
+    scope: Callable[[HttpRequest], object] | None = None,
+    required: bool = True,
+    ttl: float | timedelta = timedelta(hours=24),
+    retry_after: float | timedelta = 1,
+    methods: Collection[str] = ("POST", "PATCH"),
+    options: holdfast.LockOptions | None = None,
+    **changes: Unpack[LockChanges],
+) -> Callable[[View], View]:
+    """Decorate a view, so that it runs once for each Idempotency-Key, at most.
+
+        @login_required
+        @idempotent_view("pay", scope=lambda request: request.user.pk)
+        def pay(request): ...
+
+    prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
+    scope        A function of the request that says whose key it is, such as the user's id: two
+                 users may send the same key.
+    required     Answer 400 to a request without a key; else it runs as any other.
+    ttl          For how long an answer is kept.
+    retry_after  Seconds for the header Retry-After.
+    methods      The methods that take a key.
+    options      As for Client.lock().
+
+    A repeated request gets the status, the body and the content type of the first one's answer,
+    with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
+    another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
+    409 until somebody settles it; so it is after an answer that is streamed. Http404,
+    PermissionDenied and what else Django answers with 4xx are answers. If the server of the lock
+    is away, nothing runs: 503.
+
+    Views of both kinds, and as_view(), may be decorated; of a class, decorate dispatch() with
+    method_decorator(). Decorators around this one, such as login_required, run for each request.
+    With ATOMIC_REQUESTS the transaction is committed before the answer is kept.
+    """
+    rules = Idempotency(prefix, scope, required, ttl, retry_after)
+    chosen = merged(options, changes)
+    taken = {method.upper() for method in methods}
+
+    def asked_by(request: HttpRequest) -> Asked | Answer | None:
+        if request.method not in taken:
+            return None
+        key = request.headers.get("Idempotency-Key")
+        given = [] if key is None else [key]
+        target = request.get_full_path()
+        return rules.asked(request, given, request.method, target, _body(request))
+
+    def decorate(view: View) -> View:
+        handler = BaseHandler()
+        wrapper: Any
+
+        if iscoroutinefunction(view):
+
+            @functools.wraps(view)
+            async def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                run = handler.make_view_atomic(view)
+                asked = asked_by(request)
+                if asked is None:
+                    return await run(request, *args, **kwargs)
+                if isinstance(asked, Answer):
+                    return _sent(asked)
+                async with contextlib.AsyncExitStack() as block:
+                    try:
+                        beginning = get_client().aio.once_begin(
+                            **rules.terms(asked), options=chosen
+                        )
+                        turn = await block.enter_async_context(beginning)
+                    except holdfast.LockError as failed:
+                        return _sent(rules.refused(asked, failed))
+                    if turn.outcome is not None:
+                        return _sent(replayed(turn.outcome))
+                    try:
+                        answer = await run(request, *args, **kwargs)
+                    except _ANSWERED as raised:
+                        answer = await sync_to_async(response_for_exception)(request, raised)
+                    verb, told = ending(await sync_to_async(_answered)(answer))
+                    try:
+                        await getattr(turn, verb)(told)
+                    except holdfast.LockError as failed:
+                        not_kept(asked, failed)
+                    return answer
+
+        else:
+
+            @functools.wraps(view)
+            def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                _refuse_loop(view)
+                run = handler.make_view_atomic(view)
+                asked = asked_by(request)
+                if asked is None:
+                    return run(request, *args, **kwargs)
+                if isinstance(asked, Answer):
+                    return _sent(asked)
+                with contextlib.ExitStack() as block:
+                    try:
+                        beginning = get_client().once_begin(**rules.terms(asked), options=chosen)
+                        turn = block.enter_context(beginning)
+                    except holdfast.LockError as failed:
+                        return _sent(rules.refused(asked, failed))
+                    if turn.outcome is not None:
+                        return _sent(replayed(turn.outcome))
+                    try:
+                        answer = run(request, *args, **kwargs)
+                    except _ANSWERED as raised:
+                        answer = response_for_exception(request, raised)
+                    verb, told = ending(_answered(answer))
+                    try:
+                        getattr(turn, verb)(told)
+                    except holdfast.LockError as failed:
+                        not_kept(asked, failed)
+                    return answer
+
+        wrapper._non_atomic_requests = _All()
+        made: View = wrapper
+        return made
+
+    return decorate
+
+
+def _body(request: HttpRequest) -> bytes:
+    """Give the body, or the parts of a form that was parsed already, as by the check of CSRF."""
+    try:
+        body: bytes = request.body
+    except RawPostDataException:
+        parts: list[Any] = [list(request.POST.lists())]
+        for name, files in request.FILES.lists():
+            for file in files:
+                digest = hashlib.sha256()
+                for chunk in file.chunks():
+                    digest.update(chunk)
+                file.seek(0)
+                parts.append((name, file.name, digest.hexdigest()))
+        body = json.dumps(parts).encode()
+    return body
+
+
+def _answered(response: Any) -> Answer | None:
+    """Give the view's answer, complete; None if it is streamed."""
+    if response.streaming:
+        return None
+    if callable(getattr(response, "render", None)):
+        response.render()
+    return Answer(response.status_code, response.content, response.get("Content-Type"))
+
+
+def _sent(answer: Answer) -> HttpResponseBase:
+    made: HttpResponseBase = HttpResponse(
+        answer.body,
+        status=answer.status,
+        content_type=answer.content_type,
+        headers=answer.headers,
+    )
+    return made
 
 
 def locked_command(

@@ -1,0 +1,234 @@
+"""The header Idempotency-Key, by the IETF's draft: what a request with it is answered.
+
+A framework's module reads the request, runs the handler, and sends the answers that this one makes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+import holdfast
+
+from .._arguments import duration, flag
+
+__all__ = ["Answer", "Asked", "Idempotency"]
+
+_log = logging.getLogger("holdfast")
+
+Request = TypeVar("Request")
+
+# An sf-string, as the draft has it, or bare, as Stripe has it. No comma: servers join two headers
+# with one.
+_BARE = re.compile(r"[!#-+\--\[\]-~]{1,255}", re.ASCII)
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\]){1,255})"', re.ASCII)
+
+PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of HTTP."""
+
+    status: int
+    body: bytes
+    content_type: str | None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def kept(self) -> dict[str, Any]:
+        """Give what is kept of it: JSON that people can write too, to settle a request."""
+        made: dict[str, Any] = {"status": self.status, "content_type": self.content_type}
+        try:
+            return {**made, "text": self.body.decode()}
+        except UnicodeDecodeError:
+            return {**made, "base64": base64.b64encode(self.body).decode()}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request with a key."""
+
+    name: str
+    args: dict[str, str]
+
+
+class Idempotency(Generic[Request]):
+    """The rules of some routes."""
+
+    def __init__(
+        self,
+        prefix: str,
+        scope: Callable[[Request], object] | None,
+        required: bool,
+        ttl: float | timedelta,
+        retry_after: float | timedelta,
+    ) -> None:
+        """Check the arguments."""
+        if not isinstance(prefix, str):
+            raise TypeError(f"prefix must be str, not {prefix!r}")
+        if not prefix:
+            raise ValueError("prefix must not be empty")
+        if scope is not None and not callable(scope):
+            raise TypeError(f"scope must be a function of the request, not {scope!r}")
+        self._prefix, self._scope = prefix, scope
+        self._required = flag("required", required)
+        duration("ttl", ttl, least=10_000)
+        self._ttl = ttl
+        after = math.ceil(duration("retry_after", retry_after, least=0) / 1000)
+        self._later = {"Retry-After": str(after)}
+
+    def asked(
+        self, request: Request, given: list[str], method: str, target: str, body: bytes
+    ) -> Asked | Answer | None:
+        """Say what a request asks for; None if it has no key and needs none.
+
+        given   The values of its headers Idempotency-Key.
+        target  Its path and query.
+        """
+        if not given:
+            if not self._required:
+                return None
+            return problem(
+                400,
+                "missing",
+                "The header Idempotency-Key is missing",
+                "Send one key with each request of this kind, and the same key when you repeat it.",
+            )
+        key = _key(given)
+        if key is None:
+            return problem(
+                400,
+                "malformed",
+                "The header Idempotency-Key is malformed",
+                "Send one key of 1 to 255 printable ASCII characters, in double quotes.",
+            )
+        parts = [self._prefix]
+        if self._scope is not None:
+            whose = self._scope(request)
+            if whose is None:
+                raise ValueError(
+                    f"scope= of {self._prefix!r} gave None: two users' keys could meet; raise an"
+                    " error, or give what all such requests may share"
+                )
+            # Without a colon: no user's scope and key can look like another's.
+            parts.append(holdfast.quote(str(whose)).replace(":", "%3A"))
+        parts.append(holdfast.quote(key))
+        args = {
+            "method": method,
+            "target": target,
+            "body": base64.b64encode(body).decode(),
+        }
+        return Asked(":".join(parts), args)
+
+    def terms(self, asked: Asked) -> dict[str, Any]:
+        """Give the arguments of once_begin()."""
+        return {
+            "name": asked.name,
+            "args": asked.args,
+            "ttl": self._ttl,
+            "timeout": 0,
+            "at_most_once": True,
+            "note": f"{asked.args['method']} {asked.args['target']}"[:200],
+        }
+
+    def refused(self, asked: Asked, failed: holdfast.LockError) -> Answer:
+        """Answer a request that may not run."""
+        if isinstance(failed, holdfast.OutcomeUnknown):
+            return problem(
+                409,
+                "outcome-unknown",
+                "Nobody knows how the first request with this Idempotency-Key ended",
+                "It began and was not answered, so it is not run again. Repeating it does not"
+                " help until somebody has found out, and settled it.",
+            )
+        if isinstance(failed, holdfast.FingerprintMismatch):
+            return problem(
+                422,
+                "other-request",
+                "This Idempotency-Key belongs to another request",
+                "The first request with this key had another method, path, query or body."
+                " Send a new key with a new request.",
+            )
+        if isinstance(failed, holdfast.LockTimeout):
+            return problem(
+                409,
+                "in-progress",
+                "A request with this Idempotency-Key is in progress",
+                "Repeat it later, and it gets the same answer.",
+                self._later,
+            )
+        if isinstance(failed, holdfast.LockDeadlock):
+            raise failed
+        _log.error("%s at %r: %s", type(failed).__name__, asked.name, failed)
+        return problem(
+            503,
+            "unavailable",
+            "The Idempotency-Key cannot be looked up now",
+            "The request was not run. Repeat it later, with the same key.",
+            self._later,
+        )
+
+
+def _key(given: list[str]) -> str | None:
+    if len(given) != 1:
+        return None
+    value = given[0].strip(" \t")
+    quoted = _QUOTED.fullmatch(value)
+    if quoted:
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    return value if _BARE.fullmatch(value) else None
+
+
+def problem(
+    status: int, kind: str, title: str, detail: str, headers: dict[str, str] | None = None
+) -> Answer:
+    """Make an answer of RFC 9457. Its type is a name, not an address."""
+    told = {
+        "type": f"urn:holdfast:idempotency:{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    return Answer(status, json.dumps(told).encode(), PROBLEM, headers or {})
+
+
+def replayed(outcome: Any) -> Answer:
+    """Give the answer that is kept."""
+    try:
+        found = outcome.result
+        text = found.get("text")
+        body = base64.b64decode(found["base64"]) if text is None else text.encode()
+        status, content_type = int(found["status"]), found.get("content_type")
+        if not 200 <= status <= 599 or not (content_type is None or isinstance(content_type, str)):
+            raise ValueError("no status or no content type of an answer")
+    except (holdfast.LockError, ValueError, TypeError, LookupError, AttributeError, binascii.Error):
+        _log.exception("%r: what is kept is no answer of HTTP", outcome)
+        return problem(
+            500,
+            "no-answer",
+            "What is kept for this Idempotency-Key is no answer",
+            "Somebody settled the request with a result that cannot be sent. It is not run again.",
+        )
+    return Answer(status, body, content_type, {"Idempotent-Replayed": "true"})
+
+
+def ending(answer: Answer | None) -> tuple[str, Any]:
+    """Say how a turn ends after that answer, None if it was streamed: a method, its argument."""
+    if answer is None:
+        return "unknown", "the answer was streamed, and cannot be kept"
+    if answer.status >= 500:
+        return "unknown", f"the answer was {answer.status}"
+    return "finish", answer.kept()
+
+
+def not_kept(asked: Asked, failed: holdfast.LockError) -> None:
+    """Log that the others cannot have the answer. The first caller gets it all the same."""
+    _log.error("the answer to %r is not kept: %s", asked.name, failed)
