@@ -102,8 +102,8 @@ final class GuideTest {
         for (MatchResult block : blocks(guide, "java")) {
             sources.add(write(block.group(1), block.group(2)));
         }
-        assertEquals(5, sources.size());
-        assertEquals(6, guide.split("```java", -1).length, "a block does not name its file");
+        assertEquals(6, sources.size());
+        assertEquals(7, guide.split("```java", -1).length, "a block does not name its file");
         sources.add(write("Shop.java", SHOP));
         String said;
         try (URLClassLoader classes = compile(sources, "-parameters")) {

@@ -6,12 +6,17 @@ import io.holdfast.Codec;
 import io.holdfast.HoldfastClient;
 import io.holdfast.spring.CurrentHold;
 import io.holdfast.spring.HoldfastLeaders;
+import io.holdfast.spring.Idempotent;
 import io.holdfast.spring.JsonCodecs;
 import io.holdfast.spring.Leading;
 import io.holdfast.spring.Locked;
 import io.holdfast.testing.TestRedis;
 import io.micrometer.core.instrument.MeterRegistry;
 import java.math.BigDecimal;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.List;
@@ -24,6 +29,8 @@ import org.springframework.boot.health.actuate.endpoint.HealthEndpoint;
 import org.springframework.boot.health.contributor.Status;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.ParameterizedTypeReference;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RestController;
 
 /** What the starter brings to an application of Spring Boot 3, in one of Spring Boot 4. */
 class Boot4Test {
@@ -32,6 +39,20 @@ class Boot4Test {
         @Bean
         Work work() {
             return new Work();
+        }
+
+        @Bean
+        Charges charges() {
+            return new Charges();
+        }
+    }
+
+    @RestController
+    static class Charges {
+        @PostMapping("/charge")
+        @Idempotent("charge")
+        Receipt charge() {
+            return new Receipt(new BigDecimal("12.50"), Instant.now());
         }
     }
 
@@ -57,7 +78,7 @@ class Boot4Test {
         try (TestRedis redis = TestRedis.start()) {
             String lazy = "--holdfast.connect-timeout=500ms";
             String url = "--holdfast.url=" + redis.url();
-            try (var application = SpringApplication.run(Application.class, url, lazy)) {
+            try (var application = SpringApplication.run(Application.class, url, lazy, "--server.port=0")) {
                 Work work = application.getBean(Work.class);
                 assertThat(work.fence()).isPositive();
                 assertThat(Work.LEADS.await(20, TimeUnit.SECONDS)).isTrue();
@@ -67,6 +88,21 @@ class Boot4Test {
                 assertThat(health.healthForPath("holdfast").getStatus()).isEqualTo(Status.UP);
                 MeterRegistry meters = application.getBean(MeterRegistry.class);
                 assertThat(meters.get("holdfast.acquired").functionCounters()).isNotEmpty();
+                String port = application.getEnvironment().getProperty("local.server.port");
+                HttpRequest.Builder charge =
+                        HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/charge"))
+                                .POST(HttpRequest.BodyPublishers.noBody());
+                HttpClient http = HttpClient.newHttpClient();
+                var missing = http.send(charge.build(), HttpResponse.BodyHandlers.ofString());
+                assertThat(missing.statusCode()).isEqualTo(400);
+                assertThat(missing.headers().firstValue("Content-Type"))
+                        .contains("application/problem+json");
+                charge.header("Idempotency-Key", "7");
+                var first = http.send(charge.build(), HttpResponse.BodyHandlers.ofString());
+                var again = http.send(charge.build(), HttpResponse.BodyHandlers.ofString());
+                assertThat(first.statusCode()).isEqualTo(200);
+                assertThat(again.headers().firstValue("Idempotent-Replayed")).contains("true");
+                assertThat(again.body()).isEqualTo(first.body());
                 Codec<List<Receipt>> receipts =
                         application
                                 .getBean(JsonCodecs.class)

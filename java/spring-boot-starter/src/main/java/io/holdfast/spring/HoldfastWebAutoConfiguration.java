@@ -1,0 +1,26 @@
+package io.holdfast.spring;
+
+import io.holdfast.HoldfastClient;
+import jakarta.servlet.Filter;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
+import org.springframework.context.annotation.Bean;
+import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
+
+/** What {@link Idempotent} needs, where Spring MVC is. */
+@AutoConfiguration(after = HoldfastAutoConfiguration.class)
+@ConditionalOnClass({Filter.class, RequestMappingHandlerMapping.class})
+@ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.SERVLET)
+@ConditionalOnBean(HoldfastClient.class)
+public class HoldfastWebAutoConfiguration {
+    /** Spring makes it. */
+    HoldfastWebAutoConfiguration() {}
+
+    @Bean
+    static IdempotentFilter holdfastIdempotentFilter(ConfigurableListableBeanFactory beans) {
+        return new IdempotentFilter(beans);
+    }
+}

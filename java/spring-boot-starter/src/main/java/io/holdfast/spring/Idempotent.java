@@ -1,0 +1,80 @@
+package io.holdfast.spring;
+
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+import org.springframework.core.annotation.AliasFor;
+
+/**
+ * A handler of Spring MVC that is called at most once for each {@code Idempotency-Key}, on all hosts,
+ * by the IETF's draft for that header.
+ *
+ * <pre><code>
+ * &#64;PostMapping("/charges")
+ * &#64;Idempotent("charge")
+ * Receipt charge(&#64;RequestBody Order order) {
+ * </code></pre>
+ *
+ * <p>A request with the key of an earlier one gets the answer of that one, with its status, body,
+ * {@code Content-Type} and {@code Location}, and with {@code Idempotent-Replayed: true}. Otherwise the
+ * handler is not called either, and the answer is a problem ({@code application/problem+json}):
+ *
+ * <ul>
+ *   <li>400: the key is missing, or is not 1 to 255 printable characters of ASCII, with or without
+ *       quotation marks
+ *   <li>409 with {@code Retry-After}: the earlier request is in progress
+ *   <li>409 without it: nobody knows how the earlier request ended, because its host died, its handler
+ *       threw, or its answer was 5xx. So it stays until somebody settles the call: {@link
+ *       io.holdfast.HoldfastClient#onceResult}, or {@code holdfast once} in the shell
+ *   <li>413: the body has more than 1 MiB
+ *   <li>415: the body is {@code multipart}
+ *   <li>422: the earlier request had another method, path, query or body
+ *   <li>503: Redis could not be asked
+ * </ul>
+ *
+ * <p>Answers of 2xx, 3xx and 4xx are kept, also those that an {@code @ExceptionHandler} makes of
+ * exceptions. An answer that cannot be kept still goes to its own client; the outcome is unknown to
+ * others.
+ *
+ * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name of
+ * the request's principal, if it has one, and the key, with colons between. The handler must answer
+ * before it returns: those that return futures, streams and the like are refused at the start.
+ */
+@Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
+@Retention(RetentionPolicy.RUNTIME)
+@Documented
+public @interface Idempotent {
+    /**
+     * The same as {@link #scope()}, if it stands alone.
+     *
+     * @return the scope
+     */
+    @AliasFor("scope")
+    String value() default "";
+
+    /**
+     * What stands before the key in the lock's name, so that the keys of different handlers do not
+     * meet.
+     *
+     * @return text, with placeholders; by default the names of the controller's class and of the
+     *     method, with a dot between
+     */
+    @AliasFor("value")
+    String scope() default "";
+
+    /**
+     * Whether a request must have a key. One without is carried out each time, if it need not.
+     *
+     * @return true by default
+     */
+    boolean required() default true;
+
+    /**
+     * For how long an answer is kept.
+     *
+     * @return a time, as in {@link Locked}: 10 seconds to 10 years
+     */
+    String ttl() default "24h";
+}

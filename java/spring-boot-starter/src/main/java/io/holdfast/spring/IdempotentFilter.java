@@ -1,0 +1,445 @@
+package io.holdfast.spring;
+
+import io.holdfast.ClosedException;
+import io.holdfast.Codec;
+import io.holdfast.FingerprintMismatchException;
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.HoldfastException;
+import io.holdfast.KeptErrorException;
+import io.holdfast.LockNotHeldException;
+import io.holdfast.LockTimeoutException;
+import io.holdfast.OnceOptions;
+import io.holdfast.OutcomeUnknownException;
+import io.holdfast.Turn;
+import jakarta.servlet.FilterChain;
+import jakarta.servlet.ReadListener;
+import jakarta.servlet.ServletException;
+import jakarta.servlet.ServletInputStream;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletRequestWrapper;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.lang.reflect.Method;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.security.Principal;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Future;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.commons.logging.Log;
+import org.apache.commons.logging.LogFactory;
+import org.springframework.beans.factory.SmartInitializingSingleton;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.core.Ordered;
+import org.springframework.core.ReactiveAdapterRegistry;
+import org.springframework.core.annotation.AnnotatedElementUtils;
+import org.springframework.core.annotation.AnnotationAwareOrderComparator;
+import org.springframework.http.HttpStatusCode;
+import org.springframework.http.MediaType;
+import org.springframework.http.ProblemDetail;
+import org.springframework.http.converter.HttpMessageConverter;
+import org.springframework.http.server.ServletServerHttpResponse;
+import org.springframework.web.context.request.async.DeferredResult;
+import org.springframework.web.context.request.async.WebAsyncTask;
+import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.method.HandlerMethod;
+import org.springframework.web.servlet.HandlerExecutionChain;
+import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerAdapter;
+import org.springframework.web.servlet.mvc.method.annotation.RequestMappingHandlerMapping;
+import org.springframework.web.servlet.mvc.method.annotation.ResponseBodyEmitter;
+import org.springframework.web.servlet.mvc.method.annotation.StreamingResponseBody;
+import org.springframework.web.util.ServletRequestPathUtils;
+
+/** Does what {@link Idempotent} says. It comes after all filters with an order, such as Security's. */
+final class IdempotentFilter extends OncePerRequestFilter
+        implements Ordered, SmartInitializingSingleton {
+    private static final Log LOG = LogFactory.getLog(IdempotentFilter.class);
+    private static final int BODY_MAX = 1 << 20;
+    private static final Pattern KEY =
+            Pattern.compile("\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"|([!#-~][ -~]{0,254})");
+
+    private final ConfigurableListableBeanFactory beans;
+    private volatile List<RequestMappingHandlerMapping> mappings = List.of();
+    private volatile Map<Method, Rule> rules = Map.of();
+
+    /** What is to be done for a handler. */
+    private record Rule(String scope, boolean required, Duration ttl) {}
+
+    IdempotentFilter(ConfigurableListableBeanFactory beans) {
+        this.beans = beans;
+    }
+
+    @Override
+    public int getOrder() {
+        return LOWEST_PRECEDENCE;
+    }
+
+    @Override
+    public void afterSingletonsInstantiated() {
+        Map<Method, Rule> found = new HashMap<>();
+        mappings =
+                beans.getBeansOfType(RequestMappingHandlerMapping.class, true, false).values().stream()
+                        .sorted(AnnotationAwareOrderComparator.INSTANCE)
+                        .toList();
+        for (RequestMappingHandlerMapping each : mappings) {
+            for (HandlerMethod handler : each.getHandlerMethods().values()) {
+                Idempotent said = said(handler);
+                if (said != null) {
+                    found.put(handler.getMethod(), rule(handler, said));
+                }
+            }
+        }
+        rules = Map.copyOf(found);
+    }
+
+    private static Idempotent said(HandlerMethod handler) {
+        return AnnotatedElementUtils.findMergedAnnotation(handler.getMethod(), Idempotent.class);
+    }
+
+    private Rule rule(HandlerMethod handler, Idempotent said) {
+        Target target =
+                new Target(handler.getBeanType(), handler.getMethod(), handler.getMethod(), beans);
+        try {
+            Class<?> type = handler.getReturnType().getParameterType();
+            Class<?> inner = handler.getReturnType().nested().getNestedParameterType();
+            if (isAsync(type) || isAsync(inner)) {
+                throw new IllegalArgumentException(
+                        "it returns a " + type.getSimpleName() + " before it has its answer");
+            }
+            String scope = target.text(said.scope());
+            Duration ttl = target.time("the ttl", said.ttl());
+            if (ttl == null) {
+                throw new IllegalArgumentException("the ttl is missing");
+            }
+            OnceOptions.of(ttl, Codec.BYTES);
+            return new Rule(scope.isEmpty() ? target.defaultName() : scope, said.required(), ttl);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalStateException("@Idempotent on " + target + ": " + e.getMessage(), e);
+        }
+    }
+
+    private static boolean isAsync(Class<?> type) {
+        return List.of(
+                                Callable.class,
+                                Future.class,
+                                CompletionStage.class,
+                                DeferredResult.class,
+                                WebAsyncTask.class,
+                                ResponseBodyEmitter.class,
+                                StreamingResponseBody.class)
+                        .stream()
+                        .anyMatch(each -> each.isAssignableFrom(type))
+                || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
+    }
+
+    @Override
+    protected void doFilterInternal(
+            HttpServletRequest request, HttpServletResponse response, FilterChain chain)
+            throws ServletException, IOException {
+        Rule rule = rules.isEmpty() ? null : rule(request);
+        List<String> given =
+                rule == null ? List.of() : Collections.list(request.getHeaders("Idempotency-Key"));
+        if (rule == null || given.isEmpty() && !rule.required) {
+            chain.doFilter(request, response);
+            return;
+        }
+        Matcher key = KEY.matcher(given.size() == 1 ? given.get(0).strip() : "");
+        if (!key.matches()) {
+            refuse(
+                    response,
+                    400,
+                    given.isEmpty()
+                            ? "This request needs the header Idempotency-Key."
+                            : "The header Idempotency-Key must be there once, with 1 to 255 printable"
+                                    + " characters of ASCII.");
+            return;
+        }
+        String text = key.group(1) != null ? key.group(1) : key.group(2);
+        String contentType = String.valueOf(request.getContentType());
+        if (contentType.regionMatches(true, 0, "multipart/", 0, 10)) {
+            refuse(
+                    response,
+                    415,
+                    "A request with an Idempotency-Key cannot have a multipart body here.");
+            return;
+        }
+        ByteArrayOutputStream print = new ByteArrayOutputStream();
+        String query = request.getQueryString();
+        print.writeBytes(
+                (request.getMethod() + " " + request.getRequestURI() + (query == null ? "" : "?" + query) + "\n")
+                        .getBytes(StandardCharsets.UTF_8));
+        byte[] body = null;
+        if (contentType.regionMatches(
+                true, 0, MediaType.APPLICATION_FORM_URLENCODED_VALUE, 0, 33)) {
+            new TreeMap<>(request.getParameterMap())
+                    .forEach(
+                            (name, values) -> {
+                                for (String value : values) {
+                                    print.writeBytes(pair(name, value));
+                                }
+                            });
+        } else {
+            body = request.getInputStream().readNBytes(BODY_MAX + 1);
+            if (body.length > BODY_MAX) {
+                refuse(
+                        response,
+                        413,
+                        "A request with an Idempotency-Key can have a body of at most 1 MiB here.");
+                return;
+            }
+            print.writeBytes(body);
+        }
+        Turn turn = begin(name(rule, request, text), rule, print.toByteArray(), response);
+        if (turn == null) {
+            return;
+        }
+        if (turn.result().isPresent()) {
+            response.setHeader("Idempotent-Replayed", "true");
+            IdempotentAnswer.of(turn.result().get()).send(response);
+            return;
+        }
+        call(turn, rule, new Inner(request, body), response, chain);
+    }
+
+    private Rule rule(HttpServletRequest request) {
+        boolean parsed = ServletRequestPathUtils.hasParsedRequestPath(request);
+        if (!parsed) {
+            ServletRequestPathUtils.parseAndCache(request);
+        }
+        try {
+            for (RequestMappingHandlerMapping each : mappings) {
+                HandlerExecutionChain found = each.getHandler(request);
+                if (found != null) {
+                    return found.getHandler() instanceof HandlerMethod handler
+                            ? rules.get(handler.getMethod())
+                            : null;
+                }
+            }
+        } catch (Exception e) { // 405, 415 and the like: the servlet finds it, too
+            return null;
+        } finally {
+            if (!parsed) {
+                ServletRequestPathUtils.clearParsedRequestPath(request);
+            }
+        }
+        return null;
+    }
+
+    private static String name(Rule rule, HttpServletRequest request, String key) {
+        Principal principal = request.getUserPrincipal();
+        String user = principal == null ? "" : part(principal.getName()) + ":";
+        return "idempotent:" + rule.scope + ":" + user + part(key);
+    }
+
+    private static byte[] pair(String name, String value) {
+        String text =
+                URLEncoder.encode(name, StandardCharsets.UTF_8)
+                        + "="
+                        + URLEncoder.encode(value, StandardCharsets.UTF_8);
+        return (text + "\n").getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String part(String text) {
+        return Holdfast.quote(text).replace(":", "%3A");
+    }
+
+    private Turn begin(String name, Rule rule, byte[] print, HttpServletResponse response)
+            throws IOException {
+        OnceOptions<byte[]> options =
+                OnceOptions.of(rule.ttl, Codec.BYTES)
+                        .atMostOnce(true)
+                        .timeout(Duration.ZERO)
+                        .args(print);
+        try {
+            return beans.getBean(HoldfastClient.class).lock(name).begin(options);
+        } catch (LockTimeoutException e) {
+            response.setHeader("Retry-After", "1");
+            refuse(
+                    response,
+                    409,
+                    "The request with this Idempotency-Key is in progress. Ask again later.");
+        } catch (OutcomeUnknownException e) {
+            refuse(
+                    response,
+                    409,
+                    "Nobody knows how the request with this Idempotency-Key ended. It is not carried"
+                            + " out again until somebody has settled that.");
+        } catch (FingerprintMismatchException e) {
+            refuse(
+                    response,
+                    422,
+                    "This Idempotency-Key belongs to a request with another method, path, query or"
+                            + " body. Another request takes another key.");
+        } catch (KeptErrorException e) {
+            refuse(
+                    response,
+                    409,
+                    "The request with this Idempotency-Key failed, and is not carried out again.");
+        } catch (HoldfastException | LockNotHeldException | ClosedException e) {
+            LOG.error("an idempotent request was not carried out: " + e.getMessage(), e);
+            unavailable(response);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            unavailable(response);
+        }
+        return null;
+    }
+
+    private void unavailable(HttpServletResponse response) throws IOException {
+        response.setHeader("Retry-After", "1");
+        refuse(
+                response,
+                503,
+                "This request was not carried out. Send it again with the same Idempotency-Key.");
+    }
+
+    private static void call(
+            Turn turn,
+            Rule rule,
+            HttpServletRequest request,
+            HttpServletResponse response,
+            FilterChain chain)
+            throws ServletException, IOException {
+        IdempotentAnswer.Pending pending = new IdempotentAnswer.Pending(response);
+        try {
+            chain.doFilter(request, pending);
+        } catch (Throwable e) {
+            end(() -> turn.unknown(e.toString()));
+            throw e;
+        }
+        int status = pending.getStatus();
+        if (status >= 500) {
+            end(() -> turn.unknown("the answer was " + status));
+        } else {
+            end(() -> keep(turn, pending.answer(), rule.ttl));
+        }
+        pending.send();
+    }
+
+    private static void keep(Turn turn, IdempotentAnswer answer, Duration ttl) {
+        try {
+            turn.finish(answer.bytes(), ttl);
+        } catch (IllegalArgumentException e) { // too long
+            turn.unknown("the answer could not be kept: " + e.getMessage());
+            throw e;
+        }
+    }
+
+    /** The answer goes to its own client, whatever becomes of this. */
+    private static void end(Runnable end) {
+        try {
+            end.run();
+        } catch (RuntimeException e) {
+            LOG.error("the outcome of an idempotent request is unknown: " + e.getMessage(), e);
+        }
+    }
+
+    private void refuse(HttpServletResponse response, int status, String why)
+            throws IOException {
+        HttpStatusCode code = HttpStatusCode.valueOf(status);
+        ProblemDetail problem = ProblemDetail.forStatusAndDetail(code, why);
+        for (HttpMessageConverter<?> each :
+                beans.getBean("requestMappingHandlerAdapter", RequestMappingHandlerAdapter.class)
+                        .getMessageConverters()) {
+            if (each.canWrite(ProblemDetail.class, MediaType.APPLICATION_PROBLEM_JSON)) {
+                ServletServerHttpResponse out = new ServletServerHttpResponse(response);
+                out.setStatusCode(code);
+                write(each, problem, out);
+                out.flush();
+                return;
+            }
+        }
+        response.sendError(status, why);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static void write(
+            HttpMessageConverter<?> converter, Object problem, ServletServerHttpResponse out)
+            throws IOException {
+        ((HttpMessageConverter<Object>) converter)
+                .write(problem, MediaType.APPLICATION_PROBLEM_JSON, out);
+    }
+
+    /** A request that is answered before its handler returns, and whose body may have been read. */
+    private static final class Inner extends HttpServletRequestWrapper {
+        private final byte[] body; // or null
+        private ServletInputStream stream;
+
+        Inner(HttpServletRequest request, byte[] body) {
+            super(request);
+            this.body = body;
+        }
+
+        @Override
+        public boolean isAsyncSupported() {
+            return false;
+        }
+
+        @Override
+        public ServletInputStream getInputStream() throws IOException {
+            if (body == null) {
+                return super.getInputStream();
+            }
+            if (stream == null) {
+                stream = new Bytes(body);
+            }
+            return stream;
+        }
+
+        @Override
+        public BufferedReader getReader() throws IOException {
+            if (body == null) {
+                return super.getReader();
+            }
+            String charset = getCharacterEncoding();
+            return new BufferedReader(
+                    new InputStreamReader(getInputStream(), charset == null ? "UTF-8" : charset));
+        }
+    }
+
+    private static final class Bytes extends ServletInputStream {
+        private final ByteArrayInputStream bytes;
+
+        Bytes(byte[] body) {
+            bytes = new ByteArrayInputStream(body);
+        }
+
+        @Override
+        public int read() {
+            return bytes.read();
+        }
+
+        @Override
+        public int read(byte[] into, int from, int length) {
+            return bytes.read(into, from, length);
+        }
+
+        @Override
+        public boolean isFinished() {
+            return bytes.available() == 0;
+        }
+
+        @Override
+        public boolean isReady() {
+            return true;
+        }
+
+        @Override
+        public void setReadListener(ReadListener listener) {
+            throw new IllegalStateException("the body was read already: read it without a listener");
+        }
+    }
+}

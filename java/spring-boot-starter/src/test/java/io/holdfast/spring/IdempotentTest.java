@@ -1,0 +1,418 @@
+package io.holdfast.spring;
+
+import static io.holdfast.spring.Application.elsewhere;
+import static io.holdfast.spring.Application.join;
+import static io.holdfast.spring.Application.said;
+import static io.holdfast.spring.Application.unique;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.holdfast.Holdfast;
+import io.holdfast.HoldfastClient;
+import io.holdfast.Outcome;
+import io.holdfast.testing.TestRedis;
+import jakarta.servlet.FilterChain;
+import jakarta.servlet.ServletException;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletRequestWrapper;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.security.Principal;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.autoconfigure.orm.jpa.HibernateJpaAutoConfiguration;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.annotation.Order;
+import org.springframework.http.HttpStatus;
+import org.springframework.http.ResponseEntity;
+import org.springframework.web.bind.annotation.PostMapping;
+import org.springframework.web.bind.annotation.RequestBody;
+import org.springframework.web.bind.annotation.RequestParam;
+import org.springframework.web.bind.annotation.RestController;
+import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.server.ResponseStatusException;
+
+/** Handlers of requests with an Idempotency-Key, in a real web server. */
+final class IdempotentTest {
+    static final AtomicInteger CALLS = new AtomicInteger();
+    static volatile CountDownLatch entered;
+    static volatile CountDownLatch leave;
+
+    record Charge(String order, int cents) {}
+
+    @RestController
+    static class Charges {
+        @PostMapping("/charge")
+        @Idempotent("charge")
+        ResponseEntity<Charge> charge(@RequestBody Charge charge) {
+            CALLS.incrementAndGet();
+            return ResponseEntity.created(URI.create("/charges/7"))
+                    .header("Set-Cookie", "secret=1")
+                    .body(charge);
+        }
+
+        @PostMapping("/slow")
+        @Idempotent(scope = "slow", ttl = "1h")
+        String slow() throws InterruptedException {
+            CALLS.incrementAndGet();
+            entered.countDown();
+            assertThat(leave.await(60, TimeUnit.SECONDS)).isTrue();
+            return "slow";
+        }
+
+        @PostMapping("/optional")
+        @Idempotent(required = false)
+        int optional() {
+            return CALLS.incrementAndGet();
+        }
+
+        @PostMapping("/form")
+        @Idempotent("form")
+        String form(@RequestParam String order) {
+            CALLS.incrementAndGet();
+            return "form of " + order;
+        }
+
+        @PostMapping("/fail")
+        @Idempotent("fail")
+        ResponseEntity<String> fail(@RequestParam String how) {
+            CALLS.incrementAndGet();
+            switch (how) {
+                case "declined" ->
+                        throw new ResponseStatusException(HttpStatus.PAYMENT_REQUIRED, "declined");
+                case "thrown" -> throw new IllegalStateException("the vendor is silent");
+                default -> {
+                    return ResponseEntity.status(502).body("bad gateway");
+                }
+            }
+        }
+
+        @PostMapping("/hidden")
+        @Idempotent("hidden")
+        Object hidden() {
+            CALLS.incrementAndGet();
+            return new CompletableFuture<String>();
+        }
+
+        @PostMapping("/plain")
+        int plain() {
+            return CALLS.incrementAndGet();
+        }
+    }
+
+    @RestController
+    static class Later {
+        @PostMapping("/later")
+        @Idempotent
+        ResponseEntity<CompletableFuture<String>> later() {
+            return null;
+        }
+    }
+
+    /** The user is who the header says. */
+    @Order(0)
+    static class Users extends OncePerRequestFilter {
+        @Override
+        protected void doFilterInternal(
+                HttpServletRequest request, HttpServletResponse response, FilterChain chain)
+                throws ServletException, IOException {
+            String user = request.getHeader("User");
+            chain.doFilter(
+                    new HttpServletRequestWrapper(request) {
+                        @Override
+                        public Principal getUserPrincipal() {
+                            return user == null ? null : () -> user;
+                        }
+                    },
+                    response);
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @EnableAutoConfiguration(exclude = HibernateJpaAutoConfiguration.class)
+    static class Web {
+        @Bean
+        Charges charges() {
+            return new Charges();
+        }
+
+        @Bean
+        Users users() {
+            return new Users();
+        }
+    }
+
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+    private static ConfigurableApplicationContext web;
+
+    private final String key = unique();
+
+    private static ConfigurableApplicationContext start(String url, Class<?>... beans) {
+        SpringApplication application = new SpringApplication(beans);
+        application.setRegisterShutdownHook(false);
+        return application.run(
+                "--holdfast.url=" + url,
+                "--holdfast.connect-timeout=500ms",
+                "--spring.main.web-application-type=servlet",
+                "--server.port=0",
+                "--server.address=127.0.0.1",
+                "--server.error.include-message=always",
+                "--spring.main.banner-mode=off");
+    }
+
+    @BeforeAll
+    static void start() {
+        web = start(Application.url(), Web.class);
+    }
+
+    @AfterAll
+    static void stop() {
+        web.close();
+    }
+
+    @BeforeEach
+    void count() {
+        CALLS.set(0);
+        entered = new CountDownLatch(1);
+        leave = new CountDownLatch(1);
+    }
+
+    private static HttpResponse<String> post(
+            ConfigurableApplicationContext at, String path, String body, String... headers)
+            throws Exception {
+        String port = at.getEnvironment().getProperty("local.server.port");
+        HttpRequest.Builder request =
+                HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
+                        .timeout(Duration.ofSeconds(60))
+                        .POST(HttpRequest.BodyPublishers.ofString(body));
+        for (int i = 0; i < headers.length; i += 2) {
+            request.header(headers[i], headers[i + 1]);
+        }
+        return HTTP.send(request.build(), HttpResponse.BodyHandlers.ofString());
+    }
+
+    private static HttpResponse<String> charge(String body, String... headers) throws Exception {
+        String[] all = new String[headers.length + 2];
+        System.arraycopy(headers, 0, all, 2, headers.length);
+        all[0] = "Content-Type";
+        all[1] = "application/json";
+        return post(web, "/charge", body, all);
+    }
+
+    private static HttpResponse<String> send(String path, String key) throws Exception {
+        return post(web, path, "", "Idempotency-Key", key);
+    }
+
+    private static void assertProblem(HttpResponse<String> answer, int status, String why) {
+        assertThat(answer.statusCode()).isEqualTo(status);
+        assertThat(answer.headers().firstValue("Content-Type")).contains("application/problem+json");
+        assertThat(answer.body()).contains("\"status\":" + status).contains(why);
+    }
+
+    private static Outcome outcome(String name) {
+        return web.getBean(HoldfastClient.class).onceResult("idempotent:" + name).orElseThrow();
+    }
+
+    private String nameOf(String scope) {
+        return scope + ":" + Holdfast.quote(key).replace(":", "%3A");
+    }
+
+    private static final String SEVEN = "{\"order\":\"sieben \u20ac\",\"cents\":1250}";
+
+    @Test
+    void theAnswerIsRepeated() throws Exception {
+        HttpResponse<String> first = charge(SEVEN, "Idempotency-Key", key);
+        HttpResponse<String> again = charge(SEVEN, "Idempotency-Key", "\"" + key + "\"");
+        assertThat(CALLS).hasValue(1);
+        for (HttpResponse<String> each : List.of(first, again)) {
+            assertThat(each.statusCode()).isEqualTo(201);
+            assertThat(each.body()).isEqualTo(SEVEN);
+            assertThat(each.headers().firstValue("Content-Type")).contains("application/json");
+            assertThat(each.headers().firstValue("Location")).contains("/charges/7");
+        }
+        assertThat(first.headers().firstValue("Idempotent-Replayed")).isEmpty();
+        assertThat(first.headers().firstValue("Set-Cookie")).contains("secret=1");
+        assertThat(again.headers().firstValue("Idempotent-Replayed")).contains("true");
+        assertThat(again.headers().firstValue("Set-Cookie")).isEmpty();
+        assertThat(outcome(nameOf("charge")).ttl())
+                .isBetween(Duration.ofHours(23), Duration.ofHours(24));
+        charge(SEVEN, "Idempotency-Key", key + "x");
+        assertThat(CALLS).hasValue(2);
+    }
+
+    @Test
+    void aKeyBelongsToItsUser() throws Exception {
+        for (String user : new String[] {"a", "b", "a"}) {
+            assertThat(charge(SEVEN, "Idempotency-Key", key, "User", user).statusCode())
+                    .isEqualTo(201);
+        }
+        assertThat(CALLS).hasValue(2);
+    }
+
+    @Test
+    void aMissingOrMalformedKeyIsRefused() throws Exception {
+        assertProblem(charge(SEVEN), 400, "needs the header Idempotency-Key");
+        assertProblem(
+                charge(SEVEN, "Idempotency-Key", key, "Idempotency-Key", "b"), 400, "there once");
+        assertProblem(charge(SEVEN, "Idempotency-Key", "x".repeat(256)), 400, "1 to 255");
+        assertProblem(charge(SEVEN, "Idempotency-Key", "\"x"), 400, "1 to 255");
+        assertThat(CALLS).hasValue(0);
+        assertThat(post(web, "/optional", "").body()).isEqualTo("1");
+        assertThat(post(web, "/optional", "").body()).isEqualTo("2");
+        assertThat(send("/optional", key).body()).isEqualTo("3");
+        assertThat(send("/optional", key).body()).isEqualTo("3");
+        assertThat(send("/plain", key).body()).isEqualTo("4");
+        assertThat(send("/plain", key).body()).isEqualTo("5");
+    }
+
+    @Test
+    void aSecondRequestMeanwhileIsRefused() throws Exception {
+        var first = elsewhere(() -> send("/slow", key));
+        try {
+            assertThat(entered.await(20, TimeUnit.SECONDS)).isTrue();
+            HttpResponse<String> second = send("/slow", key);
+            assertProblem(second, 409, "in progress");
+            assertThat(second.headers().firstValue("Retry-After")).contains("1");
+        } finally {
+            leave.countDown();
+        }
+        assertThat(join(first).body()).isEqualTo("slow");
+        assertThat(send("/slow", key).body()).isEqualTo("slow");
+        assertThat(CALLS).hasValue(1);
+        assertThat(outcome(nameOf("slow")).ttl()).isLessThanOrEqualTo(Duration.ofHours(1));
+    }
+
+    @Test
+    void anotherRequestWithTheKeyIsRefused() throws Exception {
+        charge(SEVEN, "Idempotency-Key", key);
+        assertProblem(
+                charge(SEVEN.replace("1250", "1"), "Idempotency-Key", key), 422, "another method");
+        assertProblem(
+                post(
+                        web,
+                        "/charge?a=b",
+                        SEVEN,
+                        "Content-Type",
+                        "application/json",
+                        "Idempotency-Key",
+                        key),
+                422,
+                "another method");
+        assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void formsReachTheHandlerAndAreCompared() throws Exception {
+        String[] headers = {
+            "Content-Type", "application/x-www-form-urlencoded", "Idempotency-Key", key
+        };
+        assertThat(post(web, "/form", "order=7", headers).body()).isEqualTo("form of 7");
+        assertThat(post(web, "/form", "order=7", headers).body()).isEqualTo("form of 7");
+        assertProblem(post(web, "/form", "order=8", headers), 422, "another method");
+        assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void bodiesThatCannotBeComparedAreRefused() throws Exception {
+        assertProblem(charge(" ".repeat((1 << 20) + 1), "Idempotency-Key", key), 413, "1 MiB");
+        assertProblem(
+                post(
+                        web,
+                        "/form",
+                        "--x--",
+                        "Content-Type",
+                        "multipart/form-data; boundary=x",
+                        "Idempotency-Key",
+                        key),
+                415,
+                "multipart");
+        assertThat(CALLS).hasValue(0);
+    }
+
+    @Test
+    void anErrorOfTheClientIsRepeated() throws Exception {
+        for (int i = 0; i < 2; i++) {
+            HttpResponse<String> answer = send("/fail?how=declined", key);
+            assertThat(answer.statusCode()).isEqualTo(402);
+            assertThat(answer.body()).contains("declined");
+        }
+        assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void anErrorOfTheServerIsUnknownUntilItIsSettled() throws Exception {
+        for (String how : new String[] {"answered", "thrown"}) {
+            CALLS.set(0);
+            String path = "/fail?how=" + how;
+            String mine = key + how;
+            String name = nameOf("fail") + how;
+            HttpResponse<String> first = send(path, mine);
+            assertThat(first.statusCode()).isEqualTo(how.equals("thrown") ? 500 : 502);
+            HttpResponse<String> second = send(path, mine);
+            assertProblem(second, 409, "Nobody knows");
+            assertThat(second.headers().firstValue("Retry-After")).isEmpty();
+            assertThat(CALLS).hasValue(1);
+            assertThat(outcome(name).state()).isEqualTo(Outcome.State.UNKNOWN);
+
+            outcome(name).retry();
+            send(path, mine);
+            assertThat(CALLS).hasValue(2);
+            String settled = "200\nContent-Type: text/plain\n\npaid";
+            outcome(name).resolve(settled.getBytes(StandardCharsets.UTF_8), Duration.ofHours(1));
+            HttpResponse<String> last = send(path, mine);
+            assertThat(last.statusCode()).isEqualTo(200);
+            assertThat(last.headers().firstValue("Content-Type").orElseThrow())
+                    .startsWith("text/plain");
+            assertThat(last.body()).isEqualTo("paid");
+            assertThat(CALLS).hasValue(2);
+        }
+    }
+
+    @Test
+    void anAnswerThatComesLaterIsAnError() throws Exception {
+        assertThat(send("/hidden", key).statusCode()).isEqualTo(500);
+        assertProblem(send("/hidden", key), 409, "Nobody knows");
+        assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void withoutRedisNothingIsCarriedOut() throws Exception {
+        String url;
+        try (TestRedis gone = TestRedis.start()) {
+            url = gone.url();
+        }
+        try (var application = start(url, Web.class)) {
+            assertProblem(
+                    post(application, "/slow", "", "Idempotency-Key", key), 503, "not carried out");
+        }
+        assertThat(CALLS).hasValue(0);
+    }
+
+    @Test
+    void anAnswerThatComesLaterIsRefusedAtTheStart() {
+        assertThatThrownBy(() -> start(Application.url(), Web.class, Later.class).close())
+                .satisfies(
+                        e ->
+                                assertThat(said(e))
+                                        .contains("@Idempotent on")
+                                        .contains("Later.later()")
+                                        .contains("before it has its answer"));
+    }
+}
