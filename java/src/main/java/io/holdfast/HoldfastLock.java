@@ -403,7 +403,7 @@ public interface HoldfastLock extends Lock {
      * @throws Exception what the call throws
      */
     default <T> T once(OnceOptions<T> options, Callable<? extends T> call) throws Exception {
-        return new Once<>(this, options).call(call);
+        return once(options).call(call);
     }
 
     /**
@@ -418,7 +418,12 @@ public interface HoldfastLock extends Lock {
      */
     default <T> CompletableFuture<T> onceAsync(
             OnceOptions<T> options, Supplier<? extends CompletionStage<? extends T>> call) {
-        return new Once<>(this, options).start(call);
+        return once(options).start(call);
+    }
+
+    private <T> Once<T> once(OnceOptions<T> options) {
+        return new Once<>(
+                this, options, () -> begin(options), () -> beginAsync(options), this::onceResult);
     }
 
     /**

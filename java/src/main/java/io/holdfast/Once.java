@@ -2,10 +2,9 @@ package io.holdfast;
 
 import io.holdfast.internal.core.Log;
 import java.lang.System.Logger.Level;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.Arrays;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -14,12 +13,26 @@ import java.util.function.Supplier;
 
 /** {@link HoldfastLock#once}: takes turns until there is a result. */
 final class Once<T> {
-    private final HoldfastLock lock;
-    private final OnceOptions<T> options;
+    /** For messages. */
+    private final Object lock;
 
-    Once(HoldfastLock lock, OnceOptions<T> options) {
+    private final OnceOptions<T> options;
+    private final Callable<Turn> begin;
+    private final Supplier<CompletableFuture<Turn>> beginAsync;
+    private final Supplier<Optional<Outcome>> look;
+
+    /** The functions ask the server: for a turn with these options, and for the record. */
+    Once(
+            Object lock,
+            OnceOptions<T> options,
+            Callable<Turn> begin,
+            Supplier<CompletableFuture<Turn>> beginAsync,
+            Supplier<Optional<Outcome>> look) {
         this.lock = lock;
         this.options = options;
+        this.begin = begin;
+        this.beginAsync = beginAsync;
+        this.look = look;
     }
 
     /** Options of those who only wait for the turn. */
@@ -69,7 +82,7 @@ final class Once<T> {
     private Turn begin() throws Exception {
         for (;;) {
             try {
-                return lock.begin(options);
+                return begin.call();
             } catch (LockLostException e) {
                 // Before the call began: again.
             } catch (KeptErrorException e) {
@@ -108,15 +121,7 @@ final class Once<T> {
     }
 
     private static End unknown(Throwable failure) {
-        return new End(Outcome.State.UNKNOWN, note(failure.toString()), Duration.ZERO);
-    }
-
-    /** What of it fits as a note. */
-    static byte[] note(String why) {
-        byte[] bytes = why.getBytes(StandardCharsets.UTF_8);
-        return bytes.length <= OnceOptions.NOTE_MAX
-                ? bytes
-                : Arrays.copyOf(bytes, OnceOptions.NOTE_MAX);
+        return new End(Outcome.State.UNKNOWN, OnceOptions.shortened(failure.toString()), Duration.ZERO);
     }
 
     private static void end(Turn turn, End end, Throwable failure) {
@@ -129,7 +134,8 @@ final class Once<T> {
 
     private ResultNotKeptException notKept(
             Turn turn, T made, ResultNotKeptException.Reason reason, Throwable cause) {
-        return new ResultNotKeptException(lock, turn.hold().fence(), made, reason, cause);
+        return new ResultNotKeptException(
+                lock.toString(), look, turn.hold().fence(), made, reason, cause);
     }
 
     private static ResultNotKeptException.Reason reason(Throwable failure) {
@@ -163,7 +169,7 @@ final class Once<T> {
 
     private void begin(
             CompletableFuture<T> future, Supplier<? extends CompletionStage<? extends T>> call) {
-        CompletableFuture<Turn> begun = lock.beginAsync(options);
+        CompletableFuture<Turn> begun = beginAsync.get();
         future.whenComplete((result, failure) -> begun.cancel(false)); // unless it has ended
         begun.whenComplete(
                 (turn, failure) -> {

@@ -2,6 +2,7 @@ package io.holdfast;
 
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Millis;
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
@@ -29,6 +30,12 @@ import java.util.function.Predicate;
  */
 public final class OnceOptions<T> implements Cloneable {
     static final int NOTE_MAX = 1024;
+
+    /** What of it fits as a note. */
+    static byte[] shortened(String why) {
+        byte[] bytes = why.getBytes(StandardCharsets.UTF_8);
+        return bytes.length <= NOTE_MAX ? bytes : Arrays.copyOf(bytes, NOTE_MAX);
+    }
 
     private final Duration ttl;
     private final Codec<T> codec;

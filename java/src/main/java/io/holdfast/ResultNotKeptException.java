@@ -1,6 +1,8 @@
 package io.holdfast;
 
 import java.time.Duration;
+import java.util.Optional;
+import java.util.function.Supplier;
 
 /**
  * The call was made, and others do not have its result: this exception has it. Nobody calls again
@@ -30,12 +32,19 @@ public final class ResultNotKeptException extends HoldfastException {
     private final Reason reason;
 
     /** For which the call was made. */
-    private final transient HoldfastLock lock;
+    private final String lock;
+    /** Looks at its record. */
+    private final transient Supplier<Optional<Outcome>> look;
     /** Of the hold that made the call. */
     private final long fence;
 
     ResultNotKeptException(
-            HoldfastLock lock, long fence, Object result, Reason reason, Throwable cause) {
+            String lock,
+            Supplier<Optional<Outcome>> look,
+            long fence,
+            Object result,
+            Reason reason,
+            Throwable cause) {
         super(
                 "the call of "
                         + lock
@@ -43,6 +52,7 @@ public final class ResultNotKeptException extends HoldfastException {
                         + cause.getMessage());
         initCause(cause);
         this.lock = lock;
+        this.look = look;
         this.fence = fence;
         this.result = result;
         this.reason = reason;
@@ -80,12 +90,12 @@ public final class ResultNotKeptException extends HoldfastException {
      * @throws HoldfastException if the server could not be asked
      */
     public void resolve(byte[] other, Duration ttl) {
-        if (lock == null) {
+        if (look == null) {
             throw new IllegalStateException(
                     "this exception came from another process: HoldfastLock.onceResult() gives an"
                             + " outcome to settle");
         }
-        lock.onceResult()
+        look.get()
                 .filter(outcome -> outcome.fence() == fence)
                 .orElseThrow(
                         () ->

@@ -102,7 +102,7 @@ public interface Turn {
      * @param why for the one who settles the call; what exceeds 1024 bytes is cut off
      */
     default void unknown(String why) {
-        end(Outcome.State.UNKNOWN, Once.note(why), Duration.ZERO);
+        end(Outcome.State.UNKNOWN, OnceOptions.shortened(why), Duration.ZERO);
     }
 
     /**

@@ -589,25 +589,27 @@ abstract class OnceContract extends ClientTest {
     @Test
     void whoLosesTheLockBeforeItsCallAsksAgain() throws Exception {
         AtomicInteger losses = new AtomicInteger();
-        HoldfastLock losing =
-                (HoldfastLock)
-                        java.lang.reflect.Proxy.newProxyInstance(
-                                HoldfastLock.class.getClassLoader(),
-                                new Class<?>[] {HoldfastLock.class},
-                                (proxy, method, given) -> {
-                                    LockLostException lost = new LockLostException("too late");
-                                    if (losses.incrementAndGet() % 3 == 0) {
-                                        return method.invoke(lock, given);
-                                    } else if (method.getName().equals("begin")) {
-                                        throw lost;
-                                    }
-                                    return CompletableFuture.failedFuture(lost);
-                                });
-        assertEquals("mine", new Once<>(losing, PAID).call(() -> "mine"));
+        LockLostException lost = new LockLostException("too late");
+        Once<String> losing =
+                new Once<>(
+                        name,
+                        PAID,
+                        () -> {
+                            if (losses.incrementAndGet() % 3 != 0) {
+                                throw lost;
+                            }
+                            return lock.begin(PAID);
+                        },
+                        () ->
+                                losses.incrementAndGet() % 3 != 0
+                                        ? CompletableFuture.failedFuture(lost)
+                                        : lock.beginAsync(PAID),
+                        lock::onceResult);
+        assertEquals("mine", losing.call(() -> "mine"));
         assertEquals(3, losses.get());
         client.onceForget(name, false);
         CompletableFuture<String> future =
-                new Once<>(losing, PAID).start(() -> CompletableFuture.completedFuture("its"));
+                losing.start(() -> CompletableFuture.completedFuture("its"));
         assertEquals("its", future.get(20, TimeUnit.SECONDS));
         assertEquals(6, losses.get());
     }

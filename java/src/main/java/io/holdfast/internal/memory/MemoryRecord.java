@@ -28,13 +28,13 @@ record MemoryRecord(
     /** How a caller says that its call ended. */
     record End(Outcome.State state, byte[] bytes, Duration ttl, OnceOptions<?> options) {}
 
-    static MemoryRecord begun(MemoryHold hold, OnceOptions<?> options) {
+    static MemoryRecord begun(long fence, byte[] owner, OnceOptions<?> options) {
         return new MemoryRecord(
                 Outcome.State.RUNNING,
                 true,
                 options.fingerprint().orElse(null),
-                hold.fence(),
-                hold.owner(),
+                fence,
+                owner,
                 Instant.now(),
                 options.unknownTtl(),
                 System.nanoTime(),
@@ -43,8 +43,8 @@ record MemoryRecord(
     }
 
     /** The result or the error of a call of whose beginning nothing is known. */
-    static MemoryRecord ended(MemoryHold hold, End end) {
-        return begun(hold, end.options)
+    static MemoryRecord ended(long fence, byte[] owner, End end) {
+        return begun(fence, owner, end.options)
                 .with(end.state, end.ttl, end.bytes)
                 .in(end.options.atMostOnce());
     }

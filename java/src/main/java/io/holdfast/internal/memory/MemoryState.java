@@ -230,7 +230,7 @@ final class MemoryState implements MemoryHold.Place {
             hold.release();
             return known;
         }
-        record = MemoryRecord.begun(hold, options);
+        record = MemoryRecord.begun(hold.fence(), hold.owner(), options);
         return null;
     }
 
@@ -259,7 +259,7 @@ final class MemoryState implements MemoryHold.Place {
                 if (open) {
                     record = known.with(end.state(), end.ttl(), end.bytes());
                 } else if (hold.isValid() && free) {
-                    record = MemoryRecord.ended(hold, end);
+                    record = MemoryRecord.ended(hold.fence(), hold.owner(), end);
                 } else {
                     return false;
                 }
