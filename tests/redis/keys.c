@@ -83,7 +83,7 @@ static hf_hold *handed_on(hf_lock *to, hf_hold *from) {
 }
 
 static void call_everything(hf_client *ann, hf_client *ben) {
-    hf_lock *anns = lease_lock(ann, "k", 1200, HF_ON), *bens = lease_lock(ben, "k", 1200, HF_ON);
+    hf_lock *anns = lease_lock(ann, "k", 4000, HF_ON), *bens = lease_lock(ben, "k", 4000, HF_ON);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *hold = held(anns);
     assert_status(hf_hold_renew(hold), HF_OK);
@@ -92,7 +92,8 @@ static void call_everything(hf_client *ann, hf_client *ben) {
         hold = handed_on(bens, hold);
         hold = handed_on(anns, hold);
     }
-    sleep_ms(1000); /* it is claimed, and renewed */
+    assert_soon(hf_hold_remaining_ms(hold) < 3500);
+    assert_soon(hf_hold_remaining_ms(hold) > 3500); /* it is claimed, and renewed */
     assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
     assert_int_equal(info.fence, hf_hold_fence(hold));
     assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);

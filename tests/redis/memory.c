@@ -132,7 +132,7 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     turns = full = failures = 0;
     done = false;
     for (int i = 0; i < 4; i++) {
-        mine[i] = exclusive_lock(clients[0], text("held %d", i), 1000); /* renewed all the while */
+        mine[i] = exclusive_lock(clients[0], text("held %d", i), 3000); /* renewed all the while */
         assert_status(hf_lock_acquire(mine[i], 0, &held[i]), HF_OK);
     }
     for (int i = 0; i < 8; i++) {
@@ -145,7 +145,7 @@ static void test_without_memory_holders_release_and_waiters_recover(void **state
     /* The waiter had its turn: a release hands the lock on. */
     assert_int_equal(NUMBER("ZCOUNT {stock}stock:hf1:q 0 9007199254740992"), 0);
     int before = turns;
-    sleep_ms(1200); /* longer than the leases of what is held */
+    sleep_ms(3200); /* longer than the leases of what is held */
     assert_int_equal(turns, before);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(hf_hold_state(held[i]), HF_STATE_HELD);
