@@ -144,8 +144,10 @@ static void acquire_all(program *p) {
             rules_several(names[i], 1);
         hf_status status = hf_lock_acquire_all(locks, (size_t)count, NULL, 0, timeout, NULL, holds);
         sim_trace("acquire of %d: %s", count, hf_status_name(status));
-        /* One more connect_timeout for each release of those that it had. */
-        judge_answered(&c, bound_of(timeout, &slowest) + (count - 1) * patience());
+        int64_t bound = bound_of(timeout, &slowest);
+        if (bound >= 0) /* one more connect_timeout for each release of those that it had */
+            bound += (count - 1) * patience();
+        judge_answered(&c, bound);
         p->uncounted = true;
         for (int i = 0; status == HF_OK && i < count; i++)
             keep_hold(p, holds[i], names[i], &options[i], c.since, count > 1);
