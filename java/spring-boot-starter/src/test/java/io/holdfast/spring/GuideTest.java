@@ -52,9 +52,9 @@ final class GuideTest {
                         reports.nightly();
                         reports.nightly(); // finds that it ran
                         Charges charges = shop.getBean(Charges.class);
-                        System.out.println(charges.charge("7", new BigDecimal("12.50")));
+                        System.out.println(charges.charge("guide", new BigDecimal("12.50")));
                         HoldfastClient client = shop.getBean(HoldfastClient.class);
-                        System.out.println("forgotten: " + client.onceForget("charge:7", false));
+                        System.out.println("forgotten: " + client.onceForget("charge:guide", false));
                         System.out.println(shop.getBean(HoldfastLeaders.class).leader("matcher"));
                         System.out.println("kept: " + client.lock("Reports.nightly").forceUnlock());
                     }
@@ -117,7 +117,7 @@ final class GuideTest {
                             "--spring.main.register-shutdown-hook=false");
         }
         assertEquals(
-                "grows: true\nthe invoice of 7\nthe report\nReceipt[order=7, amount=12.50]\n"
+                "grows: true\nthe invoice of 7\nthe report\nReceipt[order=guide, amount=12.50]\n"
                         + "forgotten: true\nLeader[matcher]\nkept: true\ntrue\n",
                 said);
     }
