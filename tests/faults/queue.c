@@ -116,6 +116,7 @@ static void crowd_work(void *argument) {
 static int64_t run_crowd(crowd *all) {
     pid_t pids[PROCESSES];
     int waiters = PROCESSES * all->threads;
+    int64_t since = 0;
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = worker_start(crowd_work, all);
     client = open_client();
@@ -127,6 +128,7 @@ static int64_t run_crowd(crowd *all) {
             assert_soon(queued("k") == i + 1);
         }
         TELL("CONFIG RESETSTAT");
+        since = now_ms();
     } else {
         atomic_store(&all->turn, 1);
         assert_soon(queued("k") == waiters);
@@ -134,8 +136,10 @@ static int64_t run_crowd(crowd *all) {
     give_back(hold, HF_OK);
     assert_soon(atomic_load(&all->ready) == waiters);
     int64_t first = scripts_run();
+    /* Each process looks after the lock every few seconds, and a busy machine takes seconds. */
     if (all->in_turn)
-        assert_in_range(first, waiters + 1, waiters + 1 + PROCESSES);
+        assert_in_range(first, waiters + 1,
+                        waiters + 1 + PROCESSES * (1 + (now_ms() - since) / 1000));
     TELL("CONFIG RESETSTAT");
     atomic_store(&all->go, 1);
     int64_t until = now_ms() + 60000;
