@@ -51,7 +51,10 @@ class hf_stats:  # noqa: N801
     waiting: int
     acquired: int
     queued: int
-    done: int
+    answered_done: int
+    answered_failed: int
+    answered_unknown: int
+    answered_mismatch: int
     busy: int
     timed_out: int
     canceled: int
@@ -62,6 +65,12 @@ class hf_stats:  # noqa: N801
     unreachable: int
     failed: int
     released: int
+    begun: int
+    finished_done: int
+    finished_failed: int
+    finished_unknown: int
+    finished_retry: int
+    finished_unkept: int
     lost_expired: int
     lost_unreachable: int
     lost_gone: int

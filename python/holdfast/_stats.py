@@ -12,6 +12,8 @@ from ._errors import Cause
 
 Refusal = Literal["busy", "timeout", "cancelled", "interrupted", "deadlock", "replicas"]
 Failure = Literal["unreachable", "unknown", "error"]
+Answer = Literal["done", "failed", "unknown", "mismatch"]
+Finish = Literal["done", "failed", "unknown", "retry", "unkept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Histogram:
 class Counts:
     """Counts of a client, or of one name: since the client was opened unless they say "now".
 
-    Each acquire is counted once, when it ends: as acquired, done, refused or failed.
+    Each acquire is counted once, when it ends: as acquired, answered, refused or failed.
     """
 
     held: int
@@ -50,8 +52,10 @@ class Counts:
     """Acquires that got the lock."""
     queued: int
     """Acquires that got the lock after they had a place in its queue."""
-    done: int
-    """Acquires of once() that got the outcome of another call, also that it is unknown."""
+    answered: Mapping[Answer, int]
+    """Acquires of once() that got the outcome of another call, by outcome: "done" with its result,
+    "failed" with an error that is kept, "unknown", "mismatch" when it was made with other arguments
+    or in the other mode."""
     refused: Mapping[Refusal, int]
     """Acquires that did not get the lock, by cause: "busy" when they tried once, "timeout",
     "cancelled", also by the close of the client, "interrupted" by a signal handler, "deadlock"
@@ -61,6 +65,12 @@ class Counts:
     was lost, and any other "error"."""
     released: int
     """Holds that a call released."""
+    begun: int
+    """Calls that were made at most once, and whose record says so."""
+    finished: Mapping[Finish, int]
+    """Calls made for once() that ended, by outcome: "done" when the result was kept, "failed" when
+    the error was, "unknown", "retry" when the call was not made, and "unkept" when a result or an
+    error was not kept, or not at once (ResultNotKept)."""
     lost: Mapping[Cause, int]
     """Holds that were lost before that, by cause, as in Lost.cause."""
     renewed: int
@@ -100,7 +110,12 @@ def _fields(told: _native.hf_stats) -> dict[str, Any]:
         "waiting": told.waiting,
         "acquired": told.acquired,
         "queued": told.queued,
-        "done": told.done,
+        "answered": {
+            "done": told.answered_done,
+            "failed": told.answered_failed,
+            "unknown": told.answered_unknown,
+            "mismatch": told.answered_mismatch,
+        },
         "refused": {
             "busy": told.busy,
             "timeout": told.timed_out,
@@ -115,6 +130,14 @@ def _fields(told: _native.hf_stats) -> dict[str, Any]:
             "error": told.failed,
         },
         "released": told.released,
+        "begun": told.begun,
+        "finished": {
+            "done": told.finished_done,
+            "failed": told.finished_failed,
+            "unknown": told.finished_unknown,
+            "retry": told.finished_retry,
+            "unkept": told.finished_unkept,
+        },
         "lost": {
             "expired": told.lost_expired,
             "unreachable": told.lost_unreachable,
@@ -146,7 +169,7 @@ def stats(core: _holdfast.Core, client: _holdfast.Client, unconfirmed: int) -> S
     )
 
 
-def label(name: str) -> str:
+def shown(name: str) -> str:
     """Show a lock's name in valid UTF-8, as metrics need it: different names stay different."""
     raw = name.encode("utf-8", "surrogateescape")
     return raw.replace(b"\\", rb"\\").decode("utf-8", "backslashreplace")

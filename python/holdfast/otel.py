@@ -29,7 +29,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
-from ._stats import buckets, label
+from ._stats import buckets, shown
 
 _tracer = trace.get_tracer("holdfast", holdfast.__version__)
 
@@ -80,11 +80,13 @@ _LEVELS = {
 _COUNTS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
-    "done": "Acquires of once() that got the outcome of another",
+    "answered": "Acquires of once() that got another's outcome, by outcome",
     "refused": "Acquires that did not get the lock, by cause",
     "failed": "Acquires that failed and say nothing of the lock, by cause",
     "released": "Holds that a call released",
     "lost": "Holds that were lost before a call released them, by cause",
+    "begun": "Calls that were made at most once, and whose record says so",
+    "finished": "Calls made for once() that ended, by outcome",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised",
 }
@@ -106,7 +108,7 @@ def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfas
 
     Without a provider they are instruments of the global one. They are those of
     holdfast.prometheus, as holdfast.held, holdfast.acquired and so on, with the attributes client,
-    lock and cause. OpenTelemetry cannot take a histogram that was measured elsewhere:
+    lock, cause and outcome. OpenTelemetry cannot take a histogram that was measured elsewhere:
     holdfast.wait and holdfast.hold are the sums of the times, in seconds, and
     holdfast.wait.bucket and holdfast.hold.bucket count those up to the attribute `le`, cumulative.
     Closed clients are left out.
@@ -146,17 +148,19 @@ def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfas
 def _locks(stats: holdfast.Stats) -> Iterator[tuple[dict[str, str], holdfast.Counts]]:
     yield {"lock": ""}, stats.others
     for name, counts in stats.names.items():
-        yield {"lock": label(name)}, counts
+        yield {"lock": shown(name)}, counts
 
 
 def _counts(field: str) -> _Read:
+    by = "outcome" if field in {"answered", "finished"} else "cause"
+
     def read(stats: holdfast.Stats) -> Iterator[Observation]:
         for about, counts in _locks(stats):
             value = getattr(counts, field)
             if isinstance(value, int):
                 yield Observation(value, about)
             else:
-                yield from (Observation(n, {**about, "cause": c}) for c, n in value.items())
+                yield from (Observation(n, {**about, by: c}) for c, n in value.items())
 
     return read
 

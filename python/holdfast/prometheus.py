@@ -24,7 +24,7 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
-from ._stats import buckets, label
+from ._stats import buckets, shown
 
 _GAUGES = {
     "held": "Holds that may still be on the server",
@@ -33,15 +33,20 @@ _GAUGES = {
 _COUNTERS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
-    "done": "Acquires of once() that got the outcome of another",
     "released": "Holds that a call released",
+    "begun": "Calls that were made at most once, and whose record says so",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised: many acquires of one lock timed out",
 }
-_BY_CAUSE = {
-    "refused": "Acquires that did not get the lock, because of others or of their caller",
-    "failed": "Acquires that failed and say nothing of the lock",
-    "lost": "Holds that were lost before a call released them",
+_BY_LABEL = {
+    "answered": ("outcome", "Acquires of once() that got the outcome of another call"),
+    "refused": (
+        "cause",
+        "Acquires that did not get the lock, because of others or of their caller",
+    ),
+    "failed": ("cause", "Acquires that failed and say nothing of the lock"),
+    "lost": ("cause", "Holds that were lost before a call released them"),
+    "finished": ("outcome", "Calls made for once() that ended"),
 }
 _HISTOGRAMS = {
     "wait": "For how long acquires that got the lock had waited for it",
@@ -86,14 +91,14 @@ class Collector(_Collector):
                 for labels, counts in rows:
                     metric.add_metric(labels, getattr(counts, field))
                 yield metric
-        for field, what in _BY_CAUSE.items():
-            causes = CounterMetricFamily(
-                f"holdfast_{field}", what, labels=["client", "lock", "cause"]
+        for field, (label, what) in _BY_LABEL.items():
+            metric = CounterMetricFamily(
+                f"holdfast_{field}", what, labels=["client", "lock", label]
             )
             for labels, counts in rows:
-                for cause, count in getattr(counts, field).items():
-                    causes.add_metric([*labels, cause], count)
-            yield causes
+                for value, count in getattr(counts, field).items():
+                    metric.add_metric([*labels, value], count)
+            yield metric
         for field, what in _HISTOGRAMS.items():
             times = HistogramMetricFamily(
                 f"holdfast_{field}_seconds", what, labels=["client", "lock"]
@@ -113,4 +118,4 @@ def _rows(client: str, stats: holdfast.Stats) -> Iterator[tuple[list[str], holdf
     """Give the labels and the counts of each name, and of all others."""
     yield [client, ""], stats.others
     for name, counts in stats.names.items():
-        yield [client, label(name)], counts
+        yield [client, shown(name)], counts

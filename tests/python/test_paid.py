@@ -151,6 +151,35 @@ def test_an_error_leaves_an_unknown_outcome_and_says_whose(caller: Threads, name
     assert not caller.client.lock(name).locked()
 
 
+def test_calls_are_counted_by_their_outcome(
+    caller: Threads, client: holdfast.Client, name: str, raw: redis.Redis
+) -> None:
+    def forgets(turn: Any) -> Any:
+        client.once_forget(name, force=True)
+        return [("finish", 1)]
+
+    unknown = lose(caller, name, args=1)  # begun, unknown, and told so
+    caller.settle(unknown, "retry")
+    with pytest.raises(ConnectionRefusedError):
+        caller.once(name, raises(ConnectionRefusedError()), not_called=ConnectionRefusedError)
+    with pytest.raises(CardDeclined):
+        caller.once(name, raises(CardDeclined("no")), keep=CardDeclined, args=1)
+    with pytest.raises(CardDeclined):
+        caller.once(name, unwanted, keep=CardDeclined)
+    with pytest.raises(holdfast.FingerprintMismatch):
+        caller.once(name, unwanted, args=2)
+    caller.forget(name)
+    assert caller.once(name, lambda: 1) == caller.once(name, unwanted) == 1
+    caller.forget(name)
+    with pytest.raises(holdfast.ResultNotKept):
+        caller.turn(name, forgets)
+    stats = client.stats()
+    assert stats.answered == {"done": 1, "failed": 1, "unknown": 1, "mismatch": 1}
+    finished = {"done": 1, "failed": 1, "unknown": 1, "retry": 1, "unkept": 1}
+    assert (stats.begun, stats.finished) == (5, finished)
+    assert stats.acquired == 5
+
+
 def test_a_caller_that_dies_leaves_an_unknown_outcome_with_its_note(
     caller: Threads, client: holdfast.Client, name: str, raw: redis.Redis
 ) -> None:

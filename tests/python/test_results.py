@@ -61,7 +61,7 @@ def test_the_first_calls_it_and_all_others_get_its_result(
     assert vendor.calls == 1
     assert client.once(name, unwanted, ttl=TTL, timeout=0) == vendor.result
     stats = client.stats()
-    assert (stats.acquired, stats.done, stats.released) == (1, 50, 1)
+    assert (stats.acquired, stats.answered["done"], stats.released) == (1, 50, 1)
     assert not client.lock(name).locked()
     assert 30 < client.lock(name).inspect().result <= TTL
 
@@ -269,7 +269,7 @@ def test_tasks_get_the_result_too(client: holdfast.Client, name: str, raw: redis
     assert asyncio.run(main()) == [[1, 2]] * 100
     assert calls == 1
     assert client.once(name, unwanted, ttl=TTL) == [1, 2]
-    assert client.stats().done == 100
+    assert client.stats().answered["done"] == 100
 
 
 def test_a_cancelled_task_passes_the_turn_on(

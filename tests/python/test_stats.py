@@ -25,8 +25,10 @@ def counted(counts: holdfast.Counts) -> dict[str, int]:
     """What is not 0, flat; and each histogram has as many as it must have."""
     flat = {
         field: getattr(counts, field)
-        for field in ("held", "waiting", "acquired", "queued", "done", "released", "alarms")
+        for field in ("held", "waiting", "acquired", "queued", "released", "begun", "alarms")
     }
+    for field in ("answered", "finished"):
+        flat |= {f"{field} {outcome}": n for outcome, n in getattr(counts, field).items()}
     for group in (counts.refused, counts.failed, counts.lost):
         for cause, count in group.items():
             flat[cause if cause not in flat else f"lost {cause}"] = count

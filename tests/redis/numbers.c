@@ -58,12 +58,36 @@ static const struct {
 } members[] = {
 #define MEMBER(name)                                                                               \
     { #name, offsetof(hf_stats, name) }
-    MEMBER(held),         MEMBER(waiting),          MEMBER(acquired),  MEMBER(queued),
-    MEMBER(busy),         MEMBER(timed_out),        MEMBER(canceled),  MEMBER(interrupted),
-    MEMBER(deadlocks),    MEMBER(unreplicated),     MEMBER(unknown),   MEMBER(unreachable),
-    MEMBER(failed),       MEMBER(released),         MEMBER(renewed),   MEMBER(alarms),
-    MEMBER(lost_expired), MEMBER(lost_unreachable), MEMBER(lost_gone), MEMBER(names),
-};
+    MEMBER(held),
+    MEMBER(waiting),
+    MEMBER(acquired),
+    MEMBER(queued),
+    MEMBER(busy),
+    MEMBER(timed_out),
+    MEMBER(canceled),
+    MEMBER(interrupted),
+    MEMBER(deadlocks),
+    MEMBER(unreplicated),
+    MEMBER(unknown),
+    MEMBER(unreachable),
+    MEMBER(failed),
+    MEMBER(released),
+    MEMBER(renewed),
+    MEMBER(alarms),
+    MEMBER(lost_expired),
+    MEMBER(lost_unreachable),
+    MEMBER(lost_gone),
+    MEMBER(names),
+    MEMBER(answered_done),
+    MEMBER(answered_failed),
+    MEMBER(answered_unknown),
+    MEMBER(answered_mismatch),
+    MEMBER(begun),
+    MEMBER(finished_done),
+    MEMBER(finished_failed),
+    MEMBER(finished_unknown),
+    MEMBER(finished_retry),
+    MEMBER(finished_unkept)};
 
 static int64_t member(const hf_stats *stats, size_t i) {
     int64_t value;
@@ -348,6 +372,68 @@ static void test_a_hold_that_is_handed_over_is_measured_on_both_sides(void **sta
 }
 
 /* ----------------------------------------------------------------- Bindings */
+
+#define OF(way) (&(hf_acquire_options){.size = sizeof(hf_acquire_options), .flags = (way)})
+
+static hf_hold *call(hf_lock *lock, const void *print) {
+    hf_hold *hold;
+    assert_status(
+        hf_once_begin(lock, 0, OF(HF_ACQUIRE_AT_MOST_ONCE), print, print != NULL ? 32 : 0, &hold),
+        HF_OK);
+    assert_status(hf_once_mark(hold, HF_NEVER, NULL, 0), HF_OK);
+    return hold;
+}
+
+static void end_call(hf_hold *hold, int32_t state, hf_status status) {
+    bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED;
+    assert_status(hf_once_finish(hold, state, "r", 1, keeps ? 60000 : 0), status);
+    hf_hold_close(hold);
+}
+
+static void answered(hf_lock *lock, uint32_t flags, const void *print, hf_status status) {
+    hf_hold *hold;
+    assert_status(hf_once_begin(lock, 0, OF(flags), print, print != NULL ? 32 : 0, &hold), status);
+    hf_hold_close(hold);
+    assert_status(hf_once_begin_start(lock, 20000, OF(flags), print, print != NULL ? 32 : 0, 1),
+                  HF_OK);
+    hf_completion c = next_of(ann);
+    assert_status(c.status, status);
+    hf_hold_close(c.hold);
+}
+
+/* On a thread, and started. */
+static void test_calls_are_counted_by_their_outcome(void **state) {
+    (void)state;
+    static const char one[32] = "1", two[32] = "2";
+    uint32_t most = HF_ACQUIRE_AT_MOST_ONCE;
+    hf_lock *lock = stock();
+    end_call(call(lock, one), HF_ONCE_RETRY, HF_OK);
+    end_call(call(lock, one), HF_ONCE_UNKNOWN, HF_OK);
+    answered(lock, most, one, HF_EOUTCOME);
+    TELL("DEL {stock}stock:hf1:r");
+    end_call(call(lock, one), HF_ONCE_FAILED, HF_OK);
+    answered(lock, most, one, HF_EFAILED);
+    TELL("DEL {stock}stock:hf1:r");
+    end_call(call(lock, one), HF_ONCE_DONE, HF_OK);
+    answered(lock, most, one, HF_EDONE);
+    answered(lock, most, two, HF_EMISMATCH);
+    answered(lock, 0, one, HF_EMISMATCH);
+    TELL("DEL {stock}stock:hf1:r");
+    hf_hold *settled = call(lock, NULL);
+    assert_status(hf_once_settle(theirs, HF_ONCE_NONE, hf_hold_fence(settled), HF_SETTLE_FORCE,
+                                 NULL, 0, 0, NULL, 0),
+                  HF_OK);
+    end_call(settled, HF_ONCE_DONE, HF_ESETTLED);
+    hf_hold *late = call(lock, one);
+    TELL("DEL stock");
+    assert_status(hf_hold_check(late), HF_ELOST);
+    end_call(late, HF_ONCE_DONE, HF_OK); /* kept, and not released: it was lost */
+    hf_lock_close(lock);
+    assert_counts(ann, 6, .acquired = 6, .released = 4, .lost_gone = 1, .begun = 6,
+                  .answered_done = 2, .answered_failed = 2, .answered_unknown = 2,
+                  .answered_mismatch = 4, .finished_done = 2, .finished_failed = 1,
+                  .finished_unknown = 1, .finished_retry = 1, .finished_unkept = 1);
+}
 
 static void test_a_binding_counts_a_call_of_several_tries_once(void **state) {
     (void)state;
@@ -733,6 +819,7 @@ int main(int count, char **arguments) {
         TEST(test_a_loss_is_counted_once_by_its_cause),
         TEST(test_a_hold_that_cannot_be_renewed_is_lost_as_unreachable),
         TEST(test_a_hold_that_is_handed_over_is_measured_on_both_sides),
+        TEST(test_calls_are_counted_by_their_outcome),
         TEST(test_a_binding_counts_a_call_of_several_tries_once),
         TEST(test_a_hundred_threads_counts_add_up),
         TEST(test_a_name_is_counted_apart_only_if_asked_for),

@@ -114,7 +114,7 @@ void once(program *p) {
     hf_status status = hf_once_begin(lock, timeout, most_once(key) ? &most : NULL, NULL, 0, &hold);
     sim_trace("once of %s (%lld ms): %s", key, (long long)timeout, hf_status_name(status));
     judge_answered(&c, bound_of(timeout, &options));
-    p->ended[has_outcome(status) ? HF_EDONE : status]++;
+    p->ended[status]++;
     if (status == HF_EMISMATCH)
         sim_wrong("%s", hf_error_message());
     if (status == HF_EOUTCOME) {

@@ -543,7 +543,7 @@ static void start_on(loop *l, int which, bool ends) {
 }
 
 static void end_acquire(loop *l, const pending *o, const hf_completion *done) {
-    l->base.ended[has_outcome(done->status) ? HF_EDONE : done->status]++;
+    l->base.ended[done->status]++;
     if (done->status == HF_OK) {
         mine *m =
             keep_hold(&l->base, done->hold, o->m.key, &o->options, o->since.since, o->several);
@@ -750,7 +750,10 @@ static void check_counts(hf_client *client, const program *programs, int threads
         const char *what;
     } counts[] = {
         {told.acquired, ended[HF_OK], "acquired"},
-        {told.done, ended[HF_EDONE], "done"},
+        {told.answered_done, ended[HF_EDONE], "done"},
+        {told.answered_failed, ended[HF_EFAILED], "failed calls"},
+        {told.answered_unknown, ended[HF_EOUTCOME], "unknown outcomes"},
+        {told.answered_mismatch, ended[HF_EMISMATCH], "other calls"},
         {told.busy, ended[HF_EBUSY], "busy"},
         {told.timed_out, ended[HF_ETIMEOUT], "timed out"},
         {told.canceled, ended[HF_ECANCELED], "canceled"},

@@ -387,8 +387,8 @@ typedef struct hf_histogram {
 
 /**
  * Counts of a client or of one name, since the client was opened unless marked "now". Each acquire
- * with valid arguments is counted once, when it ends: either in `acquired`, or in one of the ten
- * fields after `queued`.
+ * with valid arguments is counted once, when it ends: either in `acquired`, or in one of the
+ * fields from `answered_done` to `failed`.
  */
 typedef struct hf_stats {
     /** sizeof(hf_stats) of the caller's header. */
@@ -398,9 +398,9 @@ typedef struct hf_stats {
     int64_t held, waiting;
     /** Acquires that got the lock; the part of them that waited in a queue. */
     int64_t acquired, queued;
-    /** Calls of hf_once_begin() that got an outcome: HF_EDONE, HF_EFAILED, HF_EOUTCOME,
+    /** Calls of hf_once_begin() that got an outcome: HF_EDONE; HF_EFAILED; HF_EOUTCOME;
      * HF_EMISMATCH. */
-    int64_t done;
+    int64_t answered_done, answered_failed, answered_unknown, answered_mismatch;
     /** The lock was not free: HF_EBUSY, HF_ETIMEOUT. */
     int64_t busy, timed_out;
     /** A cancel or the close of the client ended the wait (HF_ECANCELED); a signal (HF_EINTR). */
@@ -414,6 +414,12 @@ typedef struct hf_stats {
     int64_t unknown, unreachable, failed;
     /** Holds released by a call, with the server's confirmation. */
     int64_t released;
+    /** Calls that hf_once_mark() let this client make. */
+    int64_t begun;
+    /** Ends of calls by hf_once_finish(): a result or an error was kept; the outcome was left
+     * unknown; the call was withdrawn (HF_ONCE_RETRY, and by hf_once_mark() if it fails); a result
+     * or an error was not kept, or not before the function returned. */
+    int64_t finished_done, finished_failed, finished_unknown, finished_retry, finished_unkept;
     /** Holds lost before a release, by HF_CAUSE_*. */
     int64_t lost_expired, lost_unreachable, lost_gone;
     /** Renewals by the client's own thread; each claim of a grant counts as one. */

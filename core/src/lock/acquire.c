@@ -452,7 +452,7 @@ static void count_locked(const acquiring *call, hf_status status) {
     if (status == HF_OK)
         hf_hold_count_acquired_locked(hold, call->op.since, call->held_at);
     else if (!call->uncounted || (status != HF_EBUSY && hf_brake_mine() == NULL))
-        hf_hold_count_refused_locked(hold, status);
+        hf_hold_count_refused_locked(hold, status == HF_EDONE ? hf_once_status(hold) : status);
 }
 
 static hf_status acquire(acquiring *call, bool keep) {
@@ -544,13 +544,15 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 static void tell_acquired(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     bool told = status == HF_OK || status == HF_EDONE;
+    if (status == HF_EDONE)
+        status = hf_once_status(hold);
     if (status == HF_OK)
         hf_hold_count_acquired_locked(hold, op->since, hf_now());
     else
         hf_hold_count_refused_locked(hold, status);
     hf_completion completion = {
         .kind = HF_KIND_ACQUIRE,
-        .status = status == HF_EDONE ? hf_once_status(hold) : status,
+        .status = status,
         .op = op->news->completion.op,
     };
     if (told) {

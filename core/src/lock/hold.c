@@ -234,13 +234,18 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
 
 /* One that was lost before is counted; one that the server forgot is lost by this, and the others
  * with it. */
-static void count_release_locked(const hf_hold *hold, hf_hold *other, int state, hf_status status) {
-    if (status == HF_OK)
-        hold->counting.tally->stats.released++;
-    else if (status == HF_ELOST && state == HF_STATE_HELD) {
-        hf_count_loss_locked(hold->counting.tally, HF_CAUSE_GONE);
-        if (other != NULL)
-            hf_hold_lose_left_locked(other, HF_CAUSE_GONE);
+static void count_release_locked(const operation *mine) {
+    hf_tally *tally = mine->hold->counting.tally;
+    if (mine->how != '\0')
+        hf_count_finish_locked(tally, mine->how, mine->status);
+    if (mine->state != HF_STATE_HELD)
+        return;
+    if (mine->status == HF_OK)
+        tally->stats.released++;
+    else if (mine->status == HF_ELOST) {
+        hf_count_loss_locked(tally, HF_CAUSE_GONE);
+        if (mine->other != NULL)
+            hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);
     }
 }
 
@@ -298,7 +303,7 @@ static void settle_release(operation *mine, hf_status status) {
         release_status(hold, mine->state, mine->how, status, mine->outcome, mine->doubtful);
     hf_error error = *hf_error_last(); /* of this hold, not of those that it was joined with */
     if (!mine->unknown)
-        count_release_locked(hold, mine->other, mine->state, mine->status);
+        count_release_locked(mine);
     hf_error_set(&error);
 }
 

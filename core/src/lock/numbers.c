@@ -204,7 +204,13 @@ static void watch_timeout_locked(hf_client *client, const hf_counting *counting,
 static int64_t *outcome_of(hf_stats *stats, hf_status status) {
     switch (status) {
     case HF_EDONE:
-        return &stats->done;
+        return &stats->answered_done;
+    case HF_EFAILED:
+        return &stats->answered_failed;
+    case HF_EOUTCOME:
+        return &stats->answered_unknown;
+    case HF_EMISMATCH:
+        return &stats->answered_mismatch;
     case HF_EBUSY:
         return &stats->busy;
     case HF_ETIMEOUT:
@@ -231,6 +237,16 @@ void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_
     ++*outcome_of(&counting->tally->stats, status);
     if (status == HF_ETIMEOUT && counting->alarm.timeouts > 0)
         watch_timeout_locked(client, counting, names);
+}
+
+void hf_count_finish_locked(hf_tally *tally, char how, hf_status status) {
+    hf_stats *stats = &tally->stats;
+    int64_t *ended = how == 'u'              ? &stats->finished_unknown
+                     : how == 'n'            ? &stats->finished_retry
+                     : status != HF_OK       ? &stats->finished_unkept
+                     : how == HF_RECORD_DONE ? &stats->finished_done
+                                             : &stats->finished_failed;
+    ++*ended;
 }
 
 void hf_count_loss_locked(hf_tally *tally, int cause) {

@@ -10,6 +10,7 @@
 
 #include "lock/completions.h"
 #include "protocol/names.h"
+#include "protocol/requests.h"
 
 /* The counts of one name, or of all names without their own. */
 typedef struct hf_tally {
@@ -58,6 +59,8 @@ static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
 /* One of that name did not get it. If it timed out, this thread's message says so. */
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
                              hf_status status);
+/* What became of a call, as in hf_leaving, and what telling the server came to. */
+void hf_count_finish_locked(hf_tally *tally, char how, hf_status status);
 /* It was lost. */
 void hf_count_loss_locked(hf_tally *tally, int cause);
 

@@ -107,6 +107,7 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
     hf_client_lock(hold->client);
     bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     hold->once->begun = held;
+    hold->counting.tally->stats.begun += held;
     hf_client_unlock(hold->client);
     /* This thread stood still: by now others may think of it as unknown, and it has not been made.
      */

@@ -16,7 +16,7 @@ from .. import _holdfast
 from .._errors import CAUSES, ConnectError, LockError, LockLost, OutcomeSettled, error
 from .._lock import kept
 from .._once import most
-from ._calls import BEGUN, KEPT, Asked, Record, told
+from ._calls import BEGUN, KEPT, RETRY, Asked, Record, told
 from ._numbers import Tally, tell
 from ._space import (
     UNKNOWN,
@@ -607,10 +607,15 @@ def _finish(handle: Handle, state: int, result: bytes, ttl_ms: int) -> None:
         space.undone.append(end)
     kept = space.end_call(*end) if space.reachable else True
     try:
-        _release(handle)
-    except LockLost:
-        if not hold.begun and state in KEPT:
-            raise
+        try:
+            _release(handle)
+        except LockLost:
+            if not hold.begun and state in KEPT:
+                raise
+    except LockError:
+        hold.tally.finished(state, state not in KEPT)
+        raise
+    hold.tally.finished(state, kept is True or state not in KEPT)
     if kept is not True and hold.begun:
         how = "the call was forgotten meanwhile" if kept is None else ""
         how = how or "the call was settled meanwhile, or another caller made it"
@@ -624,6 +629,7 @@ def _mark(handle: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
     try:
         _check_held(hold)
     except LockError:
+        hold.tally.finished(RETRY, True)
         with contextlib.suppress(LockError):
             _release(handle)
         raise
@@ -631,7 +637,9 @@ def _mark(handle: Handle, unknown_ms: int, note: bytes) -> tuple[int, str]:
     other = space.calls.begin(name, mine, space.now)
     if other is None:
         hold.begun = True
+        hold.tally.counts["begun"] += 1
         return _holdfast.HF_OK, ""
+    hold.tally.finished(RETRY, True)
     _release(handle)
     handle.hold = Done(hold.lock, other)
     return other.status(hold.asked, quoted(name))

@@ -9,10 +9,10 @@ from typing import Any
 from .. import _holdfast
 
 _OUTCOMES = {
-    _holdfast.HF_EDONE: "done",
-    _holdfast.HF_EFAILED: "done",
-    _holdfast.HF_EOUTCOME: "done",
-    _holdfast.HF_EMISMATCH: "done",
+    _holdfast.HF_EDONE: "answered_done",
+    _holdfast.HF_EFAILED: "answered_failed",
+    _holdfast.HF_EOUTCOME: "answered_unknown",
+    _holdfast.HF_EMISMATCH: "answered_mismatch",
     _holdfast.HF_EBUSY: "busy",
     _holdfast.HF_ETIMEOUT: "timed_out",
     _holdfast.HF_ECANCELED: "canceled",
@@ -20,6 +20,12 @@ _OUTCOMES = {
     _holdfast.HF_EREPLICAS: "unreplicated",
     _holdfast.HF_EDEADLOCK: "deadlocks",
     _holdfast.HF_ECONNECT: "unreachable",
+}
+_FINISHES = {
+    _holdfast.HF_ONCE_DONE: "finished_done",
+    _holdfast.HF_ONCE_FAILED: "finished_failed",
+    _holdfast.HF_ONCE_UNKNOWN: "finished_unknown",
+    _holdfast.HF_ONCE_RETRY: "finished_retry",
 }
 _CAUSES = {
     _holdfast.HF_CAUSE_EXPIRED: "lost_expired",
@@ -67,6 +73,10 @@ class Tally:
         """Count one that did not."""
         self.counts[_OUTCOMES.get(status, "failed")] += 1
 
+    def finished(self, state: int, kept: bool) -> None:
+        """Count the end of a call; kept: what it is to keep was."""
+        self.counts[_FINISHES[state] if kept else "finished_unkept"] += 1
+
     def lost(self, cause: int) -> None:
         """Count a loss."""
         self.counts[_CAUSES[cause]] += 1
@@ -79,7 +89,7 @@ def tell(stats: Any, tallies: list[Tally]) -> None:
         total.update(tally.counts)
     for name in (*_OUTCOMES.values(), *_CAUSES.values(), "acquired", "queued", "failed"):
         setattr(stats, name, total[name])
-    for name in ("released", "renewed", "alarms"):
+    for name in (*_FINISHES.values(), "finished_unkept", "begun", "released", "renewed", "alarms"):
         setattr(stats, name, total[name])
     for name in ("wait", "hold"):
         histograms = [getattr(tally, name) for tally in tallies]

@@ -4,16 +4,20 @@ import java.util.Map;
 
 /**
  * Counts of a client's locks, since it was opened unless they say "now"; see {@link ClientStats}.
- * Each acquire is counted once, when it ends: as acquired, done, refused or failed.
+ * Each acquire is counted once, when it ends: as acquired, answered, refused or failed.
  *
  * @param held holds that may still be on the server, now
  * @param waiting acquires in a queue, now
  * @param acquired acquires that got the lock
  * @param queued acquires that got the lock after they had a place in its queue
- * @param done acquires of {@code once()} that got the result of another
+ * @param answered acquires of {@code once()} that got the outcome of another call, by every outcome:
+ *     DONE, FAILED, UNKNOWN or MISMATCH
  * @param refused acquires that did not get the lock, by every cause
  * @param failed acquires that say nothing of the lock, by every cause
  * @param released holds that a call released
+ * @param begun calls that were made at most once, and whose record says so
+ * @param finished calls made for {@code once()} that ended, by every outcome: DONE, FAILED, UNKNOWN,
+ *     RETRY or UNKEPT
  * @param lost holds that were lost before they were released, by every cause
  * @param renewed renewals in the background, counting each time
  * @param alarms how often the alarm was raised
@@ -25,10 +29,12 @@ public record LockStats(
         long waiting,
         long acquired,
         long queued,
-        long done,
+        Map<CallOutcome, Long> answered,
         Map<RefusalCause, Long> refused,
         Map<FailureCause, Long> failed,
         long released,
+        long begun,
+        Map<CallOutcome, Long> finished,
         Map<LossCause, Long> lost,
         long renewed,
         long alarms,

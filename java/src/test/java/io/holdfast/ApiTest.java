@@ -35,7 +35,8 @@ final class ApiTest {
                         List.of(
                                 "Alarm",
                                 "AuthenticationException",
-                                "ClientOptions",
+                                "CallOutcome",
+                        "ClientOptions",
                                 "ClientStats",
                                 "ClosedException",
                                 "Codec",

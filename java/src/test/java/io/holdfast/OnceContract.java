@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -89,7 +90,9 @@ abstract class OnceContract extends ClientTest {
         LockStats its = other.stats().all();
         other.close();
         assertEquals(1, mine.acquired() + its.acquired());
-        assertEquals(100, mine.done() + its.done());
+        assertEquals(
+                100,
+                mine.answered().get(CallOutcome.DONE) + its.answered().get(CallOutcome.DONE));
         assertEquals(1, mine.released() + its.released());
     }
 
@@ -378,6 +381,45 @@ abstract class OnceContract extends ClientTest {
                 lock.onceAsync(PAID, () -> CompletableFuture.completedFuture("again"));
         assertEquals("again", future.get(20, TimeUnit.SECONDS));
         assertEquals("again", lock.once(PAID, OnceContract::unwanted));
+    }
+
+    @Test
+    void callsAreCountedByTheirOutcome() throws Exception {
+        OnceOptions<String> seven = PAID.args("7");
+        Exception timeout = new IOException("timeout");
+        assertThrows(IOException.class, () -> failing(seven, timeout));
+        unknown().retry();
+        lock.begin(seven).withdraw();
+        OnceOptions<String> keeps = seven.keep(Declined.class);
+        assertThrows(Declined.class, () -> failing(keeps, new Declined("broke")));
+        assertThrows(Declined.class, () -> lock.once(keeps, OnceContract::unwanted));
+        assertThrows(
+                FingerprintMismatchException.class,
+                () -> lock.once(PAID.args("8"), OnceContract::unwanted));
+        client.onceForget(name, false);
+        assertEquals("paid", paid(PAID, "paid"));
+        assertEquals("paid", lock.once(PAID, OnceContract::unwanted));
+        client.onceForget(name, false);
+        Turn settled = lock.begin(PAID);
+        client.onceForget(name, true);
+        assertThrows(OutcomeSettledException.class, () -> settled.finish(new byte[] {1}, TTL));
+        LockStats all = client.stats().all();
+        assertEquals(
+                Map.of(
+                        CallOutcome.DONE, 1L,
+                        CallOutcome.FAILED, 1L,
+                        CallOutcome.UNKNOWN, 1L,
+                        CallOutcome.MISMATCH, 1L),
+                all.answered());
+        assertEquals(5, all.begun());
+        assertEquals(
+                Map.of(
+                        CallOutcome.DONE, 1L,
+                        CallOutcome.FAILED, 1L,
+                        CallOutcome.UNKNOWN, 1L,
+                        CallOutcome.RETRY, 1L,
+                        CallOutcome.UNKEPT, 1L),
+                all.finished());
     }
 
     @Test

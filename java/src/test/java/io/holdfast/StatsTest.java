@@ -32,7 +32,9 @@ final class StatsTest extends RedisTest {
         all.put("waiting", stats.waiting());
         all.put("acquired", stats.acquired());
         all.put("queued", stats.queued());
-        all.put("done", stats.done());
+        stats.answered().forEach((outcome, count) -> all.put("answered " + outcome, count));
+        all.put("begun", stats.begun());
+        stats.finished().forEach((outcome, count) -> all.put("finished " + outcome, count));
         all.put("released", stats.released());
         all.put("alarms", stats.alarms());
         stats.refused().forEach((cause, count) -> all.put(cause.name(), count));
@@ -248,6 +250,19 @@ final class StatsTest extends RedisTest {
                         .count());
         assertEquals(
                 0, registry.get("holdfast.lost").tags("cause", "gone").functionCounter().count());
+        assertEquals(
+                0,
+                registry.get("holdfast.answered")
+                        .tags("lock", "", "outcome", "unknown")
+                        .functionCounter()
+                        .count());
+        assertEquals(
+                0,
+                registry.get("holdfast.finished")
+                        .tags("lock", "", "outcome", "unkept")
+                        .functionCounter()
+                        .count());
+        assertEquals(0, registry.get("holdfast.begun").tags("lock", "").functionCounter().count());
         assertEquals(1, registry.get("holdfast.wait").tags("lock", "").functionTimer().count());
         assertTrue(
                 registry.get("holdfast.wait").functionTimer().totalTime(TimeUnit.NANOSECONDS) > 0);

@@ -93,11 +93,13 @@ public final class HoldfastMetrics implements MeterBinder {
         gauge(registry, "waiting", with, of(lock, LockStats::waiting), "Acquires in a queue");
         count(registry, "acquired", with, of(lock, LockStats::acquired), "Acquires that got it");
         count(registry, "queued", with, of(lock, LockStats::queued), "Those of them that queued");
-        count(registry, "done", with, of(lock, LockStats::done), "Acquires with another's result");
-        causes(registry, "refused", with, all -> lock.apply(all).refused(), "Acquires in vain");
-        causes(registry, "failed", with, all -> lock.apply(all).failed(), "Acquires that failed");
+        each(registry, "answered", with, "outcome", all -> lock.apply(all).answered(), "Acquires with another's outcome");
+        each(registry, "refused", with, "cause", all -> lock.apply(all).refused(), "Acquires in vain");
+        each(registry, "failed", with, "cause", all -> lock.apply(all).failed(), "Acquires that failed");
         count(registry, "released", with, of(lock, LockStats::released), "Holds released");
-        causes(registry, "lost", with, all -> lock.apply(all).lost(), "Holds lost before that");
+        count(registry, "begun", with, of(lock, LockStats::begun), "Calls that began, at most once");
+        each(registry, "finished", with, "outcome", all -> lock.apply(all).finished(), "Calls that ended");
+        each(registry, "lost", with, "cause", all -> lock.apply(all).lost(), "Holds lost before that");
         count(registry, "renewed", with, of(lock, LockStats::renewed), "Renewals");
         count(registry, "alarms", with, of(lock, LockStats::alarms), "Alarms raised");
         times(registry, "wait", with, all -> lock.apply(all).waits(), "The wait for the lock");
@@ -139,15 +141,16 @@ public final class HoldfastMetrics implements MeterBinder {
                 .register(registry);
     }
 
-    private <C extends Enum<C>> void causes(
+    private <C extends Enum<C>> void each(
             MeterRegistry registry,
             String name,
             List<Tag> with,
+            String tag,
             Function<ClientStats, Map<C, Long>> figures,
             String what) {
-        for (C cause : figures.apply(last).keySet()) {
-            List<Tag> tagged = and(with, "cause", cause.name().toLowerCase(Locale.ROOT));
-            count(registry, name, tagged, all -> figures.apply(all).get(cause), what);
+        for (C value : figures.apply(last).keySet()) {
+            List<Tag> tagged = and(with, tag, value.name().toLowerCase(Locale.ROOT));
+            count(registry, name, tagged, all -> figures.apply(all).get(value), what);
         }
     }
 

@@ -1,5 +1,6 @@
 package io.holdfast.internal.memory;
 
+import io.holdfast.CallOutcome;
 import io.holdfast.FailureCause;
 import io.holdfast.Histogram;
 import io.holdfast.LockStats;
@@ -12,19 +13,29 @@ import java.util.stream.LongStream;
 
 /** What a client counts. The mutex of its server guards it. */
 final class MemoryCounts {
-    private final Map<RefusalCause, Long> refused = zeros(RefusalCause.class);
-    private final Map<FailureCause, Long> failed = zeros(FailureCause.class);
-    private final Map<LossCause, Long> lost = zeros(LossCause.class);
+    private final Map<CallOutcome, Long> answered =
+            zeros(CallOutcome.DONE, CallOutcome.FAILED, CallOutcome.UNKNOWN, CallOutcome.MISMATCH);
+    private final Map<RefusalCause, Long> refused = zeros(RefusalCause.values());
+    private final Map<FailureCause, Long> failed = zeros(FailureCause.values());
+    private final Map<CallOutcome, Long> finished =
+            zeros(
+                    CallOutcome.DONE,
+                    CallOutcome.FAILED,
+                    CallOutcome.UNKNOWN,
+                    CallOutcome.RETRY,
+                    CallOutcome.UNKEPT);
+    private final Map<LossCause, Long> lost = zeros(LossCause.values());
     private final Times waits = new Times();
     private final Times holds = new Times();
     private long acquired;
     private long queued;
-    private long done;
     private long released;
+    private long begun;
 
-    private static <C extends Enum<C>> Map<C, Long> zeros(Class<C> causes) {
-        Map<C, Long> map = new EnumMap<>(causes);
-        for (C cause : causes.getEnumConstants()) {
+    @SafeVarargs
+    private static <C extends Enum<C>> Map<C, Long> zeros(C... causes) {
+        Map<C, Long> map = new EnumMap<>(causes[0].getDeclaringClass());
+        for (C cause : causes) {
             map.put(cause, 0L);
         }
         return map;
@@ -40,8 +51,16 @@ final class MemoryCounts {
         refused.merge(cause, 1L, Long::sum);
     }
 
-    void done() {
-        done++;
+    void answered(CallOutcome outcome) {
+        answered.merge(outcome, 1L, Long::sum);
+    }
+
+    void begun() {
+        begun++;
+    }
+
+    void finished(CallOutcome outcome) {
+        finished.merge(outcome, 1L, Long::sum);
     }
 
     void released() {
@@ -62,10 +81,12 @@ final class MemoryCounts {
                 waiting,
                 acquired,
                 queued,
-                done,
+                Map.copyOf(answered),
                 Map.copyOf(refused),
                 Map.copyOf(failed),
                 released,
+                begun,
+                Map.copyOf(finished),
                 Map.copyOf(lost),
                 0,
                 0,

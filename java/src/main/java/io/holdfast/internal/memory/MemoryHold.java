@@ -1,5 +1,6 @@
 package io.holdfast.internal.memory;
 
+import io.holdfast.CallOutcome;
 import io.holdfast.Hold;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
@@ -348,6 +349,13 @@ final class MemoryHold implements Hold {
                     }
                     request.book().checkOpen();
                     boolean told = place.leave(this, said);
+                    boolean ends = told || !said.keeps();
+                    request.book()
+                            .counts
+                            .finished(
+                                    ends
+                                            ? CallOutcome.valueOf(said.state().name())
+                                            : CallOutcome.UNKEPT);
                     boolean most = said.options().atMostOnce();
                     if (isValid() || !most) {
                         release();

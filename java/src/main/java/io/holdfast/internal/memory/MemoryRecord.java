@@ -1,5 +1,6 @@
 package io.holdfast.internal.memory;
 
+import io.holdfast.CallOutcome;
 import io.holdfast.FingerprintMismatchException;
 import io.holdfast.Hold;
 import io.holdfast.OnceOptions;
@@ -26,7 +27,11 @@ record MemoryRecord(
     static final Duration RETRY_TTL = Duration.ofHours(24);
 
     /** How a caller says that its call ended. */
-    record End(Outcome.State state, byte[] bytes, Duration ttl, OnceOptions<?> options) {}
+    record End(Outcome.State state, byte[] bytes, Duration ttl, OnceOptions<?> options) {
+        boolean keeps() {
+            return state == Outcome.State.DONE || state == Outcome.State.FAILED;
+        }
+    }
 
     static MemoryRecord begun(long fence, byte[] owner, OnceOptions<?> options) {
         return new MemoryRecord(
@@ -96,6 +101,13 @@ record MemoryRecord(
         byte[] other = options.fingerprint().orElse(null);
         return atMostOnce == options.atMostOnce()
                 && (print == null || other == null || Arrays.equals(print, other));
+    }
+
+    /** How a caller is counted that is told of it. */
+    CallOutcome counted(OnceOptions<?> options) {
+        return !matches(options)
+                ? CallOutcome.MISMATCH
+                : isKept() ? CallOutcome.valueOf(kind.name()) : CallOutcome.UNKNOWN;
     }
 
     Outcome seen(boolean held, Outcome.Settler settler) {

@@ -1,5 +1,6 @@
 package io.holdfast.internal.memory;
 
+import io.holdfast.CallOutcome;
 import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
 import io.holdfast.LockNotHeldException;
@@ -227,9 +228,11 @@ final class MemoryState implements MemoryHold.Place {
         hold.check();
         MemoryRecord known = record();
         if (known != null && (known.kind() != Outcome.State.RETRY || !known.matches(options))) {
+            hold.request.book().counts.finished(CallOutcome.RETRY);
             hold.release();
             return known;
         }
+        hold.request.book().counts.begun();
         record = MemoryRecord.begun(hold.fence(), hold.owner(), options);
         return null;
     }

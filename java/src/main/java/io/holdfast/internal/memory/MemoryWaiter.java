@@ -30,7 +30,7 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
     }
 
     void done(MemoryRecord left) {
-        request.book().counts.done();
+        request.book().counts.answered(left.counted(once));
         result = left;
         complete(null);
     }

@@ -1,5 +1,6 @@
 package io.holdfast.internal.redis;
 
+import io.holdfast.CallOutcome;
 import io.holdfast.ClientStats;
 import io.holdfast.FailureCause;
 import io.holdfast.Histogram;
@@ -43,7 +44,11 @@ final class Stats {
                 stats.getWaiting(),
                 stats.getAcquired(),
                 stats.getQueued(),
-                stats.getDone(),
+                Map.of(
+                        CallOutcome.DONE, stats.getAnswered_done(),
+                        CallOutcome.FAILED, stats.getAnswered_failed(),
+                        CallOutcome.UNKNOWN, stats.getAnswered_unknown(),
+                        CallOutcome.MISMATCH, stats.getAnswered_mismatch()),
                 Map.of(
                         RefusalCause.BUSY, stats.getBusy(),
                         RefusalCause.TIMEOUT, stats.getTimed_out(),
@@ -55,6 +60,13 @@ final class Stats {
                         FailureCause.UNKNOWN, stats.getUnknown(),
                         FailureCause.ERROR, stats.getFailed()),
                 stats.getReleased(),
+                stats.getBegun(),
+                Map.of(
+                        CallOutcome.DONE, stats.getFinished_done(),
+                        CallOutcome.FAILED, stats.getFinished_failed(),
+                        CallOutcome.UNKNOWN, stats.getFinished_unknown(),
+                        CallOutcome.RETRY, stats.getFinished_retry(),
+                        CallOutcome.UNKEPT, stats.getFinished_unkept()),
                 Map.of(
                         LossCause.EXPIRED, stats.getLost_expired(),
                         LossCause.UNREACHABLE, stats.getLost_unreachable(),
