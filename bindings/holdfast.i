@@ -53,6 +53,30 @@ struct hf_view {};
 %sized(hf_client_options)
 %sized(hf_lock_options)
 %sized(hf_acquire_options)
+
+/* A note is copied: the struct has it for as long as it lives. */
+%define %noted(STRUCT)
+%ignore STRUCT::note;
+%ignore STRUCT::note_len;
+%extend STRUCT {
+    ~STRUCT()
+    {
+        free((void *)$self->note);
+        free($self);
+    }
+    void set_note(const void *note, size_t note_len)
+    {
+        void *copy = malloc(note_len + 1);
+        if (copy && note_len > 0)
+            memcpy(copy, note, note_len);
+        free((void *)$self->note);
+        $self->note = copy;
+        $self->note_len = copy ? note_len : 0;
+    }
+}
+%enddef
+%noted(hf_lock_options)
+%noted(hf_acquire_options)
 %sized(hf_lock_info)
 %sized(hf_stats)
 %sized(hf_locks_options)

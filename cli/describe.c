@@ -12,13 +12,14 @@ static void add_end(show_text *text, int64_t remaining_ms) {
 
 static void add_holder(show_text *text, const hf_lock_holder *holder) {
     show_add(text, "  ");
-    show_owner(text, holder->owner, holder->owner_len);
+    show_owner_noted(text, holder->owner, holder->owner_len, holder->note, holder->note_len);
     show_add(text, "\n    ");
     show_add(text, mode_of(holder->mode));
     show_add(text, ", fence ");
     show_number(text, holder->fence);
-    show_add(text, ", held for ");
+    show_add(text, holder->kept ? ", kept, began " : ", held for ");
     show_duration(text, holder->held_ms);
+    show_add(text, holder->kept ? " ago" : "");
     add_end(text, holder->remaining_ms);
     if (holder->count > 1) {
         show_add(text, ", ");
@@ -32,7 +33,7 @@ static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t nu
     show_add(text, "  ");
     show_number(text, number);
     show_add(text, ". ");
-    show_owner(text, waiter->owner, waiter->owner_len);
+    show_owner_noted(text, waiter->owner, waiter->owner_len, waiter->note, waiter->note_len);
     show_add(text, "\n    ");
     show_add(text, mode_of(waiter->mode));
     if (waiter->permits > 0) {
@@ -56,6 +57,7 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
     show_bytes(text, name, length);
     show_add(text, !info->held     ? ": free"
                    : info->foreign ? ": another library's lock"
+                   : info->kept    ? ": kept after its holder's work"
                    : info->shared  ? ": held shared"
                                    : ": held exclusively");
     if (info->foreign)
@@ -94,16 +96,19 @@ void describe_json_page(json_t *lock, const hf_view *view) {
     for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
         json_t *each = show_json_object();
         show_json_owner(each, holder.owner, holder.owner_len);
+        show_json_note(each, holder.note, holder.note_len);
         show_json_text(each, "mode", mode_of(holder.mode));
         show_json_number(each, "fence", holder.fence);
         show_json_number(each, "holds", holder.count);
         show_json_ms(each, "held_ms", holder.held_ms);
         show_json_ms(each, "remaining_ms", holder.remaining_ms);
+        show_json_bool(each, "kept", holder.kept);
         show_json_append(holders, each);
     }
     for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
         json_t *each = show_json_object();
         show_json_owner(each, waiter.owner, waiter.owner_len);
+        show_json_note(each, waiter.note, waiter.note_len);
         show_json_text(each, "mode", mode_of(waiter.mode));
         if (waiter.permits > 0)
             show_json_number(each, "permits", waiter.permits);

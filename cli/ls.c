@@ -18,7 +18,7 @@ static const char help[] =
     "state of a call that is made once, running for example; how long it has been held; the\n"
     "time until it ends unless it is renewed; the number of waiters; how long the first waiter\n"
     "has waited; and its holder as host/pid and thread, after the client's name if it has one,\n"
-    "or as the owner that its program chose.\n"
+    "or as the owner that its program chose, and its note.\n"
     "\n" LOOK_FILTERS_HELP LOOK_ONCE_HELP
     "      --json               print one object per line\n" LOOK_RATE_HELP "\n"
     "Exit status: 0; 69 and others as in the manual if not all locks could be listed.\n";

@@ -24,6 +24,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
                  .foreign = info->foreign,
                  .shared = info->shared,
                  .moving = info->moving,
+                 .kept = info->kept,
                  .holders = (int64_t)hf_view_holders(view),
                  .count = info->count,
                  .fence = info->fence,
@@ -38,6 +39,8 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
         if (i == 0) {
             one->owner = copy(holder.owner, holder.owner_len);
             one->owner_length = holder.owner_len;
+            one->note = copy(holder.note, holder.note_len);
+            one->note_length = holder.note_len;
         }
         one->oldest = holder.fence < one->oldest ? holder.fence : one->oldest;
         one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
@@ -64,6 +67,7 @@ void row_free(row *one) {
         return;
     free(one->name);
     free(one->owner);
+    free(one->note);
     free(one);
 }
 
@@ -114,6 +118,8 @@ static void add_state(show_text *text, const row *one) {
         show_add(text, call_state(one->call));
     } else if (!one->held || one->foreign) {
         show_add(text, one->held ? "foreign" : "free");
+    } else if (one->kept && one->holders == 1) {
+        show_add(text, "kept");
     } else if (one->shared) {
         show_add(text, "shared ");
         show_number(text, one->count > HF_VIEW_MAX ? one->count : one->holders);
@@ -138,7 +144,7 @@ void row_add_holder(show_text *text, const row *one) {
         show_number(text, one->holders - 1);
         show_add(text, one->count > HF_VIEW_MAX ? " or more: " : ": ");
     }
-    show_owner(text, one->owner, one->owner_length);
+    show_owner_noted(text, one->owner, one->owner_length, one->note, one->note_length);
 }
 
 static void add_time(show_text *text, bool known, int64_t ms) {

@@ -6,8 +6,9 @@
 
 typedef struct row {
     char *name, *owner; /* owner: of the holder that ends first; NULL: free, or foreign */
-    size_t name_length, owner_length;
-    bool held, foreign, shared, moving;
+    char *note;         /* of the same holder; NULL: none */
+    size_t name_length, owner_length, note_length;
+    bool held, foreign, shared, moving, kept;
     int64_t holders, count; /* count: their holds, with nested holds */
     int64_t fence, waiters;
     int64_t oldest;  /* the least fence of a holder: orders holds without jitter */

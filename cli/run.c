@@ -50,6 +50,7 @@ static const char help[] =
     "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
     "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
     "                           new owner\n"
+    "      --note TEXT          what the lock is held for, shown beside the owner\n"
     "  -q, --quiet              do not report that others hold the lock\n"
     "  -v, --verbose            report when the lock is acquired, and with -n when it is not\n"
     "\n"
@@ -63,7 +64,7 @@ static const char help[] =
     "  75  timeout (-w)                     126, 127  COMMAND cannot run, or is not found\n";
 
 /* Options without a letter. */
-enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS, RATE };
+enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS, RATE, NOTE };
 
 /* The number of the acquire's operation. */
 enum { OP = 1 };
@@ -72,7 +73,7 @@ typedef enum { KILL, TERM, IGNORE } run_on_lost;
 typedef enum { GOES_ON, LOST, OVERDUE } run_ending;
 
 typedef struct run_wish {
-    const char *name, *owner;
+    const char *name, *owner, *note; /* note: or "" */
     char **command;
     const char *shell, *string; /* -c: run the string in the shell, instead of the command */
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
@@ -143,6 +144,8 @@ static const char *about_hold(int option) {
         return "--on-lost";
     case OWNER:
         return "--owner";
+    case NOTE:
+        return "--note";
     case ONCE_PER:
         return "--once-per";
     case PERMITS:
@@ -214,6 +217,9 @@ static void read_option(run_wish *wish, int option) {
     case OWNER:
         wish->owner = optarg;
         break;
+    case NOTE:
+        wish->note = optarg;
+        break;
     case ONCE_PER:
         wish->once_ms = cli_duration("--once-per", optarg);
         if (wish->once_ms == 0)
@@ -240,6 +246,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"max-hold", required_argument, NULL, MAX_HOLD},
         {"on-lost", required_argument, NULL, ON_LOST},
         {"owner", required_argument, NULL, OWNER},
+        {"note", required_argument, NULL, NOTE},
         {"once-per", required_argument, NULL, ONCE_PER},
         {"permits", required_argument, NULL, PERMITS},
         {"rate", required_argument, NULL, RATE},
@@ -430,10 +437,11 @@ static bool acquire(run_state *run, int *result) {
 
 /* --------------------------------------------------------------- Environment */
 
-static char *variable(const char *name, const char *value) {
-    char *text = malloc(strlen(name) + strlen(value) + 2);
+static char *variable(const char *name, const char *value, const char *note) {
+    const char *mark = *note != '\0' ? HF_NOTE_MARK : "";
+    char *text = malloc(strlen(name) + strlen(value) + strlen(mark) + strlen(note) + 2);
     if (text != NULL)
-        sprintf(text, "%s=%s", name, value);
+        sprintf(text, "%s=%s%s%s", name, value, mark, note);
     return text;
 }
 
@@ -442,9 +450,9 @@ static char **make_environment(const run_state *run, char *ours[3]) {
     char fence[24];
     size_t count = 0, kept = 3;
     snprintf(fence, sizeof fence, "%lld", (long long)hf_hold_fence(run->hold));
-    ours[0] = variable("HOLDFAST_NAME", run->wish->name);
-    ours[1] = variable("HOLDFAST_OWNER", run->owner);
-    ours[2] = variable("HOLDFAST_FENCE", fence);
+    ours[0] = variable("HOLDFAST_NAME", run->wish->name, "");
+    ours[1] = variable("HOLDFAST_OWNER", run->owner, run->wish->note);
+    ours[2] = variable("HOLDFAST_FENCE", fence, "");
     while (environ[count] != NULL)
         count++;
     char **all = calloc(count + 4, sizeof *all);
@@ -547,6 +555,8 @@ static void hear(run_state *run) {
         if (completion.kind == HF_KIND_LOSS && run->wish->on_lost == IGNORE) {
             cli_error("lock '%s' was lost; its command continues", run->wish->name);
             run->told_lost = true;
+        } else if (completion.kind == HF_KIND_TROUBLE || completion.kind == HF_KIND_FAILOVER) {
+            cli_error("%s", completion.error.message);
         }
 }
 
@@ -648,8 +658,11 @@ static int run_command(run_state *run) {
 
 static int with_lock(run_state *run) {
     const run_wish *wish = run->wish;
-    hf_client_options client = {.size = sizeof client, .lazy = HF_ON};
-    hf_lock_options lock = {.size = sizeof lock, .lease_ms = wish->lease_ms};
+    hf_client_options client = {.size = sizeof client, .lazy = HF_ON, .trouble = HF_ON};
+    hf_lock_options lock = {.size = sizeof lock,
+                            .lease_ms = wish->lease_ms,
+                            .note = wish->note,
+                            .note_len = strlen(wish->note)};
     if (wish->shared) {
         lock.mode = HF_SHARED;
         lock.permits = wish->permits;
@@ -683,7 +696,8 @@ static int run(int argc, char **argv) {
     run_wish wish = {.timeout_ms = HF_FOREVER,
                      .lease_ms = HF_LEASE_DEFAULT,
                      .kill_after_ms = -1,
-                     .conflict = -1};
+                     .conflict = -1,
+                     .note = ""};
     run_state run = {.wish = &wish, .order = {.kill_at = CLI_NEVER}, .gone_at = CLI_NEVER};
     read_arguments(&wish, argc, argv);
     static const int orders[] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [IGNORE] = 0};

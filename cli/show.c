@@ -156,6 +156,16 @@ void show_owner(show_text *text, const void *owner, size_t length) {
     show_add(text, number);
 }
 
+void show_owner_noted(show_text *text, const void *owner, size_t length, const void *note,
+                      size_t note_length) {
+    show_owner(text, owner, length);
+    if (note_length == 0)
+        return;
+    show_add(text, " (");
+    show_bytes(text, note, note_length);
+    show_add(text, ")");
+}
+
 void show_number(show_text *text, int64_t number) {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRId64, number);
@@ -335,6 +345,11 @@ void show_json_owner(json_t *object, const void *owner, size_t length) {
     show_json_number(object, "pid", parts.pid);
     show_json_bytes(object, "client", parts.client_name, strlen(parts.client_name));
     show_json_number(object, kind_of(&parts), parts.serial);
+}
+
+void show_json_note(json_t *object, const void *note, size_t length) {
+    if (length > 0)
+        show_json_bytes(object, "note", note, length);
 }
 
 void show_json_line(json_t *object) {

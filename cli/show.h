@@ -38,6 +38,9 @@ void show_add(show_text *text, const char *plain);
 void show_bytes(show_text *text, const void *bytes, size_t length);
 /* Add a default owner as host/pid and thread or task, after the client's name if that is not the
  * default; any other owner as bytes. */
+/* Add an owner, and a note in parentheses if there is one. */
+void show_owner_noted(show_text *text, const void *owner, size_t length, const void *note,
+                      size_t note_length);
 void show_owner(show_text *text, const void *owner, size_t length);
 /* Add "870ms", "9s", "5m12s", "3h07m", "2d04h"; HF_NEVER is "never". */
 void show_duration(show_text *text, int64_t ms);
@@ -72,6 +75,7 @@ void show_json_bool(json_t *object, const char *key, bool value);
 void show_json_text(json_t *object, const char *key, const char *text);
 void show_json_set(json_t *object, const char *key, json_t *value);
 /* Set the owner, and the host, pid and so on of a default owner. */
+void show_json_note(json_t *object, const void *note, size_t length);
 void show_json_owner(json_t *object, const void *owner, size_t length);
 /* Return a new object or array, never NULL. */
 json_t *show_json_object(void);

@@ -99,9 +99,10 @@ class AsyncLock(Bound):
         quiet: bool | None = None,
     ) -> AsyncHold:
         lock, who = self._lock, self._who(owner)
+        noted = lock._noted(options)
         handle = await self._won(
             lambda number: lock._call(
-                lock._core.hf_lock_acquire_start, who, milliseconds, options, number
+                lock._core.hf_lock_acquire_start, who, milliseconds, noted, number
             ),
             milliseconds,
         )
@@ -157,6 +158,7 @@ class AsyncLock(Bound):
     ) -> tuple[int, _holdfast.Hold, str]:
         """Get the turn to make a call, or its outcome: the status, what has it, and why."""
         lock = self._lock
+        options = lock._noted(options)
         return await self._ended(
             lambda number: lock._call(
                 lock._core.hf_once_begin_start, milliseconds, options, fingerprint, number

@@ -19,6 +19,16 @@ def encoded(what: str, text: str | bytes) -> bytes:
     raise TypeError(f"{what} must be str or bytes, not {text!r}")
 
 
+def noted(what: str, text: str) -> bytes:
+    """Give the bytes of a note for people."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be str, not {text!r}")
+    note = text.encode("utf-8", "surrogateescape")
+    if len(note) > _holdfast.HF_NOTE_MAX:
+        raise ValueError(f"{what} has {len(note)} bytes: at most {_holdfast.HF_NOTE_MAX}")
+    return note
+
+
 def number(what: str, seconds: float | timedelta) -> float:
     """Give seconds as a number."""
     if isinstance(seconds, timedelta):

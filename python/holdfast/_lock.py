@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from . import _holdfast, _native
+from . import _holdfast, _native, _tracing
 from ._arguments import encoded, extension, flag, patience, whole, wishes
 from ._caller import Inside, caller, in_hub, refuse_as_job, refuse_in_loop
 from ._errors import ClosedError, ForkedError, LockError, LockLost, LockTimeout
@@ -23,11 +23,26 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+_FLAGS: list[tuple[_holdfast.AcquireOptions, int]] = []
+
+
 def flagged(flags: int) -> _holdfast.AcquireOptions:
-    """Make the options of acquires with these flags."""
+    """Make the options of acquires with these flags, once for the process."""
     options = _native.hf_acquire_options()
     options.flags = flags
+    _FLAGS.append((options.this, flags))
     return options.this
+
+
+class Noted(_native.hf_acquire_options):
+    """The options of one acquire, with a note."""
+
+    def __init__(self, like: _holdfast.AcquireOptions, note: bytes) -> None:
+        """Make options with the flags of others."""
+        super().__init__()
+        self.like, self.note = like, note
+        self.flags = next(flags for options, flags in _FLAGS if options is like)
+        self.set_note(note)
 
 
 # The core only reads these options, so all acquires share them.
@@ -210,10 +225,20 @@ class Lock(Bound):
         options: _holdfast.AcquireOptions,
         got: list[_holdfast.Hold],
     ) -> None:
+        options = self._noted(options)
         try:
             self._core.hf_lock_acquire_as(self._handle, who, milliseconds, options, got)
         except ForkedError:
             self._call(self._core.hf_lock_acquire_as, who, milliseconds, options, got)
+
+    def _noted(self, options: _holdfast.AcquireOptions) -> _holdfast.AcquireOptions:
+        """Add the trace id to the note of an acquire, if OpenTelemetry has a span."""
+        note = self._choices.note
+        trace = _tracing.current_trace() if note or _tracing.on else None
+        if trace is None:
+            return options
+        text = encoded("note", f"{note} trace={trace}" if note else f"trace={trace}")
+        return cast("_holdfast.AcquireOptions", Noted(options, text[: _holdfast.HF_NOTE_MAX]))
 
     def _try_in_hub(
         self, who: bytes | None, options: _holdfast.AcquireOptions, got: list[_holdfast.Hold]
@@ -240,6 +265,7 @@ class Lock(Bound):
         refuse_in_loop(f"lock {self.name!r}")
         self._hear()
         hub = milliseconds != 0 and in_hub()
+        options = self._noted(options)
         try:
             waits = 0 if hub else milliseconds
             return self._call(self._core.hf_once_begin, waits, options, fingerprint, got)

@@ -54,6 +54,8 @@ class Holder:
 
     owner: str
     """The owner, UTF-8 with surrogate escapes."""
+    note: str
+    """What it is for: LockOptions.note; empty: it has none."""
     shared: bool
     """Do others hold the lock beside it?"""
     fence: int
@@ -64,6 +66,9 @@ class Holder:
     """For how many seconds it has held the lock."""
     remaining: float | None
     """Seconds until the last of its holds ends; None: never."""
+    kept: bool
+    """Has its work ended, so that it only keeps the lock until then? By Hold.keep(), once_per or
+    at_least. Nobody renews it, and its process may be gone."""
 
     @property
     def origin(self) -> Origin | None:
@@ -77,6 +82,8 @@ class Waiter:
 
     owner: str
     """Its owner, UTF-8 with surrogate escapes."""
+    note: str
+    """What it is for: LockOptions.note; empty: it has none."""
     shared: bool
     """Does it ask for a shared hold?"""
     permits: int
@@ -130,6 +137,11 @@ class LockInfo:
         return self.holders[0].fence if self.holders else 0
 
     @property
+    def kept(self) -> bool:
+        """Whether the first holder only keeps it: Holder.kept."""
+        return bool(self.holders) and self.holders[0].kept
+
+    @property
     def held_for(self) -> float:
         """For how many seconds the first holder has held it; 0 if free or foreign."""
         return self.holders[0].held_for if self.holders else 0.0
@@ -156,23 +168,26 @@ def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
         tuple(
             Holder(
                 text(owner),
+                text(note),
                 mode == _holdfast.HF_SHARED,
                 fence,
                 count,
                 held_ms / 1000,
                 seconds(remaining_ms),
+                bool(kept),
             )
-            for owner, mode, fence, count, held_ms, remaining_ms in holders
+            for owner, note, mode, fence, count, held_ms, remaining_ms, kept in holders
         ),
         tuple(
             Waiter(
                 text(owner),
+                text(note),
                 mode == _holdfast.HF_SHARED,
                 permits,
                 waited_ms / 1000,
                 seconds(timeout_ms),
             )
-            for owner, mode, permits, waited_ms, timeout_ms in waiters
+            for owner, note, mode, permits, waited_ms, timeout_ms in waiters
         ),
     )
 

@@ -33,12 +33,15 @@ class hf_lock_options:  # noqa: N801
     count_name: int
     alarm_timeouts: int
     alarm_window_ms: int
+    noted: bytes
+    def set_note(self, note: bytes) -> None: ...
 
 class hf_acquire_options:  # noqa: N801
     this: _holdfast.AcquireOptions
     flags: int
     lease_ms: int
     renew: int
+    def set_note(self, note: bytes) -> None: ...
 
 class hf_histogram:  # noqa: N801
     this: object

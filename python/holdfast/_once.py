@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, final
 
 from . import _holdfast
-from ._arguments import duration, flag, patience, whole
+from ._arguments import duration, flag, noted, patience, whole
 from ._errors import (
     KeptError,
     LockError,
@@ -81,7 +81,6 @@ class OnceTerms(LockChanges, total=False):
     keep: Match
     keep_ttl: float | timedelta | None
     not_called: Match
-    note: str
     unknown_ttl: float | timedelta | None
     max_result: int
     encode: Callable[[Any], bytes]
@@ -123,15 +122,6 @@ def _classes(given: Match) -> list[type[BaseException]]:
     return found
 
 
-def _bytes(what: str, text: str) -> bytes:
-    if not isinstance(text, str):
-        raise TypeError(f"{what} must be str, not {text!r}")
-    note = text.encode("utf-8", "surrogateescape")
-    if len(note) > _holdfast.HF_NOTE_MAX:
-        raise ValueError(f"{what} has {len(note)} bytes: at most {_holdfast.HF_NOTE_MAX}")
-    return note
-
-
 def _said(raised: BaseException) -> str:
     return f"{type(raised).__name__}: {raised}"
 
@@ -153,7 +143,7 @@ class Terms(Generic[Result]):
         keep: Match = None,
         keep_ttl: float | timedelta | None = None,
         not_called: Match = None,
-        note: str = "",
+        note: str | None = None,
         unknown_ttl: float | timedelta | None = None,
         max_result: int = _RESULT_MAX,
         encode: Callable[[Result], bytes] = to_json,
@@ -175,14 +165,14 @@ class Terms(Generic[Result]):
             self.ttl if keep_ttl is None else duration("keep_ttl", keep_ttl, least=_TTL_MIN)
         )
         self._not_called = _matcher("not_called", not_called)
-        self.note = _bytes("note", note)
+        self.note = noted("note", note or "")
         self.unknown = (
             _holdfast.HF_NEVER
             if unknown_ttl is None
             else duration("unknown_ttl", unknown_ttl, least=_TTL_MIN)
         )
-        if not self.most and (note or unknown_ttl is not None or not_called is not None):
-            raise ValueError("note, unknown_ttl and not_called are for at_most_once=True")
+        if not self.most and (unknown_ttl is not None or not_called is not None):
+            raise ValueError("unknown_ttl and not_called are for at_most_once=True")
         self._max = whole("max_result", max_result, 1, _holdfast.HF_RESULT_MAX)
 
     def encoded(self, result: Result) -> bytes:
@@ -236,7 +226,8 @@ def agreed(
     """Part the arguments of once() into what is about the call, and what about its lock."""
     rest = dict(given)
     terms: dict[str, Any] = {key: rest.pop(key) for key in _TERMS & rest.keys()}
-    return Terms(name, ttl, args=args, **terms), merged(options, cast("LockChanges", rest))
+    chosen = merged(options, cast("LockChanges", rest))
+    return Terms(name, ttl, args=args, note=chosen.note, **terms), chosen
 
 
 def fingerprint(args: object) -> bytes:
@@ -388,8 +379,8 @@ class BaseOutcome(Bound, Generic[Answer]):
         self, state: int, result: bytes | None, ttl: int, note: str, force: bool
     ) -> Answer:
         flags = _holdfast.HF_SETTLE_FORCE if flag("force", force) else 0
-        noted = _bytes("note", note)
-        return self._settle(_Settlement(state, self.fence, flags, result, ttl, noted))
+        said = noted("note", note)
+        return self._settle(_Settlement(state, self.fence, flags, result, ttl, said))
 
     def _settle(self, said: _Settlement) -> Answer:
         raise NotImplementedError

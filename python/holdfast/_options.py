@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any, Literal, TypedDict
 
 from . import _alarm, _holdfast, _native
-from ._arguments import duration, encoded, flag, function, whole
+from ._arguments import duration, encoded, flag, function, noted, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,10 @@ class LockOptions:
     owner: str | bytes | None = None
     """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
+    note: str | None = None
+    """What the lock is held for, for people: "refund 17"; at most 1024 bytes. Shown beside the
+    owner by `holdfast ls`, top and inspect, in LockInfo and in the message of a LockTimeout, with
+    the trace id if OpenTelemetry has a span. A nested hold has the note of the outer one."""
     max_hold: float | timedelta | None = None
     """End a hold after so many seconds at the latest, so that a stuck thread does not keep the lock
     for ever; 0.01 to ten years. Not with a lease of None, nor with renew=False."""
@@ -76,6 +80,7 @@ class LockChanges(TypedDict, total=False):
     reentrant: bool
     permits: int | None
     owner: str | bytes | None
+    note: str | None
     max_hold: float | timedelta | None
     heal: bool
     replicas: int
@@ -109,6 +114,9 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     made.reentrant = _switch("reentrant", flag("reentrant", options.reentrant))
     if options.owner is not None:
         encoded("owner", options.owner)
+    if options.note:
+        made.noted = noted("note", options.note)  # a view for the server in memory
+        made.set_note(made.noted)
     if options.max_hold is not None:
         made.max_hold_ms = duration("max_hold", options.max_hold)
     made.heal = _switch("heal", flag("heal", options.heal))

@@ -387,3 +387,19 @@ def test_what_cannot_be_written_is_no_success(
     with client.lock(name), open("/dev/full", "w") as full:
         for command in (["ls"], ["ls", "--json"], ["inspect", name]):
             assert cli(*command, stdout=full).returncode == 71
+
+
+# -------------------------------------------------------------------- Notes
+
+
+def test_a_note_is_shown_beside_the_owner(
+    cli: Program, client: holdfast.Client, name: str, waiting: Callable[..., None]
+) -> None:
+    with client.lock(name, owner="ann", note="refund 17\x1b[0m"):
+        waiting(name, "ben", 30)
+        assert cli("ls", name).stdout.splitlines()[1].endswith(r" ann (refund 17\x1b[0m)")
+        holder = cli("inspect", name).stdout.splitlines()[2]
+        assert holder == r"  ann (refund 17\x1b[0m)"
+        (row,) = rows(cli("ls", "--json", name).stdout)
+        assert row["holders"][0]["note"] == "refund 17\x1b[0m"  # type: ignore[index]
+        assert "note" not in row["waiters"][0]  # type: ignore[index]

@@ -241,6 +241,36 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
     assert not client.lock(name).locked()
 
 
+def test_a_note_says_what_the_lock_is_held_for(
+    cli: Program, name: str, client: holdfast.Client
+) -> None:
+    process = cli.start("run", "--note", "nightly 7", name, "-c", "echo in; read line")
+    assert line_of(process) == "in"
+    (holder,) = client.lock(name).inspect().holders
+    assert holder.note == "nightly 7"
+    assert holder.origin is not None
+    assert holder.origin.pid == process.pid
+    process.kill()
+    same = f'"{PROGRAM}" run -n --owner "$HOLDFAST_OWNER" {name}2 -- echo nested'
+    assert cli("run", "--note", "nightly 8", name + "2", "-c", same).stdout == "nested\n"
+
+
+def test_trouble_is_told_before_the_lock_is_lost(cli: Program, own_server: Server) -> None:
+    cli.environment["HOLDFAST_URL"] = own_server.url
+    process = cli.start(
+        "run", "--lease", "12s", "job", "-c", "echo in; read line", stdin=subprocess.PIPE
+    )
+    assert line_of(process) == "in"
+    assert process.stderr is not None
+    with redis.Redis.from_url(own_server.url) as raw:
+        raw.execute_command("ACL", "SETUSER", "default", "-evalsha", "-eval")
+        assert process.stderr.readline().startswith("holdfast: cannot renew 1 hold, which ends in ")
+        raw.execute_command("ACL", "SETUSER", "default", "+@all")
+    assert process.stderr.readline().startswith("holdfast: holds are renewed again, after ")
+    process.communicate("\n", timeout=30)
+    assert process.returncode == 0
+
+
 # ----------------------------------------------------------------------- Mistakes
 
 

@@ -26,6 +26,7 @@ BEHAVIOURS = {
     "test_later.py",
     "test_logging.py",
     "test_lost.py",
+    "test_notes.py",
     "test_owners.py",
     "test_paid.py",
     "test_results.py",

@@ -1659,6 +1659,113 @@ static void test_an_operator_sees_since_when_and_who_waits(void **state) {
     hf_lock_close(other);
 }
 
+/* The note of the holder, or of the first waiter. */
+static void assert_note(hf_lock *lock, bool waits, const char *owner, const char *note) {
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_waiter waiter = {.size = sizeof waiter};
+    hf_view *view;
+    assert_status(hf_lock_inspect(lock, 0, NULL, &view), HF_OK);
+    if (waits) {
+        assert_status(hf_view_waiter(view, 0, &waiter), HF_OK);
+        holder.owner = waiter.owner, holder.owner_len = waiter.owner_len;
+        holder.note = waiter.note, holder.note_len = waiter.note_len;
+    } else {
+        assert_status(hf_view_holder(view, 0, &holder), HF_OK);
+        assert_int_equal(hf_view_holders(view), 1);
+    }
+    assert_int_equal(holder.owner_len, strlen(owner));
+    assert_memory_equal(holder.owner, owner, strlen(owner));
+    assert_int_equal(holder.note_len, strlen(note));
+    assert_memory_equal(holder.note, note, strlen(note));
+    hf_view_close(view);
+}
+
+#define NOTED(text) .note = (text), .note_len = strlen(text)
+#define ACQUIRE(...) (&(hf_acquire_options){.size = sizeof(hf_acquire_options), __VA_ARGS__})
+
+static void test_a_note_is_shown_beside_the_owner(void **state) {
+    (void)state;
+    hf_lock *lock = open_lock(alice, "stock", "ann", OPTIONS(NOTED("refund 17")));
+    hf_lock *other = open_lock(bob, "stock", "ben", OPTIONS(NOTED("refund 18")));
+    hf_hold *hold = acquired(lock), *nested, *none;
+    assert_note(other, false, "ann", "refund 17");
+
+    /* In the message of a timeout, and of a waiter in the queue. */
+    assert_status(hf_lock_acquire_start(other, NULL, 0, 60000, NULL, 1), HF_OK);
+    assert_soon(first_waited_ms(lock) >= 0);
+    assert_note(lock, true, "ben", "refund 18");
+    assert_status(hf_op_cancel(bob, 1), HF_OK);
+    assert_status(hf_lock_acquire_as(other, "cid", 3, 1, NULL, &none), HF_ETIMEOUT);
+    assert_non_null(strstr(hf_error_message(), "at last by 'ann', noted 'refund 17'"));
+
+    /* A nested hold has the note of the outer one, whatever it asked for. */
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, ACQUIRE(NOTED("other")), &nested), HF_OK);
+    assert_int_equal(hf_hold_fence(nested), hf_hold_fence(hold));
+    assert_note(other, false, "ann", "refund 17");
+    release(hold);
+    assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, &hold), HF_OK); /* in the inner one */
+    release(nested);
+    release(hold);
+
+    /* The note of a call is in place of the lock's; found again without it. */
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0,
+                                     ACQUIRE(NOTED("refund 19"), .flags = HF_ACQUIRE_KEEP), NULL),
+                  HF_OK);
+    assert_note(other, false, "ann", "refund 19");
+    assert_int_equal(hf_lock_count_as(lock, "ann", 3), 1);
+    assert_status(hf_lock_release_as(lock, "ann", 3), HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
+static void test_a_note_goes_with_a_hold_that_is_handed_over(void **state) {
+    (void)state;
+    char token[HF_TOKEN_MAX], text[] = "ann" HF_NOTE_MARK "refund 17";
+    size_t length;
+    hf_lock *lock = open_lock(alice, "stock", "ann", OPTIONS(NOTED("refund 17")));
+    hf_lock *other = open_lock(bob, "stock", "ann", NULL);
+    hf_hold *hold = acquired(lock), *nested, *adopted;
+    /* Without its note it is another owner to another client; with it, it nests. */
+    assert_status(hf_lock_acquire(other, 0, &nested), HF_EBUSY);
+    assert_status(hf_lock_acquire_as(other, text, strlen(text), 0, NULL, &nested), HF_OK);
+    assert_int_equal(hf_hold_fence(nested), hf_hold_fence(hold));
+    release(nested);
+    assert_status(hf_hold_hand_over(hold, token, sizeof token, &length), HF_OK);
+    assert_status(hf_lock_adopt(other, token, length, &adopted), HF_OK);
+    assert_note(lock, false, "ann", "refund 17");
+    assert_status(hf_lock_acquire(other, 0, &nested), HF_OK);
+    release(nested);
+    release(adopted);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
+static void test_a_note_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    static char owner[HF_OWNER_MAX], note[HF_NOTE_MAX + 1];
+    memset(owner, 'o', sizeof owner);
+    memset(note, 'n', sizeof note);
+    hf_lock *lock;
+    hf_hold *none;
+    assert_status(hf_lock_open(alice, "stock", 5, NULL, 0,
+                               OPTIONS(.note = note, .note_len = sizeof note), &lock),
+                  HF_EINVAL);
+    assert_string_equal(hf_error_message(), "the note has 1025 bytes: it takes up to 1024");
+    assert_status(hf_lock_open(alice, "stock", 5, NULL, 0, OPTIONS(.note_len = 4), &lock),
+                  HF_EINVAL);
+    lock = open_lock(alice, "stock", NULL, NULL);
+    assert_status(hf_lock_acquire_as(lock, owner, sizeof owner, 0, ACQUIRE(NOTED("x")), &none),
+                  HF_EINVAL);
+    assert_string_equal(hf_error_message(),
+                        "the owner and the note have 4097 bytes together: up to 4090");
+    assert_status(
+        hf_lock_acquire_as(lock, owner, 3, 0, ACQUIRE(.note_len = 2000, .note = note), &none),
+        HF_EINVAL);
+    assert_null(none);
+    hf_lock_close(lock);
+}
+
 #define ID "0123456789abcdef0123456789abcdef"
 
 static void test_what_no_client_of_ours_queued_is_no_waiter(void **state) {
@@ -1744,6 +1851,9 @@ int main(void) {
         TEST(test_a_grant_is_claimed_before_it_is_kept),
         TEST(test_an_owner_does_not_nest_in_what_it_has_released),
         TEST(test_an_operator_sees_since_when_and_who_waits),
+        TEST(test_a_note_is_shown_beside_the_owner),
+        TEST(test_a_note_goes_with_a_hold_that_is_handed_over),
+        TEST(test_a_note_that_does_not_fit_is_refused),
         TEST(test_what_no_client_of_ours_queued_is_no_waiter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

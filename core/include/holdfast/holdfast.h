@@ -514,6 +514,14 @@ HF_API void hf_client_stop(hf_client *client);
 /** The longest name and the longest owner, in bytes. */
 #define HF_NAME_MAX 4096
 #define HF_OWNER_MAX 4096
+/** The longest note of a hold, or of a call that is made once, in bytes. */
+#define HF_NOTE_MAX 1024
+/**
+ * The bytes between an owner and its note, in one text, as the servers have both. An acquire of
+ * another client that gives this text as its owner nests in the hold, as `holdfast run` in a
+ * command of `holdfast run --note` does.
+ */
+#define HF_NOTE_MARK "\037note="
 
 /** An option that is off, on, or the library's choice. */
 enum { HF_DEFAULT = 0, HF_ON = 1, HF_OFF = 2 };
@@ -604,6 +612,18 @@ typedef struct hf_lock_options {
     /** As in hf_client_options, for this handle; 0: the client's values; below 0: never. */
     int32_t alarm_timeouts;
     int64_t alarm_window_ms;
+    /**
+     * A note for people: what the holds of this handle are for, at most HF_NOTE_MAX bytes,
+     * better UTF-8. A look at the lock shows the note beside the owner, of holders and of waiters,
+     * and so does the message of a timeout. The server gets the note with each acquire. Default:
+     * none, at no cost. hf_lock_open() copies the note.
+     *
+     * A nested hold has the note of the hold that it nests in. An owner with another note, or
+     * without one, is another owner to the other clients, and to an acquire of this client that
+     * waits already: it does not nest.
+     */
+    const void *note;
+    size_t note_len;
 } hf_lock_options;
 
 /**
@@ -700,6 +720,9 @@ typedef struct hf_acquire_options {
     /** Renew until released; default: the lock's renew. */
     int32_t renew;
     int32_t reserved;
+    /** The note of this hold, as in hf_lock_options; default: the lock's note. */
+    const void *note;
+    size_t note_len;
 } hf_acquire_options;
 
 /**
@@ -810,7 +833,8 @@ typedef struct hf_lock_info {
      * waiters and the result are unknown, and so are the deadlines if there are several holds.
      */
     int32_t moving;
-    int32_t reserved;
+    /** 1 if the first holder keeps the lock: hf_lock_holder.kept. */
+    int32_t kept;
 } hf_lock_info;
 
 /** One holder of a lock, filled in by hf_view_holder(). */
@@ -829,6 +853,16 @@ typedef struct hf_lock_holder {
     /** The owner's bytes, which belong to the view. */
     const void *owner;
     size_t owner_len;
+    /** The note: hf_lock_options.note; of a hold without one, note_len is 0. The bytes belong to
+     * the view. */
+    const void *note;
+    size_t note_len;
+    /**
+     * 1 if its work has ended, and it keeps the lock until remaining_ms has passed: hf_hold_keep(),
+     * hf_hold_keep_at_least(). No client renews it, and its process may be gone.
+     */
+    int32_t kept;
+    int32_t reserved;
 } hf_lock_holder;
 
 /** One waiter in a lock's queue, filled in by hf_view_waiter(). */
@@ -846,6 +880,9 @@ typedef struct hf_lock_waiter {
     /** The owner's bytes, which belong to the view. */
     const void *owner;
     size_t owner_len;
+    /** The note of the hold that it waits for; as in hf_lock_holder. */
+    const void *note;
+    size_t note_len;
 } hf_lock_waiter;
 
 /**
@@ -1529,9 +1566,8 @@ HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t ser
 
 /* ------------------------------------------------------------------ Once */
 
-/** The longest result or error, in bytes; the longest note, and the length of a fingerprint. */
+/** The longest result or error, in bytes; the length of a fingerprint. */
 #define HF_RESULT_MAX 16777216
-#define HF_NOTE_MAX 1024
 #define HF_PRINT_LENGTH 32
 
 /** What is known of a call that is made once. */

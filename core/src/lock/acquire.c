@@ -19,8 +19,6 @@
 /* Before another try, after a grant that came too late. */
 #define MISSED_MIN_MS 8
 #define MISSED_MAX_MS 24
-/* What hf_quote() gives, with its NUL. */
-#define QUOTED_MAX 200
 
 /* ----------------------------------------------------------------- Options */
 
@@ -37,6 +35,10 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
+    if (options->note_len > 0)
+        status = hf_check_note(options->note, options->note_len);
+    if (status != HF_OK)
+        return status;
     if (lock->replicas > 0 && options->lease_ms != 0)
         return hf_check_replicas(options->lease_ms, replica_ms);
     return HF_OK;
@@ -72,6 +74,13 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         hf_hold_drop(hold);
         return hf_fail(HF_ENOMEM, "no memory");
     }
+    status = chosen.note_len > 0
+                 ? hf_hold_note(hold, chosen.note, chosen.note_len)
+                 : hf_hold_note(hold, lock->owner + lock->owner_length, lock->note_length);
+    if (status != HF_OK) {
+        hf_hold_drop(hold);
+        return status;
+    }
     hold->lock_serial = who.holder.lock_serial;
     hold->replicas = lock->replicas;
     hold->replica_ms = replica_ms;
@@ -87,6 +96,17 @@ static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, cons
     return hf_fail(HF_ETIMEOUT, "lock %s was held by others for %lld ms%s%s",
                    hf_names_quoted(names), (long long)timeout_ms,
                    *holder != '\0' ? ", at last by " : "", holder);
+}
+
+/* The work of the holder has ended: nobody is to be looked for. */
+static hf_status explain_kept(const hf_op *op, const char *holder, int64_t left_ms) {
+    char rest[60] = "for ever";
+    if (left_ms != HF_TTL_NONE)
+        snprintf(rest, sizeof rest, "for another %.1f s", (double)left_ms / 1000);
+    return hf_fail(HF_ETIMEOUT,
+                   "lock %s was held by others for %lld ms, and %s, whose work has ended, keeps it "
+                   "%s",
+                   hf_names_quoted(op->hold->names), (long long)op->timeout_ms, holder, rest);
 }
 
 /* This thread's message for it, if nothing has said yet how it ended. */
@@ -151,10 +171,11 @@ static bool is_unsent(const hf_op *op) {
 
 /* A cancel was answered: false, if it was granted just before, and is over so. */
 static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
-    char holder[QUOTED_MAX] = "";
+    char holder[HF_QUOTED_MAX] = "";
     hf_standing mine;
     hf_look look;
     size_t length;
+    bool kept;
     if (!hf_reply_cancel(reply, &look, &mine)) {
         hf_unexpected("acquire");
         hf_op_fail_locked(op, hf_op_explain_given_up(op));
@@ -171,10 +192,13 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     } else {
         hf_op_left_locked(op);
     }
-    const char *owner = hf_reply_holder(reply, &length);
+    const char *owner = hf_reply_holder(reply, &length, &kept);
     if (owner != NULL)
         hf_owner_quote(owner, length, holder, sizeof holder);
-    explain_timeout(op->hold->names, op->timeout_ms, holder);
+    if (kept)
+        explain_kept(op, holder, look.ttl_ms);
+    else
+        explain_timeout(op->hold->names, op->timeout_ms, holder);
     return true;
 }
 

@@ -165,13 +165,18 @@ hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptibl
     return listens ? hf_client_listen(client, &listens) : HF_OK;
 }
 
-void hf_owner_quote(const void *owner, size_t owner_len, char *to, size_t capacity) {
+void hf_owner_quote(const char *text, size_t length, char *to, size_t capacity) {
     hf_owner_parts parts = {.size = sizeof parts};
-    if (!hf_owner_parse(owner, owner_len, &parts)) {
-        snprintf(to, capacity, "%s", hf_quote(owner, owner_len));
-        return;
+    const char *note;
+    size_t note_length, owner_length = hf_owner_split(text, length, &note, &note_length);
+    int used;
+    if (hf_owner_parse(text, owner_length, &parts)) {
+        const char *kind = parts.kind == 't' ? "thread" : parts.kind == 'a' ? "task" : "operation";
+        used = snprintf(to, capacity, "'%.63s@%.63s/%lld %s %lld'", parts.client_name, parts.host,
+                        (long long)parts.pid, kind, (long long)parts.serial);
+    } else {
+        used = snprintf(to, capacity, "%s", hf_quote(text, owner_length));
     }
-    const char *kind = parts.kind == 't' ? "thread" : parts.kind == 'a' ? "task" : "operation";
-    snprintf(to, capacity, "'%.63s@%.63s/%lld %s %lld'", parts.client_name, parts.host,
-             (long long)parts.pid, kind, (long long)parts.serial);
+    if (note_length > 0 && used > 0 && (size_t)used < capacity)
+        snprintf(to + used, capacity - (size_t)used, ", noted %s", hf_quote(note, note_length));
 }

@@ -82,9 +82,11 @@ hf_status hf_client_check(const hf_client *client);
 /* Of the process that this one was forked from? */
 bool hf_client_inherited(const hf_client *client);
 
-/* An owner in quotes for a message: a default owner by its client's name, host, process and thread,
- * without the digits that only tell clients apart; 200 bytes are enough. */
-void hf_owner_quote(const void *owner, size_t owner_len, char *to, size_t capacity);
+/* An owner, as a server has it, in quotes for a message, and its note: a default owner by its
+ * client's name, host, process and thread, without the digits that only tell clients apart;
+ * HF_QUOTED_MAX bytes are enough. */
+#define HF_QUOTED_MAX 400
+void hf_owner_quote(const char *text, size_t length, char *to, size_t capacity);
 
 hf_client *hf_client_keep(hf_client *client);
 void hf_client_drop(hf_client *client);

@@ -693,12 +693,14 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
         return status;
     int length = snprintf(head, sizeof head, "hf1 %s %c%lld ", hold->id,
                           hold->mode == HF_MODE_SHARED ? 's' : 'x', (long long)hold->fence);
-    *token_len_out = (size_t)length + hold->owner_length;
+    size_t said;
+    const char *owner = hf_hold_text(hold, &said);
+    *token_len_out = (size_t)length + said;
     if (*token_len_out > capacity)
         return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small",
                        *token_len_out);
     memcpy(token, head, (size_t)length);
-    memcpy((char *)token + length, hold->owner, hold->owner_length);
+    memcpy((char *)token + length, owner, said);
     status = claim_now(hold);
     if (status != HF_OK)
         return status;
@@ -764,10 +766,16 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     if (shared != (lock->mode == HF_MODE_SHARED))
         return hf_fail(HF_EINVAL, "that is the token of %s hold, and this lock's are %s",
                        shared ? "a shared" : "an exclusive", shared ? "exclusive" : "shared");
-    hf_hold *hold =
-        hf_hold_new(lock->client, lock->names, (const char *)token + at, token_len - at);
+    const char *note, *owner = (const char *)token + at;
+    size_t note_length, owner_length = hf_owner_split(owner, token_len - at, &note, &note_length);
+    hf_hold *hold = hf_hold_new(lock->client, lock->names, owner, owner_length);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
+    status = hf_hold_note(hold, note, note_length);
+    if (status != HF_OK) {
+        hf_hold_drop(hold);
+        return status;
+    }
     hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);
     memcpy(hold->id, id, sizeof id);
     HF_MARK("M4");

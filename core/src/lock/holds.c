@@ -39,8 +39,46 @@ hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size
     return hold;
 }
 
+hf_status hf_hold_note(hf_hold *hold, const void *note, size_t length) {
+    size_t before = hold->owner_length + HF_NOTE_MARK_LENGTH;
+    if (length == 0)
+        return HF_OK;
+    if (before + length > HF_OWNER_MAX)
+        return hf_fail(HF_EINVAL, "the owner and the note have %zu bytes together: up to %zu",
+                       hold->owner_length + length, (size_t)HF_OWNER_MAX - HF_NOTE_MARK_LENGTH);
+    hold->text = malloc(before + length);
+    if (hold->text == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    memcpy(hold->text, hold->owner, hold->owner_length);
+    memcpy(hold->text + hold->owner_length, HF_NOTE_MARK, HF_NOTE_MARK_LENGTH);
+    memcpy(hold->text + before, note, length);
+    hold->text_length = before + length;
+    return HF_OK;
+}
+
+/* The server lets a hold nest in another of the same text. False: no memory. */
+static bool take_text(hf_hold *hold, const hf_hold *outer) {
+    char *text = NULL;
+    if (outer->text == NULL && hold->text == NULL)
+        return true;
+    if (outer->text != NULL) {
+        text = malloc(outer->text_length);
+        if (text == NULL)
+            return false;
+        memcpy(text, outer->text, outer->text_length);
+    }
+    free(hold->text);
+    hold->text = text;
+    hold->text_length = outer->text_length;
+    return true;
+}
+
 hf_hold *hf_hold_like(const hf_hold *hold) {
     hf_hold *made = hf_hold_new(hold->client, hold->names, hold->owner, hold->owner_length);
+    if (made != NULL && !take_text(made, hold)) {
+        hf_hold_drop(made);
+        return NULL;
+    }
     if (made == NULL)
         return NULL;
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
@@ -85,6 +123,7 @@ void hf_hold_drop(hf_hold *hold) {
     hf_names_drop(hold->names);
     free(hold->news);
     free(hold->once);
+    free(hold->text);
     free(hold);
     hf_client_drop(client);
 }
@@ -152,9 +191,11 @@ void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
 }
 
 hf_ask hf_hold_ask(const hf_hold *hold) {
+    size_t length;
+    const char *owner = hf_hold_text(hold, &length);
     return (hf_ask){.id = hold->id,
-                    .owner = hold->owner,
-                    .owner_length = hold->owner_length,
+                    .owner = owner,
+                    .owner_length = length,
                     .lease_ms = hold->validity.lease_ms,
                     .mode = hold->mode,
                     .permits = hold->permits,
@@ -349,8 +390,11 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
     hold->nests = hold->reentrant && (!own || outer != NULL);
     hold->one_of_many = hold->mode == HF_MODE_SHARED || outer != NULL;
     hold->inside[0] = '\0';
-    if (outer != NULL)
+    if (outer != NULL) {
+        if (!take_text(hold, outer))
+            return hf_fail(HF_ENOMEM, "no memory");
         memcpy(hold->inside, outer->id, sizeof hold->inside);
+    }
     return hf_client_new_id_locked(client, hold->id);
 }
 

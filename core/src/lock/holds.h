@@ -82,12 +82,21 @@ struct hf_hold {
     struct hf_hold *older;  /* in its bucket of the stacks */
     uint64_t stack;         /* the hash that chose the bucket */
 
+    size_t text_length;
+    char *text; /* the owner and a note, as the servers get both; NULL: no note */
     size_t owner_length;
     char owner[];
 };
 
 /* NULL: no memory. */
 hf_hold *hf_hold_new(hf_client *client, hf_names *names, const void *owner, size_t owner_length);
+/* Give it a note, before it is acquired; empty: none. HF_EINVAL, HF_ENOMEM. */
+hf_status hf_hold_note(hf_hold *hold, const void *note, size_t length);
+/* What the servers know its owner by. */
+static inline const char *hf_hold_text(const hf_hold *hold, size_t *length) {
+    *length = hold->text != NULL ? hold->text_length : hold->owner_length;
+    return hold->text != NULL ? hold->text : hold->owner;
+}
 /* Another with the same owner and options, which has not been acquired. NULL: no memory. */
 hf_hold *hf_hold_like(const hf_hold *hold);
 /* All the memory that it will ever need, before it is acquired: then it can be kept. */

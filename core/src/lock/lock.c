@@ -16,6 +16,13 @@ static hf_status check_owner(const void *owner, size_t length) {
     return HF_OK;
 }
 
+hf_status hf_check_note(const void *note, size_t length) {
+    if ((note == NULL && length > 0) || length > HF_NOTE_MAX)
+        return hf_fail(HF_EINVAL, "the note has %zu bytes%s: it takes up to %d", length,
+                       note == NULL ? " at NULL" : "", HF_NOTE_MAX);
+    return HF_OK;
+}
+
 static hf_status check_lease(int64_t lease_ms, int32_t renew) {
     if (lease_ms != HF_NEVER && (lease_ms < HF_LEASE_MIN || lease_ms > HF_LEASE_MAX))
         return hf_fail(HF_EINVAL, "a lease of %lld ms: it takes 10 ms to 10 years, or no end",
@@ -91,6 +98,8 @@ static hf_status check_options(hf_lock_options *options) {
         return hf_fail(HF_EINVAL, "replica_timeout does nothing without replicas");
     status = check_mode(options);
     if (status == HF_OK)
+        status = hf_check_note(options->note, options->note_len);
+    if (status == HF_OK)
         status = check_switches(options);
     if (status != HF_OK || options->replicas == 0)
         return status;
@@ -99,8 +108,9 @@ static hf_status check_options(hf_lock_options *options) {
 
 /* ------------------------------------------------------------------ Lock */
 
-static hf_lock *new_lock(hf_client *client, hf_names *names, const void *owner, size_t owner_len) {
-    hf_lock *lock = calloc(1, sizeof *lock + owner_len);
+static hf_lock *new_lock(hf_client *client, hf_names *names, const void *owner, size_t owner_len,
+                         const hf_lock_options *options) {
+    hf_lock *lock = calloc(1, sizeof *lock + owner_len + options->note_len);
     if (lock == NULL)
         return NULL;
     lock->client = hf_client_keep(client);
@@ -109,6 +119,9 @@ static hf_lock *new_lock(hf_client *client, hf_names *names, const void *owner, 
     lock->owner_length = owner_len;
     if (owner_len > 0)
         memcpy(lock->owner, owner, owner_len);
+    lock->note_length = options->note_len;
+    if (options->note_len > 0)
+        memcpy(lock->owner + owner_len, options->note, options->note_len);
     return lock;
 }
 
@@ -133,7 +146,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         return status;
     hf_counting counting;
     status = hf_numbers_lock(client, names, &chosen, &counting);
-    hf_lock *lock = status == HF_OK ? new_lock(client, names, owner, owner_len) : NULL;
+    hf_lock *lock = status == HF_OK ? new_lock(client, names, owner, owner_len, &chosen) : NULL;
     if (lock == NULL) {
         hf_names_drop(names);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");

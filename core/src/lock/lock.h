@@ -16,6 +16,7 @@ struct hf_lock {
     int64_t permits; /* 0: no limit */
     hf_counting counting;
     size_t owner_length; /* 0: the default owner */
+    size_t note_length;  /* 0: none; behind the owner */
     char owner[];
 };
 
@@ -34,6 +35,7 @@ hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *opt
 static inline bool hf_lock_renews(const hf_lock *lock, const hf_acquire_options *options) {
     return options->renew != HF_DEFAULT ? options->renew == HF_ON : lock->renew;
 }
+hf_status hf_check_note(const void *note, size_t length);
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 

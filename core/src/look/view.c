@@ -31,7 +31,7 @@ static hf_lock_holder *holder_with(hf_view *view, int64_t fence) {
         if (view->holders[i].fence == fence)
             return &view->holders[i];
     hf_lock_holder *holder = &view->holders[view->holder_count++];
-    *holder = (hf_lock_holder){.mode = HF_SHARED, .fence = fence};
+    *holder = (hf_lock_holder){.mode = HF_SHARED, .fence = fence, .kept = 1};
     return holder;
 }
 
@@ -42,8 +42,11 @@ static void add_hold(hf_view *view, const hf_holding *holding) {
         left_ms == HF_NEVER || (holder->remaining_ms != HF_NEVER && left_ms > holder->remaining_ms);
     holder->count++;
     holder->held_ms = elapsed_ms(view->found.server_us, holding->fence);
+    holder->kept = holder->kept && holding->kept;
     holder->owner = holding->owner;
     holder->owner_len = holding->owner_length;
+    holder->note = holding->note;
+    holder->note_len = holding->note_length;
     if (!holding->shared)
         holder->mode = HF_EXCLUSIVE;
     if (longer)
@@ -58,6 +61,8 @@ static void add_waiter(hf_view *view, const hf_queued *queued) {
         .timeout_ms = queued->timeout_ms,
         .owner = queued->owner,
         .owner_len = queued->owner_length,
+        .note = queued->note,
+        .note_len = queued->note_length,
     };
 }
 
@@ -115,6 +120,7 @@ void hf_view_tell(const hf_view *view, hf_lock_info *info) {
         .remaining_ms = remaining_ms(found->ttl_ms),
         .result_ms = remaining_ms(found->result_ms),
         .moving = found->moving,
+        .kept = view->holder_count > 0 && view->holders[0].kept,
     };
     hf_struct_tell(info, &told, sizeof told);
 }

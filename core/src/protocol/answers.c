@@ -86,10 +86,19 @@ static bool read_text(const redisReply *reply, const char **text, size_t *length
     return true;
 }
 
+/* The same for an owner, and the note behind it. */
+static bool read_owner(const redisReply *reply, const char **owner, size_t *length,
+                       const char **note, size_t *note_length) {
+    if (!read_text(reply, owner, length))
+        return false;
+    *length = hf_owner_split(*owner, *length, note, note_length);
+    return true;
+}
+
 /* <id 32><kind 1><fence 16><since 16><size 8><terms 65><owner>, a note, the bytes. */
 bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *record) {
-    const char *head;
-    size_t length, columns = HF_ID_LENGTH + 1 + 2 * STAMP_DIGITS + 8 + HF_TERMS_LENGTH;
+    const char *head, *of_hold;
+    size_t length, ignored, columns = HF_ID_LENGTH + 1 + 2 * STAMP_DIGITS + 8 + HF_TERMS_LENGTH;
     *record = (hf_call_record){.left_ms = left_ms};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
         !read_text(reply->element[0], &head, &length) || length < columns ||
@@ -105,7 +114,7 @@ bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *r
     record->result_length = read_column(head + 1 + 2 * STAMP_DIGITS, 8);
     record->terms = head + 1 + 2 * STAMP_DIGITS + 8;
     record->owner = record->terms + HF_TERMS_LENGTH;
-    record->owner_length = length - columns;
+    record->owner_length = hf_owner_split(record->owner, length - columns, &of_hold, &ignored);
     return within(record->fence, 1, HF_NUMBER_MAX) && within(record->since_us, 1, HF_NUMBER_MAX) &&
            record->result_length >= 0 && within(left_ms, HF_TTL_NONE, HF_LEASE_MAX);
 }
@@ -184,11 +193,13 @@ bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine) 
     return hf_reply_acquire(reply, look, mine, 1);
 }
 
-const char *hf_reply_holder(const redisReply *reply, size_t *length) {
+const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept) {
+    *kept = false;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6 ||
         reply->element[5]->type != REDIS_REPLY_STRING || reply->element[5]->len == 0)
         return NULL;
     *length = (size_t)reply->element[5]->len;
+    *kept = reply->elements > 6 && read_number(reply->element[6]) == 1;
     return reply->element[5]->str;
 }
 
@@ -235,6 +246,9 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
     }
 }
 
+/* So begins the id of a hold that is kept. */
+#define KEPT "0000000000000000"
+
 /* In what inspect answers: six numbers, the holders, the waiters, the record. */
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
@@ -243,12 +257,14 @@ enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
     const redisReply *const *parts =
         (const redisReply *const *)reply->element[HOLDERS]->element + 5 * which;
-    const char *mode;
-    size_t length;
-    if (!read_text(parts[1], &mode, &length) ||
-        !read_text(parts[4], &holding->owner, &holding->owner_length))
+    const char *id, *mode;
+    size_t length, id_length;
+    if (!read_text(parts[0], &id, &id_length) || !read_text(parts[1], &mode, &length) ||
+        !read_owner(parts[4], &holding->owner, &holding->owner_length, &holding->note,
+                    &holding->note_length))
         return false;
     holding->shared = length == 1 && *mode == 's';
+    holding->kept = strncmp(id, KEPT, strlen(KEPT)) == 0;
     holding->fence = read_number(parts[2]);
     holding->remaining_ms = read_number(parts[3]);
     return within(holding->fence, 0, HF_NUMBER_MAX);
@@ -274,7 +290,7 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
         .ttl_ms = reply->element[TTL]->integer,
         .result_ms = reply->element[RESULT_TTL]->integer,
         .server_us = reply->element[NOW]->integer,
-        .first = {.owner = ""},
+        .first = {.owner = "", .note = ""},
     };
     if (hf_reply_holdings(reply) > 0 && !hf_reply_holding(reply, 0, &found->first))
         return false;
@@ -302,7 +318,8 @@ bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
     const char *mode;
     size_t length;
     if (!read_text(parts[1], &mode, &length) ||
-        !read_text(parts[5], &queued->owner, &queued->owner_length))
+        !read_owner(parts[5], &queued->owner, &queued->owner_length, &queued->note,
+                    &queued->note_length))
         return false;
     int64_t timeout_ms = read_number(parts[3]);
     if (length != 1 || memchr("xso", *mode, 3) == NULL || queued->owner_length == 0)

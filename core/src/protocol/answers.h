@@ -79,8 +79,8 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
  * about. */
 bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
 bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine);
-/* And by whom the lock is held, in the reply; NULL: it does not say. */
-const char *hf_reply_holder(const redisReply *reply, size_t *length);
+/* And by whom the lock is held, in the reply; NULL: it does not say. *kept: its work has ended. */
+const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept);
 /* Did a kick leave more of the queue to skip? */
 bool hf_reply_kick_again(const redisReply *reply);
 
@@ -119,9 +119,9 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
 
 /* One holder, in the reply. */
 typedef struct hf_holding {
-    const char *owner;
-    size_t owner_length;
-    bool shared;
+    const char *owner, *note;
+    size_t owner_length, note_length;
+    bool shared, kept;
     int64_t fence, remaining_ms;
 } hf_holding;
 
@@ -144,8 +144,8 @@ bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding
 
 /* One member of the queue in what inspect answered, from 0. */
 typedef struct hf_queued {
-    const char *owner; /* in the reply */
-    size_t owner_length;
+    const char *owner, *note; /* in the reply */
+    size_t owner_length, note_length;
     bool shared;
     int64_t permits;
     int64_t timeout_ms; /* or HF_FOREVER */

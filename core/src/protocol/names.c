@@ -129,3 +129,19 @@ void hf_names_channel(const hf_names *names, bool sharded, const char *client_id
     }
     hf_bytes_add(name, client_id, HF_ID_LENGTH);
 }
+
+size_t hf_owner_split(const char *text, size_t length, const char **note, size_t *note_length) {
+    const char *end = text + length, *at = text;
+    *note = "";
+    *note_length = 0;
+    while ((at = memchr(at, HF_NOTE_MARK[0], (size_t)(end - at))) != NULL) {
+        if ((size_t)(end - at) >= HF_NOTE_MARK_LENGTH &&
+            memcmp(at, HF_NOTE_MARK, HF_NOTE_MARK_LENGTH) == 0) {
+            *note = at + HF_NOTE_MARK_LENGTH;
+            *note_length = (size_t)(end - *note);
+            return (size_t)(at - text);
+        }
+        at++;
+    }
+    return length;
+}

@@ -2,6 +2,8 @@
 #ifndef HF_NAMES_H
 #define HF_NAMES_H
 
+#include <holdfast/holdfast.h>
+
 #include "base/util.h"
 
 #define HF_ID_LENGTH 32 /* hex digits of a hold id, and of a client's */
@@ -39,5 +41,9 @@ bool hf_names_equal(const hf_names *one, const hf_names *other);
 /* The channel on which a client's grants come in: "hf:<client id>", for all its locks; or,
  * in a cluster, "hf:{tag}:<client id>" for those of a tag. */
 void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name);
+
+#define HF_NOTE_MARK_LENGTH (sizeof HF_NOTE_MARK - 1)
+/* The length of the owner; and the note, which may be empty, in the same bytes. */
+size_t hf_owner_split(const char *text, size_t length, const char **note, size_t *note_length);
 
 #endif

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _holdfast
 from .._errors import CAUSES, ConnectError, LockError, LockLost, OutcomeSettled, error
-from .._lock import kept
+from .._lock import Noted, kept
 from .._once import most
 from ._calls import BEGUN, KEPT, RETRY, Asked, Record, told
 from ._numbers import Tally, tell
@@ -41,8 +41,8 @@ TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} (.+)", re.DOTALL
 VIEW_MAX = 100
 View = tuple[
     bytes,
-    list[tuple[bytes, int, int, int, int, int]],
-    list[tuple[bytes, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int]],
 ]
 
 
@@ -215,6 +215,7 @@ def _configure(lock: Lock, options: Any) -> None:
     lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
+    lock.note = getattr(options, "noted", b"")
     lock.max_hold = options.max_hold_ms or math.inf
     lock.replicas = options.replicas
     if options.alarm_timeouts:
@@ -254,7 +255,17 @@ def _waiter(
 ) -> Waiter:
     lock.client.space.check_reachable()
     chosen, holder = lock.chosen(owner, by_thread)
-    return Waiter(lock, chosen, holder, _patience(timeout_ms), options is kept, op)
+    like = options.like if isinstance(options, Noted) else options
+    waits = _patience(timeout_ms)
+    return Waiter(lock, chosen, holder, waits, like is kept, op, _note(lock, chosen, options))
+
+
+def _note(lock: Lock, owner: bytes, options: object) -> bytes:
+    note = options.note if isinstance(options, Noted) else lock.note
+    if note and len(owner) + len(note) > 4090:
+        size = len(owner) + len(note)
+        raise _invalid(f"the owner and the note have {size} bytes together: up to 4090")
+    return note
 
 
 def _asker(
@@ -264,8 +275,10 @@ def _asker(
     lock.client.space.check_reachable()
     owner = lock.client.own()
     holder = lock.name, owner, lock.shared
-    asked = Asked(options is most, arguments)
-    return Waiter(lock, owner, holder, _patience(timeout_ms), False, op, asked)
+    like = options.like if isinstance(options, Noted) else options
+    asked = Asked(like is most, arguments)
+    note = _note(lock, owner, options)
+    return Waiter(lock, owner, holder, _patience(timeout_ms), False, op, note, asked)
 
 
 def _patience(timeout_ms: int) -> float:
@@ -374,11 +387,13 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     holders = [
         (
             grants[0].owner,
+            grants[0].note,
             mode,
             fence,
             len(grants),
             math.floor(now - grants[0].since),
             _milliseconds(grants[-1].ends - now),
+            int(all(grant.kept for grant in grants)),
         )
         for fence, grants in nested.items()
     ]
@@ -582,7 +597,7 @@ def _keep(handle: Handle, duration_ms: int) -> None:
         return
     _check_held(handle.hold)
     handle.hold.replace(max(duration_ms, _holdfast.HF_LEASE_MIN))
-    handle.hold.end()
+    handle.hold.end().kept = True
 
 
 def _leave(handle: Handle) -> None:

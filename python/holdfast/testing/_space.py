@@ -36,13 +36,14 @@ def quoted(name: bytes) -> str:
     return repr(name.decode("utf-8", "backslashreplace"))
 
 
-def _shown(owner: bytes) -> str:
-    """Show an owner in a message."""
-    origin = Origin.of(owner)
+def _shown(grant: Grant) -> str:
+    """Show an owner in a message, and its note."""
+    origin = Origin.of(grant.owner)
+    note = f", noted {quoted(grant.note)}" if grant.note else ""
     if origin is None:
-        return quoted(owner)
+        return quoted(grant.owner) + note
     where = f"{origin.client}@{origin.host}/{origin.pid}"
-    return f"'{where} {origin.kind} {origin.number}'"
+    return f"'{where} {origin.kind} {origin.number}'{note}"
 
 
 class Timer:
@@ -256,13 +257,17 @@ class Space:
 class Grant(Timer):
     """What the server knows of one hold."""
 
-    def __init__(self, key: Key, owner: bytes, shared: bool, fence: int, ends: float) -> None:
+    def __init__(
+        self, key: Key, owner: bytes, note: bytes, shared: bool, fence: int, ends: float
+    ) -> None:
         """Let it last until then."""
         self.key = key
         self.owner = owner
+        self.note = note
         self.shared = shared
         self.fence = fence
         self.since = key.space.now
+        self.kept = False
         self.id = uuid.uuid4().hex
         self.ends = math.inf
         self.move(ends)
@@ -327,7 +332,8 @@ class Key:
         lock, owner = waiter.lock, waiter.owner
         outer = self.outer(lock, owner)
         fence = outer.fence if outer is not None else self.space.next_fence()
-        grant = Grant(self, owner, lock.shared, fence, self.space.now + lock.lease)
+        note = outer.note if outer is not None else waiter.note
+        grant = Grant(self, owner, note, lock.shared, fence, self.space.now + lock.lease)
         if outer is not None:
             grant.since = outer.since
         self.grants[grant.id] = grant
@@ -519,6 +525,7 @@ class Lock:
         self.client = client
         self.name = name
         self.owner = owner
+        self.note = b""
         self.serial = next(_serials)
         self.lease = float(_holdfast.HF_LEASE_DEFAULT)
         self.renew = True
@@ -590,10 +597,12 @@ class Waiter(Timer):
         timeout: float,
         keep: bool,
         op: int,
+        note: bytes,
         asked: Asked | None = None,
     ) -> None:
         """Begin; `op` is 0 for a thread that blocks. With `asked`, an outcome will do."""
         self.asked = asked
+        self.note = note
         self.lock = lock
         self.owner = owner
         self.status: int | None = None
@@ -630,19 +639,23 @@ class Waiter(Timer):
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
 
-    def told(self, now: float) -> tuple[bytes, int, int, int, int]:
-        """Give the owner, the mode, the permits, and for how long it has waited and may wait."""
+    def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int]:
+        """Give the owner, note, mode, permits, and for how long it has waited and may wait."""
         timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
         waited = math.floor(now - self._began)
         mode = _holdfast.HF_SHARED if self.lock.shared else _holdfast.HF_EXCLUSIVE
-        return self.owner, mode, self.lock.permits, waited, timeout
+        return self.owner, self.note, mode, self.lock.permits, waited, timeout
 
     def fire(self) -> None:
         """End: the timeout is up."""
         name, timeout = quoted(self.lock.name), round(self._timeout)
         key = self.lock.client.space.key(self.lock.name)
         holder = key.first if key else None
-        last = f", at last by {_shown(holder.owner)}" if holder else ""
+        last = f", at last by {_shown(holder)}" if holder else ""
+        if holder and holder.kept:
+            left = (holder.ends - self.lock.client.space.now) / 1000
+            last = f", and {_shown(holder)}, whose work has ended, keeps it"
+            last += f" for another {left:.1f} s"
         self.end(_holdfast.HF_ETIMEOUT, f"lock {name} was held by others for {timeout} ms{last}")
 
     def win(self) -> None:

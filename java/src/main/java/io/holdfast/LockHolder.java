@@ -8,20 +8,25 @@ import java.util.Optional;
  * One holder of a lock, as the server saw it; see {@link LockInfo#holders()}.
  *
  * @param owner its owner as it was given
+ * @param note what it is for, {@link LockOptions#note}; empty if it has none
  * @param shared whether others hold the lock beside it
  * @param fence its fence, for {@link HoldfastLock#forceUnlock(long)}
  * @param count how often it holds the lock: nested holds count
  * @param heldFor how long it has held the lock, by the server's clock
  * @param remaining the time until the last of its holds ends; {@link Hold#FOREVER} if it never
  *     expires
+ * @param kept whether its work has ended, so that it only keeps the lock until then: {@link
+ *     Hold#keep}, {@link Hold#keepAtLeast}, {@link HoldfastClient#oncePer}. Its process may be gone
  */
 public record LockHolder(
         byte[] owner,
+        String note,
         boolean shared,
         long fence,
         long count,
         Duration heldFor,
-        Duration remaining) {
+        Duration remaining,
+        boolean kept) {
 
     /**
      * The owner for people to read.
@@ -46,7 +51,9 @@ public record LockHolder(
     public String toString() {
         return "LockHolder[owner="
                 + ownerText()
+                + (note.isEmpty() ? "" : ", note=" + note)
                 + (shared ? ", shared" : "")
+                + (kept ? ", kept" : "")
                 + ", fence="
                 + fence
                 + ", count="

@@ -71,6 +71,15 @@ public record LockInfo(
     }
 
     /**
+     * Whether the first holder only keeps the lock: {@link LockHolder#kept()}.
+     *
+     * @return false if the lock is free or foreign
+     */
+    public boolean kept() {
+        return !holders.isEmpty() && holders.get(0).kept();
+    }
+
+    /**
      * How long the first holder has held the lock, by the server's clock.
      *
      * @return zero if the lock is free or foreign

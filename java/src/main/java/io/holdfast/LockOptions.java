@@ -204,6 +204,25 @@ public final class LockOptions {
     }
 
     /**
+     * What the lock is held for, for people: {@code "refund 17"}. {@link HoldfastLock#inspect()}, the
+     * message of a timeout and {@code holdfast ls}, {@code top} and {@code inspect} show the note
+     * beside the owner. If OpenTelemetry has a current span, its trace id follows. A nested hold has
+     * the note of the outer hold.
+     *
+     * @param note at most 1024 bytes in UTF-8; empty: none
+     * @return new options
+     * @throws IllegalArgumentException if it is longer, or cannot be encoded in UTF-8
+     */
+    public LockOptions note(String note) {
+        byte[] bytes = Bytes.of(Objects.requireNonNull(note, "note"));
+        if (bytes.length > Core.HF_NOTE_MAX) {
+            throw new IllegalArgumentException(
+                    "the note has " + bytes.length + " bytes: at most " + Core.HF_NOTE_MAX);
+        }
+        return with(o -> o.note = bytes.length == 0 ? null : bytes);
+    }
+
+    /**
      * Whether this name is counted apart in {@link HoldfastClient#stats()}.
      *
      * @param count by default as {@link ClientOptions#countNames} says
@@ -298,6 +317,15 @@ public final class LockOptions {
      */
     public long permits() {
         return settings.permits;
+    }
+
+    /**
+     * What the lock is held for.
+     *
+     * @return empty if there is no note
+     */
+    public String note() {
+        return settings.note == null ? "" : Bytes.text(settings.note);
     }
 
     /**

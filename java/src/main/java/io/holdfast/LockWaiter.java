@@ -8,6 +8,7 @@ import java.util.Optional;
  * An acquire that waits in a lock's queue, as the server saw it; see {@link LockInfo#queue()}.
  *
  * @param owner its owner as it was given
+ * @param note what it is for, {@link LockOptions#note}; empty if it has none
  * @param shared whether it asks for a shared hold
  * @param permits of a shared one: it enters while fewer than so many hold the lock; 0: no limit
  * @param waited how long it has waited
@@ -15,7 +16,12 @@ import java.util.Optional;
  *     limit
  */
 public record LockWaiter(
-        byte[] owner, boolean shared, long permits, Duration waited, Duration timeout) {
+        byte[] owner,
+        String note,
+        boolean shared,
+        long permits,
+        Duration waited,
+        Duration timeout) {
 
     /**
      * The owner for people to read.
@@ -40,6 +46,7 @@ public record LockWaiter(
     public String toString() {
         return "LockWaiter[owner="
                 + ownerText()
+                + (note.isEmpty() ? "" : ", note=" + note)
                 + (shared ? ", shared" : "")
                 + ", waited="
                 + waited

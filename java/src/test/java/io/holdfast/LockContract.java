@@ -780,6 +780,44 @@ abstract class LockContract extends ClientTest {
         assertThrows(IllegalArgumentException.class, () -> client.locks("*", -2));
     }
 
+    private static String note(HoldfastLock lock) {
+        return lock.inspect().holders().get(0).note();
+    }
+
+    @Test
+    void aNoteIsShownOfHoldersAndWaiters() throws Exception {
+        HoldfastLock noted = client.lock(name, LockOptions.defaults().note("refund 17: grüße"));
+        HoldfastLock other =
+                client.lock(name, LockOptions.defaults().owner("ben").note("refund 18"));
+        assertEquals("refund 18", LockOptions.defaults().note("refund 18").note());
+        try (Hold hold = noted.acquire()) {
+            assertEquals("refund 17: grüße", note(lock));
+            CompletableFuture<Hold> waits = other.acquireAsync(Duration.ofSeconds(30));
+            until(() -> lock.inspect().waiters() == 1);
+            assertEquals("refund 18", lock.inspect().queue().get(0).note());
+            assertTrue(lock.inspect().toString().contains("note=refund 17"));
+            LockTimeoutException timeout =
+                    assertThrows(
+                            LockTimeoutException.class,
+                            () -> stranger.acquire(Duration.ofMillis(10)));
+            assertEquals("refund 17: grüße", timeout.holders().get(0).note());
+            hold.release();
+            waits.get(20, TimeUnit.SECONDS).release();
+        }
+        noted.lock();
+        client.lock(name, LockOptions.defaults().note("inner")).lock(); // it nests
+        assertEquals("refund 17: grüße", note(lock));
+        assertEquals(2, lock.inspect().holders().get(0).count());
+        lock.unlock();
+        lock.unlock();
+        try (Hold hold = lock.acquire()) {
+            assertEquals("", note(lock));
+        }
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> LockOptions.defaults().note("x".repeat(1025)));
+    }
+
     static void assertBetween(long least, long value, long most) {
         assertTrue(least <= value && value <= most, () -> least + " <= " + value + " <= " + most);
     }

@@ -25,6 +25,14 @@ public final class LockSettings extends Settings<LockSettings> {
     /** Null: the calling thread, or, if not reentrant, a new owner for each acquire. */
     public byte[] owner;
 
+    /** What it is held for, in UTF-8; or null. */
+    public byte[] note;
+
+    /** The note of an acquire, with the trace id of the current span; null: the lock's own note, if any. */
+    public byte[] tracedNote() {
+        return note == null ? null : Trace.added(note);
+    }
+
     public static void openBy(Function<Object, LockSettings> function) {
         opener = function;
     }
@@ -47,6 +55,9 @@ public final class LockSettings extends Settings<LockSettings> {
         core.setCount_name(countName);
         core.setAlarm_timeouts(alarmTimeouts);
         core.setAlarm_window_ms(alarmWindowMillis);
+        if (note != null) {
+            core.set_note(note);
+        }
         return core;
     }
 }

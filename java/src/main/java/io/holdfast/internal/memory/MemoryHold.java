@@ -57,6 +57,11 @@ final class MemoryHold implements Hold {
 
     private boolean ended;
 
+    /** It only keeps the lock: its work has ended. */
+    private boolean kept;
+
+    private String note;
+
     /** Losing one is losing all. */
     private final Set<MemoryHold> joined = new LinkedHashSet<>();
 
@@ -67,10 +72,12 @@ final class MemoryHold implements Hold {
         this.renewed = request.renewed() && !request.lease().equals(FOREVER);
         this.limit = request.options().maxHold();
         this.end = request.longest();
+        this.note = request.options().note();
     }
 
     /** A limit of its own counts from that of the outer hold. */
     void nestIn(MemoryHold outer) {
+        note = outer.note;
         if (!limit.equals(FOREVER) && !outer.limit.equals(FOREVER)) {
             limit = min(limit, outer.limit.minus(outer.age()));
             end = min(end, limit);
@@ -87,6 +94,20 @@ final class MemoryHold implements Hold {
 
     private void run(Runnable work) {
         request.book().server.run(work);
+    }
+
+    String note() {
+        return note;
+    }
+
+    /** It goes on for another client, with its note. */
+    MemoryHold adopted(MemoryHold old) {
+        note = old.note;
+        return this;
+    }
+
+    boolean isKept() {
+        return kept;
     }
 
     /** Sets the timer for its end. */
@@ -286,14 +307,15 @@ final class MemoryHold implements Hold {
         if (duration.isNegative()) {
             throw new IllegalArgumentException("the duration must be positive: " + duration);
         }
-        Duration kept = duration.compareTo(SHORTEST) < 0 ? SHORTEST : duration;
-        checkLease(kept);
+        Duration lasting = duration.compareTo(SHORTEST) < 0 ? SHORTEST : duration;
+        checkLease(lasting);
         run(
                 () -> {
                     checkHeld();
                     part();
                     released = true;
-                    end = age().plus(kept);
+                    this.kept = true;
+                    end = age().plus(lasting);
                     arm();
                 });
     }

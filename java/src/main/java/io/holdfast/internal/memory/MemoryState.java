@@ -139,7 +139,8 @@ final class MemoryState implements MemoryHold.Place {
         if (old == null || !holds.contains(old)) {
             throw MemoryHold.lost(request.lock(), LossCause.GONE);
         }
-        MemoryHold adopted = new MemoryHold(this, request.of(old.request.owner()), old.fence());
+        MemoryHold adopted = 
+                new MemoryHold(this, request.of(old.request.owner()), old.fence()).adopted(old);
         begin(adopted);
         old.end();
         return adopted;
@@ -189,7 +190,15 @@ final class MemoryState implements MemoryHold.Place {
         byte[] owner = ((ByteBuffer) first.request.owner()).array().clone();
         Duration age =
                 nested.stream().map(MemoryHold::age).max(Duration::compareTo).orElseThrow();
-        return new LockHolder(owner, shared, first.fence(), nested.size(), age, last.left());
+        return new LockHolder(
+                owner,
+                first.note(),
+                shared,
+                first.fence(),
+                nested.size(),
+                age,
+                last.left(),
+                nested.stream().allMatch(MemoryHold::isKept));
     }
 
     /** Takes one holder's away. */

@@ -26,7 +26,8 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
         byte[] owner = ((ByteBuffer) request.owner()).array().clone();
         Duration waited = Duration.ofNanos(System.nanoTime() - since);
         long permits = request.shares() ? request.options().permits() : 0;
-        return new LockWaiter(owner, request.shares(), permits, waited, timeout);
+        return new LockWaiter(
+                owner, request.options().note(), request.shares(), permits, waited, timeout);
     }
 
     void done(MemoryRecord left) {

@@ -294,14 +294,23 @@ final class RedisLock implements HoldfastLock {
     private int attempt(
             byte[] owner, long leaseMillis, long[] hold, boolean interruptible, boolean more) {
         boolean uncounted = interruptible || more;
-        if (leaseMillis == OWN_LEASE) {
+        byte[] note = this.options.tracedNote();
+        if (leaseMillis == OWN_LEASE && note == null) {
             return attempt(owner, uncounted ? UNCOUNTED : null, hold, interruptible);
         }
-        try (hf_acquire_options options = new hf_acquire_options()) {
+        try (hf_acquire_options options = acquireOptions(note)) {
             options.setLease_ms(leaseMillis);
             options.setFlags(uncounted ? Core.HF_ACQUIRE_UNCOUNTED : 0);
             return attempt(owner, options, hold, interruptible);
         }
+    }
+
+    private static hf_acquire_options acquireOptions(byte[] note) {
+        hf_acquire_options options = new hf_acquire_options();
+        if (note != null) {
+            options.set_note(note);
+        }
+        return options;
     }
 
     private int attempt(
@@ -344,7 +353,7 @@ final class RedisLock implements HoldfastLock {
 
     private Completions.Operation start(
             byte[] owner, long timeoutMillis, long leaseMillis, boolean keep) {
-        try (hf_acquire_options options = new hf_acquire_options()) {
+        try (hf_acquire_options options = acquireOptions(this.options.tracedNote())) {
             options.setLease_ms(leaseMillis);
             options.setFlags(
                     (keep ? Core.HF_ACQUIRE_KEEP : 0)
@@ -522,7 +531,7 @@ final class RedisLock implements HoldfastLock {
     private Completions.Operation startTurn(OnceOptions<?> options) {
         long millis = Millis.timeout(options.timeout());
         byte[] print = options.fingerprint().orElse(null);
-        try (hf_acquire_options core = new hf_acquire_options()) {
+        try (hf_acquire_options core = acquireOptions(this.options.tracedNote())) {
             core.setFlags(options.atMostOnce() ? Core.HF_ACQUIRE_AT_MOST_ONCE : 0);
             return client.start(
                     number ->

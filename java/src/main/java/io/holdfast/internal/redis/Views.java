@@ -4,6 +4,7 @@ import io.holdfast.LockHolder;
 import io.holdfast.LockInfo;
 import io.holdfast.LockWaiter;
 import io.holdfast.Outcome;
+import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Millis;
 import io.holdfast.internal.core.hf_lock_info;
@@ -16,7 +17,7 @@ import java.util.Optional;
 
 /** Makes what a look at a lock, or at a call, gives. */
 final class Views {
-    private static final int HOLDER_NUMBERS = 5;
+    private static final int HOLDER_NUMBERS = 6;
 
     private static final int WAITER_NUMBERS = 4;
 
@@ -77,27 +78,30 @@ final class Views {
 
     private static List<LockHolder> holders(byte[][] owners, long[] numbers) {
         List<LockHolder> holders = new ArrayList<>();
-        for (int i = 0; i < owners.length; i++) {
+        for (int i = 0; i < owners.length / 2; i++) {
             int at = HOLDER_NUMBERS * i;
             holders.add(
                     new LockHolder(
-                            owners[i],
+                            owners[2 * i],
+                            Bytes.text(owners[2 * i + 1]),
                             numbers[at] == Core.HF_SHARED,
                             numbers[at + 1],
                             numbers[at + 2],
                             Duration.ofMillis(numbers[at + 3]),
-                            Millis.toDuration(numbers[at + 4])));
+                            Millis.toDuration(numbers[at + 4]),
+                            numbers[at + 5] != 0));
         }
         return List.copyOf(holders);
     }
 
     private static List<LockWaiter> waiters(byte[][] owners, long[] numbers) {
         List<LockWaiter> waiters = new ArrayList<>();
-        for (int i = 0; i < owners.length; i++) {
+        for (int i = 0; i < owners.length / 2; i++) {
             int at = WAITER_NUMBERS * i;
             waiters.add(
                     new LockWaiter(
-                            owners[i],
+                            owners[2 * i],
+                            Bytes.text(owners[2 * i + 1]),
                             numbers[at] == Core.HF_SHARED,
                             numbers[at + 1],
                             Duration.ofMillis(numbers[at + 2]),
