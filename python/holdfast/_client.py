@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import logging
 import os
 import sys
@@ -56,6 +57,22 @@ _log = logging.getLogger("holdfast")
 # ----------------------------------------------------------------------- At exit
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def clients_here() -> list[tuple[str, Client]]:
+    """Give all clients of this process, each by its client_name, and by a number if two have it."""
+    named: dict[str, Client] = {}
+    for client in sorted(_clients, key=lambda each: each._number):
+        if client._handles:
+            name, more = client._options.client_name or "holdfast", 2
+            unique = name
+            while unique in named:
+                unique, more = f"{name}-{more}", more + 1
+            named[unique] = client
+    return list(named.items())
+
+
+_numbers = itertools.count(1)
 _finalized = 0  # the process in which multiprocessing calls _end(), too
 
 
@@ -115,6 +132,7 @@ class Client(Bound):
         self._alarmed = teller(on_alarm)
         self._troubled = troubler(on_trouble) if on_trouble is not None else None
         self._hears_in = 0  # the process that has such a thread
+        self._number = next(_numbers)
         options.trouble = _holdfast.HF_ON
         self._handles[os.getpid()] = self._open()
         _clients.add(self)

@@ -1,11 +1,17 @@
 """Spans and metrics of OpenTelemetry: `pip install holdfast-lock[otel]`.
 
+    holdfast.otel.instrument()
+
+makes spans and metrics of everything, without a change of the program. `opentelemetry-instrument`
+does it by itself.
+
     with holdfast.otel.hold(client.lock("stock"), timeout=5) as hold:
         write(hold.fence)
 
-makes a span "holdfast.wait" until the acquire ends, and then a span "holdfast.hold" until the
-release. Both have the attribute holdfast.lock, and the second has holdfast.fence too. They record
-the exceptions raised in them. The program's TracerProvider decides where they go.
+is for a program without it, and makes a span "holdfast.wait" until the acquire ends, and then a
+span "holdfast.hold" until the release. Both have the attribute holdfast.lock, and the second has
+holdfast.fence too. They record the exceptions raised in them. The program's TracerProvider decides
+where they go.
 
     holdfast.otel.observe(main=client)
 
@@ -29,6 +35,9 @@ except ModuleNotFoundError as missing:
 
 import holdfast
 
+from . import _tracing
+from ._client import clients_here
+from ._spans import Spans
 from ._stats import buckets, shown
 
 _tracer = trace.get_tracer("holdfast", holdfast.__version__)
@@ -48,6 +57,10 @@ def hold(
     options  The other arguments of Lock.hold().
     """
     about = _about(lock.name)
+    if _tracing.on:
+        with lock.hold(timeout, **options) as hold:
+            yield hold
+        return
     with _tracer.start_as_current_span("holdfast.wait", attributes=about):
         hold = lock.hold(timeout, **options)
     with _tracer.start_as_current_span("holdfast.hold", attributes=about) as span, hold:
@@ -61,6 +74,10 @@ async def ahold(
 ) -> AsyncIterator[holdfast.AsyncHold]:
     """Do the same for a task: `async with holdfast.otel.ahold(client.aio.lock("stock"))`."""
     about = _about(lock.name)
+    if _tracing.on:
+        async with lock.hold(timeout, **options) as hold:
+            yield hold
+        return
     async with contextlib.AsyncExitStack() as block:
         with _tracer.start_as_current_span("holdfast.wait", attributes=about):
             holding = lock.hold(timeout, **options)
@@ -69,6 +86,59 @@ async def ahold(
         block.push_async_exit(holding)
         span.set_attribute("holdfast.fence", entered.fence)
         yield entered
+
+
+# ------------------------------------------------------------------ Without code
+
+_spans: Spans | None = None
+_observed = False
+
+
+def instrument(
+    tracer_provider: trace.TracerProvider | None = None,
+    meter_provider: metrics.MeterProvider | None = None,
+) -> None:
+    """Make spans and metrics of everything, from now on: call this once, before the work begins.
+
+    tracer_provider  Where spans go; None: the global one.
+    meter_provider   Where the instruments of observe() are made, for all clients of this process,
+                     each by its client_name; None: the global one.
+
+    Every acquire of locks, permits, several locks, gates and once(), by a call, a `with` block, a
+    decorator or a framework, has a span "holdfast.wait"; a `with` block has a span "holdfast.hold"
+    from there to the release, a call that once() makes "holdfast.call", and the term of a leader
+    "holdfast.lead". They have the attributes holdfast.lock and holdfast.fence, and are current
+    while the program's own code runs. A try that finds the lock busy has holdfast.outcome "busy",
+    and is no error; once() has there whether the caller makes the call ("mine"), or what became of
+    the call. Each hold has the trace id in its note.
+    """
+    global _spans, _observed
+    if _spans is None:
+        _spans = Spans(trace.get_tracer("holdfast", holdfast.__version__, tracer_provider))
+        _spans.install()
+    if not _observed:
+        _observed = True  # an instrument stays with its provider
+        _observe(meter_provider, clients_here)
+
+
+def uninstrument() -> None:
+    """Make no more spans. The instruments of the metrics stay."""
+    global _spans
+    if _spans is not None:
+        _spans.remove()
+        _spans = None
+
+
+class Instrumentor:
+    """For `opentelemetry-instrument`, which finds this class by its entry point."""
+
+    def instrument(self, **options: Any) -> None:
+        """Make spans and metrics."""
+        instrument(options.get("tracer_provider"), options.get("meter_provider"))
+
+    def uninstrument(self, **options: Any) -> None:
+        """Make no more spans."""
+        uninstrument()
 
 
 # ------------------------------------------------------------------------ Metrics
@@ -113,11 +183,18 @@ def observe(provider: metrics.MeterProvider | None = None, /, **clients: holdfas
     holdfast.wait.bucket and holdfast.hold.bucket count those up to the attribute `le`, cumulative.
     Closed clients are left out.
     """
+    _observe(provider, clients.items)
+
+
+def _observe(
+    provider: metrics.MeterProvider | None,
+    clients: Callable[[], Iterable[tuple[str, holdfast.Client]]],
+) -> None:
     meter = metrics.get_meter("holdfast", holdfast.__version__, provider)
 
     def callback(read: _Read) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observed(_: CallbackOptions) -> Iterator[Observation]:
-            for name, client in clients.items():
+            for name, client in clients():
                 with contextlib.suppress(holdfast.ClosedError):
                     for each in read(client.stats()):
                         yield Observation(each.value, {"client": name, **(each.attributes or {})})

@@ -191,6 +191,7 @@ def test_an_example_of_a_docstring_runs(
         return opened[-1]
 
     monkeypatch.setattr(holdfast, "connect", here)
+    request.addfinalizer(holdfast.otel.uninstrument)
     shop = sqlite3.connect(":memory:")
     shop.execute("CREATE TABLE item (id INTEGER, stock INTEGER)")
     holdfast.sql.create_table(shop.cursor())
