@@ -90,9 +90,13 @@ static void title(const char *text) {
 static void tell_finding(const hf_finding *one, bool several) {
     bad = bad || one->level == HF_FINDING_WARNING;
     title("Settings");
+    bool names = one->level == HF_FINDING_WARNING && strcmp(one->subject, "permissions") == 0 &&
+                 strchr(one->text, '~') != NULL;
     if (!json) {
         printf("  %-8s %-12s %s%s%s\n", level_name(one->level), one->subject,
                several ? one->server : "", several ? ": " : "", one->text);
+        if (names)
+            printf("%24sFor a user of other names, check names that begin so: --name PREFIX\n", "");
         return;
     }
     printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", level_name(one->level));

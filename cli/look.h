@@ -17,6 +17,7 @@ enum {
     LOOK_RATE,
     LOOK_HEX,
     LOOK_ONCE,
+    LOOK_OWNER,
     LOOK_OWN
 };
 #define LOOK_FILTERS                                                                               \

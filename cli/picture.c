@@ -1,6 +1,5 @@
 #include "picture.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +14,6 @@ void picture_open(picture *it, row_key key, bool reverse) {
 void picture_close(picture *it) { free(it->entries); }
 
 /* ------------------------------------------------------------------ Locks */
-
-static bool matches(const char *filter, const char *text) {
-    return strpbrk(filter, "*?[") != NULL ? fnmatch(filter, text, 0) == 0
-                                          : strstr(text, filter) != NULL;
-}
-
-/* Return whether the filter matches, compared with the text on the screen, which can be typed. */
-static bool is_wanted(const char *filter, const row *one) {
-    show_text text = {0};
-    if (*filter == '\0')
-        return true;
-    show_bytes(&text, one->name, one->name_length);
-    bool wanted = matches(filter, text.bytes);
-    show_clear(&text);
-    row_add_holder(&text, one);
-    wanted = wanted || matches(filter, text.bytes);
-    show_free(&text);
-    return wanted;
-}
 
 static int compare(const void *one, const void *other, void *context) {
     const picture *it = context;
@@ -56,7 +36,7 @@ void picture_take(picture *it, const watch *of) {
         it->foreign += one->foreign;
         it->waiting += (size_t)one->waiters;
         it->calls[one->call]++;
-        if (is_wanted(it->filter, one))
+        if (*it->filter == '\0' || row_matches(one, it->filter))
             it->entries[it->count++] = all->entries[i];
     }
     qsort_r(it->entries, it->count, sizeof(table_entry *), compare, it);

@@ -1,5 +1,6 @@
 #include "row.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,12 @@ static char *copy(const void *bytes, size_t length) {
 
 /* Is it only the record of a call? Then the owner, the fence and the times are the record's. */
 static bool is_record(const row *one) { return !one->held && one->call != HF_ONCE_NONE; }
+
+static void add_person(row *one, const void *owner, size_t length, const void *note,
+                       size_t note_length) {
+    show_owner_noted(&one->people, owner, length, note, note_length);
+    show_add(&one->people, "\n");
+}
 
 row *row_new(const hf_lock_info *info, const hf_view *view) {
     hf_once_info call = {.size = sizeof call};
@@ -36,6 +43,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
     const void *name = hf_view_name(view, &one->name_length);
     one->name = copy(name, one->name_length);
     for (size_t i = 0; hf_view_holder(view, i, &holder) == HF_OK; i++) {
+        add_person(one, holder.owner, holder.owner_len, holder.note, holder.note_len);
         if (i == 0) {
             one->owner = copy(holder.owner, holder.owner_len);
             one->owner_length = holder.owner_len;
@@ -46,6 +54,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
         one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
     }
     for (size_t i = 0; hf_view_waiter(view, i, &waiter) == HF_OK; i++) {
+        add_person(one, waiter.owner, waiter.owner_len, waiter.note, waiter.note_len);
         if (i == 0) /* the longest wait */
             one->waited_ms = waiter.waited_ms;
         one->permits = one->permits > 0 ? one->permits : waiter.permits;
@@ -55,6 +64,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
     if (is_record(one) && one->owner == NULL) {
         one->owner = copy(call.owner, call.owner_len);
         one->owner_length = call.owner_len;
+        add_person(one, call.owner, call.owner_len, "", 0);
         one->fence = one->oldest = call.fence;
         one->held_ms = call_age(&call);
         one->remaining_ms = call.ttl_ms;
@@ -68,7 +78,34 @@ void row_free(row *one) {
     free(one->name);
     free(one->owner);
     free(one->note);
+    show_free(&one->people);
     free(one);
+}
+
+static bool matches(const char *filter, const char *text) {
+    return strpbrk(filter, "*?[") != NULL ? fnmatch(filter, text, 0) == 0
+                                          : strstr(text, filter) != NULL;
+}
+
+bool row_matches(const row *one, const char *filter) {
+    show_text text = {0};
+    show_bytes(&text, one->name, one->name_length);
+    bool wanted = matches(filter, text.bytes);
+    show_free(&text);
+    return wanted || row_belongs(one, filter);
+}
+
+bool row_belongs(const row *one, const char *filter) {
+    show_text text = {0};
+    bool wanted = false;
+    for (size_t at = 0, end; !wanted && at < one->people.length; at = end + 1) {
+        end = at + strcspn(one->people.bytes + at, "\n");
+        show_clear(&text);
+        show_part(&text, &one->people, at, end - at);
+        wanted = matches(filter, text.bytes);
+    }
+    show_free(&text);
+    return wanted;
 }
 
 /* --------------------------------------------------------------- Columns */
@@ -111,6 +148,9 @@ void row_add_head(show_text *line, const row_layout *layout) {
     show_free(&field);
 }
 
+/* So begins the note of a candidate of an election, in each language. */
+#define LEADER "leader election"
+
 /* Add the state: of a call that is made once, if it is in progress or the lock is free; "excl. x2"
  * is a nested hold, "shared 3/5" has three of at most five holders. */
 static void add_state(show_text *text, const row *one) {
@@ -118,6 +158,9 @@ static void add_state(show_text *text, const row *one) {
         show_add(text, call_state(one->call));
     } else if (!one->held || one->foreign) {
         show_add(text, one->held ? "foreign" : "free");
+    } else if (one->note_length >= strlen(LEADER) &&
+               memcmp(one->note, LEADER, strlen(LEADER)) == 0) {
+        show_add(text, "leader");
     } else if (one->kept && one->holders == 1) {
         show_add(text, "kept");
     } else if (one->shared) {

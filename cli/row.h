@@ -7,6 +7,7 @@
 typedef struct row {
     char *name, *owner; /* owner: of the holder that ends first; NULL: free, or foreign */
     char *note;         /* of the same holder; NULL: none */
+    show_text people;   /* a line for each holder and waiter, as shown: for filters */
     size_t name_length, owner_length, note_length;
     bool held, foreign, shared, moving, kept;
     int64_t holders, count; /* count: their holds, with nested holds */
@@ -35,6 +36,11 @@ row_layout row_fit(int columns, bool fence);
 void row_add_head(show_text *line, const row_layout *layout);
 /* Add the row with its times as of `now`. */
 void row_add(show_text *line, const row_layout *layout, const row *one, int64_t now);
+/* Return whether the filter is a part of the name, or of a holder or a waiter with its note, as
+ * they are shown; a filter with * ? [ must match one of them as a whole. */
+bool row_matches(const row *one, const char *filter);
+/* The same without the name. */
+bool row_belongs(const row *one, const char *filter);
 /* Add the first holder, and the number of other holders. */
 void row_add_holder(show_text *text, const row *one);
 

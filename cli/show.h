@@ -38,10 +38,10 @@ void show_add(show_text *text, const char *plain);
 void show_bytes(show_text *text, const void *bytes, size_t length);
 /* Add a default owner as host/pid and thread or task, after the client's name if that is not the
  * default; any other owner as bytes. */
+void show_owner(show_text *text, const void *owner, size_t length);
 /* Add an owner, and a note in parentheses if there is one. */
 void show_owner_noted(show_text *text, const void *owner, size_t length, const void *note,
                       size_t note_length);
-void show_owner(show_text *text, const void *owner, size_t length);
 /* Add "870ms", "9s", "5m12s", "3h07m", "2d04h"; HF_NEVER is "never". */
 void show_duration(show_text *text, int64_t ms);
 void show_number(show_text *text, int64_t number);

@@ -59,6 +59,7 @@ for name in ls inspect top deadlocks
     complete -c holdfast -n $look -l waiting-longer -x -d 'Only if a waiter has waited for longer'
     complete -c holdfast -n $look -l json -d 'Print one object per line'
 end
+complete -c holdfast -n '__holdfast_command_is ls' -l owner -x -d 'Only if this owner holds it or waits'
 for name in ls top deadlocks
     complete -c holdfast -n "__holdfast_command_is $name" -l rate -x -d 'The most locks read per second'
 end

@@ -69,8 +69,13 @@ static int patience(void) {
 int main(int argc, char **argv) {
     const char *url = argc > 1 ? argv[1] : "redis://localhost";
     const char *name = argc > 2 ? argv[2] : "scheduler";
-    hf_lock_options options = {
-        .size = sizeof options, .lease_ms = LEASE_MS, .renew = HF_ON, .reentrant = HF_OFF};
+    static const char note[] = "leader election"; /* by which `holdfast ls` shows who leads */
+    hf_lock_options options = {.size = sizeof options,
+                               .lease_ms = LEASE_MS,
+                               .renew = HF_ON,
+                               .reentrant = HF_OFF,
+                               .note = note,
+                               .note_len = sizeof note - 1};
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);

@@ -94,8 +94,10 @@ class BaseLeader(Bound):
         self._margin = lease / 4000
         if margin is not None:
             self._margin = duration("margin", margin, least=0, most=lease // 2) / 1000
+        # `holdfast ls` shows by this note who leads.
+        note = f"leader election: {options.note}" if options.note else "leader election"
         # Each candidacy is an owner of its own; and a leader that is well leads on.
-        options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None)
+        options = dataclasses.replace(options, reentrant=False, renew=True, on_lost=None, note=note)
         self._lock = client.aio.lock(name, options)
         self._elected, self._lost, self._resigned = elected, lost, resigned
         self._hold: AsyncHold | None = None

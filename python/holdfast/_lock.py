@@ -466,8 +466,9 @@ class Lock(Bound):
         token  From Hold.hand_over(), of a lock of the same name, shared() or not as here. This
                lock's lease and renew apply from now on.
 
-        Raises ValueError if the bytes are not such a token, LockLost if the lease ended before or
-        the hold was released; after any other LockError you may try again.
+        Raises ValueError if the bytes are not such a token, or one of another lock, and LockLost if
+        the lease ended before or the hold was released; after any other LockError you may try
+        again.
         """
         if not isinstance(token, bytes):
             raise TypeError(f"token must be bytes, not {token!r}")

@@ -40,19 +40,19 @@ class _Time:
     """The one deadline of several acquires."""
 
     def __init__(self, milliseconds: int) -> None:
-        self._timeout = milliseconds
+        self.milliseconds = milliseconds
         self._until = time.monotonic() + milliseconds / 1000
 
     def left(self) -> int:
         """Give the milliseconds for the next one."""
-        if self._timeout <= 0:
-            return self._timeout
+        if self.milliseconds <= 0:
+            return self.milliseconds
         # 0 would say that a lock is busy, not that the time is up.
         return max(1, math.ceil((self._until - time.monotonic()) * 1000))
 
     def check(self, lost: LockLost, core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
         """Refuse to begin again if the time is up."""
-        if self._timeout < 0 or time.monotonic() < self._until:
+        if self.milliseconds < 0 or time.monotonic() < self._until:
             return
         causes = [core.hf_hold_cause(handle) for handle in got]
         if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # nobody else need hold one
@@ -368,7 +368,10 @@ class LocksAll(BaseLocks[Lock]):
         core = self._locks[0]._core
         try:
             for lock in self._locks:
-                lock._win(limit.left(), owner, options, got)
+                try:
+                    lock._win(limit.left(), owner, options, got)
+                except LockTimeout as busy:
+                    raise lock._waited(busy, limit.milliseconds) from None
             try:
                 core.hf_hold_join(got)
             except LockLost as lost:

@@ -126,6 +126,16 @@ def as_user(raw: redis.Redis, cli: Program, *rules: str) -> None:
     cli.environment["HOLDFAST_URL"] = url.replace("redis://", "redis://app:secret@")
 
 
+def test_a_user_of_other_names_is_told_how_to_check_them(good: redis.Redis, cli: Program) -> None:
+    as_user(good, cli, "resetkeys", "~app:*", "~{app:*")
+    done = cli("bench", "--check")
+    assert done.returncode == 1
+    assert "~holdfast-bench:pair:0" in done.stdout
+    assert "check names that begin so: --name PREFIX" in done.stdout
+    done = cli("bench", "--check", "--name", "app:")
+    assert "--name PREFIX" not in done.stdout
+
+
 def test_a_user_who_may_not_run_scripts_is_told_so(good: redis.Redis, cli: Program) -> None:
     as_user(good, cli, "-eval", "-evalsha")
     done = cli("bench", "--json", *BRIEF)

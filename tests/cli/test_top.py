@@ -167,13 +167,18 @@ def test_sort_keys_reverse_and_the_option(
 
 
 def test_a_filter_is_typed(tmux: Tmux, client: holdfast.Client, short: str) -> None:
+    waits = client.lock(f"{short}:one", owner="invoice-run")
     with client.lock(f"{short}:one", owner="ann"), client.lock(f"{short}:ün", owner="ben"):
+        waiter = Thread(target=lambda: waits.hold().release())
+        waiter.start()
+        until(lambda: waits.inspect().waiters)
         tmux.type(f"holdfast top -d 0.2 -o name '{short}:*'")
         tmux.until(lambda screen: len(listed(screen)) == 2)
         for typed, names in (
             ("one", [f"{short}:one"]),
             ("ben", [f"{short}:ün"]),
             ("*:ü?", [f"{short}:ün"]),
+            ("invoice", [f"{short}:one"]),
             ("ün", [f"{short}:ün"]),
             ("nobody", []),
         ):
@@ -189,6 +194,7 @@ def test_a_filter_is_typed(tmux: Tmux, client: holdfast.Client, short: str) -> N
         tmux.until("^Filter: nobod$")
         tmux.press("Escape")
         tmux.until(lambda screen: len(listed(screen)) == 2 and "match" not in screen)
+    waiter.join(20)
 
 
 def test_moving_goes_with_the_lock(tmux: Tmux, client: holdfast.Client, short: str) -> None:

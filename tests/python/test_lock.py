@@ -691,3 +691,21 @@ def test_a_closed_client_is_not_entered(server: Server) -> None:
     client.close()
     with pytest.raises(holdfast.ClosedError, match=r"connect\(\) opens a new one"), client:
         raise AssertionError("entered")
+
+
+def test_the_token_of_another_lock_is_refused(client: holdfast.Client, name: str) -> None:
+    token = client.lock(name).hold().hand_over()
+    other = client.lock(name + ":b")
+    with pytest.raises(ValueError, match=f"that is a token of lock '{name[:20]}.* is '{name[:20]}"):
+        other.adopt(token)
+    client.lock(name).adopt(token).release()
+
+
+def test_a_timeout_says_who_has_the_permits(client: holdfast.Client, name: str) -> None:
+    seats = client.lock(name, permits=1, owner="ann", note="row 7").shared()
+    with (
+        seats,
+        pytest.raises(holdfast.LockTimeout, match="at last by 'ann', noted 'row 7'") as busy,
+    ):
+        client.lock(name, permits=1, owner="ben").shared().hold(0.01)
+    assert (busy.value.name, busy.value.waited) == (name, 0.01)

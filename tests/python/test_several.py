@@ -342,8 +342,11 @@ def test_locks_of_mixed_kinds(
         assert not client.lock(c).inspect().shared
     assert free(client, names)
     first, second = (other.lock(a, permits=2, owner=owner).shared() for owner in "xy")
-    with first, second, pytest.raises(holdfast.LockTimeout):
-        mixed.hold(timeout=0)
+    with first, second:
+        with pytest.raises(holdfast.LockTimeout) as busy:
+            mixed.hold(timeout=0.01)
+        assert (busy.value.name, busy.value.waited) == (a, 0.01)
+        assert {each.owner for each in busy.value.holders} == {"x", "y"}
     with other.lock(b), pytest.raises(holdfast.LockTimeout):
         mixed.hold(timeout=0)
     assert free(client, names)

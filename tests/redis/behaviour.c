@@ -1390,11 +1390,23 @@ static void test_a_hold_is_handed_over_by_a_token(void **state) { /* M4 */
     assert_status(hf_hold_release(adopted), HF_OK);
     assert_status(hf_lock_adopt(theirs, token, length, &none), HF_ELOST);
     assert_null(none);
-    static const char *const bad[] = {"", "hf1", "hf1 0123 1 ann", "hf2 0123456789abcdef",
-                                      "hf1  1 x"};
+    static const char *const bad[] = {"",
+                                      "hf1",
+                                      "hf1 0123 1 ann",
+                                      "hf2 0123456789abcdef",
+                                      "hf1  1 x",
+                                      "hf1 0123456789abcdef0123456789abcdef x5 5 stock",
+                                      "hf1 0123456789abcdef0123456789abcdef x5 0 stock",
+                                      "hf1 0123456789abcdef0123456789abcdef x5 9999 stock",
+                                      "hf1 0123456789abcdef0123456789abcdef x5 ann"};
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_status(hf_lock_adopt(theirs, bad[i], strlen(bad[i]), &none), HF_EINVAL);
     assert_status(hf_lock_adopt(theirs, token, 53, &none), HF_EINVAL); /* cut off */
+    hf_lock *other = open_lock(bob, "prices", NULL, NULL);
+    assert_status(hf_lock_adopt(other, token, length, &none), HF_EINVAL);
+    assert_string_equal(hf_error_message(),
+                        "that is a token of lock 'stock', and this lock is 'prices'");
+    hf_lock_close(other);
     hf_hold_close(hold);
     hf_hold_close(adopted);
     hf_lock_close(mine);

@@ -118,7 +118,7 @@ static void ask_everything(const char *what) {
     hf_client *client;
     hf_lock *lock;
     hf_hold *hold;
-    const char *token = "hf1 0123456789abcdef0123456789abcdef x5 me";
+    const char *token = "hf1 0123456789abcdef0123456789abcdef x5 5 stockme";
     alarm(60);
     atomic_store(&answer, what);
     int64_t begun = now_ms();

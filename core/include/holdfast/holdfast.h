@@ -1209,7 +1209,8 @@ HF_API int64_t hf_hold_fence(const hf_hold *hold);
 HF_API int64_t hf_hold_remaining_ms(const hf_hold *hold);
 
 /**
- * Return HF_STATE_HELD, HF_STATE_LOST or HF_STATE_RELEASED, as far as this process knows.
+ * Return HF_STATE_HELD, HF_STATE_LOST or HF_STATE_RELEASED, as far as this process knows. Of NULL,
+ * HF_STATE_RELEASED: nothing is held.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
@@ -1232,10 +1233,10 @@ HF_API int hf_hold_cause(const hf_hold *hold);
 HF_API int64_t hf_hold_number(const hf_hold *hold);
 
 /**
- * Turn the hold into a token with which another process can continue to hold the lock: its owner,
- * its hold id, its mode and its fence. In this process the hold ends without being released. The
- * lease is no longer renewed, so call hf_lock_adopt() before it ends. Any process with the token
- * can release the lock: keep it secret.
+ * Turn the hold into a token with which another process can continue to hold the lock: its name,
+ * its owner, its hold id, its mode and its fence. In this process the hold ends without being
+ * released. The lease is no longer renewed, so call hf_lock_adopt() before it ends. Any process
+ * with the token can release the lock: keep it secret.
  *
  * @param[out] token      Receives the token's bytes.
  * @param capacity        The size of token; HF_TOKEN_MAX is enough.
@@ -1292,7 +1293,7 @@ HF_API hf_status hf_hold_keep(hf_hold *hold, int64_t duration_ms);
 HF_API hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms);
 
 /** The maximum size of a token, in bytes. */
-#define HF_TOKEN_MAX (HF_OWNER_MAX + 64)
+#define HF_TOKEN_MAX (HF_OWNER_MAX + HF_NAME_MAX + 64)
 
 /**
  * Take over a hold that another process handed over. The hold is first renewed to the lock's lease,

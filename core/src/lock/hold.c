@@ -683,7 +683,7 @@ static hf_status claim_now(hf_hold *hold) {
     return pushed ? perform_held(&mine, ON_THIS_THREAD) : HF_OK;
 }
 
-/* "hf1 <hold id> <x or s><fence> <owner>" */
+/* "hf1 <hold id> <x or s><fence> <length of the name> <name><owner>" */
 hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t *token_len_out) {
     char head[64];
     if (token == NULL || token_len_out == NULL)
@@ -691,15 +691,19 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     hf_status status = check_held(hold);
     if (status != HF_OK)
         return status;
-    int length = snprintf(head, sizeof head, "hf1 %s %c%lld ", hold->id,
-                          hold->mode == HF_MODE_SHARED ? 's' : 'x', (long long)hold->fence);
+    const hf_names *names = hold->names;
+    int head_length =
+        snprintf(head, sizeof head, "hf1 %s %c%lld %zu ", hold->id,
+                 hold->mode == HF_MODE_SHARED ? 's' : 'x', (long long)hold->fence, names->length);
+    size_t length = (size_t)head_length + names->length;
     size_t said;
     const char *owner = hf_hold_text(hold, &said);
-    *token_len_out = (size_t)length + said;
+    *token_len_out = length + said;
     if (*token_len_out > capacity)
         return hf_fail(HF_EINVAL, "the token has %zu bytes: the buffer is too small",
                        *token_len_out);
-    memcpy(token, head, (size_t)length);
+    memcpy(token, head, (size_t)head_length);
+    memcpy((char *)token + head_length, names->data, names->length);
     memcpy((char *)token + length, owner, said);
     status = claim_now(hold);
     if (status != HF_OK)
@@ -710,21 +714,34 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     return status;
 }
 
-/* Where the owner begins in the token; 0: it is none. */
-static size_t read_token(const void *token, size_t length, char *id, bool *shared, int64_t *fence) {
+/* What a token says, in its bytes. */
+typedef struct handed {
+    char id[HF_ID_LENGTH + 1];
+    bool shared;
+    int64_t fence;
+    const char *name, *owner;
+    size_t name_length, owner_length;
+} handed;
+
+/* False: it is none. */
+static bool read_token(const void *token, size_t length, handed *of) {
     char text[64] = "", mode[2];
     long long number;
     int head = 0;
     if (token == NULL)
-        return 0;
+        return false;
     memcpy(text, token, length < sizeof text - 1 ? length : sizeof text - 1);
-    if (sscanf(text, "hf1 %32[0-9a-f] %1[xs]%16lld%n", id, mode, &number, &head) != 3 ||
-        strlen(id) != HF_ID_LENGTH || number < 1 || text[head] != ' ' ||
-        length < (size_t)head + 2 || length > (size_t)head + 1 + HF_OWNER_MAX)
-        return 0;
-    *shared = *mode == 's';
-    *fence = number;
-    return (size_t)head + 1;
+    if (sscanf(text, "hf1 %32[0-9a-f] %1[xs]%16lld %4zu%n", of->id, mode, &number, &of->name_length,
+               &head) != 4 ||
+        strlen(of->id) != HF_ID_LENGTH || number < 1 || text[head] != ' ' || of->name_length < 1 ||
+        of->name_length > HF_NAME_MAX || length < (size_t)head + 2 + of->name_length)
+        return false;
+    of->shared = *mode == 's';
+    of->fence = number;
+    of->name = (const char *)token + head + 1;
+    of->owner = of->name + of->name_length;
+    of->owner_length = length - of->name_length - (size_t)head - 1;
+    return of->owner_length <= HF_OWNER_MAX;
 }
 
 /* Renew it, and only then count on it. */
@@ -750,9 +767,7 @@ static hf_status adopt(hf_hold *hold) {
 }
 
 hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_hold **hold_out) {
-    char id[HF_ID_LENGTH + 1];
-    int64_t fence;
-    bool shared;
+    handed of;
     if (hold_out != NULL)
         *hold_out = NULL;
     if (lock == NULL || hold_out == NULL)
@@ -760,15 +775,22 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    size_t at = read_token(token, token_len, id, &shared, &fence);
-    if (at == 0)
+    if (!read_token(token, token_len, &of))
         return hf_fail(HF_EINVAL, "that is not the token of a hold that was handed over");
-    if (shared != (lock->mode == HF_MODE_SHARED))
+    if (of.name_length != lock->names->length ||
+        memcmp(of.name, lock->names->data, of.name_length) != 0) {
+        char other[HF_QUOTED_MAX];
+        snprintf(other, sizeof other, "%s", hf_quote(of.name, of.name_length));
+        return hf_fail(HF_EINVAL, "that is a token of lock %s, and this lock is %s", other,
+                       hf_names_quoted(lock->names));
+    }
+    if (of.shared != (lock->mode == HF_MODE_SHARED))
         return hf_fail(HF_EINVAL, "that is the token of %s hold, and this lock's are %s",
-                       shared ? "a shared" : "an exclusive", shared ? "exclusive" : "shared");
-    const char *note, *owner = (const char *)token + at;
-    size_t note_length, owner_length = hf_owner_split(owner, token_len - at, &note, &note_length);
-    hf_hold *hold = hf_hold_new(lock->client, lock->names, owner, owner_length);
+                       of.shared ? "a shared" : "an exclusive", of.shared ? "exclusive" : "shared");
+    const char *note;
+    size_t note_length,
+        owner_length = hf_owner_split(of.owner, of.owner_length, &note, &note_length);
+    hf_hold *hold = hf_hold_new(lock->client, lock->names, of.owner, owner_length);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     status = hf_hold_note(hold, note, note_length);
@@ -777,10 +799,10 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
         return status;
     }
     hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);
-    memcpy(hold->id, id, sizeof id);
+    memcpy(hold->id, of.id, sizeof of.id);
     HF_MARK("M4");
     hold->out = 1; /* what the other process sent is not known here */
-    hf_hold_begin(hold, fence, hf_now(), 0);
+    hf_hold_begin(hold, of.fence, hf_now(), 0);
     hf_validity_extends(&hold->validity, HF_LEASE_MAX);
     status = adopt(hold);
     if (status == HF_OK)

@@ -10,6 +10,8 @@
 static hf_status check_owner(const void *owner, size_t length) {
     if (owner == NULL && length == 0)
         return HF_OK;
+    if (length > PTRDIFF_MAX)
+        return hf_fail(HF_EINVAL, "the owner's length is negative: it takes 1 to %d", HF_OWNER_MAX);
     if (owner == NULL || length == 0 || length > HF_OWNER_MAX)
         return hf_fail(HF_EINVAL, "the owner has %zu bytes%s: it takes 1 to %d", length,
                        owner == NULL && length > 0 ? " at NULL" : "", HF_OWNER_MAX);

@@ -277,11 +277,21 @@ static hf_status refusal(const hf_locks *locks, const redisReply *reply) {
     return status;
 }
 
+/* As the script of permissions would, which has no walk's commands. */
+static hf_status refused_scan(hf_locks *locks, const redisReply *reply) {
+    char why[HF_MESSAGE_MAX];
+    hf_status status = refusal(locks, reply);
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    if (strncmp(reply->str, "NOPERM", 6) == 0)
+        hf_explain("%.300s; missing: +scan", why);
+    return status;
+}
+
 static hf_status read_page(hf_locks *locks, scan kind, const redisReply *reply) {
     char cursor[HF_CURSOR_SIZE];
     size_t count, length;
     if (reply->type == REDIS_REPLY_ERROR)
-        return refusal(locks, reply);
+        return refused_scan(locks, reply);
     if (!hf_reply_scan(reply, cursor, &count))
         return hf_unexpected("SCAN");
     hf_status status = HF_OK;

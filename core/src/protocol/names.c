@@ -36,8 +36,11 @@ static char *put(char *to, const void *bytes, size_t length) {
 hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
                        hf_names **names_out) {
     *names_out = NULL;
-    if (name == NULL || length == 0)
+    if (length == 0)
         return hf_fail(HF_EINVAL, "the name is empty");
+    if (name == NULL || length > PTRDIFF_MAX)
+        return hf_fail(HF_EINVAL, "the name %s",
+                       name == NULL ? "is NULL" : "has a negative length");
     if (length > HF_NAME_MAX)
         return hf_fail(HF_EINVAL, "the name has %zu bytes: at most %d", length, HF_NAME_MAX);
     if (reserved(name, length))

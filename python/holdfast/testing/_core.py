@@ -35,7 +35,7 @@ from ._space import (
 
 RESERVED = re.compile(rb":hf[0-9]+:[A-Za-z]$", re.DOTALL)
 TAGGED = re.compile(rb"[^{]*\{[^}]+\}", re.DOTALL)
-TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} (.+)", re.DOTALL)
+TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} ([1-9][0-9]{0,3}) (.+)", re.DOTALL)
 
 
 VIEW_MAX = 100
@@ -499,13 +499,18 @@ def hf_lock_adopt(lock: Lock, token: bytes, hold_out: list[Handle]) -> None:
     """Take over a hold that was handed over."""
     lock.client.check()
     found = TOKEN.fullmatch(token)
-    if found is None:
+    name, owner = (found[4][: int(found[3])], found[4][int(found[3]) :]) if found else (b"", b"")
+    if found is None or not owner:
         raise _invalid("that is not the token of a hold that was handed over")
+    if name != lock.name:
+        raise _invalid(
+            f"that is a token of lock {quoted(name)}, and this lock is {quoted(lock.name)}"
+        )
     if lock.shared != (found[2] == b"s"):
         its, mine = ("an exclusive", "shared") if lock.shared else ("a shared", "exclusive")
         raise _invalid(f"that is the token of {its} hold, and this lock's are {mine}")
     with lock.client.space:
-        hold_out.append(_adopted(lock, found[1].decode(), found[3]))
+        hold_out.append(_adopted(lock, found[1].decode(), owner))
 
 
 def _adopted(lock: Lock, grant_id: str, owner: bytes) -> Handle:

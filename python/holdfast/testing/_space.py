@@ -938,7 +938,9 @@ class Hold(Timer):
         """Give the token, and end here."""
         grant = self.end()
         mode = b"s" if grant.shared else b"x"
-        return b"hf1 %s %s%d %s" % (grant.id.encode(), mode, self.fence, self.owner)
+        name = self.key.name
+        head = b"hf1 %s %s%d %d " % (grant.id.encode(), mode, self.fence, len(name))
+        return head + name + self.owner
 
 
 class Done(Hold):

@@ -347,7 +347,12 @@ public interface HoldfastClient extends AutoCloseable {
             throw new IllegalArgumentException("a leader needs a lease that ends");
         }
         LockOptions options =
-                LockOptions.defaults().lease(lease).renew(true).reentrant(false).whole();
+                LockOptions.defaults()
+                        .lease(lease)
+                        .renew(true)
+                        .reentrant(false)
+                        .note("leader election") // by which `holdfast ls` shows who leads
+                        .whole();
         return new Leader(lock(name, options), lease, elected, lost, resigned);
     }
 

@@ -457,6 +457,11 @@ abstract class LockContract extends ClientTest {
             for (byte[] wrong : new byte[][] {{}, {0}, "no token".getBytes(), new byte[9999]}) {
                 assertThrows(IllegalArgumentException.class, () -> there.adopt(wrong));
             }
+            IllegalArgumentException another =
+                    assertThrows(
+                            IllegalArgumentException.class,
+                            () -> other.lock(name + ":b").adopt(token));
+            assertTrue(another.getMessage().contains("a token of "), another.getMessage());
             try (Hold adopted = there.adopt(token)) {
                 assertEquals(hold.fence(), adopted.fence());
                 adopted.check();
@@ -653,6 +658,12 @@ abstract class LockContract extends ClientTest {
                 IllegalArgumentException.class, () -> client.lock(name, capped.neverExpires()));
         assertThrows(
                 IllegalArgumentException.class, () -> client.lock(name, capped.renew(false)));
+    }
+
+    @Test
+    void renewalThatDoesNothingIsRefused() {
+        LockOptions endless = LockOptions.defaults().neverExpires().renew(true);
+        assertThrows(IllegalArgumentException.class, () -> client.lock(name, endless));
     }
 
     @Test

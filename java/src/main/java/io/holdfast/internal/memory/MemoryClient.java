@@ -8,6 +8,8 @@ import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
 import io.holdfast.LockStats;
 import io.holdfast.Locks;
+import io.holdfast.internal.core.Core;
+import io.holdfast.internal.core.LockSettings;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
@@ -30,6 +32,11 @@ public final class MemoryClient implements HoldfastClient {
         checkLength(name, "name");
         options.owner().ifPresent(owner -> checkLength(owner, "owner"));
         MemoryHold.checkLease(options.lease());
+        if (LockSettings.of(options).renew == Core.HF_ON && options.lease().equals(Hold.FOREVER)) {
+            throw new IllegalArgumentException(
+                    "renew does nothing for a lease that never ends: leave it out, or give a lease"
+                            + " that ends");
+        }
         checkMaxHold(options);
         ping();
         return new MemoryLock(locks, book, name.clone(), options, false);

@@ -121,7 +121,7 @@ final class MemoryState implements MemoryHold.Place {
     /** Lets a hold be found again by its token. */
     @Override
     public byte[] token(MemoryHold hold) {
-        String token = TOKEN + server.nextSerial();
+        String token = TOKEN + server.nextSerial() + " " + hold.request.lock();
         handedOver.put(token, hold);
         return Bytes.of(token);
     }
@@ -132,6 +132,11 @@ final class MemoryState implements MemoryHold.Place {
             throw new IllegalArgumentException("these bytes are no token of a hold in memory");
         }
         MemoryHold old = handedOver.get(token);
+        String of = token.substring(token.indexOf(' ', TOKEN.length()) + 1);
+        if (!of.equals(request.lock().toString())) {
+            throw new IllegalArgumentException(
+                    "that is a token of " + of + ", and this is " + request.lock());
+        }
         if (old != null && old.request.shares() != request.shares()) {
             throw new IllegalArgumentException("that is the token of a hold of the other mode");
         }
