@@ -20,7 +20,13 @@ public class HoldfastWebAutoConfiguration {
     HoldfastWebAutoConfiguration() {}
 
     @Bean
-    static IdempotentFilter holdfastIdempotentFilter(ConfigurableListableBeanFactory beans) {
-        return new IdempotentFilter(beans);
+    static IdempotentBeans holdfastIdempotentBeans() {
+        return new IdempotentBeans();
+    }
+
+    @Bean
+    static IdempotentFilter holdfastIdempotentFilter(
+            ConfigurableListableBeanFactory beans, IdempotentBeans handlers) {
+        return new IdempotentFilter(beans, handlers);
     }
 }

@@ -35,7 +35,8 @@ import org.springframework.core.annotation.AliasFor;
  * </ul>
  *
  * <p>Answers of 2xx, 3xx and 4xx are kept, also those that an {@code @ExceptionHandler} makes of
- * exceptions. An answer that cannot be kept still goes to its own client; the outcome is unknown to
+ * exceptions. A request that is refused before its handler is called, because its body cannot be read or
+ * fails validation, leaves nothing: the key may be used again. An answer that cannot be kept still goes to its own client; the outcome is unknown to
  * others.
  *
  * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name of

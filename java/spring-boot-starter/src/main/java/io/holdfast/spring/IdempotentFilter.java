@@ -6,6 +6,7 @@ import io.holdfast.FingerprintMismatchException;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
+import io.holdfast.HoldfastLock;
 import io.holdfast.KeptErrorException;
 import io.holdfast.LockNotHeldException;
 import io.holdfast.LockTimeoutException;
@@ -72,14 +73,16 @@ final class IdempotentFilter extends OncePerRequestFilter
             Pattern.compile("\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"|([!#-~][ -~]{0,254})");
 
     private final ConfigurableListableBeanFactory beans;
+    private final IdempotentBeans handlers;
     private volatile List<RequestMappingHandlerMapping> mappings = List.of();
     private volatile Map<Method, Rule> rules = Map.of();
 
     /** What is to be done for a handler. */
     private record Rule(String scope, boolean required, Duration ttl) {}
 
-    IdempotentFilter(ConfigurableListableBeanFactory beans) {
+    IdempotentFilter(ConfigurableListableBeanFactory beans, IdempotentBeans handlers) {
         this.beans = beans;
+        this.handlers = handlers;
     }
 
     @Override
@@ -119,6 +122,11 @@ final class IdempotentFilter extends OncePerRequestFilter
                 throw new IllegalArgumentException(
                         "it returns a " + type.getSimpleName() + " before it has its answer");
             }
+            Object bean = handler.getBean();
+            if (bean instanceof String name && beans.isSingleton(name)) {
+                bean = beans.getBean(name);
+            }
+            handlers.check(bean, handler.getMethod());
             String scope = target.text(said.scope());
             Duration ttl = target.time("the ttl", said.ttl());
             if (ttl == null) {
@@ -202,7 +210,9 @@ final class IdempotentFilter extends OncePerRequestFilter
             }
             print.writeBytes(body);
         }
-        Turn turn = begin(name(rule, request, text), rule, print.toByteArray(), response);
+        HoldfastLock lock =
+                beans.getBean(HoldfastClient.class).lock(name(rule, request, text));
+        Turn turn = begin(lock, rule, print.toByteArray(), response);
         if (turn == null) {
             return;
         }
@@ -211,7 +221,7 @@ final class IdempotentFilter extends OncePerRequestFilter
             IdempotentAnswer.of(turn.result().get()).send(response);
             return;
         }
-        call(turn, rule, new Inner(request, body), response, chain);
+        call(lock, turn, rule, new Inner(request, body), response, chain);
     }
 
     private Rule rule(HttpServletRequest request) {
@@ -256,7 +266,7 @@ final class IdempotentFilter extends OncePerRequestFilter
         return Holdfast.quote(text).replace(":", "%3A");
     }
 
-    private Turn begin(String name, Rule rule, byte[] print, HttpServletResponse response)
+    private Turn begin(HoldfastLock lock, Rule rule, byte[] print, HttpServletResponse response)
             throws IOException {
         OnceOptions<byte[]> options =
                 OnceOptions.of(rule.ttl, Codec.BYTES)
@@ -264,7 +274,7 @@ final class IdempotentFilter extends OncePerRequestFilter
                         .timeout(Duration.ZERO)
                         .args(print);
         try {
-            return beans.getBean(HoldfastClient.class).lock(name).begin(options);
+            return lock.begin(options);
         } catch (LockTimeoutException e) {
             response.setHeader("Retry-After", "1");
             refuse(
@@ -307,6 +317,7 @@ final class IdempotentFilter extends OncePerRequestFilter
     }
 
     private static void call(
+            HoldfastLock lock,
             Turn turn,
             Rule rule,
             HttpServletRequest request,
@@ -314,19 +325,43 @@ final class IdempotentFilter extends OncePerRequestFilter
             FilterChain chain)
             throws ServletException, IOException {
         IdempotentAnswer.Pending pending = new IdempotentAnswer.Pending(response);
+        boolean[] called = IdempotentBeans.listen();
         try {
             chain.doFilter(request, pending);
         } catch (Throwable e) {
-            end(() -> turn.unknown(e.toString()));
+            end(
+                    () -> {
+                        if (called[0]) {
+                            turn.unknown(e.toString());
+                        } else {
+                            forget(lock, turn);
+                        }
+                    });
             throw e;
+        } finally {
+            IdempotentBeans.forget();
         }
         int status = pending.getStatus();
-        if (status >= 500) {
+        if (!called[0]) {
+            end(() -> forget(lock, turn));
+        } else if (status >= 500) {
             end(() -> turn.unknown("the answer was " + status));
         } else {
             end(() -> keep(turn, pending.answer(), rule.ttl));
         }
         pending.send();
+    }
+
+    /** The handler was not called: the same key may come with a better request. */
+    private static void forget(HoldfastLock lock, Turn turn) {
+        long fence = turn.hold().fence();
+        try {
+            lock.onceResult()
+                    .filter(found -> found.fence() == fence)
+                    .ifPresent(found -> found.forget(true));
+        } finally {
+            turn.withdraw();
+        }
     }
 
     private static void keep(Turn turn, IdempotentAnswer answer, Duration ttl) {

@@ -42,6 +42,7 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseEntity;
+import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.PostMapping;
 import org.springframework.web.bind.annotation.RequestBody;
 import org.springframework.web.bind.annotation.RequestParam;
@@ -111,9 +112,32 @@ final class IdempotentTest {
             return new CompletableFuture<String>();
         }
 
+        @PostMapping("/many")
+        @Idempotent("many")
+        String many(@RequestBody Charge charge, @RequestParam int times) {
+            if (CALLS.incrementAndGet() > 0 && charge.cents() < 0) {
+                throw new IllegalArgumentException("less than nothing");
+            }
+            return times + " of " + charge.cents();
+        }
+
+        @ExceptionHandler(IllegalArgumentException.class)
+        ResponseEntity<String> refused(IllegalArgumentException e) {
+            return ResponseEntity.badRequest().body(e.getMessage());
+        }
+
         @PostMapping("/plain")
         int plain() {
             return CALLS.incrementAndGet();
+        }
+    }
+
+    @RestController
+    static class Sealed {
+        @PostMapping("/sealed")
+        @Idempotent
+        final String sealed() {
+            return "";
         }
     }
 
@@ -354,6 +378,47 @@ final class IdempotentTest {
             assertThat(answer.body()).contains("declined");
         }
         assertThat(CALLS).hasValue(1);
+    }
+
+    private HttpResponse<String> many(String times, String body) throws Exception {
+        String[] headers = {"Content-Type", "application/json", "Idempotency-Key", key};
+        return post(web, "/many?times=" + times, body, headers);
+    }
+
+    @Test
+    void aRequestThatItsHandlerNeverSawLeavesNothing() throws Exception {
+        assertThat(many("2", "no JSON").statusCode()).isEqualTo(400);
+        assertThat(many("x", SEVEN).statusCode()).isEqualTo(400);
+        assertThat(
+                        post(web, "/many?times=2", SEVEN, "Refuse", "it", "Idempotency-Key", key)
+                                .statusCode())
+                .isEqualTo(415);
+        assertThat(web.getBean(HoldfastClient.class).lock(nameOf("many")).onceResult()).isEmpty();
+        assertThat(CALLS).hasValue(0);
+        assertThat(many("2", SEVEN).body()).isEqualTo("2 of 1250");
+        assertProblem(many("2", "no JSON"), 422, "another method");
+        assertThat(CALLS).hasValue(1);
+    }
+
+    /** The same answer, but of the handler. */
+    @Test
+    void aRequestThatItsHandlerRefusedIsKept() throws Exception {
+        for (int i = 0; i < 2; i++) {
+            HttpResponse<String> answer = many("2", SEVEN.replace("1250", "-1"));
+            assertThat(answer.statusCode()).isEqualTo(400);
+            assertThat(answer.body()).isEqualTo("less than nothing");
+        }
+        assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void aHandlerWhoseCallsCannotBeNotedIsRefusedAtTheStart() {
+        assertThatThrownBy(() -> start(Application.url(), Web.class, Sealed.class).close())
+                .satisfies(
+                        e ->
+                                assertThat(said(e))
+                                        .contains("Sealed.sealed()")
+                                        .contains("it is final"));
     }
 
     @Test
