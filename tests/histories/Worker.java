@@ -5,6 +5,8 @@ import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastException;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockOptions;
+import io.holdfast.OnceOptions;
+import io.holdfast.OutcomeUnknownException;
 import java.io.BufferedInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -28,6 +30,9 @@ public final class Worker {
 
     /** Nanoseconds in which the same is wanted. */
     private static final long ROUND = 2_000_000_000L;
+
+    /** No step of a clock ends a paid result. */
+    private static final Duration DAY = Duration.ofDays(1);
 
     private static volatile boolean stop;
     private static OutputStream history;
@@ -145,16 +150,19 @@ public final class Worker {
     /** Something that many want done at about the same time. */
     private static void askOnce(HoldfastClient client) throws Exception {
         int op = NUMBERS.incrementAndGet();
-        String key = "once:" + System.nanoTime() / ROUND;
+        boolean paid = ThreadLocalRandom.current().nextBoolean();
+        String key = (paid ? "paid:" : "once:") + System.nanoTime() / ROUND;
         String made = "\"java-" + ProcessHandle.current().pid() + "-" + op + "\""; // JSON
+        var options =
+                OnceOptions.of(paid ? DAY : Duration.ofSeconds(60), Codec.UTF_8)
+                        .timeout(Duration.ofSeconds(5))
+                        .atMostOnce(paid);
         tell("try", op, ", \"k\": \"" + key + "\", \"wait\": 5");
         try {
             String result =
                     client.lock(key)
                             .once(
-                                    Duration.ofSeconds(60),
-                                    Duration.ofSeconds(5),
-                                    Codec.UTF_8,
+                                    options,
                                     () -> {
                                         tell("call", op, "");
                                         Thread.sleep(ThreadLocalRandom.current().nextInt(200));
@@ -167,6 +175,29 @@ public final class Worker {
             tell("result", op, ", \"result\": " + result);
         } catch (HoldfastException | IllegalMonitorStateException why) {
             tell("not", op, ", \"why\": \"" + why.getClass().getSimpleName() + "\"");
+            if (why instanceof OutcomeUnknownException unknown) {
+                settle(unknown, op, made);
+            }
+        }
+    }
+
+    /** What this one says of a call whose outcome is unknown, perhaps nothing. */
+    private static void settle(OutcomeUnknownException unknown, int op, String made)
+            throws IOException {
+        try {
+            switch (ThreadLocalRandom.current().nextInt(3)) {
+                case 0 -> {
+                    tell("resolve", op, ", \"result\": " + made);
+                    unknown.resolve(made.getBytes(StandardCharsets.UTF_8), DAY);
+                }
+                case 1 -> {
+                    tell("retry", op, "");
+                    unknown.retry();
+                }
+                default -> {}
+            }
+        } catch (HoldfastException | IllegalMonitorStateException notSettled) {
+            // Somebody else has, or the server is away.
         }
     }
 

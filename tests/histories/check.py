@@ -32,6 +32,17 @@ class Turn:
     permits: int = 0  # of a shared one; 0: no limit
     called: bool = False  # by once(): it has to make the result
     result: str | None = None  # which once() gave
+    says_retry: bool = False  # of a call whose outcome is unknown
+
+    @property
+    def paid(self) -> bool:
+        """Say whether its call is to be made at most once."""
+        return self.key.startswith("paid:")
+
+    @property
+    def asks_what_is_unknown(self) -> bool:
+        """Say whether it was told that the outcome is unknown."""
+        return "OutcomeUnknown" in self.why or self.why == "HF_EOUTCOME"
 
     @property
     def over(self) -> int:
@@ -75,6 +86,8 @@ def turns(histories: dict[str, list[dict]]) -> list[Turn]:
                     open_ones[op].released = event["at"]
                 case "call":
                     open_ones[op].ended, open_ones[op].called = event["at"], True
+                case "retry":
+                    open_ones[op].says_retry = True
                 case "result":
                     open_ones[op].result = event["result"]
                     if not open_ones[op].called:
@@ -111,7 +124,11 @@ def check(
             by_key[turn.key].append(turn)
             verdict.counts["acquisitions"] += 1
         verdict.counts["losses"] += turn.how == "LockLost" or turn.how in ("HF_ELOST",)
-        verdict.counts["unknown"] += "nknown" in turn.why or "UNKNOWN" in turn.why
+        verdict.counts["unknown"] += turn.why in (
+            "LockUnknown",
+            "LockUnknownException",
+            "HF_EUNKNOWN",
+        )
         end = turn.ended if turn.ended is not None else ended
         paused = sum(
             max(0, min(end, to) - max(turn.began, since))
@@ -143,6 +160,7 @@ def check(
             if later < earlier:
                 verdict.say("stale writes accepted", f"{key}: {later} after {earlier}")
     check_results(histories, all_turns, losses, verdict)
+    check_paid(all_turns, losses, verdict)
     for what in left_behind:
         verdict.say("orphans", what)
     verdict.counts["stale writes refused"] = sum(
@@ -180,11 +198,15 @@ def check_results(
 ) -> None:
     """See that all who did not make a result got one and the same, which somebody has made."""
     made = {
-        event["result"] for events in histories.values() for event in events if event["e"] == "made"
+        event["result"]
+        for events in histories.values()
+        for event in events
+        if event["e"] in ("made", "resolve")
     }
     by_key: dict[str, list[Turn]] = defaultdict(list)
     for turn in all_turns:
-        if turn.result is not None and not turn.called:
+        # A caller that is paid for keeps its result, or is told that it did not.
+        if turn.result is not None and (not turn.called or turn.paid):
             by_key[turn.key].append(turn)
             verdict.counts["results"] += 1
     for key, given in by_key.items():
@@ -198,6 +220,24 @@ def check_results(
             verdict.counts["results excused"] += 1
         else:
             verdict.say("wrong results", f"{key}: several of {given}")
+
+
+def check_paid(all_turns: list[Turn], losses: list[tuple[int, int]], verdict: Verdict) -> None:
+    """See that a paid call was made once, and once more for each time that somebody said so."""
+    by_key: dict[str, list[Turn]] = defaultdict(list)
+    for turn in all_turns:
+        if turn.paid:
+            by_key[turn.key].append(turn)
+    for key, wanted in by_key.items():
+        calls = [turn.ended for turn in wanted if turn.called]
+        verdict.counts["paid calls"] += len(calls)
+        verdict.counts["unknown outcomes"] += sum(turn.asks_what_is_unknown for turn in wanted)
+        if len(calls) <= 1 + sum(turn.says_retry for turn in wanted):
+            continue
+        if any(since <= max(calls) and to >= min(calls) for since, to in losses):
+            verdict.counts["calls excused"] += 1
+        else:
+            verdict.say("paid twice", f"{key}: {wanted}")
 
 
 def self_test() -> None:
@@ -264,6 +304,27 @@ def self_test() -> None:
     twice = {"a": asks(0, None, "x"), "b": asks(1, "x"), "c": asks(5, None, "y"), "d": asks(9, "y")}
     assert found(twice) == {"wrong results"}
     assert found(twice, losses=[(4, 5)]) == set()
+
+    def pays(at: int, *events: dict) -> list:
+        first = {"e": "try", "op": 1, "k": "paid:1", "at": at, "wait": 1}
+        return [first, *({"op": 1, "at": at + 1 + n, **each} for n, each in enumerate(events))]
+
+    calls = {"e": "call"}, {"e": "made", "result": "x"}, {"e": "result", "result": "x"}
+    again = {"e": "call"}, {"e": "made", "result": "y"}, {"e": "result", "result": "y"}
+    dies = pays(0, calls[0])
+    told = {"e": "not", "why": "HF_EOUTCOME"}
+    assert found({"a": pays(0, *calls), "b": pays(9, {"e": "result", "result": "x"})}) == set()
+    assert found({"a": dies, "b": pays(9, told)}) == set()
+    assert found({"a": dies, "b": pays(9, *calls)}) == {"paid twice"}
+    assert found({"a": dies, "b": pays(9, *calls)}, losses=[(5, 6)]) == set()
+    assert found({"a": dies, "b": pays(9, told, {"e": "retry"}), "c": pays(20, *calls)}) == set()
+    assert found({"a": pays(0, *calls[:2], told), "b": pays(9, calls[2])}) == set()
+    by_hand = pays(9, told, {"e": "resolve", "result": "z"})
+    assert found({"a": dies, "b": by_hand, "c": pays(20, {**calls[2], "result": "z"})}) == set()
+    late = {"a": pays(0, *calls), "b": by_hand, "c": pays(20, {**calls[2], "result": "z"})}
+    assert found(late) == {"wrong results"}
+    retried = {"a": pays(0, *calls), "b": pays(9, told, {"e": "retry"}), "c": pays(20, *again)}
+    assert found(retried) == {"wrong results"}
     print("the checker notices what it must")
 
 

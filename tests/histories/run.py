@@ -221,14 +221,17 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
     faults = Counter(what for _, what in nemesis.faults)
     print(f"{on}: {time.monotonic() - began:.0f} s, seed {arguments.seed}; {picture} shows it all")
     print("  faults:", ", ".join(f"{what} {count}" for what, count in sorted(faults.items())))
-    told = ("acquisitions", "shared overlaps", "results", "losses", "unknown")
-    for what in (*told, "stale writes refused", "overlaps excused", "results excused"):
+    told = ("acquisitions", "shared overlaps", "results", "paid calls", "unknown outcomes")
+    rare = ("losses", "unknown", "stale writes refused")
+    excused = ("overlaps excused", "results excused", "calls excused")
+    for what in (*told, *rare, *excused):
         print(f"  {what}: {verdict.counts[what]}")
     never = ("overlaps", "permits exceeded", "fences repeated", "stale writes accepted")
-    for what in (*never, "wrong results", "hangs", "orphans"):
+    for what in (*never, "wrong results", "paid twice", "hangs", "orphans"):
         print(f"  {what}: {verdict.counts[what]} (0)")
     print(*wrong[:20], sep="\n", end="\n" if wrong else "")
-    enough = verdict.counts["acquisitions"] >= 100 and verdict.counts["results"] > 0
+    enough = verdict.counts["acquisitions"] >= 100
+    enough = enough and verdict.counts["results"] > 0 and verdict.counts["paid calls"] > 0
     return not wrong and enough
 
 

@@ -16,6 +16,7 @@
 
 #define THREADS 4
 #define PERMITS 2
+#define DAY_MS INT64_C(86400000)  /* no step of a clock ends a paid result */
 #define ROUND INT64_C(2000000000) /* ns: so long the same is wanted once */
 
 static const char take[] =
@@ -64,35 +65,72 @@ static long write_to(redisContext *resource, const char *key, int64_t fence) {
 }
 
 /* Something that many want done at about the same time. */
+/* It is this one's turn. */
+static void make(hf_hold *hold, int op, bool paid, const char *result, unsigned *seed) {
+    hf_status status = paid ? hf_once_mark(hold, HF_NEVER, NULL, 0) : HF_OK;
+
+    if (status != HF_OK) {
+        tell("not", op, ", \"at\": %" PRId64 ", \"why\": \"%s\"", now_ns(), hf_status_name(status));
+        return;
+    }
+    tell("call", op, ", \"at\": %" PRId64, now_ns());
+    nap(rand_r(seed) % 200000000);
+    if (rand_r(seed) % 5 == 0) { /* the next one does it, or nobody knows */
+        hf_hold_release(hold);
+        return;
+    }
+    tell("made", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
+    if (hf_once_finish(hold, HF_ONCE_DONE, result, strlen(result), paid ? DAY_MS : 60000) ==
+            HF_OK &&
+        paid)
+        tell("result", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
+}
+
+/* What this one says of a call whose outcome is unknown, perhaps nothing. */
+static void settle(hf_lock *lock, hf_hold *hold, int op, const char *result, unsigned *seed) {
+    hf_once_info info = {.size = sizeof info};
+
+    if (hf_once_outcome(hold, &info) != HF_OK)
+        errx(1, "%s", hf_error_message());
+    switch (rand_r(seed) % 3) {
+    case 0:
+        tell("resolve", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
+        hf_once_settle(lock, HF_ONCE_DONE, info.fence, 0, result, strlen(result), DAY_MS, NULL, 0);
+        break;
+    case 1:
+        tell("retry", op, ", \"at\": %" PRId64, now_ns());
+        hf_once_settle(lock, HF_ONCE_RETRY, info.fence, 0, NULL, 0, 0, NULL, 0);
+        break;
+    default:
+        break;
+    }
+}
+
 static void ask_once(unsigned *seed) {
+    static const hf_acquire_options most = {.size = sizeof most, .flags = HF_ACQUIRE_AT_MOST_ONCE};
     char key[32], result[64];
     int op = ++numbers;
+    bool paid = rand_r(seed) % 2;
     hf_lock *lock;
     hf_hold *hold;
 
-    snprintf(key, sizeof key, "once:%" PRId64, now_ns() / ROUND);
+    snprintf(key, sizeof key, "%s:%" PRId64, paid ? "paid" : "once", now_ns() / ROUND);
     snprintf(result, sizeof result, "\"c-%d-%d\"", (int)getpid(), op); /* JSON */
     if (hf_lock_open(client, key, strlen(key), NULL, 0, NULL, &lock) != HF_OK)
         errx(1, "%s", hf_error_message());
     tell("try", op, ", \"k\": \"%s\", \"at\": %" PRId64 ", \"wait\": 5", key, now_ns());
-    hf_status status = hf_once_begin(lock, 5000, NULL, NULL, 0, &hold);
-    hf_lock_close(lock);
-    if (status == HF_OK) {
-        tell("call", op, ", \"at\": %" PRId64, now_ns());
-        nap(rand_r(seed) % 200000000);
-        if (rand_r(seed) % 5 == 0) { /* the next one does it */
-            hf_hold_release(hold);
-        } else {
-            tell("made", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(), result);
-            hf_once_finish(hold, HF_ONCE_DONE, result, strlen(result), 60000);
-        }
-    } else if (status == HF_EDONE) {
+    hf_status status = hf_once_begin(lock, 5000, paid ? &most : NULL, NULL, 0, &hold);
+    if (status == HF_OK)
+        make(hold, op, paid, result, seed);
+    else if (status == HF_EDONE)
         tell("result", op, ", \"at\": %" PRId64 ", \"result\": %s", now_ns(),
              (const char *)hf_hold_result(hold, NULL));
-    } else {
+    else
         tell("not", op, ", \"at\": %" PRId64 ", \"why\": \"%s\"", now_ns(), hf_status_name(status));
-    }
+    if (status == HF_EOUTCOME)
+        settle(lock, hold, op, result, seed);
     hf_hold_close(hold);
+    hf_lock_close(lock);
 }
 
 /* A quarter is shared: beside each other, or only so many. */

@@ -8,6 +8,7 @@ ends when standard input does. README.md has the form of a history.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -32,6 +33,7 @@ stop = threading.Event()
 history = os.open(HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 numbers = itertools.count(1)
 PERMITS = 2
+DAY = 86400  # no step of a clock ends a paid result
 ROUND = 2_000_000_000  # ns: so long the same is wanted
 
 
@@ -58,16 +60,26 @@ def plan() -> tuple[str, dict, float, dict, float]:
     return key, mode, wait, lease, hold
 
 
-def asked() -> tuple[str, str, int]:
-    """Something that many want done once, at about the same time; its result; and the number."""
+def asked() -> tuple[str, str, int, dict]:
+    """Something that many want done once, at about the same time; its result, number and terms."""
     op = next(numbers)
-    key = f"once:{now() // ROUND}"
+    key, how = f"once:{now() // ROUND}", {"ttl": 60}
+    if random.random() < 0.5:
+        key, how = f"paid:{now() // ROUND}", {"ttl": DAY, "at_most_once": True}
     tell(e="try", op=op, k=key, at=now(), wait=5)
-    return key, f"python-{os.getpid()}-{op}", op
+    return key, f"python-{os.getpid()}-{op}", op, {**how, "timeout": 5}
+
+
+def said(op: int, result: str) -> str:
+    """What this one says of a call whose outcome is unknown, perhaps nothing."""
+    verb = random.choice(("", "resolve", "retry"))
+    if verb:
+        tell(e=verb, op=op, at=now(), result=f"{result}-said")
+    return verb
 
 
 def ask_once(client: holdfast.Client) -> None:
-    key, result, op = asked()
+    key, result, op, how = asked()
 
     def make() -> str:
         tell(e="call", op=op, at=now())
@@ -78,13 +90,20 @@ def ask_once(client: holdfast.Client) -> None:
         return result
 
     try:
-        tell(e="result", op=op, result=client.once(key, make, ttl=60, timeout=5), at=now())
+        tell(e="result", op=op, result=client.once(key, make, **how), at=now())
     except (holdfast.LockError, RuntimeError) as why:
         tell(e="not", op=op, at=now(), why=type(why).__name__)
+        if isinstance(why, holdfast.OutcomeUnknown):
+            with contextlib.suppress(holdfast.LockError):
+                match said(op, result):
+                    case "resolve":
+                        why.resolve(f"{result}-said", ttl=DAY)
+                    case "retry":
+                        why.retry()
 
 
 async def ask_once_aio(client: holdfast.Client) -> None:
-    key, result, op = asked()
+    key, result, op, how = asked()
 
     async def make() -> str:
         tell(e="call", op=op, at=now())
@@ -92,12 +111,19 @@ async def ask_once_aio(client: holdfast.Client) -> None:
         tell(e="made", op=op, at=now(), result=result)
         return result
 
-    wanted = client.aio.once(key, make, ttl=60, timeout=5)
+    wanted = client.aio.once(key, make, **how)
     try:
         got = await asyncio.wait_for(wanted, 0.1 if random.random() < 0.2 else None)
         tell(e="result", op=op, result=got, at=now())
     except (holdfast.LockError, TimeoutError, asyncio.TimeoutError) as why:
         tell(e="not", op=op, at=now(), why=type(why).__name__)
+        if isinstance(why, holdfast.OutcomeUnknown):
+            with contextlib.suppress(holdfast.LockError):
+                match said(op, result):
+                    case "resolve":
+                        await why.resolve(f"{result}-said", ttl=DAY)
+                    case "retry":
+                        await why.retry()
 
 
 def sure(hold, op: int) -> bool:
