@@ -122,12 +122,12 @@ final class DocumentationTest {
     @Test
     void theExamplesOfThePagesRun() throws Exception {
         List<String> examples = new ArrayList<>(examples("docs/java.md"));
-        assertEquals(17, examples.size());
+        assertEquals(18, examples.size());
         examples.addAll(examples("docs/migrating.md"));
-        assertEquals(19, examples.size());
+        assertEquals(20, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(22, examples.size());
+        assertEquals(23, examples.size());
         String output = run(program(examples));
         String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
         String others = "leading, with the fence \\d+\nthe report\nthe import\n";
@@ -141,6 +141,7 @@ final class DocumentationTest {
                                 + "import io.holdfast.testing.*;\n"
                                 + "import io.micrometer.core.instrument.*;\n"
                                 + "import io.micrometer.core.instrument.simple.*;\n"
+                                + "import io.micrometer.observation.ObservationRegistry;\n"
                                 + "import java.time.Duration;\nimport java.util.List;\n"
                                 + "import java.util.concurrent.*;\n"
                                 + "import java.util.function.*;\n"

@@ -1,6 +1,7 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
+import io.holdfast.micrometer.HoldfastObservations;
 import org.aopalliance.intercept.MethodInvocation;
 
 /** What an annotation makes of the calls of one method. */
@@ -9,7 +10,8 @@ interface Advice {
     Target target();
 
     /** Does it, around a call. */
-    Object invoke(MethodInvocation call, HoldfastClient client) throws Throwable;
+    Object invoke(MethodInvocation call, HoldfastClient client, HoldfastObservations observations)
+            throws Throwable;
 
     /**
      * Asks the library whether it takes these names and times. Sends nothing.

@@ -1,6 +1,8 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
+import io.holdfast.micrometer.HoldfastObservations;
+import io.micrometer.observation.ObservationRegistry;
 import java.lang.annotation.Annotation;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -30,6 +32,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
 
     private final ConfigurableBeanFactory beans;
     private final SingletonSupplier<HoldfastClient> client;
+    private final SingletonSupplier<HoldfastObservations> observations;
 
     /** For each method that was looked at. */
     private final Map<MethodClassKey, Optional<Advice>> found = new ConcurrentHashMap<>();
@@ -37,6 +40,14 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
     Advices(ConfigurableBeanFactory beans) {
         this.beans = beans;
         this.client = SingletonSupplier.of(() -> beans.getBean(HoldfastClient.class));
+        this.observations = SingletonSupplier.of(() -> observations(beans));
+    }
+
+    /** By the registry that Spring Boot's actuator makes; without it they cost next to nothing. */
+    static HoldfastObservations observations(ConfigurableBeanFactory beans) {
+        return new HoldfastObservations(
+                beans.getBeanProvider(ObservationRegistry.class)
+                        .getIfUnique(() -> ObservationRegistry.NOOP));
     }
 
     @Override
@@ -51,7 +62,7 @@ final class Advices extends StaticMethodMatcherPointcut implements MethodInterce
         Class<?> type = bean == null ? method.getDeclaringClass() : AopUtils.getTargetClass(bean);
         Optional<Advice> advice = of(method, type);
         return advice.isPresent()
-                ? advice.get().invoke(call, client.obtain())
+                ? advice.get().invoke(call, client.obtain(), observations.obtain())
                 : call.proceed();
     }
 

@@ -2,6 +2,8 @@ package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
 import io.holdfast.Leader;
+import io.holdfast.micrometer.HoldfastObservations;
+import io.micrometer.observation.Observation;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.UndeclaredThrowableException;
@@ -86,7 +88,30 @@ public final class HoldfastLeaders implements SmartInitializingSingleton, SmartL
         leaders.put(
                 name,
                 beans.getBean(HoldfastClient.class)
-                        .leader(name, lease, fence -> lead(invocable, target, fence), () -> {}, () -> {}));
+                        .leader(
+                                name,
+                                lease,
+                                fence -> observed(name, fence, () -> lead(invocable, target, fence)),
+                                () -> {},
+                                () -> {}));
+    }
+
+    private void observed(String name, long fence, Runnable term) {
+        HoldfastObservations observations = Advices.observations(beans);
+        Observation observation = observations.start("lead", name);
+        observation.highCardinalityKeyValue("holdfast.fence", Long.toString(fence));
+        try {
+            observations.during(
+                    observation,
+                    () -> {
+                        term.run();
+                        return null;
+                    });
+        } catch (RuntimeException e) {
+            throw e;
+        } catch (Exception e) {
+            throw new IllegalStateException(e); // no term throws one
+        }
     }
 
     private static void lead(Method method, Object target, long fence) {

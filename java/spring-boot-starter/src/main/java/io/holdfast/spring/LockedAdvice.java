@@ -6,12 +6,17 @@ import io.holdfast.HoldfastLock;
 import io.holdfast.LockHolder;
 import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
+import io.holdfast.micrometer.HoldfastObservations;
+import io.micrometer.observation.Observation;
 import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.aopalliance.intercept.MethodInvocation;
 
 /** {@link Locked}: acquires, calls the method, and releases. */
@@ -72,23 +77,59 @@ final class LockedAdvice implements Advice {
     }
 
     @Override
-    public Object invoke(MethodInvocation call, HoldfastClient client) throws Throwable {
+    public Object invoke(
+            MethodInvocation call, HoldfastClient client, HoldfastObservations observations)
+            throws Throwable {
         HoldfastLock lock = lock(client, target.nameOf(name, call));
         if (returns == Returns.NOW) {
             Hold outer = CurrentHold.around(lock, shared);
             if (outer != null) {
                 return enter(lock, outer, call);
             }
-            try (Hold hold = acquire(lock)) {
-                return enter(lock, hold, call);
+            try (Hold hold = acquire(lock, observations)) {
+                return observed(lock, hold, call, observations);
             }
         }
-        LockedFuture future = new LockedFuture(hold -> (CompletionStage<?>) enter(lock, hold, call));
         if (returns == Returns.LATER_ON_ITS_THREAD) {
-            return future.enter(acquire(lock));
+            return new LockedFuture(
+                            hold -> (CompletionStage<?>) observed(lock, hold, call, observations))
+                    .enter(acquire(lock, observations));
         }
         Executor executor = target.executor(); // before the acquire: it may throw
-        return future.acquire(lock.acquireAsync(timeout), executor, e -> explained(e, lock));
+        return later(lock, call, observations, executor);
+    }
+
+    /** The wait is observed until the method is called, or will not be. */
+    private CompletableFuture<Object> later(
+            HoldfastLock lock,
+            MethodInvocation call,
+            HoldfastObservations observations,
+            Executor executor) {
+        Observation wait = observations.start("wait", lock.getName());
+        AtomicBoolean waits = new AtomicBoolean(true);
+        Consumer<Throwable> over =
+                failure -> {
+                    if (waits.getAndSet(false)) {
+                        HoldfastObservations.stop(wait, failure);
+                    }
+                };
+        LockedFuture future =
+                new LockedFuture(
+                        hold -> {
+                            over.accept(null);
+                            return (CompletionStage<?>) observed(lock, hold, call, observations);
+                        });
+        CompletableFuture<Object> result =
+                future.acquire(
+                        wait.scoped(() -> lock.acquireAsync(timeout)),
+                        executor,
+                        failure -> {
+                            Throwable explained = explained(failure, lock);
+                            over.accept(explained);
+                            return explained;
+                        });
+        result.whenComplete((value, failure) -> over.accept(failure));
+        return result;
     }
 
     private Object enter(HoldfastLock lock, Hold hold, MethodInvocation call) throws Throwable {
@@ -98,9 +139,33 @@ final class LockedAdvice implements Advice {
         return CurrentHold.during(lock, shared, hold, call);
     }
 
-    private Hold acquire(HoldfastLock lock) throws Exception {
+    private Object observed(
+            HoldfastLock lock, Hold hold, MethodInvocation call, HoldfastObservations observations)
+            throws Throwable {
+        Throwable[] failed = new Throwable[1];
+        Object result =
+                observations.during(
+                        hold,
+                        lock.getName(),
+                        () -> {
+                            try {
+                                return enter(lock, hold, call);
+                            } catch (Exception | Error e) {
+                                throw e;
+                            } catch (Throwable e) { // of a method in another language
+                                failed[0] = e;
+                                return null;
+                            }
+                        });
+        if (failed[0] != null) {
+            throw failed[0];
+        }
+        return result;
+    }
+
+    private Hold acquire(HoldfastLock lock, HoldfastObservations observations) throws Exception {
         try {
-            return lock.acquire(timeout);
+            return observations.acquire(lock, timeout);
         } catch (LockTimeoutException e) {
             throw busy(e, lock);
         } catch (InterruptedException e) {

@@ -1,6 +1,7 @@
 package io.holdfast.spring;
 
 import io.holdfast.HoldfastClient;
+import io.holdfast.micrometer.HoldfastObservations;
 import java.time.Duration;
 import java.util.Optional;
 import org.aopalliance.intercept.MethodInvocation;
@@ -34,10 +35,21 @@ final class OncePerAdvice implements Advice {
     }
 
     @Override
-    public Object invoke(MethodInvocation call, HoldfastClient client) throws Throwable {
+    public Object invoke(
+            MethodInvocation call, HoldfastClient client, HoldfastObservations observations)
+            throws Throwable {
         Optional<Object> result;
+        String lock = target.nameOf(name, call);
         try {
-            result = client.oncePer(target.nameOf(name, call), period, () -> proceed(call)).call();
+            result =
+                    client.oncePer(
+                                    lock,
+                                    period,
+                                    () ->
+                                            observations.during(
+                                                    observations.start("hold", lock),
+                                                    () -> proceed(call)))
+                            .call();
         } catch (InterruptedException e) {
             throw target.interrupted(e);
         }

@@ -88,6 +88,8 @@ class Boot4Test {
                 assertThat(health.healthForPath("holdfast").getStatus()).isEqualTo(Status.UP);
                 MeterRegistry meters = application.getBean(MeterRegistry.class);
                 assertThat(meters.get("holdfast.acquired").functionCounters()).isNotEmpty();
+                assertThat(meters.get("holdfast.lock.wait").timer().count()).isPositive();
+                assertThat(meters.get("holdfast.lock.hold").timer().count()).isPositive();
                 String port = application.getEnvironment().getProperty("local.server.port");
                 HttpRequest.Builder charge =
                         HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/charge"))

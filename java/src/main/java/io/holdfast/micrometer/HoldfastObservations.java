@@ -1,0 +1,176 @@
+package io.holdfast.micrometer;
+
+import io.holdfast.Hold;
+import io.holdfast.HoldfastLock;
+import io.micrometer.common.KeyValue;
+import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationRegistry;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+
+/**
+ * Observations of waits and holds, from which Micrometer makes spans and timers.
+ *
+ * <pre>{@code
+ * HoldfastObservations observations = new HoldfastObservations(registry);
+ * observations.hold(client.lock("stock"), Duration.ofSeconds(5), hold -> write(hold.fence()));
+ * }</pre>
+ *
+ * <p>An acquire is an observation {@code holdfast.lock.wait}, and the work under the lock {@code
+ * holdfast.lock.hold}, until its release. They have the lock's name as {@code holdfast.lock} and the
+ * fence as {@code holdfast.fence}, both of high cardinality, and the exceptions that end them. The
+ * Spring Boot starter observes {@code @Locked}, {@code @OncePer} and {@code @Leading} methods so.
+ *
+ * <p>Any thread may call every method.
+ */
+@SuppressWarnings("exports") // who uses this has Micrometer
+public final class HoldfastObservations {
+    private final ObservationRegistry registry;
+
+    /** Work under a lock. */
+    @FunctionalInterface
+    public interface Work<T> {
+        /**
+         * Does the work.
+         *
+         * @param hold the hold
+         * @return what the caller gets
+         * @throws Exception if it fails
+         */
+        T with(Hold hold) throws Exception;
+    }
+
+    /**
+     * Observes by the handlers of a registry.
+     *
+     * @param registry the application's registry
+     */
+    public HoldfastObservations(ObservationRegistry registry) {
+        this.registry = Objects.requireNonNull(registry, "registry");
+    }
+
+    /**
+     * Starts an observation {@code holdfast.lock.…}, for callers that stop it themselves.
+     *
+     * @param what {@code "wait"}, {@code "hold"} or {@code "lead"}
+     * @param lock the lock's name
+     * @return the observation, which is not the current one yet
+     */
+    public Observation start(String what, String lock) {
+        return Observation.createNotStarted("holdfast.lock." + what, registry)
+                .contextualName("holdfast " + what)
+                .highCardinalityKeyValue(KeyValue.of("holdfast.lock", lock))
+                .start();
+    }
+
+    /**
+     * Acquires the lock like {@link HoldfastLock#acquire(Duration)}.
+     *
+     * @param lock the lock
+     * @param timeout how long to wait; zero tries once
+     * @return the hold; close it
+     * @throws InterruptedException if the thread is interrupted before the lock is acquired
+     */
+    public Hold acquire(HoldfastLock lock, Duration timeout) throws InterruptedException {
+        Observation wait = start("wait", lock.getName());
+        try {
+            return wait.<Hold, InterruptedException>scopedChecked(() -> lock.acquire(timeout));
+        } finally {
+            wait.stop();
+        }
+    }
+
+    /**
+     * Acquires the lock like {@link HoldfastLock#acquireAsync(Duration)}.
+     *
+     * @param lock the lock
+     * @param timeout how long to wait; zero tries once
+     * @return the hold; close it
+     */
+    public CompletableFuture<Hold> acquireAsync(HoldfastLock lock, Duration timeout) {
+        Observation wait = start("wait", lock.getName());
+        CompletableFuture<Hold> acquiring = wait.scoped(() -> lock.acquireAsync(timeout));
+        acquiring.whenComplete((hold, failure) -> stop(wait, failure));
+        return acquiring;
+    }
+
+    /**
+     * Does the work with a hold, and releases nothing. If the work gives a {@link CompletionStage},
+     * the observation ends when that does.
+     *
+     * @param hold the hold
+     * @param lock the lock's name
+     * @param work the work, in which the observation is the current one
+     * @param <T> what the work gives
+     * @return what the work gives
+     * @throws Exception what the work throws
+     */
+    public <T> T during(Hold hold, String lock, Callable<T> work) throws Exception {
+        Observation held = start("hold", lock);
+        held.highCardinalityKeyValue("holdfast.fence", Long.toString(hold.fence()));
+        return during(held, work);
+    }
+
+    /**
+     * Does the work in an observation, which ends with it.
+     *
+     * @param observation from {@link #start}
+     * @param work the work, in which the observation is the current one
+     * @param <T> what the work gives
+     * @return what the work gives
+     * @throws Exception what the work throws
+     */
+    public <T> T during(Observation observation, Callable<T> work) throws Exception {
+        T result;
+        try {
+            result = observation.<T, Exception>scopedChecked(work::call);
+        } catch (Exception | Error e) { // which it has noted
+            observation.stop();
+            throw e;
+        }
+        if (result instanceof CompletionStage<?> later) {
+            later.whenComplete((value, failure) -> stop(observation, failure));
+        } else {
+            stop(observation, null);
+        }
+        return result;
+    }
+
+    /**
+     * Acquires the lock, does the work, and releases the lock.
+     *
+     * @param lock the lock
+     * @param timeout how long to wait; zero tries once
+     * @param work the work
+     * @param <T> what the work gives
+     * @return what the work gives
+     * @throws Exception what the acquire, the work or the release throws
+     */
+    public <T> T hold(HoldfastLock lock, Duration timeout, Work<T> work) throws Exception {
+        Hold hold = acquire(lock, timeout);
+        return during(
+                hold,
+                lock.getName(),
+                () -> {
+                    try (hold) {
+                        return work.with(hold);
+                    }
+                });
+    }
+
+    /**
+     * Stops an observation.
+     *
+     * @param observation from {@link #start}
+     * @param failure what ended it; null if nothing failed
+     */
+    public static void stop(Observation observation, Throwable failure) {
+        if (failure != null) {
+            observation.error(failure);
+        }
+        observation.stop();
+    }
+}
