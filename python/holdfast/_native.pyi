@@ -68,6 +68,7 @@ class hf_stats:  # noqa: N801
     unreachable: int
     failed: int
     released: int
+    kept: int
     begun: int
     finished_done: int
     finished_failed: int

@@ -65,6 +65,8 @@ class Counts:
     was lost, and any other "error"."""
     released: int
     """Holds that a call released."""
+    kept: int
+    """Holds that keep the lock after their work: by keep(), or by a release before at_least."""
     begun: int
     """Calls that were made at most once, and whose record says so."""
     finished: Mapping[Finish, int]
@@ -130,6 +132,7 @@ def _fields(told: _native.hf_stats) -> dict[str, Any]:
             "error": told.failed,
         },
         "released": told.released,
+        "kept": told.kept,
         "begun": told.begun,
         "finished": {
             "done": told.finished_done,

@@ -154,6 +154,7 @@ _COUNTS = {
     "refused": "Acquires that did not get the lock, by cause",
     "failed": "Acquires that failed and say nothing of the lock, by cause",
     "released": "Holds that a call released",
+    "kept": "Holds that keep the lock after their work",
     "lost": "Holds that were lost before a call released them, by cause",
     "begun": "Calls that were made at most once, and whose record says so",
     "finished": "Calls made for once() that ended, by outcome",

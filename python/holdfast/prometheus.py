@@ -34,6 +34,7 @@ _COUNTERS = {
     "acquired": "Acquires that got the lock",
     "queued": "Acquires that got the lock after they had a place in its queue",
     "released": "Holds that a call released",
+    "kept": "Holds that keep the lock after their work",
     "begun": "Calls that were made at most once, and whose record says so",
     "renewed": "Renewals in the background",
     "alarms": "How often the alarm was raised: many acquires of one lock timed out",

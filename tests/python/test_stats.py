@@ -25,7 +25,16 @@ def counted(counts: holdfast.Counts) -> dict[str, int]:
     """What is not 0, flat; and each histogram has as many as it must have."""
     flat = {
         field: getattr(counts, field)
-        for field in ("held", "waiting", "acquired", "queued", "released", "begun", "alarms")
+        for field in (
+            "held",
+            "waiting",
+            "acquired",
+            "queued",
+            "released",
+            "kept",
+            "begun",
+            "alarms",
+        )
     }
     for field in ("answered", "finished"):
         flat |= {f"{field} {outcome}": n for outcome, n in getattr(counts, field).items()}
@@ -35,6 +44,13 @@ def counted(counts: holdfast.Counts) -> dict[str, int]:
     assert counts.wait.count == counts.acquired
     flat["ended"] = counts.hold.count
     return {name: count for name, count in flat.items() if count}
+
+
+def test_what_keeps_the_lock_is_counted(client: holdfast.Client, name: str) -> None:
+    client.lock(name).hold().keep(60)
+    with client.lock(f"{name}:b").hold(at_least=60):
+        pass
+    assert counted(client.stats()) == {"acquired": 2, "kept": 2, "ended": 2}
 
 
 def test_a_new_client_has_counted_nothing(client: holdfast.Client) -> None:

@@ -72,6 +72,7 @@ static const struct {
     MEMBER(unreachable),
     MEMBER(failed),
     MEMBER(released),
+    MEMBER(kept),
     MEMBER(renewed),
     MEMBER(alarms),
     MEMBER(lost_expired),
@@ -352,6 +353,21 @@ static void test_a_hold_that_cannot_be_renewed_is_lost_as_unreachable(void **sta
     atomic_store(&way->next, PASS);
     hf_hold_release(hold);
     hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+static void test_a_hold_that_keeps_the_lock_is_counted_as_kept(void **state) {
+    (void)state;
+    hf_lock *lock = stock();
+    hf_hold *hold = held(lock);
+    assert_status(hf_hold_keep(hold, 60000), HF_OK);
+    hf_hold_close(hold);
+    assert_counts(ann, 1, .acquired = 1, .kept = 1);
+    TELL("DEL stock");
+    hold = held(lock);
+    assert_status(hf_hold_keep_at_least(hold, 60000), HF_OK);
+    give_back(hold, HF_OK);
+    assert_counts(ann, 2, .acquired = 2, .kept = 2);
     hf_lock_close(lock);
 }
 
@@ -818,6 +834,7 @@ int main(int count, char **arguments) {
         TEST(test_a_connection_in_place_of_a_broken_one_is_a_reconnect),
         TEST(test_a_loss_is_counted_once_by_its_cause),
         TEST(test_a_hold_that_cannot_be_renewed_is_lost_as_unreachable),
+        TEST(test_a_hold_that_keeps_the_lock_is_counted_as_kept),
         TEST(test_a_hold_that_is_handed_over_is_measured_on_both_sides),
         TEST(test_calls_are_counted_by_their_outcome),
         TEST(test_a_binding_counts_a_call_of_several_tries_once),

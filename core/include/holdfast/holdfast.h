@@ -414,6 +414,9 @@ typedef struct hf_stats {
     int64_t unknown, unreachable, failed;
     /** Holds released by a call, with the server's confirmation. */
     int64_t released;
+    /** Holds that ended here and keep the lock: hf_hold_keep(), and releases before the time of
+     * hf_hold_keep_at_least(). */
+    int64_t kept;
     /** Calls that hf_once_mark() let this client make. */
     int64_t begun;
     /** Ends of calls by hf_once_finish(): a result or an error was kept; the outcome was left

@@ -497,8 +497,10 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
         hf_undo_locked(hold);
     if (listed)
         hf_hold_drop(hold); /* the handle's or the task's is left */
-    if (state == HF_STATE_HELD)
+    if (state == HF_STATE_HELD) {
+        hold->counting.tally->stats.kept += duration_ms != HF_NEVER; /* or it is handed over */
         return HF_OK;
+    }
     return state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
                                   : hf_hold_explain_not_held(hold);
 }

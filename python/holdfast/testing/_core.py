@@ -603,6 +603,7 @@ def _keep(handle: Handle, duration_ms: int) -> None:
     _check_held(handle.hold)
     handle.hold.replace(max(duration_ms, _holdfast.HF_LEASE_MIN))
     handle.hold.end().kept = True
+    handle.hold.tally.counts["kept"] += 1
 
 
 def _leave(handle: Handle) -> None:

@@ -89,7 +89,9 @@ def tell(stats: Any, tallies: list[Tally]) -> None:
         total.update(tally.counts)
     for name in (*_OUTCOMES.values(), *_CAUSES.values(), "acquired", "queued", "failed"):
         setattr(stats, name, total[name])
-    for name in (*_FINISHES.values(), "finished_unkept", "begun", "released", "renewed", "alarms"):
+    for name in (*_FINISHES.values(), "finished_unkept", "begun", "released", "kept"):
+        setattr(stats, name, total[name])
+    for name in ("renewed", "alarms"):
         setattr(stats, name, total[name])
     for name in ("wait", "hold"):
         histograms = [getattr(tally, name) for tally in tallies]

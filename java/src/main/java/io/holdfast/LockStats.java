@@ -15,6 +15,8 @@ import java.util.Map;
  * @param refused acquires that did not get the lock, by every cause
  * @param failed acquires that say nothing of the lock, by every cause
  * @param released holds that a call released
+ * @param kept holds that keep the lock after their work: {@link Hold#keep}, or a release before the
+ *     time of {@link Hold#keepAtLeast}
  * @param begun calls that were made at most once, and whose record says so
  * @param finished calls made for {@code once()} that ended, by every outcome: DONE, FAILED, UNKNOWN,
  *     RETRY or UNKEPT
@@ -33,6 +35,7 @@ public record LockStats(
         Map<RefusalCause, Long> refused,
         Map<FailureCause, Long> failed,
         long released,
+        long kept,
         long begun,
         Map<CallOutcome, Long> finished,
         Map<LossCause, Long> lost,

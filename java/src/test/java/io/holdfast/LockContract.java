@@ -483,6 +483,7 @@ abstract class LockContract extends ClientTest {
         assertThrows(IllegalArgumentException.class, () -> hold.keep(Duration.ofMillis(-1)));
         assertTrue(hold.isValid());
         hold.keep(Duration.ofMinutes(1));
+        assertEquals(1, client.stats().all().kept());
         assertFalse(hold.isValid());
         assertTrue(hold.lossCause().isEmpty());
         assertEquals(Duration.ZERO, hold.remaining());

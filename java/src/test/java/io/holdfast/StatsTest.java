@@ -36,6 +36,7 @@ final class StatsTest extends RedisTest {
         all.put("begun", stats.begun());
         stats.finished().forEach((outcome, count) -> all.put("finished " + outcome, count));
         all.put("released", stats.released());
+        all.put("kept", stats.kept());
         all.put("alarms", stats.alarms());
         stats.refused().forEach((cause, count) -> all.put(cause.name(), count));
         stats.failed().forEach((cause, count) -> all.put("failed " + cause, count));

@@ -97,6 +97,7 @@ public final class HoldfastMetrics implements MeterBinder {
         each(registry, "refused", with, "cause", all -> lock.apply(all).refused(), "Acquires in vain");
         each(registry, "failed", with, "cause", all -> lock.apply(all).failed(), "Acquires that failed");
         count(registry, "released", with, of(lock, LockStats::released), "Holds released");
+        count(registry, "kept", with, of(lock, LockStats::kept), "Holds that keep the lock");
         count(registry, "begun", with, of(lock, LockStats::begun), "Calls that began, at most once");
         each(registry, "finished", with, "outcome", all -> lock.apply(all).finished(), "Calls that ended");
         each(registry, "lost", with, "cause", all -> lock.apply(all).lost(), "Holds lost before that");

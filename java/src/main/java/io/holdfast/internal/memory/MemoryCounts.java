@@ -30,6 +30,7 @@ final class MemoryCounts {
     private long acquired;
     private long queued;
     private long released;
+    private long kept;
     private long begun;
 
     @SafeVarargs
@@ -67,6 +68,10 @@ final class MemoryCounts {
         released++;
     }
 
+    void kept() {
+        kept++;
+    }
+
     void lost(LossCause cause) {
         lost.merge(cause, 1L, Long::sum);
     }
@@ -85,6 +90,7 @@ final class MemoryCounts {
                 Map.copyOf(refused),
                 Map.copyOf(failed),
                 released,
+                kept,
                 begun,
                 Map.copyOf(finished),
                 Map.copyOf(lost),

@@ -315,6 +315,8 @@ final class MemoryHold implements Hold {
                     part();
                     released = true;
                     this.kept = true;
+                    request.book().counts.kept();
+                    request.book().counts.held(age());
                     end = age().plus(lasting);
                     arm();
                 });

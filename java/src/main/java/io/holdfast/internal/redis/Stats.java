@@ -60,6 +60,7 @@ final class Stats {
                         FailureCause.UNKNOWN, stats.getUnknown(),
                         FailureCause.ERROR, stats.getFailed()),
                 stats.getReleased(),
+                stats.getKept(),
                 stats.getBegun(),
                 Map.of(
                         CallOutcome.DONE, stats.getFinished_done(),
