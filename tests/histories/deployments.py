@@ -348,12 +348,13 @@ class Replicated(Deployment):
 
     def _kill_master(self) -> None:
         master = self.leader()
-        old = self._leaders()
-        with self.loss():
+        old, since = self._leaders(), now()
+        with self.pause():
             master.kill()
             until(lambda: self._leaders() - old, "a new master")
         self._rejoin(master, self._leaders() - old)
-        self._settle()
+        self._settle()  # not before: a second failover may follow at once
+        self._forgive(since)
 
     def _stop_replica(self) -> None:
         replicas = [server for server in self.servers if not server.leads()]
@@ -409,21 +410,25 @@ class Sentinel(Replicated):
         self._seen = now(), self._leaders()
 
     def _fail_over(self) -> None:
-        old = self._leaders()
-        with self.loss():
+        old, since = self._leaders(), now()
+        with self.pause():
             self.chance.choice(self._sentinels).redis.sentinel_failover("mine")
             until(lambda: self._leaders() - old and len(self._leaders()) == 1, "a new master")
         self._settle()
+        self._forgive(since)
 
     def _rejoin(self, server: Server, new: set[int]) -> None:
         server.start("--replicaof", "127.0.0.1", str(*new))
 
     def _kill_sentinel(self) -> None:
         sentinel = self.chance.choice(self._sentinels)
+        since, leaders = self._seen
         sentinel.kill()
         time.sleep(0.3)
         sentinel.start()
         self._settle()
+        if self._leaders() != leaders:
+            self._forgive(since)
 
 
 class Cluster(Replicated):

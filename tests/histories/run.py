@@ -230,8 +230,7 @@ def run(arguments: argparse.Namespace, on: str, minutes: float, folder: Path) ->
     for what in (*never, "wrong results", "paid twice", "hangs", "orphans"):
         print(f"  {what}: {verdict.counts[what]} (0)")
     print(*wrong[:20], sep="\n", end="\n" if wrong else "")
-    enough = verdict.counts["acquisitions"] >= 100
-    enough = enough and verdict.counts["results"] > 0 and verdict.counts["paid calls"] > 0
+    enough = verdict.counts["acquisitions"] >= 100 and verdict.counts["results"] > 0
     return not wrong and enough
 
 

@@ -146,6 +146,10 @@ def typed(amount: int) -> dict[str, int]:
     return {"amount": amount}
 
 
+def reads() -> None:
+    """Nothing that is done once."""
+
+
 @pay.post("/streamed", dependencies=[Depends(authenticated)])
 def streamed() -> StreamingResponse:
     vendor(b"")
@@ -537,6 +541,28 @@ def test_fastapi_refuses_two_keys(fastapi_client: TestClient, name: str) -> None
     told = fastapi_client.post("/pay", headers=headers)
     assert told.status_code == 400
     assert vendor.calls == 0
+
+
+def test_fastapi_shows_the_header() -> None:
+    router = APIRouter(route_class=idempotent_route(PREFIX))
+    router.post("/typed")(typed)
+    router.get("/reads")(reads)
+    within = APIRouter(prefix="/outer")
+    within.include_router(router)
+    app = FastAPI()
+    for each in router, within, free:
+        app.include_router(each)
+    paths = app.openapi()["paths"]
+    for route, required in ("/typed", True), ("/outer/typed", True), ("/free", False):
+        shown = paths[route]["post"]
+        (key,) = (each for each in shown["parameters"] if each["in"] == "header")
+        assert (key["name"], key["required"]) == ("Idempotency-Key", required)
+        assert key["schema"]["maxLength"] == 255
+        assert "application/problem+json" in shown["responses"]["409"]["content"]
+    shown = paths["/typed"]["post"]
+    assert [each["name"] for each in shown["parameters"]] == ["amount", "Idempotency-Key"]
+    assert "application/json" in shown["responses"]["422"]["content"]  # of the validation
+    assert "parameters" not in paths["/reads"]["get"]
 
 
 def test_fastapi_refuses_a_generator() -> None:

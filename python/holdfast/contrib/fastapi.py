@@ -42,7 +42,7 @@ from .._arguments import duration, flag
 from .._locked import check, fields, filled, sharing
 from .._options import LockChanges, merged
 from ._asgi import Connected, HungUpError, Message, Receive, Send, seconds_left
-from ._idempotency import Answer, Asked, Idempotency, ending, not_kept, replayed
+from ._idempotency import PROBLEM, Answer, Asked, Idempotency, ending, not_kept, replayed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -301,6 +301,8 @@ def idempotent_route(
     another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
     409 until somebody settles it. If the server of the lock is away, nothing runs: 503.
 
+    The API's description (OpenAPI) has the header and these answers.
+
     What the dependencies and the validation refuse has not begun, and no key is used up. The
     request's body is read before them, and the answer is sent when it is complete.
     """
@@ -310,6 +312,8 @@ def idempotent_route(
 
     class IdempotentRoute(APIRoute):
         def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+            if taken & {method.upper() for method in given.get("methods") or ("GET",)}:
+                given["openapi_extra"] = _with_key(given.get("openapi_extra"), required)
             super().__init__(path, _begun_once(endpoint), **given)
 
         async def handle(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -328,6 +332,36 @@ def idempotent_route(
                     _first.reset(token)
 
     return IdempotentRoute
+
+
+def _with_key(extra: dict[str, Any] | None, required: bool) -> dict[str, Any]:
+    """Add the header to what the route's OpenAPI says, unless it is there."""
+    extra = extra or {}
+    parameters = list(extra.get("parameters", ()))
+    if not any(each.get("name") == "Idempotency-Key" for each in parameters):
+        parameters.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": required,
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+                "description": "The same for each repetition of one request.",
+            }
+        )
+    told = {
+        "400": "The key is missing or malformed",
+        "409": "The first request with this key is in progress, or its outcome is unknown",
+        "422": "The request is not valid, or the key belongs to another one",
+        "503": "The key cannot be looked up now",
+    }
+    problems = {
+        status: {"description": what, "content": {PROBLEM: {}}} for status, what in told.items()
+    }
+    return {
+        **extra,
+        "parameters": parameters,
+        "responses": {**problems, **extra.get("responses", {})},
+    }
 
 
 class _First:
