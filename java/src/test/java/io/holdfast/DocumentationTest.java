@@ -101,6 +101,7 @@ final class DocumentationTest {
                         "docs/guides/fences.md",
                         "docs/guides/kubernetes.md",
                         "docs/guides/leader.md",
+                        "docs/guides/payment.md",
                         "docs/guides/periodic.md",
                         "docs/guides/spring.md",
                         "docs/java.md",
@@ -127,10 +128,11 @@ final class DocumentationTest {
         assertEquals(20, examples.size());
         examples.addAll(examples("docs/guides/leader.md"));
         examples.addAll(examples("docs/guides/periodic.md"));
-        assertEquals(23, examples.size());
+        examples.addAll(examples("docs/guides/payment.md"));
+        assertEquals(24, examples.size());
         String output = run(program(examples));
         String own = "(?s)held.*fence.*fence.*same fence.*0\\.0\nvalid: false\nacquired: true\nsurvived\n";
-        String others = "leading, with the fence \\d+\nthe report\nthe import\n";
+        String others = "leading, with the fence \\d+\nthe report\nthe import\npaid 42 EUR\n";
         assertTrue(output.matches(own + others), output);
     }
 

@@ -384,6 +384,17 @@ abstract class OnceContract extends ClientTest {
     }
 
     @Test
+    void anUnknownOutcomeMayEnd() throws Exception {
+        lock.begin(PAID.unknownTtl(Duration.ofMinutes(1))).hold().close();
+        Outcome unknown = lock.onceResult().orElseThrow();
+        assertEquals(Outcome.State.UNKNOWN, unknown.state());
+        assertTrue(unknown.ttl().toSeconds() > 20 && unknown.ttl().toSeconds() <= 60, "" + unknown.ttl());
+        for (Duration wrong : List.of(Duration.ofSeconds(9), Duration.ofDays(4000))) {
+            assertThrows(IllegalArgumentException.class, () -> PAID.unknownTtl(wrong));
+        }
+    }
+
+    @Test
     void callsAreCountedByTheirOutcome() throws Exception {
         OnceOptions<String> seven = PAID.args("7");
         Exception timeout = new IOException("timeout");

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -132,6 +133,98 @@ final class OnceTest extends OnceContract {
             assertThrows(ServerException.class, () -> lock.once(paid, OnceContract::unwanted));
         } finally {
             mayKeep("+hset");
+        }
+        assertEquals("mine", lock.once(paid, () -> "mine"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void nobodyCallsWithoutAServer(boolean async) throws Exception {
+        OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        ClientOptions options =
+                ClientOptions.defaults().lazy(true).connectTimeout(Duration.ofMillis(100));
+        try (HoldfastClient nobody = Holdfast.connect("unix:///nonexistent/nobody", options)) {
+            if (async) {
+                CompletableFuture<String> future =
+                        nobody.onceAsync(
+                                name,
+                                paid,
+                                () -> CompletableFuture.supplyAsync(OnceContract::unwanted));
+                ExecutionException failed =
+                        assertThrows(
+                                ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS));
+                assertEquals(ConnectionFailedException.class, failed.getCause().getClass());
+            } else {
+                assertThrows(
+                        ConnectionFailedException.class,
+                        () -> nobody.once(name, paid, OnceContract::unwanted));
+            }
+        }
+    }
+
+    /** The server is away when the result is ready: the client goes on sending it. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aPaidResultIsKeptOnceTheServerIsBack(boolean async) throws Exception {
+        OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        ClientOptions options = ClientOptions.defaults().commandTimeout(Duration.ofMillis(500));
+        try (Proxy way = new Proxy(RedisTest.SERVER.tcpUrl);
+                HoldfastClient far = Holdfast.connect(way.url(), options)) {
+            ResultNotKeptException kept;
+            if (async) {
+                CompletableFuture<String> future =
+                        far.onceAsync(
+                                name,
+                                paid,
+                                () -> {
+                                    way.hold(Proxy.Way.REQUESTS);
+                                    return CompletableFuture.completedFuture("paid");
+                                });
+                ExecutionException failed =
+                        assertThrows(
+                                ExecutionException.class, () -> future.get(60, TimeUnit.SECONDS));
+                kept = (ResultNotKeptException) failed.getCause();
+            } else {
+                kept =
+                        assertThrows(
+                                ResultNotKeptException.class,
+                                () ->
+                                        far.once(
+                                                name,
+                                                paid,
+                                                () -> {
+                                                    way.hold(Proxy.Way.REQUESTS);
+                                                    return "paid";
+                                                }));
+            }
+            assertEquals("paid", kept.result());
+            assertEquals(ResultNotKeptException.Reason.UNREACHABLE, kept.reason());
+            way.letGo();
+            until(
+                    () ->
+                            client.onceResult(name).orElseThrow().state()
+                                    == Outcome.State.DONE);
+            assertEquals("paid", client.once(name, paid, OnceContract::unwanted));
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void nobodyCallsBeforeEnoughReplicasKnow(boolean async) throws Exception {
+        OnceOptions<String> paid = OnceOptions.of(TTL, Codec.UTF_8).atMostOnce(true);
+        HoldfastLock picky =
+                client.lock(name, LockOptions.defaults().replicas(1, Duration.ofMillis(100)));
+        if (async) {
+            CompletableFuture<String> future =
+                    picky.onceAsync(
+                            paid, () -> CompletableFuture.supplyAsync(OnceContract::unwanted));
+            ExecutionException failed =
+                    assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS));
+            assertEquals(LockNotReplicatedException.class, failed.getCause().getClass());
+        } else {
+            assertThrows(
+                    LockNotReplicatedException.class,
+                    () -> picky.once(paid, OnceContract::unwanted));
         }
         assertEquals("mine", lock.once(paid, () -> "mine"));
     }
