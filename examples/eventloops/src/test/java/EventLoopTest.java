@@ -3,12 +3,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdfast.Codec;
 import io.holdfast.Hold;
 import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.HoldfastLock;
 import io.holdfast.LockDeadlockException;
 import io.holdfast.LockTimeoutException;
+import io.holdfast.OnceOptions;
+import io.holdfast.Outcome;
+import io.holdfast.OutcomeUnknownException;
 import io.holdfast.testing.TestRedis;
 import io.vertx.core.Context;
 import io.vertx.core.Future;
@@ -102,6 +106,33 @@ final class EventLoopTest {
                 () -> MonoHolds.withHold(lock, Duration.ZERO, hold -> Mono.just(1)).block());
         holder.dispose();
         until(() -> !lock.isLocked());
+    }
+
+    /** As docs/java.md says: the call is made once, and one that is cancelled is not made again. */
+    @Test
+    void aMonoIsCalledAtMostOnce() throws Exception {
+        OnceOptions<String> paid =
+                OnceOptions.of(Duration.ofMinutes(1), Codec.UTF_8).atMostOnce(true);
+        AtomicInteger calls = new AtomicInteger();
+        Mono<String> vendor =
+                Mono.delay(Duration.ofMillis(5)).map(done -> "paid " + calls.incrementAndGet());
+        Mono<String> charge = once("charge", paid, vendor);
+        List<String> told = Flux.range(0, 20).flatMap(i -> charge).collectList().block(WAIT);
+        assertEquals(List.of("paid 1"), told.stream().distinct().toList());
+        assertEquals(20, told.size());
+
+        Mono<String> never = Mono.<String>never().doOnSubscribe(begun -> calls.incrementAndGet());
+        Disposable cancelled = once("refund", paid, never).subscribe();
+        until(() -> calls.get() == 2);
+        cancelled.dispose();
+        until(() -> client.onceResult("refund").orElseThrow().state() == Outcome.State.UNKNOWN);
+        assertThrows(
+                OutcomeUnknownException.class, () -> once("refund", paid, vendor).block(WAIT));
+        assertEquals(2, calls.get());
+    }
+
+    private Mono<String> once(String name, OnceOptions<String> options, Mono<String> call) {
+        return Mono.fromFuture(() -> client.onceAsync(name, options, call::toFuture));
     }
 
     /** A retry storm: four clients hang up while they wait, and the live one is next. */

@@ -8,6 +8,7 @@ import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Role;
@@ -46,6 +47,13 @@ public class HoldfastAutoConfiguration {
     @ConditionalOnMissingBean
     static HoldfastLeaders holdfastLeaders(ConfigurableListableBeanFactory beans) {
         return new HoldfastLeaders(beans);
+    }
+
+    @Bean
+    @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
+    static IdempotentNowhere holdfastIdempotentNowhere() {
+        return new IdempotentNowhere();
     }
 
     @Bean

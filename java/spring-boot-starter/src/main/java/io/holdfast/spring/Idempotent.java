@@ -41,7 +41,8 @@ import org.springframework.core.annotation.AliasFor;
  *
  * <p>The key belongs to the user: the name of the lock is {@code idempotent:}, the scope, the name of
  * the request's principal, if it has one, and the key, with colons between. The handler must answer
- * before it returns: those that return futures, streams and the like are refused at the start.
+ * before it returns: those that return futures, streams and the like are refused at the start, and in
+ * WebFlux all are.
  */
 @Target({ElementType.METHOD, ElementType.ANNOTATION_TYPE})
 @Retention(RetentionPolicy.RUNTIME)

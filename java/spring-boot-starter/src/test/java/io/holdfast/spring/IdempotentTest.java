@@ -34,8 +34,10 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.orm.jpa.HibernateJpaAutoConfiguration;
+import org.springframework.boot.test.context.runner.ReactiveWebApplicationContextRunner;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -409,6 +411,20 @@ final class IdempotentTest {
             assertThat(answer.body()).isEqualTo("less than nothing");
         }
         assertThat(CALLS).hasValue(1);
+    }
+
+    @Test
+    void itIsRefusedInWebFlux() {
+        new ReactiveWebApplicationContextRunner()
+                .withConfiguration(AutoConfigurations.of(HoldfastAutoConfiguration.class))
+                .withPropertyValues("holdfast.url=" + Application.url())
+                .withBean(Charges.class)
+                .run(
+                        context ->
+                                assertThat(said(context.getStartupFailure()))
+                                        .contains("@Idempotent on ")
+                                        .contains("works in Spring MVC only")
+                                        .contains("Mono.fromFuture("));
     }
 
     @Test
