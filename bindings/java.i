@@ -20,7 +20,7 @@
 %javaconst(0) HF_FOREVER;
 %javaconst(0) HF_NEVER;
 %javaconst(0) HF_ACQUIRE_KEEP;
-%javaconst(0) HF_ACQUIRE_UNCOUNTED;
+%javaconst(0) HF_ACQUIRE_HOLDS;
 %javaconst(0) HF_ACQUIRE_WHOLE;
 %javaconst(0) HF_ACQUIRE_AT_MOST_ONCE;
 %javaconst(0) HF_SETTLE_FORCE;
@@ -41,6 +41,7 @@
 %ignore hf_client_set_interrupt;
 %ignore hf_client_stop;
 %ignore hf_brake_set;
+%ignore hf_lock_acquire_as;
 %ignore hf_once_begin;
 %ignore hf_once_finish;
 %ignore hf_once_info::owner_len;
@@ -387,14 +388,16 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
 %handle(hf_locks)
 
 /*
- * hf_lock_acquire_as() answers whether the lock is held now: busy and timed
- * out are no exceptions here. The hold goes into hold[0]; null leaves it with
+ * acquire() answers null if the lock is held now, or why it was not acquired in
+ * time, which is no exception. The hold goes into hold[0]; null leaves it with
  * the client.
  */
-%answer(hf_lock_acquire_as, jboolean, boolean)
-%typemap(out) hf_status hf_lock_acquire_as {
-    $result = $1 == HF_OK;
-    if ($1 != HF_OK && $1 != HF_EBUSY && $1 != HF_ETIMEOUT)
+%answer(acquire, jbyteArray, byte[])
+%typemap(out) hf_status acquire {
+    $result = NULL;
+    if ($1 == HF_EBUSY || $1 == HF_ETIMEOUT)
+        $result = hf_bytes(jenv, hf_error_message(), strlen(hf_error_message()));
+    else if ($1 != HF_OK)
         hf_raise(jenv, $1);
 }
 %typemap(jni) hf_hold **hold_out "jlongArray"
@@ -426,12 +429,12 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
 %typemap(argout) (hf_hold *const *holds, size_t count) "" /* they are not an answer */
 
 %inline %{
-/* One try of hf_lock_acquire_as() with the brake on; its status, which raises nothing. */
-static int braked_try(hf_lock *lock, const void *owner, size_t owner_len,
-                      const hf_acquire_options *options, hf_hold **hold_out, hf_brake *brake)
+/* hf_lock_acquire_as() with a brake, or with NULL. */
+static hf_status acquire(hf_lock *lock, const void *owner, size_t owner_len, int64_t timeout_ms,
+                         const hf_acquire_options *options, hf_hold **hold_out, hf_brake *brake)
 {
     hf_brake_set(brake);
-    hf_status status = hf_lock_acquire_as(lock, owner, owner_len, 0, options, hold_out);
+    hf_status status = hf_lock_acquire_as(lock, owner, owner_len, timeout_ms, options, hold_out);
     hf_brake_set(NULL);
     return status;
 }

@@ -18,7 +18,6 @@
 %ignore hf_lock_close;
 %ignore hf_hold_close;
 %ignore hf_completion;
-%ignore hf_lock_ended;
 %ignore hf_error;
 %ignore hf_finding;
 %ignore hf_lock_holder;

@@ -451,21 +451,23 @@ static void test_calls_are_counted_by_their_outcome(void **state) {
                   .finished_unknown = 1, .finished_retry = 1, .finished_unkept = 1);
 }
 
-static void test_a_binding_counts_a_call_of_several_tries_once(void **state) {
+static void test_who_would_wait_for_itself_is_counted_as_that(void **state) {
     (void)state;
     hf_lock *lock = stock();
     hf_hold *hold, *before = held(theirs);
-    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_UNCOUNTED};
+    hf_acquire_options options = {.size = sizeof options, .flags = HF_ACQUIRE_HOLDS};
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, HF_FOREVER, &options, &hold), HF_EDEADLOCK);
+    assert_non_null(strstr(hf_error_message(), "would wait for itself"));
+    assert_counts(ann, 0, .deadlocks = 1);
     assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &options, &hold), HF_EBUSY);
-    assert_counts(ann, 0, .busy = 0);
-    assert_status(hf_lock_ended(lock, HF_ETIMEOUT, 5), HF_OK);
-    assert_counts(ann, 0, .timed_out = 1);
+    assert_counts(ann, 0, .deadlocks = 1, .busy = 1);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 5000, &options, 1), HF_OK);
+    assert_status(next_of(ann).status, HF_EDEADLOCK);
+    assert_counts(ann, 0, .deadlocks = 2, .busy = 1);
     give_back(before, HF_OK);
-    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &options, &hold), HF_OK);
-    assert_counts(ann, 0, .held = 1, .acquired = 1, .timed_out = 1);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, HF_FOREVER, &options, &hold), HF_OK);
+    assert_counts(ann, 0, .held = 1, .acquired = 1, .deadlocks = 2, .busy = 1);
     give_back(hold, HF_OK);
-    assert_status(hf_lock_ended(NULL, HF_ETIMEOUT, 5), HF_EINVAL);
-    assert_status(hf_lock_ended(lock, HF_OK, 5), HF_EINVAL);
     hf_lock_close(lock);
 }
 
@@ -761,6 +763,14 @@ static void test_a_lock_may_turn_the_clients_alarm_off(void **state) {
     hf_client_close(client);
 }
 
+/* Until that client is closed. Returns the name. */
+static const char *hold_for_them(const char *name) {
+    hf_lock *lock = open_lock(ben, name, "them", NULL);
+    assert_status(hf_lock_acquire(lock, 0, NULL), HF_OK);
+    hf_lock_close(lock);
+    return name;
+}
+
 /* One lock that is stuck, among a great many that are slow once. */
 static void test_many_locks_that_time_out_once_hide_no_stuck_one(void **state) {
     (void)state;
@@ -768,13 +778,14 @@ static void test_many_locks_that_time_out_once_hide_no_stuck_one(void **state) {
     hf_client *client =
         open_with((hf_client_options){.alarm_timeouts = 5, .alarm_window_ms = HOUR_MS});
     hf_lock *stuck = open_lock(client, "vendor", NULL, NULL);
+    hold_for_them("vendor");
     assert_no_alarm(client);
     for (int i = 0; i < 5; i++) {
         assert_no_alarm(client);
-        assert_status(hf_lock_ended(stuck, HF_ETIMEOUT, 1), HF_OK);
+        time_out(stuck, 1);
         for (int j = 0; i > 0 && j < 1000; j++) {
-            hf_lock *slow = open_lock(client, text("order %d.%d", i, j), NULL, NULL);
-            assert_status(hf_lock_ended(slow, HF_ETIMEOUT, 1), HF_OK);
+            hf_lock *slow = open_lock(client, hold_for_them(text("order %d.%d", i, j)), NULL, NULL);
+            time_out(slow, 1);
             hf_lock_close(slow);
         }
     }
@@ -790,25 +801,23 @@ static void test_an_alarm_that_nobody_hears_is_counted_and_leaves_nothing(void *
         open_with((hf_client_options){.alarm_timeouts = 1, .alarm_window_ms = HOUR_MS});
     hf_lock *one = open_lock(client, "one", NULL, NULL),
             *two = open_lock(client, "two", NULL, NULL);
-    assert_status(hf_lock_ended(one, HF_ETIMEOUT, 1), HF_OK); /* nobody has asked for the queue */
+    hold_for_them("one");
+    hold_for_them("two");
+    time_out(one, 1); /* nobody has asked for the queue */
     assert_counts(client, 0, .timed_out = 1, .alarms = 1);
     assert_no_alarm(client);
-    assert_status(hf_lock_ended(two, HF_ETIMEOUT, 1), HF_OK); /* and this one is never read */
+    time_out(two, 1); /* and this one is never read */
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         hf_completion c = {.size = sizeof c};
-        _exit(hf_client_next(client, &c) == HF_EFORKED &&
-                      hf_lock_ended(two, HF_ETIMEOUT, 1) == HF_EFORKED
-                  ? 0
-                  : 1);
+        _exit(hf_client_next(client, &c) == HF_EFORKED ? 0 : 1);
     }
     int outcome;
     assert_int_equal(waitpid(child, &outcome, 0), child);
     assert_int_equal(outcome, 0);
     hf_lock_close(one);
     hf_client_close(client);
-    assert_status(hf_lock_ended(two, HF_ETIMEOUT, 1), HF_ECLOSED);
     hf_completion c = {.size = sizeof c}; /* what is left can still be read */
     assert_status(hf_client_next(client, &c), HF_OK);
     assert_int_equal(c.kind, HF_KIND_ALARM);
@@ -837,7 +846,7 @@ int main(int count, char **arguments) {
         TEST(test_a_hold_that_keeps_the_lock_is_counted_as_kept),
         TEST(test_a_hold_that_is_handed_over_is_measured_on_both_sides),
         TEST(test_calls_are_counted_by_their_outcome),
-        TEST(test_a_binding_counts_a_call_of_several_tries_once),
+        TEST(test_who_would_wait_for_itself_is_counted_as_that),
         TEST(test_a_hundred_threads_counts_add_up),
         TEST(test_a_name_is_counted_apart_only_if_asked_for),
         TEST(test_a_million_names_do_not_become_a_million_counts),

@@ -186,7 +186,6 @@ void acquire_for_owner(program *p) {
     if (hf_lock_open(p->client, key, strlen(key), owner, (size_t)length, &options, &lock) != HF_OK)
         return;
     hf_hold *hold = NULL;
-    hf_lock_contended(lock);
     call c = judge_call("acquire for an owner");
     hf_status status =
         hf_lock_acquire_as(lock, given > 0 ? owner : NULL, given, timeout, &how, &hold);

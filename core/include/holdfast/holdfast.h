@@ -677,7 +677,7 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, unknown to any caller, until the
  *                       lease ends. Do not enter.
- * @retval HF_ECANCELED  The client was closed during the wait.
+ * @retval HF_ECANCELED  The client was closed during the wait, or the thread's brake was pulled.
  * @retval HF_EREPLICAS  Too few replicas confirmed the lock in time. It was released again.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL, HF_ECLOSED,
  *         HF_EFORKED, HF_ENOMEM   Not held.
@@ -692,11 +692,11 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 /** For hf_acquire_options.flags: a signal ends the wait with HF_EINTR. */
 #define HF_ACQUIRE_INTERRUPTIBLE 2u
 /**
- * For hf_acquire_options.flags, for bindings that try first and then make a second call: hf_stats
- * does not count this try if it returns HF_EBUSY, nor, with an hf_brake, if it fails. If no second
- * call follows, hf_lock_ended() counts it. Not for hf_lock_acquire_start().
+ * For hf_acquire_options.flags, for bindings: the caller holds the lock already, by another owner.
+ * An acquire that would have to wait returns HF_EDEADLOCK instead, because it would wait for
+ * itself.
  */
-#define HF_ACQUIRE_UNCOUNTED 4u
+#define HF_ACQUIRE_HOLDS 4u
 /**
  * For hf_acquire_options.flags: return HF_OK only with at least two thirds of the lease left, as
  * after every renewal. A lock that was waited for is granted for 3 s, and is renewed to its whole
@@ -716,7 +716,7 @@ HF_API hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **ho
 typedef struct hf_acquire_options {
     /** sizeof(hf_acquire_options) of the caller's header. */
     uint32_t size;
-    /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _UNCOUNTED, _WHOLE. */
+    /** HF_ACQUIRE_KEEP, _INTERRUPTIBLE, _HOLDS, _WHOLE. */
     uint32_t flags;
     /** Milliseconds, or HF_NEVER; default: the lock's lease_ms. */
     int64_t lease_ms;
@@ -1868,29 +1868,6 @@ HF_API hf_status hf_client_kept(hf_client *client, const void *owner, size_t own
                                 size_t capacity, size_t *name_len_out);
 
 /**
- * Return whether a try is likely to fail: other operations of this client wait for the lock, or one
- * of its waiters acquired the lock less than a second ago. An acquire started in this case joins
- * the queue at once, which saves the request of a try before it.
- *
- * @return  1 or 0; 0 on any error.
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API int hf_lock_contended(const hf_lock *lock);
-
-/**
- * Count an acquire that consisted only of a try with HF_ACQUIRE_UNCOUNTED and ended with `status`.
- *
- * @param status      Any status but HF_OK, which is already counted.
- * @param timeout_ms  With HF_ETIMEOUT: for the message of the alarm, which this call may raise.
- * @retval HF_OK
- * @retval HF_EINVAL, HF_ECLOSED, HF_EFORKED
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms);
-
-/**
  * Join holds: from now on, if one is lost, all are lost. As soon as one hold is lost, or found to
  * be lost, the others are lost too, for the same cause: a completion reports each loss, and the
  * holds are released on the server in the background. hf_hold_remaining_ms() returns the minimum of
@@ -1912,14 +1889,15 @@ HF_API hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_
 HF_API hf_status hf_hold_join(hf_hold *const *holds, size_t count);
 
 /**
- * A brake, which another thread pulls to end a request. While a thread has a brake, each request of
- * its calls is sent once, and only if a connection to the server is open and free at that moment.
- * An acquire that tries once (timeout_ms 0) then only waits for that answer, and a pull ends the
- * wait. A pull does not end the wait for replicas, if the lock has the replicas option.
+ * A brake, which another thread pulls to end a call. While a thread has a brake, a pull ends:
  *
- * The call then fails: with HF_ECONNECT if nothing was sent, also because no connection was free;
- * with HF_EUNKNOWN if the server may have executed the request. An acquire that fails in this way
- * is undone in the background, as always.
+ * - an acquire, at any moment, also while it waits for the lock or for a silent server: with
+ *   HF_ECANCELED. Nothing is held; what the server may have of it is undone in the background. So
+ *   it is with hf_lock_acquire_all() and hf_once_begin(). Only the wait for replicas and
+ *   the request of HF_ACQUIRE_WHOLE are not ended.
+ * - any other request, which is sent once, and only if a connection to the server is open and free
+ *   at that moment. The call fails: with HF_ECONNECT if nothing was sent, also because no
+ *   connection was free; with HF_EUNKNOWN if the server may have executed the request.
  */
 typedef struct hf_brake hf_brake;
 
@@ -1951,7 +1929,7 @@ HF_API void hf_brake_close(hf_brake *brake);
 HF_API void hf_brake_set(hf_brake *brake);
 
 /**
- * End the request that is under way with this brake at once, and refuse later requests. NULL does
+ * End the call that is under way with this brake at once, and later ones as they begin. NULL does
  * nothing.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.

@@ -8,17 +8,32 @@ struct hf_brake {
     pthread_mutex_t mutex; /* or a pull could shut a socket that has another owner by then */
     int fd;                /* of the request under way; -1: none */
     bool pulled;
+    hf_event event; /* set by the pull */
 };
 
 static _Thread_local hf_brake *mine;
+
+/* From now on a pull shuts this socket down; -1: none. False: it was pulled before. */
+static bool watch(hf_brake *brake, int fd) {
+    if (brake == NULL)
+        return true;
+    pthread_mutex_lock(&brake->mutex);
+    bool free = !brake->pulled;
+    brake->fd = free ? fd : -1;
+    pthread_mutex_unlock(&brake->mutex);
+    return free;
+}
 
 hf_status hf_brake_open(hf_brake **brake_out) {
     if (brake_out == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
     hf_brake *brake = calloc(1, sizeof *brake);
     *brake_out = brake;
-    if (brake == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
+    if (brake == NULL || (brake->event = hf_event_new()).fd < 0) {
+        free(brake);
+        *brake_out = NULL;
+        return hf_fail(HF_ENOMEM, "no memory or file descriptor for a brake");
+    }
     pthread_mutex_init(&brake->mutex, NULL);
     brake->fd = -1;
     return HF_OK;
@@ -28,6 +43,7 @@ void hf_brake_close(hf_brake *brake) {
     if (brake == NULL)
         return;
     pthread_mutex_destroy(&brake->mutex);
+    hf_event_free(brake->event);
     free(brake);
 }
 
@@ -40,21 +56,15 @@ void hf_brake_pull(hf_brake *brake) {
     brake->pulled = true;
     if (brake->fd >= 0)
         shutdown(brake->fd, SHUT_RDWR);
+    hf_event_set(brake->event.to);
     pthread_mutex_unlock(&brake->mutex);
 }
 
 hf_brake *hf_brake_mine(void) { return mine; }
 
-/* Answers whether it was not pulled so far. */
-static bool watch(hf_brake *brake, int fd) {
-    if (brake == NULL)
-        return true;
-    pthread_mutex_lock(&brake->mutex);
-    bool free = !brake->pulled;
-    brake->fd = free ? fd : -1;
-    pthread_mutex_unlock(&brake->mutex);
-    return free;
-}
+int hf_brake_fd(void) { return mine != NULL ? mine->event.fd : -1; }
+
+bool hf_brake_is_pulled(void) { return mine != NULL && !watch(mine, -1); }
 
 bool hf_brake_engage(hf_brake *brake, int fd) { return watch(brake, fd); }
 

@@ -1,4 +1,4 @@
-/* What another thread pulls to end a request of this one, which waits for its answer. */
+/* The brake of a thread: another thread pulls it, to end a request or a wait of this one. */
 #ifndef HF_BRAKE_H
 #define HF_BRAKE_H
 
@@ -6,9 +6,12 @@
 
 /* The calling thread's; NULL: none. */
 hf_brake *hf_brake_mine(void);
+/* For poll(2): readable when the calling thread's brake has been pulled. -1: it has none. */
+int hf_brake_fd(void);
+bool hf_brake_is_pulled(void);
 /* From now on a pull shuts the socket down. False: it was pulled before. NULL is never pulled. */
 bool hf_brake_engage(hf_brake *brake, int fd);
-/* And no more, from now on. False: it was pulled, and the socket is shut. */
+/* From now on a pull does not. False: it was pulled, and the socket is shut. */
 bool hf_brake_release(hf_brake *brake);
 
 #endif

@@ -30,8 +30,8 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
     hf_status status = hf_lock_check_lease(lock, options);
     if (status != HF_OK)
         return status;
-    if ((options->flags & ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_UNCOUNTED |
-                            HF_ACQUIRE_WHOLE)) != 0)
+    if ((options->flags &
+         ~(HF_ACQUIRE_KEEP | HF_ACQUIRE_INTERRUPTIBLE | HF_ACQUIRE_HOLDS | HF_ACQUIRE_WHOLE)) != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.flags has an unknown bit");
     if (options->reserved != 0)
         return hf_fail(HF_EINVAL, "hf_acquire_options.reserved must be 0");
@@ -107,6 +107,14 @@ static hf_status explain_kept(const hf_op *op, const char *holder, int64_t left_
                    "lock %s was held by others for %lld ms, and %s, whose work has ended, keeps it "
                    "%s",
                    hf_names_quoted(op->hold->names), (long long)op->timeout_ms, holder, rest);
+}
+
+/* The status for the caller of an op that ended with this one. */
+static hf_status outcome_of(const hf_op *op, hf_status status) {
+    if (status == HF_EBUSY && op->holds)
+        return hf_fail(HF_EDEADLOCK, "the caller of lock %s holds it, and would wait for itself",
+                       hf_names_quoted(op->hold->names));
+    return status == HF_EBUSY && op->delegated && op->timeout_ms != 0 ? HF_ETIMEOUT : status;
 }
 
 /* This thread's message for it, if nothing has said yet how it ended. */
@@ -230,6 +238,84 @@ static void end_here(hf_op *op, hf_status why) {
         hf_op_finish_locked(op, why);
 }
 
+/* ----------------------------------------------------------- By the keeper */
+
+/* Into its queue, where the keeper asks for it, after a pause if it may wait. Where no grants come
+ * yet the lock may well be free, if no other op of this client waits for it. False: no memory. */
+static bool enter_locked(hf_op *op, int64_t pause_ms) {
+    if (!hf_op_enter_locked(op))
+        return false;
+    bool may_be_free = hf_op_is_alone(op) && !op->answered && pause_ms == 0 &&
+                       !hf_grants_come(&hf_op_client(op)->links, op->hold->names);
+    if ((op->tries || may_be_free) && !hf_op_try_locked(op, op->tries))
+        return false;
+    if (op->tries)
+        return true;
+    hf_op_want_grants_locked(op);
+    hf_queue_ask_by_locked(op->queue, pause_ms > 0 ? hf_after(hf_now(), pause_ms) : 0);
+    return true;
+}
+
+/* The keeper takes an op out of the queue. */
+typedef struct leave_task {
+    hf_task task;
+    hf_client *client;
+    hf_names *names;
+    hf_status why;
+    char id[HF_ID_LENGTH + 1];
+} leave_task;
+
+static void drop_leave(hf_task *task) { hf_names_drop(HF_OF(leave_task, task, task)->names); }
+
+static void left(hf_task *task, hf_status status, const redisReply *reply) {
+    leave_task *mine = HF_OF(leave_task, task, task);
+    hf_op *op = hf_op_find_locked(mine->client, mine->id);
+    if (status == HF_OK && mine->why != HF_ETIMEOUT && hf_reply_release(reply) == HF_RELEASE_MORE)
+        hf_kick_locked(mine->client, mine->names);
+    if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
+        return; /* the grant was faster, or a cancel */
+    left_locked(op, mine->why, status, reply, task->link, task->sent_at);
+}
+
+/* Have the keeper take an op out of the queue: its time is up, or it is cancelled. */
+static void withdraw_op(hf_op *op, hf_status why) {
+    hf_client *client = op->hold->client;
+    if (!is_there(op)) {
+        end_here(op, why);
+        return;
+    }
+    hf_task *task = hf_task_new(sizeof(leave_task), left, drop_leave);
+    if (task == NULL) {
+        hf_fail(HF_ENOMEM, "no memory");
+        op->canceled = why != HF_ETIMEOUT;
+        left_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
+        return;
+    }
+    leave_task *mine = HF_OF(leave_task, task, task);
+    mine->client = client;
+    mine->names = hf_names_keep(op->hold->names);
+    mine->why = why;
+    memcpy(mine->id, op->hold->id, sizeof mine->id);
+    task->explains = true;
+    leave_request(&task->request, op, why);
+    hf_task_submit(&client->links, task, hf_client_patience(client));
+}
+
+/* Its time is up. If it has not asked at all yet, it asks once: only the server's word shows
+ * that others kept the lock. */
+static void time_is_up(hf_op *op) {
+    bool silent = !op->answered && op->hold->out == 0;
+    if (!silent || !hf_op_try_locked(op, true))
+        withdraw_op(op, HF_ETIMEOUT);
+}
+
+static void op_due(hf_timer *timer, int64_t now) {
+    hf_op *op = HF_OF(hf_op, timer, timer);
+    (void)now;
+    if (!op->canceled)
+        time_is_up(op);
+}
+
 /* ------------------------------------------------------------ On a thread */
 
 /* One acquire, from its start: all that it does ends by its deadline, and what is not
@@ -239,7 +325,7 @@ typedef struct acquiring {
     hf_op op;
     hf_error why;
     bool interruptible;
-    bool uncounted;  /* its caller may go on */
+    hf_brake *brake; /* another thread may end it at any time; or NULL */
     int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
 
@@ -359,17 +445,14 @@ static hf_status queue_locked(acquiring *call) {
     if (status != HF_OK)
         return status;
     hf_op_want_grants_locked(op);
-    status = hf_op_wait_locked(op, true, call->interruptible);
+    status = hf_op_wait_locked(op, HF_UNTIL_CHANNEL, call->interruptible);
     if (status == HF_OK && !op->done)
         status = ask_locked(call);
     if (status == HF_OK && !op->done && op->score > 0)
-        status = hf_op_wait_locked(op, false, call->interruptible);
-    if (status != HF_ETIMEOUT && status != HF_EINTR)
+        status = hf_op_wait_locked(op, HF_UNTIL_NO_PLACE, call->interruptible);
+    if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
         return status;
-    if (!op->done)
-        leave_queue_locked(call, status);
-    else if (status == HF_EINTR && op->status == HF_OK)
-        op->done = false; /* the caller wants to hear of the signal: the grant is given back */
+    leave_queue_locked(call, status);
     return op->done ? HF_OK : status;
 }
 
@@ -385,15 +468,46 @@ static hf_status pause_locked(acquiring *call) {
     return status;
 }
 
+/* Leave the asking to the keeper, which no server can stop, and wait for what comes of it: so a
+ * brake ends it at any time, and the end undoes what may be under way. */
+static hf_status delegate_locked(acquiring *call) {
+    hf_op *op = &call->op;
+    op->delegated = true;
+    hf_status status = hf_thread_start_locked(call->client);
+    if (status == HF_OK && op->queue == NULL && !enter_locked(op, 0))
+        status = hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with");
+    if (status == HF_OK)
+        status = hf_op_wait_locked(op, op->tries || op->busy ? HF_UNTIL_DONE : HF_UNTIL_TIMEOUT,
+                                   call->interruptible);
+    if (op->done || (status != HF_ETIMEOUT && status != HF_EINTR))
+        return status;
+    if (status == HF_ETIMEOUT)
+        time_is_up(op);
+    else if (!op->busy)
+        withdraw_op(op, HF_EINTR);
+    return HF_OK;
+}
+
 /* The next thing that it does, until it is over. */
 static hf_status step_locked(acquiring *call, bool *tried) {
     hf_op *op = &call->op;
+    if (hf_brake_is_pulled()) {
+        HF_MARK("M16");
+        hf_op_finish_locked(op, HF_ECANCELED);
+        return HF_OK;
+    }
     if (op->missed && op->queue == NULL)
         return pause_locked(call);
+    if (op->delegated || (*tried && call->brake != NULL))
+        return delegate_locked(call);
     /* It may well be free; only an acquire that has to wait is worth a subscription. */
     if (*tried)
         return queue_locked(call);
     hf_status status = ask_locked(call);
+    if (call->brake != NULL && status != HF_OK && hf_now() < deadline_of(call)) {
+        op->delegated = true; /* no connection was free at once, or the first attempt failed */
+        return HF_OK;
+    }
     *tried = !op->tries && !(op->ttl_ms == HF_TTL_MORE && hf_now() < deadline_of(call));
     return status;
 }
@@ -441,6 +555,8 @@ static void run_locked(acquiring *call) {
     for (;;) {
         if (status == HF_OK && !op->done)
             status = step_locked(call, &tried);
+        if (status == HF_EINTR && op->done && op->status == HF_OK)
+            op->done = false; /* the caller wants to hear of the signal: the grant is given back */
         if (status != HF_OK && !op->done)
             hf_op_fail_locked(op, status);
         if (!op->done)
@@ -471,31 +587,28 @@ static hf_status keep_won_locked(acquiring *call, bool keep) {
     return status;
 }
 
-static void count_locked(const acquiring *call, hf_status status) {
-    hf_hold *hold = call->op.hold;
-    if (status == HF_OK)
-        hf_hold_count_acquired_locked(hold, call->op.since, call->held_at);
-    else if (!call->uncounted || (status != HF_EBUSY && hf_brake_mine() == NULL))
-        hf_hold_count_refused_locked(hold, status == HF_EDONE ? hf_once_status(hold) : status);
-}
-
 static hf_status acquire(acquiring *call, bool keep) {
     hf_op *op = &call->op;
     op->why = &call->why;
     hf_client_lock(call->client);
     run_locked(call);
+    hf_brake_set(NULL); /* what follows is not for it to end */
     hf_op_free_locked(op);
-    hf_status status = op->status;
     if (op->explained)
         hf_error_set(&call->why);
-    else
-        explain_outcome(op, status);
+    hf_status status = outcome_of(op, op->status);
+    explain_outcome(op, status);
     if (status == HF_OK)
         status = keep_won_locked(call, keep);
-    count_locked(call, status);
+    if (status == HF_OK)
+        hf_hold_count_acquired_locked(op->hold, op->since, call->held_at);
+    else
+        hf_hold_count_refused_locked(op->hold,
+                                     status == HF_EDONE ? hf_once_status(op->hold) : status);
     hf_client_unlock(call->client);
     if (op->owed)
         hf_undo_now(op->hold, deadline_of_end(call));
+    hf_brake_set(call->brake);
     return status;
 }
 
@@ -514,12 +627,13 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
     memset(&call.op, 0, sizeof call.op);
     call.client = lock->client;
     call.op.hold = hold;
-    call.op.timeout_ms = timeout_ms;
-    call.op.tries = timeout_ms == 0;
+    call.op.holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0;
+    call.op.timeout_ms = call.op.holds ? 0 : timeout_ms;
+    call.op.tries = call.op.timeout_ms == 0;
     call.op.since = now;
-    call.op.until = hf_after(now, timeout_ms);
+    call.op.until = hf_after(now, call.op.timeout_ms);
     call.interruptible = (flags & HF_ACQUIRE_INTERRUPTIBLE) != 0;
-    call.uncounted = (flags & HF_ACQUIRE_UNCOUNTED) != 0;
+    call.brake = hf_brake_mine();
     status = acquire(&call, hold_out == NULL || (flags & HF_ACQUIRE_KEEP) != 0);
     if ((status == HF_OK || status == HF_EDONE) && hold_out != NULL)
         *hold_out = hold;
@@ -532,30 +646,6 @@ hf_status hf_lock_acquire_as(hf_lock *lock, const void *owner, size_t owner_len,
                              const hf_acquire_options *options, hf_hold **hold_out) {
     hf_caller caller = {.owner = owner, .owner_length = owner_len, .thread = true};
     return hf_acquire(lock, &caller, timeout_ms, options, hold_out);
-}
-
-hf_status hf_lock_ended(hf_lock *lock, hf_status status, int64_t timeout_ms) {
-    if (lock == NULL || status == HF_OK)
-        return hf_fail(HF_EINVAL,
-                       "the handle is NULL, or the acquire was counted: it got the lock");
-    hf_status open = hf_client_check(lock->client);
-    if (open != HF_OK)
-        return open;
-    if (status == HF_ETIMEOUT)
-        explain_timeout(lock->names, timeout_ms, "");
-    hf_client_lock(lock->client);
-    hf_count_refused_locked(lock->client, &lock->counting, lock->names, status);
-    hf_client_unlock(lock->client);
-    return HF_OK;
-}
-
-int hf_lock_contended(const hf_lock *lock) {
-    if (lock == NULL || hf_client_check(lock->client) != HF_OK)
-        return 0;
-    hf_client_lock(lock->client);
-    bool expected = hf_waiting_expected_locked(lock->client, lock->names);
-    hf_client_unlock(lock->client);
-    return expected;
 }
 
 hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out) {
@@ -596,8 +686,7 @@ static void conclude(hf_op *op, hf_status status) {
 
 static void started_ended(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
-    if (status == HF_EBUSY && op->timeout_ms != 0)
-        status = HF_ETIMEOUT;
+    status = outcome_of(op, status);
     bool confirms = status == HF_OK && hf_hold_must_confirm_locked(hold);
     if (status == HF_OK) {
         status = list_won_locked(hold, op->keeps && !confirms);
@@ -616,63 +705,6 @@ static void started_ended(hf_op *op, hf_status status) {
     hf_hold_drop(hold);
 }
 
-/* Takes an op without a thread out of the queue. */
-typedef struct leave_task {
-    hf_task task;
-    hf_client *client;
-    hf_names *names;
-    hf_status why;
-    char id[HF_ID_LENGTH + 1];
-} leave_task;
-
-static void drop_leave(hf_task *task) { hf_names_drop(HF_OF(leave_task, task, task)->names); }
-
-static void left(hf_task *task, hf_status status, const redisReply *reply) {
-    leave_task *mine = HF_OF(leave_task, task, task);
-    hf_op *op = hf_op_find_locked(mine->client, mine->id);
-    if (status == HF_OK && mine->why != HF_ETIMEOUT && hf_reply_release(reply) == HF_RELEASE_MORE)
-        hf_kick_locked(mine->client, mine->names);
-    if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
-        return; /* the grant was faster, or a cancel */
-    left_locked(op, mine->why, status, reply, task->link, task->sent_at);
-}
-
-/* Take an op that waits without a thread out of the queue: its time is up, or it is cancelled. */
-static void withdraw_op(hf_op *op, hf_status why) {
-    hf_client *client = op->hold->client;
-    if (!is_there(op)) {
-        end_here(op, why);
-        return;
-    }
-    hf_task *task = hf_task_new(sizeof(leave_task), left, drop_leave);
-    if (task == NULL) {
-        hf_fail(HF_ENOMEM, "no memory");
-        op->canceled = why != HF_ETIMEOUT;
-        left_locked(op, why, HF_EUNKNOWN, NULL, NULL, 0);
-        return;
-    }
-    leave_task *mine = HF_OF(leave_task, task, task);
-    mine->client = client;
-    mine->names = hf_names_keep(op->hold->names);
-    mine->why = why;
-    memcpy(mine->id, op->hold->id, sizeof mine->id);
-    task->explains = true;
-    leave_request(&task->request, op, why);
-    hf_task_submit(&client->links, task, hf_client_patience(client));
-}
-
-/* Its time is up. If it has not asked at all yet, it asks once: only the server's word shows
- * that others kept the lock. */
-static void op_due(hf_timer *timer, int64_t now) {
-    hf_op *op = HF_OF(hf_op, timer, timer);
-    (void)now;
-    if (op->canceled)
-        return;
-    bool silent = !op->answered && op->hold->out == 0;
-    if (!silent || !hf_op_try_locked(op, true))
-        withdraw_op(op, HF_ETIMEOUT);
-}
-
 static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) {
     hf_op *op = calloc(1, sizeof *op);
     if (op == NULL || !hf_timer_reserve(&hold->client->timers)) {
@@ -681,26 +713,17 @@ static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) 
     }
     op->hold = hold;
     op->timeout_ms = timeout_ms;
+    op->tries = timeout_ms == 0;
     op->since = hf_now();
     op->until = hf_after(op->since, timeout_ms);
-    op->started = true;
+    op->started = op->delegated = true;
+    op->holds = with->holds;
     op->ended = started_ended;
     op->told = with->told;
     op->context = with->context;
     op->keeps = with->keeps;
     op->timer.fire = op_due;
     return op;
-}
-
-/* Into its queue; and where no grants come yet it may well be free, if nobody here waits for it.
- * False: no memory. */
-static bool enter_locked(hf_op *op, bool pauses) {
-    bool tries = op->timeout_ms == 0;
-    if (!hf_op_enter_locked(op))
-        return false;
-    bool may_be_free =
-        hf_op_is_alone(op) && !pauses && !hf_grants_come(&hf_op_client(op)->links, op->hold->names);
-    return !(tries || may_be_free) || hf_op_try_locked(op, tries);
 }
 
 hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
@@ -712,7 +735,7 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     if (status != HF_OK)
         return status;
     hf_op *op = new_started(hold, timeout_ms, with);
-    if (op == NULL || !enter_locked(op, pause_ms > 0)) {
+    if (op == NULL || !enter_locked(op, pause_ms)) {
         if (op != NULL) {
             hf_op_leave_locked(op);
             hf_op_free_locked(op);
@@ -721,23 +744,23 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     }
     op->news = with->news;
     *op_out = op;
-    if (timeout_ms == 0)
-        return HF_OK;
-    hf_op_want_grants_locked(op);
     if (timeout_ms > 0)
         hf_thread_timer_locked(client, &op->timer, op->until);
-    hf_queue_ask_by_locked(op->queue, pause_ms > 0 ? hf_after(hf_now(), pause_ms) : 0);
     return HF_OK;
 }
 
 static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t timeout_ms,
-                                      int64_t number, bool keeps) {
-    hf_op with = {.told = tell_acquired, .keeps = keeps, .news = hf_news_new(&(hf_completion){0})};
+                                      int64_t number, uint32_t flags) {
+    hf_op with = {.told = tell_acquired,
+                  .keeps = (flags & HF_ACQUIRE_KEEP) != 0,
+                  .holds = (flags & HF_ACQUIRE_HOLDS) != 0 && timeout_ms != 0,
+                  .news = hf_news_new(&(hf_completion){0})};
     if (with.news == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_status status = hf_started_locked(client, number, with.news);
     if (status == HF_OK)
-        status = hf_acquire_begin_locked(hold, timeout_ms, 0, &with, &with.news->op);
+        status =
+            hf_acquire_begin_locked(hold, with.holds ? 0 : timeout_ms, 0, &with, &with.news->op);
     if (status != HF_OK)
         hf_news_free_locked(with.news);
     return status;
@@ -753,8 +776,7 @@ hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeo
     if (status != HF_OK)
         return status;
     hf_client_lock(lock->client);
-    status = start_acquire_locked(lock->client, hold, timeout_ms, op_number,
-                                  (flags & HF_ACQUIRE_KEEP) != 0);
+    status = start_acquire_locked(lock->client, hold, timeout_ms, op_number, flags);
     hf_client_unlock(lock->client);
     if (status != HF_OK)
         hf_hold_drop(hold);

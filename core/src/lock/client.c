@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/brake.h"
 #include "base/simulated.h"
 
 hf_status hf_client_check(const hf_client *client) {
@@ -155,11 +156,14 @@ hf_status hf_client_listen(const hf_client *client, bool *listens) {
 }
 
 hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible) {
-    struct pollfd fd = {.fd = client->closing.fd, .events = POLLIN};
+    struct pollfd fds[2] = {{.fd = client->closing.fd, .events = POLLIN},
+                            {.fd = hf_brake_fd(), .events = POLLIN}};
     bool listens = client->interrupt != NULL;
-    int ready = poll(&fd, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+    int ready = poll(fds, 2, ms > INT32_MAX ? INT32_MAX : (int)ms);
     if (ready > 0)
-        return hf_fail(HF_ECANCELED, "the client was closed during the wait");
+        return hf_fail(HF_ECANCELED, "%s",
+                       fds[0].revents != 0 ? "the client was closed during the wait"
+                                           : "the wait was cancelled");
     if (ready < 0 && interruptible)
         return hf_fail(HF_EINTR, "a signal ended the wait");
     return listens ? hf_client_listen(client, &listens) : HF_OK;

@@ -31,6 +31,8 @@ typedef struct hf_op {
                      * until then, and late for one more look; fence 0: none */
     int64_t ttl_ms; /* of the lock, when it was busy last */
     bool busy;      /* its own thread, or its leave, has a request for it under way */
+    bool delegated; /* the keeper asks for it, as for each that was started */
+    bool holds;     /* its caller has the lock by another owner: it would wait for itself */
     bool tries;     /* asks once, and does not queue */
     bool missed;    /* it was granted too late: a pause comes before it asks again */
     bool canceled;  /* its release is under way: a grant is not taken any more */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "base/brake.h"
 #include "lock/thread.h"
 
 /* How soon a signal is noticed that came just before a wait began to sleep. */
@@ -74,11 +75,12 @@ static void take_reading(hf_op *op) {
 /* Sleep until something happens, without the mutex. Answers what poll(2) does. */
 static int sleep_on(hf_op *op, const hf_connection *heard, int64_t ms, bool *readable,
                     bool *interrupted) {
-    struct pollfd fds[2] = {{.fd = op->bell->event.fd, .events = POLLIN},
-                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = op->bell->event.fd, .events = POLLIN},
+                            {.fd = heard != NULL ? hf_connection_fd(heard) : -1, .events = POLLIN},
+                            {.fd = hf_brake_fd(), .events = POLLIN}};
     op->polling = true;
     hf_client_unlock(hf_op_client(op));
-    int ready = poll(fds, 2, (int)ms);
+    int ready = poll(fds, fds[2].fd < 0 ? 2 : 3, (int)ms);
     *interrupted = ready < 0 && errno == EINTR;
     if (ready > 0 && fds[0].revents != 0)
         hf_event_clear(op->bell->event.fd);
@@ -109,22 +111,25 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
 }
 
 /* How long it may sleep: 0 if its time is up. */
-static int64_t sleep_ms(const hf_op *op, bool listens) {
-    int64_t ms = op->until == HF_NO_DEADLINE ? -1 : hf_until(op->until, hf_now());
+static int64_t sleep_ms(int64_t until, bool listens) {
+    int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
     if (ms > 3600000)
         ms = 3600000;
     return listens && (ms < 0 || ms > SIGNAL_MS) ? SIGNAL_MS : ms;
 }
 
-static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
+static bool waits_on(const hf_op *op, hf_wait wait) {
+    return !(wait == HF_UNTIL_CHANNEL && hf_channel_works(op->queue->channel)) &&
+           !(wait == HF_UNTIL_NO_PLACE && op->score == 0);
+}
+
+static hf_status wait_for_events(hf_op *op, hf_wait wait, bool interruptible) {
     hf_client *client = hf_op_client(op);
     bool listens = client->interrupt != NULL; /* for signals that came before the poll */
-    while (!op->done) {
+    while (!op->done && !hf_brake_is_pulled() && waits_on(op, wait)) {
         if (client->swept)
             return hf_fail(HF_ECANCELED, "the client was closed during the wait");
-        if (ask ? hf_channel_works(op->queue->channel) : op->score == 0)
-            return HF_OK;
-        int64_t ms = sleep_ms(op, listens);
+        int64_t ms = sleep_ms(wait == HF_UNTIL_DONE ? HF_NO_DEADLINE : op->until, listens);
         if (ms == 0)
             return HF_ETIMEOUT;
         take_reading(op);
@@ -147,8 +152,8 @@ static hf_status wait_for_events(hf_op *op, bool ask, bool interruptible) {
     return HF_OK;
 }
 
-hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible) {
-    hf_status status = wait_for_events(op, ask, interruptible);
+hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible) {
+    hf_status status = wait_for_events(op, wait, interruptible);
     if (!op->done)
         hf_op_hand_over_locked(op, op->queue);
     return status;

@@ -13,8 +13,11 @@ void hf_op_notify_locked(hf_op *op);
 /* If its thread is the reader, it leaves that to another one, or to the client's. Best the next in
  * the queue, or NULL. */
 void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue);
-/* A thread waits for its op, reading the subscription itself if nobody else does, until it
- * is done, has lost its place or, with `ask`, can ask for one. */
-hf_status hf_op_wait_locked(hf_op *op, bool ask, bool interruptible);
+/* Until when a thread waits: until it can ask for a place, until it has none any more, or until its
+ * time is up; or, without a limit, until the op is done. */
+typedef enum { HF_UNTIL_CHANNEL, HF_UNTIL_NO_PLACE, HF_UNTIL_TIMEOUT, HF_UNTIL_DONE } hf_wait;
+/* A thread waits for its op, reading the subscription itself if no other thread does: until its op
+ * is done, its brake is pulled, or as `wait` says. */
+hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible);
 
 #endif

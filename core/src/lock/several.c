@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/brake.h"
 #include "base/simulated.h"
 #include "lock/acquire.h"
 #include "lock/completions.h"
@@ -109,7 +110,7 @@ static hf_status prepare(hf_lock *const *locks, size_t count, turn *turns) {
 /* If the server was silent just now, in the background: each further call would wait for it again.
  * The message stays that of the failure. */
 static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
-    bool answers = why != HF_ECONNECT && why != HF_EUNKNOWN;
+    bool answers = why != HF_ECONNECT && why != HF_EUNKNOWN && !hf_brake_is_pulled();
     for (size_t i = 0; i < count; i++) {
         if (holds[i] != NULL)
             hf_hold_give_up(holds[i], answers, hf_client_patience(holds[i]->client));

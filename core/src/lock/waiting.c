@@ -212,7 +212,7 @@ static bool is_deaf(const hf_channel *channel) {
  */
 static bool may_ask(const hf_op *op) {
     return !op->canceled && !op->busy && !op->tries &&
-           (op->started || op->score > 0 || !hf_channel_works(op->queue->channel));
+           (op->delegated || op->score > 0 || !hf_channel_works(op->queue->channel));
 }
 
 /* Must it ask anew? */

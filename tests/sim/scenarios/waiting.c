@@ -328,6 +328,96 @@ static void test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends(v
     assert_had_within(second, since, 600);
 }
 
+/* -------------------------------------------------------------- A brake */
+
+typedef struct braked {
+    pthread_t thread;
+    hf_brake *brake;
+    hf_status status;
+    hf_hold *hold;
+    int64_t done_at;
+} braked;
+
+static void *wait_braked(void *argument) {
+    braked *mine = argument;
+    hf_brake_set(mine->brake);
+    mine->status = hf_lock_acquire(lock, HF_FOREVER, &mine->hold);
+    mine->done_at = now_ms();
+    hf_brake_set(NULL);
+    return NULL;
+}
+
+static braked braked_start(void) {
+    braked it = {.hold = NULL};
+    assert_status(hf_brake_open(&it.brake), HF_OK);
+    return it;
+}
+
+/* Returns whether the pull came first. */
+static bool braked_end(braked *mine) {
+    pthread_join(mine->thread, NULL);
+    hf_brake_close(mine->brake);
+    if (mine->status == HF_OK)
+        give_back(mine->hold, HF_OK);
+    else
+        assert_status(mine->status, HF_ECANCELED);
+    return mine->status != HF_OK;
+}
+
+/* M16: at each instant around the grant, which the server may have given and the client not seen.
+ * An unclaimed grant would stand for 3 s. */
+static void test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock(void **state) {
+    int pulled = 0, granted = 0;
+    (void)state;
+    for (int us = 0; us < 3000; us += 100) {
+        braked mine = braked_start();
+        assert_int_equal(pthread_create(&mine.thread, NULL, wait_braked, &mine), 0);
+        assert_soon(queued("k") == 1);
+        assert_status(hf_hold_release_start(hold, 1), HF_OK);
+        usleep((unsigned)us);
+        hf_brake_pull(mine.brake);
+        assert_status(next_of(other).status, HF_OK);
+        hf_hold_close(hold);
+        bool first = braked_end(&mine);
+        pulled += first;
+        granted += !first;
+        waiter *w = waiter_start(theirs, 1000); /* the lock is free soon */
+        waiter_join(w, HF_OK);
+        hold = w->hold;
+        assert_int_equal(queued("k"), 0);
+    }
+    give_back(hold, HF_OK);
+    assert_true(pulled > 0 && granted > 0);
+    assert_stays_free("k", 100);
+    hf_stats stats = {.size = sizeof stats};
+    assert_status(hf_client_stats(client, &stats), HF_OK);
+    assert_int_equal(stats.canceled, pulled);
+    assert_int_equal(stats.acquired, 2 + granted); /* two to warm up */
+}
+
+/* Whatever it waits for, and a lock that nobody gives back. */
+static void test_a_pull_ends_a_wait_at_once(void **state) {
+    (void)state;
+    for (int silent = 0; silent < 2; silent++) {
+        braked mine = braked_start();
+        if (silent)
+            sim_server_pause(servers_at(0), true);
+        assert_int_equal(pthread_create(&mine.thread, NULL, wait_braked, &mine), 0);
+        if (silent)
+            sleep_ms(300);
+        else
+            assert_soon(queued("k") == 1);
+        int64_t since = now_ms();
+        hf_brake_pull(mine.brake);
+        assert_true(braked_end(&mine));
+        assert_in_range(mine.done_at - since, 0, 5);
+        sim_server_pause(servers_at(0), false);
+        assert_soon(queued("k") == 0);
+    }
+    give_back(hold, HF_OK);
+    assert_stays_free("k", 3000);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_threads_that_wait_poll_when_their_client_has_to),
@@ -344,6 +434,8 @@ int main(int count, char **words) {
         TEST(test_a_waiter_whom_a_step_of_the_clock_has_ended_queues_anew),
         TEST(test_a_server_that_was_busy_for_a_while_still_sends_grants),
         TEST(test_a_queue_asks_when_any_of_its_waiters_knows_that_the_lock_ends),
+        TEST(test_a_brake_that_ends_a_wait_as_the_grant_comes_loses_no_lock),
+        TEST(test_a_pull_ends_a_wait_at_once),
     };
     return RUN_TESTS(tests, count, words);
 }

@@ -3,7 +3,7 @@ package io.holdfast.internal.core;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
-import java.util.function.LongToIntFunction;
+import java.util.function.LongFunction;
 
 /**
  * Ends a native call when its thread is interrupted. It is a channel because that is how Java tells
@@ -17,11 +17,11 @@ public final class Brake extends AbstractInterruptibleChannel {
         handle.whenDropped(this, handle::close);
     }
 
-    /** Calls try with the brake, which the calling thread alone may have. */
-    public int during(LongToIntFunction tried) {
+    /** Makes a call with the brake, which the calling thread alone may have. */
+    public <T> T during(LongFunction<T> call) {
         try {
             begin();
-            return tried.applyAsInt(pointer);
+            return call.apply(pointer);
         } finally {
             try {
                 end(true);

@@ -126,15 +126,17 @@ final class Completions {
 
     private void readUntilRung(long client, int descriptor) {
         try (hf_completion completion = new hf_completion()) {
-            while (Core.bell_sleep(bell, descriptor)) {
-                for (;;) {
+            boolean open;
+            do {
+                open = Core.bell_sleep(bell, descriptor);
+                for (;;) { // after the bell too, or an alarm just before a close would be lost
                     Core.hf_client_next(client, completion);
                     if (completion.getKind() == Core.HF_KIND_NONE) {
                         break;
                     }
                     tell(completion);
                 }
-            }
+            } while (open);
         }
     }
 

@@ -185,7 +185,6 @@ final class RedisHold implements Hold, Completions.Watcher {
                 hold -> Core.hf_hold_keep(hold, millis),
                 (hold, number) -> Core.hf_hold_keep_start(hold, millis, number));
         handle.close(this::forgotten);
-        client.heard();
     }
 
     @Override
@@ -248,9 +247,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     private int releaseHere(long hold) {
         beforeEnd(hold);
         try {
-            int released = Core.hf_hold_release(hold);
-            client.heard();
-            return released;
+            return Core.hf_hold_release(hold);
         } catch (LockLostException e) {
             seeGone();
             throw e;

@@ -45,18 +45,8 @@ final class RedisLock implements HoldfastLock {
     private static final long OWN_LEASE = 0;
 
     private static final long FOREVER_NANOS = Long.MAX_VALUE;
-    /** Of a try that may not be all of an acquire; the core only reads it. */
-    private static final hf_acquire_options UNCOUNTED = new hf_acquire_options();
-
-    static {
-        UNCOUNTED.setFlags(Core.HF_ACQUIRE_UNCOUNTED);
-    }
-
     /** How long an interrupted wait may take to end; a server that is well needs less. */
     private static final long LEAVING_MILLIS = 5;
-
-    /** For how long a try must have been without its answer to spend the time of the call. */
-    private static final long SILENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
     private final Session client;
     private final byte[] name;
@@ -74,6 +64,9 @@ final class RedisLock implements HoldfastLock {
     /** For the methods of {@code Lock}, opened by the first of them: they nest. */
     private volatile Handle nesting;
 
+    /** Finds what the other mode of this lock has kept; opened when it is first asked for. */
+    private Handle otherMode;
+
     RedisLock(Session client, byte[] name, LockSettings options, boolean shares) {
         this.client = client;
         this.name = name;
@@ -82,15 +75,15 @@ final class RedisLock implements HoldfastLock {
         this.owner = options.owner;
         this.perThread = options.reentrant && options.owner == null;
         this.replicated = options.replicas > 0;
-        this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options);
+        this.handle = open(perThread ? options.with(o -> o.reentrant = false) : options, shares);
         this.nesting = perThread ? null : handle;
         if (options.alarmTimeouts > 0 || options.renew != Core.HF_OFF) { // else no renewal can fail
             client.listen();
         }
     }
 
-    private Handle open(LockSettings options) {
-        try (hf_lock_options core = options.toCore(shares)) {
+    private Handle open(LockSettings options, boolean shared) {
+        try (hf_lock_options core = options.toCore(shared)) {
             long lock = client.call(session -> Core.hf_lock_open(session, name, owner, core));
             Handle opened = new Handle(lock, Core::hf_lock_close);
             opened.whenDropped(this, opened::close);
@@ -100,7 +93,7 @@ final class RedisLock implements HoldfastLock {
 
     private synchronized Handle nesting() {
         if (nesting == null) {
-            nesting = open(options);
+            nesting = open(options, shares);
         }
         return nesting;
     }
@@ -208,9 +201,8 @@ final class RedisLock implements HoldfastLock {
     }
 
     /**
-     * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. Tries on this thread if
-     * that may block and is worth it, which is one round trip; otherwise queues at once, and parks.
-     * If others kept the lock until the time was up, why[0] tells, unless only a try found that.
+     * Acquires into hold[0], or, if hold is null, for {@link #unlock()}. If others kept the lock
+     * until the time was up, why[0] tells.
      */
     private boolean take(
             long nanos, long leaseMillis, long[] hold, boolean interruptible, String[] why)
@@ -218,33 +210,22 @@ final class RedisLock implements HoldfastLock {
         if (interruptible && Thread.interrupted()) {
             throw new InterruptedException();
         }
-        byte[] owner = owner(hold == null);
-        long left = Math.max(nanos, 0);
-        boolean tries = mayTry(interruptible) && !isContended();
-        if (tries) {
-            long start = System.nanoTime();
-            int tried = attempt(owner, leaseMillis, hold, interruptible, nanos > 0);
-            boolean taken = tried == Core.HF_OK;
-            if (interruptible && Thread.interrupted()) {
-                giveUp(tried, hold, nanos);
-                throw new InterruptedException();
-            }
-            long spent = System.nanoTime() - start;
-            left = nanos == FOREVER_NANOS ? nanos : left - spent;
-            if (taken || (left <= 0 && isOver(tried, spent, interruptible || nanos > 0, nanos))) {
-                client.heard();
-                return taken;
-            }
-            if (tried == Core.HF_EBUSY) {
-                client.heard();
-            }
-            left = Math.max(left, 0);
+        boolean kept = hold == null;
+        long timeout = timeout(Math.max(nanos, 0));
+        boolean itself = nanos > 0 && perThread && holdsItself(kept);
+        if (kept) {
+            client.keeps = true;
         }
-        if (left > 0 && perThread && holdsItself(hold == null)) {
-            if (!tries && await(start(owner, 0, leaseMillis, hold == null), hold, interruptible, why)) {
-                return true;
+        try {
+            why[0] =
+                    mayBlock(interruptible)
+                            ? block(timeout, leaseMillis, itself, hold, interruptible)
+                            : park(timeout, leaseMillis, itself, hold, interruptible);
+            return why[0] == null;
+        } catch (LockDeadlockException e) {
+            if (!itself) {
+                throw e;
             }
-            count(Core.HF_EDEADLOCK, nanos);
             throw new LockDeadlockException(
                     "this thread holds "
                             + this
@@ -252,57 +233,68 @@ final class RedisLock implements HoldfastLock {
                             + " Release it first; if another thread does, use acquireAsync() or"
                             + " reentrant(false)");
         }
-        return await(
-                start(owner, timeout(left), leaseMillis, hold == null), hold, interruptible, why);
     }
 
     /** Whether the thread has a hold, in either mode, for which the acquire would wait. */
     private boolean holdsItself(boolean kept) {
         return client.held.newest(key(false)) != null
                 || client.held.newest(key(true)) != null
-                || (!kept && (keeps(false) || keeps(true)));
+                || (!kept && client.keeps && keepsAny());
     }
 
-    /** Whether the thread has something to unlock(), through any object of this name. */
-    private boolean keeps(boolean shared) {
-        try (hf_lock_options core = options.toCore(shared)) {
-            return client.call(
-                    session -> {
-                        long lock = Core.hf_lock_open(session, name, owner, core);
-                        try {
-                            return Core.hf_lock_count_as(lock, owner(true)) > 0;
-                        } finally {
-                            Core.hf_lock_close(lock);
-                        }
-                    });
+    /** Whether the thread has something to unlock(), in either mode, through any object. */
+    private boolean keepsAny() {
+        return keeps(handle) || keeps(otherMode());
+    }
+
+    private boolean keeps(Handle opened) {
+        return call(opened, lock -> Core.hf_lock_count_as(lock, client.threadOwner()) > 0);
+    }
+
+    private synchronized Handle otherMode() {
+        if (otherMode == null) {
+            otherMode = open(options, !shares);
         }
+        return otherMode;
     }
 
-    private boolean isContended() {
-        return call(lock -> Core.hf_lock_contended(lock) != 0);
+    /** In native code; a brake ends no wait for replicas, and not that for a whole lease. */
+    private boolean mayBlock(boolean interruptible) {
+        return !Threads.isVirtual() && !(interruptible && (replicated || options.whole));
     }
 
-    /** To wait for replicas is more than one answer, and nothing for a brake. */
-    private boolean mayTry(boolean interruptible) {
-        return client.mayBlock(interruptible) && !(interruptible && replicated);
-    }
-
-    /**
-     * One try on this thread. HF_OK: it is held. HF_EBUSY: it is not. Else an interruptible one
-     * came to nothing, and a started acquire will tell why if it must. more: it may not be all.
-     */
-    private int attempt(
-            byte[] owner, long leaseMillis, long[] hold, boolean interruptible, boolean more) {
-        boolean uncounted = interruptible || more;
-        byte[] note = this.options.tracedNote();
-        if (leaseMillis == OWN_LEASE && note == null) {
-            return attempt(owner, uncounted ? UNCOUNTED : null, hold, interruptible);
+    /** Acquires on this thread; null, or why it was not acquired in time. */
+    private String block(
+            long timeout, long leaseMillis, boolean itself, long[] hold, boolean interruptible)
+            throws InterruptedException {
+        boolean kept = hold == null;
+        byte[] note = options.tracedNote();
+        byte[] busy;
+        try (hf_acquire_options how =
+                leaseMillis == OWN_LEASE && !options.whole && !itself && note == null
+                        ? null
+                        : how(leaseMillis, kept, itself, note)) {
+            LongFunction<byte[]> acquire =
+                    brake ->
+                            call(
+                                    kept ? nesting() : handle,
+                                    lock ->
+                                            Core.acquire(
+                                                    lock, owner(kept), timeout, how, hold, brake));
+            busy = interruptible ? client.interruptibly(acquire) : acquire.apply(0);
+        } catch (RuntimeException e) {
+            if (interruptible && Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+            throw e;
         }
-        try (hf_acquire_options options = acquireOptions(note)) {
-            options.setLease_ms(leaseMillis);
-            options.setFlags(uncounted ? Core.HF_ACQUIRE_UNCOUNTED : 0);
-            return attempt(owner, options, hold, interruptible);
+        if (interruptible && Thread.interrupted()) {
+            if (busy == null) {
+                client.abandon(kept ? newest() : hold[0]);
+            }
+            throw new InterruptedException();
         }
+        return busy == null ? null : Bytes.text(busy);
     }
 
     private static hf_acquire_options acquireOptions(byte[] note) {
@@ -313,76 +305,48 @@ final class RedisLock implements HoldfastLock {
         return options;
     }
 
-    private int attempt(
-            byte[] owner, hf_acquire_options options, long[] hold, boolean interruptible) {
-        if (!interruptible) {
-            boolean taken =
-                    call(hold == null ? nesting() : handle, lock -> Core.hf_lock_acquire_as(lock, owner, 0, options, hold));
-            return taken ? Core.HF_OK : Core.HF_EBUSY;
-        }
-        return client.interruptibly(
-                brake -> call(hold == null ? nesting() : handle, lock -> Core.braked_try(lock, owner, options, hold, brake)));
-    }
-
-    /** What an interrupted try leaves behind. What is in doubt, the core undoes. */
-    private void giveUp(int tried, long[] hold, long nanos) {
-        if (tried == Core.HF_OK) {
-            client.abandon(hold == null ? newest() : hold[0]);
-        } else {
-            count(Core.HF_ECANCELED, nanos);
-        }
-    }
-
-    /** Whether a try, for which the time of the call is up now, was all of the call. */
-    private boolean isOver(int tried, long spent, boolean uncounted, long nanos) {
-        if (tried == Core.HF_EUNKNOWN && spent > SILENCE_NANOS) {
-            count(tried, nanos);
-            throw new LockUnknownException(
-                    "the answer was lost, and " + this + " may be held until its lease ends");
-        }
-        if (tried == Core.HF_EBUSY && uncounted) {
-            count(nanos > 0 ? Core.HF_ETIMEOUT : Core.HF_EBUSY, nanos);
-        }
-        return tried == Core.HF_EBUSY;
-    }
-
-    /** Counts an acquire of which nothing but a try was made. */
-    private void count(int status, long nanos) {
-        call(lock -> Core.hf_lock_ended(lock, status, timeout(Math.max(nanos, 0))));
+    private hf_acquire_options how(
+            long leaseMillis, boolean kept, boolean itself, byte[] note) {
+        hf_acquire_options how = acquireOptions(note);
+        how.setLease_ms(leaseMillis);
+        how.setFlags(
+                (kept ? Core.HF_ACQUIRE_KEEP : 0)
+                        | (options.whole ? Core.HF_ACQUIRE_WHOLE : 0)
+                        | (itself ? Core.HF_ACQUIRE_HOLDS : 0));
+        return how;
     }
 
     private Completions.Operation start(
-            byte[] owner, long timeoutMillis, long leaseMillis, boolean keep) {
-        try (hf_acquire_options options = acquireOptions(this.options.tracedNote())) {
-            options.setLease_ms(leaseMillis);
-            options.setFlags(
-                    (keep ? Core.HF_ACQUIRE_KEEP : 0)
-                            | (this.options.whole ? Core.HF_ACQUIRE_WHOLE : 0));
+            byte[] owner, long timeoutMillis, long leaseMillis, boolean kept, boolean itself) {
+        try (hf_acquire_options how =
+                how(leaseMillis, kept, itself, options.tracedNote())) {
             return client.start(
                     number ->
                             call(
-                                    keep ? nesting() : handle,
+                                    kept ? nesting() : handle,
                                     lock ->
                                             Core.hf_lock_acquire_start(
-                                                    lock, owner, timeoutMillis, options, number)));
+                                                    lock, owner, timeoutMillis, how, number)));
         }
     }
 
-    private boolean await(
-            Completions.Operation operation, long[] hold, boolean interruptible, String[] why)
+    /** Starts an acquire, and waits without blocking; null, or why it was not acquired in time. */
+    private String park(
+            long timeout, long leaseMillis, boolean itself, long[] hold, boolean interruptible)
             throws InterruptedException {
-        Completions.Outcome outcome = await(operation, interruptible);
+        boolean kept = hold == null;
+        Completions.Outcome outcome =
+                await(start(owner(kept), timeout, leaseMillis, kept, itself), interruptible);
         if (isBusy(outcome)) {
-            why[0] = outcome.text();
-            return false;
+            return outcome.text();
         }
         outcome.check();
-        if (hold != null) {
-            hold[0] = outcome.hold();
-        } else {
+        if (kept) {
             Core.hf_hold_close(outcome.hold());
+        } else {
+            hold[0] = outcome.hold();
         }
-        return true;
+        return null;
     }
 
     private Completions.Outcome await(Completions.Operation operation, boolean interruptible)
@@ -425,7 +389,7 @@ final class RedisLock implements HoldfastLock {
     private CompletableFuture<Hold> acquireWithin(Duration timeout) {
         return begin(
                 timeout,
-                () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false),
+                () -> start(owner, Millis.timeout(timeout), OWN_LEASE, false, false),
                 outcome -> taken(outcome.hold()),
                 Hold::releaseAsync);
     }
@@ -648,7 +612,6 @@ final class RedisLock implements HoldfastLock {
             unlockParked();
         } else {
             call(nesting(), lock -> Core.hf_lock_release_as(lock, owner(true)));
-            client.heard();
         }
     }
 

@@ -16,19 +16,14 @@ import java.lang.System.Logger.Level;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
-import java.util.function.LongToIntFunction;
 
 /** What a client has, and its locks and holds use: the core's client, its completions, its owners. */
 final class Session {
     /** Serial numbers for threads: a thread's id may be reused, or be overridden. */
     private static final AtomicLong THREADS = new AtomicLong();
-
-    /** For so long after an answer, the server is taken to be well. */
-    private static final long WELL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
     final Actions actions;
     final Held held = new Held();
@@ -41,8 +36,8 @@ final class Session {
     private final ThreadWatch threads;
     /** Not in use now. */
     private final Queue<Brake> brakes = new ConcurrentLinkedQueue<>();
-    /** When a call on a thread of the caller's ended last. */
-    private volatile long heardAt = System.nanoTime() - WELL_NANOS;
+    /** Whether a thread has ever left a hold with the client, for unlock(). */
+    volatile boolean keeps;
 
     Session(String url, ClientSettings options) {
         long pointer = Threads.blocking(() -> open(url, options));
@@ -144,21 +139,6 @@ final class Session {
         threads.close();
     }
 
-    /**
-     * Whether the calling thread may ask the server on its own, in native code. One who listens to
-     * interrupts does it with a brake, so that it asks once and no more: only if the server is
-     * likely to answer, because another answer just came.
-     */
-    boolean mayBlock(boolean interruptible) {
-        return !Threads.isVirtual()
-                && (!interruptible || System.nanoTime() - heardAt < WELL_NANOS);
-    }
-
-    /** The server has just answered. */
-    void heard() {
-        heardAt = System.nanoTime();
-    }
-
     /** The calling thread as an owner, the same at every call. */
     byte[] threadOwner() {
         return threadOwner.get();
@@ -213,15 +193,17 @@ final class Session {
                 });
     }
 
-    /** Tries something that an interrupt of the calling thread ends. */
-    int interruptibly(LongToIntFunction tried) {
+    /** Makes a call that an interrupt of the calling thread ends. */
+    <T> T interruptibly(LongFunction<T> call) {
         Brake free = brakes.poll();
         Brake brake = free != null ? free : new Brake();
-        int status = brake.during(tried);
-        if (brake.isOpen()) {
-            brakes.add(brake);
+        try {
+            return brake.during(call);
+        } finally {
+            if (brake.isOpen()) {
+                brakes.add(brake);
+            }
         }
-        return status;
     }
 
     void forget(long hold) {
