@@ -7,6 +7,7 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
 import django_site  # noqa: F401
+from holdfast.contrib._idempotency import _key
 from holdfast.contrib.django import get_client as django_client
 from holdfast.contrib.django import idempotent_view
 from holdfast.contrib.fastapi import get_client, idempotent_route, lifespan
@@ -388,6 +390,16 @@ def test_a_quoted_key_may_have_spaces_quotes_and_braces(site: Site, name: str) -
     assert first.status == 201
     site.post(f'"{name} \\"a}}:hf1:q, b\\""').replays(first)
     assert vendor.calls == 1
+
+
+def test_a_key_is_what_the_table_says() -> None:
+    """Those of Spring, too."""
+    table = Path(__file__).parents[1] / "interop" / "idempotency-keys.tsv"
+    rows = [row for row in table.read_text().splitlines() if not row.startswith("#")]
+    assert len(rows) > 20
+    for row in rows:
+        given, _, key = row.partition("\t")
+        assert _key([given]) == (key or None), row
 
 
 def test_another_request_with_the_key_is_refused(site: Site, name: str) -> None:

@@ -69,8 +69,11 @@ final class IdempotentFilter extends OncePerRequestFilter
         implements Ordered, SmartInitializingSingleton {
     private static final Log LOG = LogFactory.getLog(IdempotentFilter.class);
     private static final int BODY_MAX = 1 << 20;
+    // An sf-string, as the draft has it, or bare, as Stripe has it. No comma: servers join two headers
+    // with one.
     private static final Pattern KEY =
-            Pattern.compile("\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"|([!#-~][ -~]{0,254})");
+            Pattern.compile(
+                    "\"((?:[ !#-\\[\\]-~]|\\\\[\"\\\\]){1,255})\"|([!#-+\\--\\[\\]-~]{1,255})");
 
     private final ConfigurableListableBeanFactory beans;
     private final IdempotentBeans handlers;
@@ -164,8 +167,8 @@ final class IdempotentFilter extends OncePerRequestFilter
             chain.doFilter(request, response);
             return;
         }
-        Matcher key = KEY.matcher(given.size() == 1 ? given.get(0).strip() : "");
-        if (!key.matches()) {
+        String text = key(given);
+        if (text == null) {
             refuse(
                     response,
                     400,
@@ -175,7 +178,6 @@ final class IdempotentFilter extends OncePerRequestFilter
                                     + " characters of ASCII.");
             return;
         }
-        String text = key.group(1) != null ? key.group(1) : key.group(2);
         String contentType = String.valueOf(request.getContentType());
         if (contentType.regionMatches(true, 0, "multipart/", 0, 10)) {
             refuse(
@@ -222,6 +224,16 @@ final class IdempotentFilter extends OncePerRequestFilter
             return;
         }
         call(lock, turn, rule, new Inner(request, body), response, chain);
+    }
+
+    /** The key that these headers give; null: none. */
+    static String key(List<String> given) {
+        Matcher key = KEY.matcher(given.size() == 1 ? given.get(0).strip() : "");
+        if (!key.matches()) {
+            return null;
+        }
+        String quoted = key.group(1);
+        return quoted == null ? key.group(2) : quoted.replaceAll("\\\\(.)", "$1");
     }
 
     private Rule rule(HttpServletRequest request) {

@@ -22,6 +22,8 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.Principal;
 import java.time.Duration;
 import java.util.List;
@@ -290,6 +292,22 @@ final class IdempotentTest {
                     .isEqualTo(201);
         }
         assertThat(CALLS).hasValue(2);
+    }
+
+    /** The keys of Python's frameworks, too. */
+    @Test
+    void aKeyIsWhatTheTableSays() throws Exception {
+        Path table = Path.of("..", "..", "tests", "interop", "idempotency-keys.tsv");
+        List<String> rows =
+                Files.readAllLines(table).stream().filter(row -> !row.startsWith("#")).toList();
+        assertThat(rows).hasSizeGreaterThan(20);
+        for (String row : rows) {
+            String[] parts = row.split("\t");
+            assertThat(IdempotentFilter.key(List.of(parts[0])))
+                    .as(row)
+                    .isEqualTo(parts.length > 1 ? parts[1] : null);
+        }
+        assertThat(IdempotentFilter.key(List.of("a", "b"))).isNull();
     }
 
     @Test
