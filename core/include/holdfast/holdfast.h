@@ -1534,40 +1534,6 @@ HF_API hf_status hf_hold_keep_start(hf_hold *hold, int64_t duration_ms, int64_t 
  */
 HF_API hf_status hf_op_cancel(hf_client *client, int64_t op);
 
-/* ---------------------------------------------------------- For bindings */
-
-/*
- * For languages whose objects wrap these handles: their threads or tasks are the owners, their
- * runtime runs the signal handlers, and their garbage collector finds forgotten objects. A C
- * program does not need these functions.
- */
-
-/**
- * Close the client without releasing its holds; each ends with its lease. For
- * finalizers, which must not end a section that may still be running.
- *
- * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
- */
-HF_API void hf_client_abandon(hf_client *client);
-
-/**
- * Write the owner string for the thread, task or operation `serial` of this client:
- * `<client name>@<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For languages whose
- * threads or tasks are not the system's; pass it to hf_lock_acquire_as() and hf_lock_release_as().
- *
- * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
- * @param serial    Positive, and never reused in this process. 0 with 't': the calling
- *                  thread, as the owner of its own acquires.
- * @param[out] buffer  Receives the owner, NUL-terminated.
- * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
- * @retval HF_OK
- * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
- *
- * Threads:  any.   Blocks: never.   Since: 0.1.
- */
-HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
-                                 size_t capacity);
-
 /* ------------------------------------------------------------------ Once */
 
 /** The longest result or error, in bytes; the length of a fingerprint. */
@@ -1801,6 +1767,40 @@ HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
  */
 HF_API hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
                                       size_t length, int64_t ttl_ms, int64_t op);
+
+/* ---------------------------------------------------------- For bindings */
+
+/*
+ * For languages whose objects wrap these handles: their threads or tasks are the owners, their
+ * runtime runs the signal handlers, and their garbage collector finds forgotten objects. A C
+ * program does not need these functions.
+ */
+
+/**
+ * Close the client without releasing its holds; each ends with its lease. For
+ * finalizers, which must not end a section that may still be running.
+ *
+ * Threads:  any, once, instead of hf_client_close().   Blocks: never.   Since: 0.1.
+ */
+HF_API void hf_client_abandon(hf_client *client);
+
+/**
+ * Write the owner string for the thread, task or operation `serial` of this client:
+ * `<client name>@<host>/<pid>:<32 hex digits of the client>:<kind><serial>`. For languages whose
+ * threads or tasks are not the system's; pass it to hf_lock_acquire_as() and hf_lock_release_as().
+ *
+ * @param kind      't' for a thread, 'a' for a task, 'o' for an operation.
+ * @param serial    Positive, and never reused in this process. 0 with 't': the calling
+ *                  thread, as the owner of its own acquires.
+ * @param[out] buffer  Receives the owner, NUL-terminated.
+ * @param capacity  The size of buffer; HF_DEFAULT_OWNER_MAX is always enough.
+ * @retval HF_OK
+ * @retval HF_EINVAL  The kind or the serial is wrong, or the buffer is too small.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API hf_status hf_client_owner(const hf_client *client, char kind, int64_t serial, char *buffer,
+                                 size_t capacity);
 
 /**
  * Return whether a signal should end the wait of the calling thread. 0: not now; above 0: yes;
