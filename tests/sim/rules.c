@@ -241,6 +241,14 @@ static void look(void *unused) {
 
 /* ------------------------------------------------------------------- Once */
 
+/* Was it said of this call that it may be made again? The answer to its end may come later. */
+static bool was_said(const lock_of *l, int64_t fence) {
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->said[i] == fence)
+            return true;
+    return false;
+}
+
 void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
     int64_t until = sim_now() + (ttl_ms - 1000) * SIM_MS;
@@ -251,7 +259,7 @@ void rules_finishes(const char *key, int64_t fence, int64_t ttl_ms) {
 
 void rules_finished(const char *key, int64_t fence, int64_t ttl_ms) {
     lock_of *l = lock_named(key);
-    if (fence < l->done.fence || sim_now() < lost_until)
+    if (fence < l->done.fence || sim_now() < lost_until || was_said(l, fence))
         return;
     l->done.fence = fence;
     l->done.at = sim_now();
@@ -281,13 +289,6 @@ void rules_once(const char *key, int64_t fence, int64_t began) {
     if (l->done.at > 0 && l->done.at < began && sim_now() < l->done.until)
         sim_wrong("%lld is to do for %s what %lld has done", (long long)fence, key,
                   (long long)l->done.fence);
-}
-
-static bool was_said(const lock_of *l, int64_t fence) {
-    for (size_t i = 0; i < FENCES; i++)
-        if (l->said[i] == fence)
-            return true;
-    return false;
 }
 
 void rules_calls(const char *key, int64_t fence, int64_t sent) {
@@ -329,7 +330,7 @@ void rules_keeps(const char *key, const char *text, int64_t sent, int64_t ttl_ms
     bool crossed = l->kept.answered >= sent; /* another answer: their order is not known */
     l->kept.answered = sim_now();
     l->kept.at = 0;
-    if (crossed || lost_at >= sent || sim_now() < lost_until)
+    if (crossed || lost_at >= sent || sim_now() < lost_until || was_said(l, atoll(text)))
         return;
     l->kept.at = sim_now();
     l->kept.until = sent + (ttl_ms - 1000) * SIM_MS;
