@@ -473,6 +473,15 @@ class Edges:
             ]
             self.expect("the fence of a hold before", answers == [0, 0, -2, 0], answers)
 
+    def test_renewals_shorten_nothing(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1, lease=60000)
+        words = [hold(1) + lock.fence(1), 1000, 0, 0]
+        left = lock.run("renew", [self.keys.K], *words)[1]
+        self.expect("a shorter renewal", left > 30000 and r.pttl(self.keys.K) > 30000, left)
+        r.persist(self.keys.K)
+        left = lock.run("renew", [self.keys.K], *words)[1]
+        self.expect("a renewal of an endless hold", left == r.pttl(self.keys.K) == -1, left)
+
     def test_heal_leaves_ours(self, lock: Lock, r: redis.Redis) -> None:
         for begin in (
             lambda: lock.acquire(1, wait=False, lease=0),
