@@ -355,9 +355,9 @@ static void test_what_a_replacement_may_still_shorten_is_not_kept_for_longer(voi
     assert_status(hf_hold_extend(hold, 2000, 1), HF_OK);
     assert_status(hf_hold_keep(hold, 60000), HF_EUNKNOWN);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
-    assert_status(hf_hold_keep(hold, 1500), HF_OK); /* it makes that longer, if it comes */
-    proxy_deliver(way);
-    assert_true(NUMBER("PTTL stock") > 1500);
+    assert_status(hf_hold_keep(hold, 1500), HF_OK);
+    proxy_deliver(way); /* the replacement, which moves a kept hold neither way */
+    assert_in_range(NUMBER("PTTL stock"), 1, 1500);
     hf_hold_close(hold);
     hf_lock_close(lock);
     hf_client_close(cid);

@@ -30,6 +30,7 @@ from texts import NOBODY, Keys, expand, general, member, scripts
 
 KEYS = Keys()
 NEVER = float("inf")
+KEPT = "0" * 16  # so begins the id of a hold that is kept
 SHORTEST = 60  # ms: the shortest lease
 MARGIN = 0.006  # seconds: nearer to the end of a lease nobody can say what the server finds
 
@@ -836,6 +837,8 @@ class Run:
                     self.wrong("released without a look at the queue")
                 self.gone(who)
                 return
+        if not late and not how and self.random.random() < 0.5:
+            words[0] = hold.get("was", who)  # its client has not heard that it is kept
         answer = self.run("release", keys, *words)
         before = self.record
         kept = self.keeps(who, hold, how, True, terms) if how else 1
@@ -938,6 +941,26 @@ class Run:
             self.wrong(f"{who} has {left} left, expected {wanted - self.sent}")
         hold["ends"] = got
 
+    def leaves(self) -> None:
+        """A hold that is kept is not extended by what its client has sent before."""
+        ids = [who for who, h in self.holds.items() if h["known"] and not h["pushed"]]
+        ids = [who for who in sorted(ids) if not who.startswith(KEPT)]
+        if not ids:
+            return
+        who, lease = self.random.choice(ids), self.random.choice([30000, 60000, 80, 0])
+        kept, named = KEPT + who[16:], f"{who}{self.holds[who]['fence']:016d}"
+        self.holds[kept] = self.holds.pop(who)
+        self.holds[kept]["was"] = who
+        for _ in range(self.random.choice([1, 1, 2])):  # and a copy
+            answer = self.run("renew", [KEYS.K, KEYS.S], named, lease, 3, 2)
+            self.renewed(kept, answer[1], lease, 1)
+        mode = self.random.choice([0, 1, 2])
+        answer = self.run("renew", [KEYS.K, KEYS.S], named, 60000, mode, 2)
+        self.renewed(kept, answer[1], 60000, 2)
+        client = self.holds[kept]["client"]
+        answer = self.run("claim", [KEYS.K, KEYS.F, KEYS.S], client, named, 60000, 0)
+        self.renewed(kept, answer[1], 60000, 2)
+
     def die(self) -> None:
         client = self.random.choice(sorted(self.subscribers))
         self.subscribers.pop(client).close()
@@ -1007,6 +1030,7 @@ class Run:
                 self.cancel,
                 self.late,
                 self.renewals,
+                self.leaves,
                 self.die,
                 self.others,
                 self.breaks,
@@ -1015,7 +1039,7 @@ class Run:
                 self.late_finish,
                 self.settle,
             ],
-            [40, 28, 5, 7, 9, 2, 3, 2, 8, *([14, 6, 6] if self.kind == "ox" else [0, 0, 0])],
+            [40, 28, 5, 7, 9, 3, 2, 3, 2, 8, *([14, 6, 6] if self.kind == "ox" else [0, 0, 0])],
         )[0]
         what()
         self.invariants()
@@ -1216,8 +1240,16 @@ MUTANTS = [
     ("_state", "buried > sub(stamp, 1, 13) or", ""),
     ("_state", "return mend_one() or remember", "return remember"),
     ("_state", "if ms(latest) < new then latest = score end", ""),
-    ("renew", "if granted ~= fence then ends = nil end", ""),
+    ("_state", "if ends and granted ~= fence and fence ~= '' then ends = nil end", ""),
     ("renew", ", lease, 'GT')", ", lease)"),
+    ("renew", " or refused('HDEL', K, 'h' .. id .. fence)", ""),
+    ("renew", "sub(call('HGET', K, 'hf1'), 33)", "'1' .. sub(call('HGET', K, 'hf1'), 34)"),
+    ("renew", " or refused('ZREM', S, id)", ""),
+    ("renew", "(kept and mode ~= '3')", "false"),
+    ("renew", "mode == '3' and not kept and", "mode == '3' and"),
+    ("release", "drop(at, ends, mode)", "drop(id, ends, mode)"),
+    ("claim", "or at ~= id then", "then"),
+    ("_state", "return id, granted == fence and ends or nil,", "return id, ends,"),
     ("_grant", "or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))", ""),
     ("_grant", "and not (held and held.x > 0 and held.fence == sub(v, 34, 49))", ""),
     ("begin", "if not ends or granted ~= fence or mode ~= 'x' then", "if false then"),

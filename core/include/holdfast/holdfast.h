@@ -1262,8 +1262,8 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  * be released. For work that must not be repeated too soon.
  *
  * An explicit owner (hf_lock_open()) that acquires the lock again may nest in the kept hold, unless
- * the lock is not reentrant. A renewal under way at the same time can extend the kept hold to one
- * lease, if that is longer. Of nested holds, keep the outermost, as the last: the others stay held.
+ * the lock is not reentrant. Of nested holds, keep the outermost, as the last: the others stay
+ * held.
  *
  * @param duration_ms   Counted from now, up to HF_LEASE_MAX; a value below HF_LEASE_MIN counts as
  *                      HF_LEASE_MIN. 0 releases the hold as hf_hold_release() does.
@@ -1272,8 +1272,9 @@ HF_API hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity,
  * @retval HF_ENOTHELD  It was released before. Nothing was changed.
  * @retval HF_ELOST     It is lost: its lease ended, or its key was taken away. Nothing is kept.
  * @retval HF_EUNKNOWN  The answer was lost, or another replacement of its lease is under way. The
- *                      hold is still held and renewed, with duration_ms as its lease. Call this
- *                      function again, with the same duration or less, or release the hold.
+ *                      hold is still held, for duration_ms; if the server has kept it, nothing
+ *                      extends it. Call this function again, with the same duration or less, or
+ *                      release the hold.
  * @retval HF_ECONNECT, HF_EAUTH, HF_ESERVER, HF_EPROTOCOL   Not kept; as after HF_EUNKNOWN.
  * @retval HF_ECLOSED, HF_EFORKED
  *

@@ -412,14 +412,15 @@ static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mo
     int64_t left_ms = HF_RENEWAL_REFUSED;
     bool good = status == HF_OK && hf_reply_renewal(reply, &left_ms);
     *refused = good && left_ms == HF_RENEWAL_REFUSED;
-    if (mode == HF_RENEW_EXACTLY) {
+    bool replaces = mode == HF_RENEW_EXACTLY || mode == HF_RENEW_KEEP;
+    if (replaces) {
         if (doubtful)
             hf_validity_doubts(&hold->validity, lease_ms);
         hf_validity_replaced(&hold->validity, hf_now(), sent_at, left_ms);
         if (left_ms >= HF_TTL_NONE)
             hf_renewal_plan_locked(hold);
     }
-    if (mode != HF_RENEW_EXACTLY || left_ms == HF_RENEWAL_GONE)
+    if (!replaces || left_ms == HF_RENEWAL_GONE)
         hf_hold_claimed_locked(hold, mode, sent_at, left_ms);
     if (mode == HF_RENEW_LONGER && left_ms >= HF_TTL_NONE)
         hold->pushed = false;
@@ -531,7 +532,8 @@ static hf_status begin_extension(operation *mine) {
     if (mine->replaces) {
         hf_validity_replaces(validity, now, mine->duration_ms);
         hf_renewal_next_locked(mine->hold, now);
-        return ask_to_renew(mine, mine->duration_ms, HF_RENEW_EXACTLY);
+        return ask_to_renew(mine, mine->duration_ms,
+                            mine->keeps ? HF_RENEW_KEEP : HF_RENEW_EXACTLY);
     }
     if (validity->deadline == HF_NO_DEADLINE)
         return ask_to_renew(mine, HF_NEVER, HF_RENEW_LOOK);
@@ -563,7 +565,7 @@ static verdict renewed(operation *mine, hf_status status, const redisReply *repl
         return UNCLEAR;
     if (!mine->keeps || mine->status != HF_OK)
         return OVER;
-    if (mine->mode == HF_RENEW_EXACTLY) {
+    if (mine->mode == HF_RENEW_KEEP) {
         mine->status = leave_locked(mine->hold, mine->duration_ms, "kept");
         return OVER;
     }

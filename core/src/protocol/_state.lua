@@ -129,6 +129,19 @@ local function hold(id)
   if v then return ends, sub(v, 2, 17), sub(v, 1, 1), sub(v, 50), sub(v, 18, 49) end
 end
 
+-- The hold with that fence, or with any if it is empty: its id, and then as hold(). A hold that is
+-- kept has an id of its own, so that no request sent before extends it; but its client, which may
+-- not have heard so, can look at it, and release it.
+local KEPT = '0000000000000000'
+local function find_hold(id, fence)
+  local ends, granted, mode, owner, client = hold(id)
+  if ends and granted ~= fence and fence ~= '' then ends = nil end
+  if ends or fence == '' then return id, ends, granted, mode, owner, client end
+  id = KEPT .. sub(id, 17)
+  ends, granted, mode, owner, client = hold(id)
+  return id, granted == fence and ends or nil, granted, mode, owner, client
+end
+
 -- K, and S with it, end with the last hold: `ends` as S has it.
 local function last_end(ends)
   if ends == 'inf' then return refused('PERSIST', K) or refused('PERSIST', S) end

@@ -15,11 +15,11 @@ local life = ARGV[5]
 local err = look()
 if err then return err end
 local id, granted = sub(ARGV[2], 1, 32), sub(ARGV[2], 33)
-local ends, fence, _, _, whose = hold(id)
 -- With another fence it was granted once more, to a late copy of its acquire, and others between.
-if not ends or (granted ~= '' and granted ~= fence) then
+local at, ends, fence, _, _, whose = find_hold(id, granted)
+if not ends or at ~= id then
   refused('HDEL', K, '') -- is this still the master?
-  return demoted or { now, -2 }
+  return demoted or { now, ends and left(ends) or -2 }
 end
 ends, err = extend(id, ends, lease, false)
 if not err and held.form == 'many' and whose ~= NOBODY then

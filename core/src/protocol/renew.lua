@@ -2,7 +2,8 @@
 --
 -- KEYS  the K of each hold, then any S
 -- ARGV  for each hold: hold id and fence (48); lease in ms (0: never); mode: 0 never shorten it,
---       1 set it, shorter or not, 2 only look; which of KEYS is its S, or 0
+--       1 set it, shorter or not, 2 only look, 3 as 1, and keep it: nothing extends it from then on,
+--       but for a copy; which of KEYS is its S, or 0
 -- Answers  server µs; then for each the ms left, -1: never, -2: not held, -3: the server refused,
 --       -4: nothing done, its S is needed
 local replies, checked, checked_ms = {}, nil, nil
@@ -39,6 +40,19 @@ local K, F, S
 --@include _state.lua
 local known = {} -- what look() found, by key and whether S was there to look into
 
+-- Gives a hold the id of one that is kept. Answers the server's error.
+local function keep(id, fence)
+  local new = KEPT .. sub(id, 17)
+  held.id = new
+  if held.form == 'taken' then
+    return refused('HSET', K, 'h' .. new .. fence, held.owner) or refused('HDEL', K, 'h' .. id .. fence)
+  elseif held.form == 'one' then
+    return refused('HSET', K, 'hf1', new .. sub(call('HGET', K, 'hf1'), 33))
+  end
+  return refused('HSET', K, 'h' .. new, call('HGET', K, 'h' .. id)) or refused('ZADD', S, call('ZSCORE', S, id), new)
+    or refused('HDEL', K, 'h' .. id) or refused('ZREM', S, id)
+end
+
 local function renew(id, fence, lease, mode)
   local name = K .. (S and '+' or '-')
   if known[name] then
@@ -50,18 +64,18 @@ local function renew(id, fence, lease, mode)
     known[name] = { held = held, foreign = foreign }
   end
   if held and held.form == 'many' and not S then return -4 end
-  local ends, granted = hold(id)
-  if granted ~= fence then ends = nil end
-  local err
+  local at, ends = find_hold(id, fence)
+  local kept, err = at ~= id, nil
   if not ends then
     if mode ~= '2' and not foreign then refused('HDEL', K, '') end -- is this still the master?
     return -2
-  elseif mode == '2' then
+  elseif mode == '2' or (kept and mode ~= '3') then
     -- Somebody may have given the key an earlier end than the hold's.
     local ttl = held.form == 'many' and call('PTTL', K) or -1
     return ttl >= 0 and math.min(ttl, left(ends) == -1 and ttl or left(ends)) or left(ends)
   end
-  ends, err = extend(id, ends, lease, mode == '1')
+  ends, err = extend(at, ends, lease, mode == '1' or mode == '3')
+  if mode == '3' and not kept and not err then err = keep(id, fence) end
   return err and -3 or left(ends)
 end
 

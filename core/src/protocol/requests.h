@@ -114,7 +114,8 @@ void hf_request_claim(hf_request *request, const hf_names *names, const char *cl
 typedef enum {
     HF_RENEW_LONGER = 0,  /* never earlier */
     HF_RENEW_EXACTLY = 1, /* earlier or later */
-    HF_RENEW_LOOK = 2     /* not at all */
+    HF_RENEW_LOOK = 2,    /* not at all */
+    HF_RENEW_KEEP = 3     /* earlier or later, and then never again */
 } hf_renew_mode;
 
 typedef struct hf_renewal {

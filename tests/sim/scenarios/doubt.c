@@ -255,6 +255,44 @@ static void test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire(void *
     hf_lock_close(theirs);
 }
 
+/* Seed 3006439: the keeper had begun to claim the grant, for a lease without an end. */
+static void test_what_is_kept_is_not_extended_by_a_claim_that_comes_late(void **state) {
+    (void)state;
+    hf_lock *theirs, *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    hf_hold *hold = hold_by_other(&theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    proxy_next(way, HOLD_REQUEST, hf_script_claim.sha1);
+    give_back(hold, HF_OK);
+    hf_completion done = next_of(client);
+    assert_status(done.status, HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    assert_status(hf_hold_keep(done.hold, 500), HF_OK);
+    hf_hold_close(done.hold);
+    atomic_store(&way->holds_request, false);
+    assert_stays_free("k", 600);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+}
+
+static void test_what_may_be_kept_is_held_and_released_but_not_extended(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    hf_hold *hold = held(lock);
+    proxy_next(way, HOLD_REQUEST, hf_script_renew.sha1);
+    assert_status(hf_hold_keep_start(hold, 30000, 1), HF_OK);
+    assert_status(next_of(client).status, HF_EUNKNOWN);
+    atomic_store(&way->holds_request, false);
+    assert_soon(NUMBER("PTTL k") <= 30000);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    assert_status(hf_hold_extend(hold, 50000, HF_EXTEND_REPLACE), HF_OK);
+    assert_in_range(NUMBER("PTTL k"), 1, 30000);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, NUMBER("PTTL k"));
+    give_back(hold, HF_OK);
+    assert_stays_free("k", 0);
+    hf_lock_close(lock);
+}
+
 /* Seed 132399: under a greater fence. */
 static void test_what_a_copy_of_its_acquire_began_again_is_released_with_it(void **state) {
     (void)state;
@@ -401,6 +439,8 @@ int main(int count, char **words) {
         TEST(test_a_timeout_without_a_place_is_undone_if_a_copy_may_come),
         TEST(test_a_release_outlasts_a_replacement_that_was_not_carried_out),
         TEST(test_what_is_kept_is_not_begun_again_by_a_copy_of_its_acquire),
+        TEST(test_what_is_kept_is_not_extended_by_a_claim_that_comes_late),
+        TEST(test_what_may_be_kept_is_held_and_released_but_not_extended),
         TEST(test_what_a_copy_of_its_acquire_began_again_is_released_with_it),
         TEST(test_what_a_copy_began_again_is_undone_when_its_hold_is_found_lost),
         TEST(test_a_late_answer_that_grants_is_undone_though_the_server_forgot),
