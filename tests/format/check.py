@@ -440,7 +440,7 @@ class Run:
         pick = self.random.choice
         mode = pick({"x": "x", "xs": "xs", "s": "sssx", "ox": "oox"}[self.kind])
         client = pick(sorted(self.subscribers))
-        return f"{self.serial:032x}", {
+        return f"a{self.serial:031x}", {
             "client": client,
             "owner": f"{client[-3:]}:{self.random.randrange(2)}",
             "mode": mode,

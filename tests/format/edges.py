@@ -29,7 +29,7 @@ TERMS = "m" + "-" * 64  # at most once, without a print
 
 
 def hold(n: int) -> str:
-    return f"{n:032x}"
+    return f"a{n:031x}"
 
 
 CLIENTS = [hold(0xC0 + n) for n in range(3)]
@@ -160,7 +160,7 @@ class Lock:
 
     def holder(self) -> int:
         value = self.r.hget(self.keys.K, "hf1")
-        return int(value[:32], 16) if value else 0
+        return int(value[1:32], 16) if value else 0
 
     def state(self):
         return (

@@ -327,7 +327,7 @@ class Run:
     def script(self, who: str = "me") -> None:
         r, pick = self.random, self.random.choice
         name = pick(DRAWN)
-        hold, client = f"{r.randrange(6):032x}", pick(CLIENTS)
+        hold, client = f"a{r.randrange(6):031x}", pick(CLIENTS)
         owner, lease = pick(["ann", "ben"]), pick(["30000", "100000", "0", "5", "x"])
         mode = pick({"x": ["x"], "xs": ["x", "s0"], "ox": ["o", "x"], "s": ["s0", "s2"]}[self.kind])
         waits = member(hold, client, mode, int(lease) if lease.isdigit() else 0, owner)
@@ -357,7 +357,7 @@ class Run:
                 words += pick([[], ["20000", "result"]]) if mode == "o" else []
         elif name == "renew":
             keys = [LOCK.K, LOCK.S]
-            words = [fences(hold), lease, pick("012"), pick(["0", "2"])]
+            words = [fences(hold), lease, pick("0123"), pick(["0", "2"])]
         elif name == "claim":
             keys, words = [LOCK.K, LOCK.F, LOCK.S], [client, hold, lease, pick("01")]
         elif name == "cancel":
