@@ -482,6 +482,18 @@ class Edges:
         left = lock.run("renew", [self.keys.K], *words)[1]
         self.expect("a renewal of an endless hold", left == r.pttl(self.keys.K) == -1, left)
 
+    def test_kept_of_another_fence(self, lock: Lock, r: redis.Redis) -> None:
+        lock.take(1)
+        fence = lock.fence(1)
+        lock.renew(1, mode=3)
+        wrong = f"{int(fence) - 1:016d}"
+        answers = [
+            lock.release(1, wrong),
+            lock.run("renew", [self.keys.K, self.keys.S], hold(1) + wrong, 60000, 0, 2)[1],
+            lock.release(1, fence),
+        ]
+        self.expect("a kept hold has its fence", answers == [0, -2, 1], answers)
+
     def test_heal_leaves_ours(self, lock: Lock, r: redis.Redis) -> None:
         for begin in (
             lambda: lock.acquire(1, wait=False, lease=0),
