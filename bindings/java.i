@@ -247,8 +247,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 
 /*
  * A view is an array: the name; owner and note of each holder in a byte[][], and of each in a long[]
- * the mode, fence, count, held_ms, remaining_ms and kept; owner and note of each waiter, and of each
- * the mode, permits, waited_ms and timeout_ms. null is no view.
+ * the mode, fence, count, held_ms, remaining_ms, kept and weight; owner and note of each waiter, and of each
+ * the mode, permits, waited_ms, timeout_ms and weight. null is no view.
  */
 %{
 /* An element that is null is an OutOfMemoryError on its way. */
@@ -279,12 +279,12 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
     const void *name = hf_view_name(view, &length);
     hf_put(env, array, NAME, hf_bytes(env, name, length));
     owners = hf_array(env, "[B", 2 * holders);
-    numbers = owners ? (*env)->NewLongArray(env, (jsize)(6 * holders)) : NULL;
+    numbers = owners ? (*env)->NewLongArray(env, (jsize)(7 * holders)) : NULL;
     for (size_t i = 0; numbers && i < holders; i++) {
         hf_view_holder(view, i, &holder);
-        jlong each[6] = {holder.mode, holder.fence, holder.count, holder.held_ms,
-                         holder.remaining_ms, holder.kept};
-        (*env)->SetLongArrayRegion(env, numbers, (jsize)(6 * i), 6, each);
+        jlong each[7] = {holder.mode, holder.fence, holder.count, holder.held_ms,
+                         holder.remaining_ms, holder.kept, holder.weight};
+        (*env)->SetLongArrayRegion(env, numbers, (jsize)(7 * i), 7, each);
         hf_put(env, owners, (jsize)(2 * i), hf_bytes(env, holder.owner, holder.owner_len));
         hf_put(env, owners, (jsize)(2 * i + 1), hf_bytes(env, holder.note, holder.note_len));
     }
@@ -293,11 +293,12 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
     hf_put(env, array, HOLDERS, owners);
     hf_put(env, array, HOLDINGS, numbers);
     owners = hf_array(env, "[B", 2 * waiters);
-    numbers = owners ? (*env)->NewLongArray(env, (jsize)(4 * waiters)) : NULL;
+    numbers = owners ? (*env)->NewLongArray(env, (jsize)(5 * waiters)) : NULL;
     for (size_t i = 0; numbers && i < waiters; i++) {
         hf_view_waiter(view, i, &waiter);
-        jlong each[4] = {waiter.mode, waiter.permits, waiter.waited_ms, waiter.timeout_ms};
-        (*env)->SetLongArrayRegion(env, numbers, (jsize)(4 * i), 4, each);
+        jlong each[5] = {waiter.mode, waiter.permits, waiter.waited_ms, waiter.timeout_ms,
+                         waiter.weight};
+        (*env)->SetLongArrayRegion(env, numbers, (jsize)(5 * i), 5, each);
         hf_put(env, owners, (jsize)(2 * i), hf_bytes(env, waiter.owner, waiter.owner_len));
         hf_put(env, owners, (jsize)(2 * i + 1), hf_bytes(env, waiter.note, waiter.note_len));
     }

@@ -163,8 +163,8 @@ static int hf_run_handlers(void *context)
 
 /*
  * A view is a tuple: the name, and lists of the holders (owner, note, mode, fence, count, held_ms,
- * remaining_ms, kept) and of the waiters (owner, note, mode, permits, waited_ms, timeout_ms). None is no
- * view.
+ * remaining_ms, kept, weight) and of the waiters (owner, note, mode, permits, waited_ms, timeout_ms,
+ * weight). None is no view.
  */
 %{
 static int hf_append(PyObject *list, PyObject *item)
@@ -185,21 +185,22 @@ static PyObject *hf_view_tuple(const hf_view *view)
     for (size_t i = 0; !failed && i < hf_view_holders(view); i++) {
         hf_view_holder(view, i, &holder);
         failed = hf_append(holders,
-                           Py_BuildValue("y#y#iLLLLi", (const char *)holder.owner,
+                           Py_BuildValue("y#y#iLLLLiL", (const char *)holder.owner,
                                          (Py_ssize_t)holder.owner_len, (const char *)holder.note,
                                          (Py_ssize_t)holder.note_len, (int)holder.mode,
                                          (long long)holder.fence, (long long)holder.count,
                                          (long long)holder.held_ms,
-                                         (long long)holder.remaining_ms, (int)holder.kept));
+                                         (long long)holder.remaining_ms, (int)holder.kept,
+                                         (long long)holder.weight));
     }
     for (size_t i = 0; !failed && i < hf_view_waiters(view); i++) {
         hf_view_waiter(view, i, &waiter);
         failed = hf_append(waiters,
-                           Py_BuildValue("y#y#iLLL", (const char *)waiter.owner,
+                           Py_BuildValue("y#y#iLLLL", (const char *)waiter.owner,
                                          (Py_ssize_t)waiter.owner_len, (const char *)waiter.note,
                                          (Py_ssize_t)waiter.note_len, (int)waiter.mode,
                                          (long long)waiter.permits, (long long)waiter.waited_ms,
-                                         (long long)waiter.timeout_ms));
+                                         (long long)waiter.timeout_ms, (long long)waiter.weight));
     }
     if (!failed)
         return Py_BuildValue("y#NN", name, (Py_ssize_t)length, holders, waiters);

@@ -26,6 +26,10 @@ static void add_holder(show_text *text, const hf_lock_holder *holder) {
         show_number(text, holder->count);
         show_add(text, " holds");
     }
+    if (holder->mode == HF_SHARED && holder->weight > holder->count) {
+        show_add(text, ", weight ");
+        show_number(text, holder->weight);
+    }
     show_add(text, "\n");
 }
 
@@ -40,6 +44,10 @@ static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t nu
         show_add(text, ", at most ");
         show_number(text, waiter->permits);
         show_add(text, waiter->permits == 1 ? " holder" : " holders");
+    }
+    if (waiter->weight > 1) {
+        show_add(text, ", weight ");
+        show_number(text, waiter->weight);
     }
     show_add(text, ", has waited ");
     show_duration(text, waiter->waited_ms);
@@ -100,6 +108,8 @@ void describe_json_page(json_t *lock, const hf_view *view) {
         show_json_text(each, "mode", mode_of(holder.mode));
         show_json_number(each, "fence", holder.fence);
         show_json_number(each, "holds", holder.count);
+        if (holder.mode == HF_SHARED)
+            show_json_number(each, "weight", holder.weight);
         show_json_ms(each, "held_ms", holder.held_ms);
         show_json_ms(each, "remaining_ms", holder.remaining_ms);
         show_json_bool(each, "kept", holder.kept);
@@ -112,6 +122,8 @@ void describe_json_page(json_t *lock, const hf_view *view) {
         show_json_text(each, "mode", mode_of(waiter.mode));
         if (waiter.permits > 0)
             show_json_number(each, "permits", waiter.permits);
+        if (waiter.mode == HF_SHARED)
+            show_json_number(each, "weight", waiter.weight);
         show_json_ms(each, "waited_ms", waiter.waited_ms);
         show_json_ms(each, "timeout_ms", waiter.timeout_ms);
         show_json_append(waiters, each);

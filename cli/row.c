@@ -50,6 +50,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
             one->note = copy(holder.note, holder.note_len);
             one->note_length = holder.note_len;
         }
+        one->weight += holder.weight;
         one->oldest = holder.fence < one->oldest ? holder.fence : one->oldest;
         one->held_ms = holder.held_ms > one->held_ms ? holder.held_ms : one->held_ms;
     }
@@ -165,7 +166,9 @@ static void add_state(show_text *text, const row *one) {
         show_add(text, "kept");
     } else if (one->shared) {
         show_add(text, "shared ");
-        show_number(text, one->count > HF_VIEW_MAX ? one->count : one->holders);
+        show_number(text, one->count > HF_VIEW_MAX ? one->count
+                          : one->permits > 0       ? one->weight
+                                                   : one->holders);
         if (one->permits > 0) {
             show_add(text, "/");
             show_number(text, one->permits);

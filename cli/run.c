@@ -46,6 +46,7 @@ static const char help[] =
     "  -s, --shared             hold the lock shared: only exclusive holders are excluded\n"
     "  -x, --exclusive          hold the lock exclusively (the default); also -e\n"
     "      --permits NUMBER     hold the lock shared, with at most NUMBER holders\n"
+    "      --weight NUMBER      take NUMBER of the permits instead of one\n"
     "      --rate NUMBER/DURATION\n"
     "                           hold nothing, but run at most NUMBER commands in any DURATION\n"
     "      --owner OWNER        hold the lock as OWNER, which may already hold it; default: a\n"
@@ -64,7 +65,18 @@ static const char help[] =
     "  75  timeout (-w)                     126, 127  COMMAND cannot run, or is not found\n";
 
 /* Options without a letter. */
-enum { SHELL = CLI_OPTION_OWN, LEASE, MAX_HOLD, ON_LOST, OWNER, ONCE_PER, PERMITS, RATE, NOTE };
+enum {
+    SHELL = CLI_OPTION_OWN,
+    LEASE,
+    MAX_HOLD,
+    ON_LOST,
+    OWNER,
+    ONCE_PER,
+    PERMITS,
+    RATE,
+    NOTE,
+    WEIGHT
+};
 
 /* The number of the acquire's operation. */
 enum { OP = 1 };
@@ -78,6 +90,7 @@ typedef struct run_wish {
     const char *shell, *string; /* -c: run the string in the shell, instead of the command */
     int64_t timeout_ms, lease_ms, max_hold_ms, kill_after_ms, once_ms;
     int64_t permits;   /* 0: no limit */
+    int64_t weight;    /* of the permits; 0: not given */
     int64_t per_ms;    /* --rate: that many passes in this time; 0: not given */
     const char *holds; /* an option that does nothing with --rate; or NULL */
     int conflict;      /* exit status of -E; -1: not given */
@@ -211,6 +224,9 @@ static void read_option(run_wish *wish, int option) {
         wish->permits = cli_number("--permits", optarg, 1, HF_PERMITS_MAX);
         wish->shared = true;
         break;
+    case WEIGHT:
+        wish->weight = cli_number("--weight", optarg, 1, HF_PERMITS_MAX);
+        break;
     case RATE:
         read_rate(wish, optarg);
         break;
@@ -249,6 +265,7 @@ static void read_options(run_wish *wish, int argc, char **argv) {
         {"note", required_argument, NULL, NOTE},
         {"once-per", required_argument, NULL, ONCE_PER},
         {"permits", required_argument, NULL, PERMITS},
+        {"weight", required_argument, NULL, WEIGHT},
         {"rate", required_argument, NULL, RATE},
         CLI_COMMON_OPTIONS,
     };
@@ -277,6 +294,11 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         cli_usage("--shell needs -c");
     if (wish->per_ms > 0 && wish->holds != NULL)
         cli_usage("%s does nothing with --rate, which holds no lock", wish->holds);
+    if (wish->weight > 0 && wish->permits == 0)
+        cli_usage("--weight needs --permits");
+    if (wish->weight > wish->permits)
+        cli_usage("--weight %lld is more than the %lld permits: it would wait for ever",
+                  (long long)wish->weight, (long long)wish->permits);
     if (wish->kill_after_ms < 0) {
         wish->kill_after_ms = wish->lease_ms / 3;
         if (wish->kill_after_ms > 10000)
@@ -666,6 +688,7 @@ static int with_lock(run_state *run) {
     if (wish->shared) {
         lock.mode = HF_SHARED;
         lock.permits = wish->permits;
+        lock.weight = wish->weight;
     }
     if (wish->once_ms > 0 || wish->per_ms > 0)
         lock.reentrant = HF_OFF; /* a kept lock is busy for its owner, too */

@@ -91,6 +91,7 @@ static void add_holder(waits_graph *graph, waits_lock *lock, const hf_lock_holde
     lock->holders[lock->holder_count++] =
         (waits_holder){.owner = number_of(graph, holder->owner, holder->owner_len),
                        .exclusive = holder->mode == HF_EXCLUSIVE,
+                       .weight = holder->weight,
                        .fence = holder->fence,
                        .held_ms = holder->held_ms};
 }
@@ -118,6 +119,7 @@ void waits_add(waits_graph *graph, const hf_view *view, bool more, int64_t seen_
             (waits_waiter){.owner = number_of(graph, waiter.owner, waiter.owner_len),
                            .exclusive = waiter.mode == HF_EXCLUSIVE,
                            .permits = waiter.permits,
+                           .weight = waiter.weight,
                            .waited_ms = waiter.waited_ms,
                            .timeout_ms = waiter.timeout_ms};
 }
@@ -126,21 +128,22 @@ void waits_add(waits_graph *graph, const hf_view *view, bool more, int64_t seen_
 
 /*
  * Return whether the stuck holders block the waiter. An exclusive acquire waits for all holders; a
- * shared acquire waits for an exclusive holder, and with permits until fewer than `permits` holders
- * are left.
+ * shared acquire waits for an exclusive holder, and with permits until its weight
+ * and theirs are at most the permits.
  */
 static bool is_kept_out(const waits_graph *graph, const waits_lock *lock,
                         const waits_waiter *waiter) {
-    int64_t stuck = 0;
+    int64_t stuck = 0, weight = 0;
     bool exclusively = false;
     for (size_t i = 0; i < lock->holder_count; i++)
         if (graph->owners[lock->holders[i].owner].stuck) {
             stuck++;
+            weight += lock->holders[i].weight;
             exclusively = exclusively || lock->holders[i].exclusive;
         }
     if (waiter->exclusive || exclusively)
         return stuck > 0;
-    return waiter->permits > 0 && stuck >= waiter->permits;
+    return waiter->permits > 0 && weight + waiter->weight > waiter->permits;
 }
 
 /*

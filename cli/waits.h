@@ -17,13 +17,14 @@ typedef struct waits_bytes {
 typedef struct waits_holder {
     size_t owner;
     bool exclusive;
+    int64_t weight; /* of shared holds: the permits that they take */
     int64_t fence, held_ms;
 } waits_holder;
 
 typedef struct waits_waiter {
     size_t owner;
     bool exclusive;
-    int64_t permits, waited_ms, timeout_ms;
+    int64_t permits, weight, waited_ms, timeout_ms;
 } waits_waiter;
 
 /* A lock with waiters. */

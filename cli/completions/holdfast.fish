@@ -37,6 +37,7 @@ complete -c holdfast -n $run -l once-per -x -d 'Run once per period on all hosts
 complete -c holdfast -n $run -s s -l shared -d 'Hold it shared'
 complete -c holdfast -n $run -s x -l exclusive -d 'Hold it exclusively'
 complete -c holdfast -n $run -l permits -x -d 'Hold it shared, by at most that number'
+complete -c holdfast -n $run -l weight -x -d 'Take that many of the permits'
 complete -c holdfast -n $run -l rate -x -d 'Run at most that number in any such time: 10/1m'
 complete -c holdfast -n $run -l owner -x -d 'The owner that holds it'
 complete -c holdfast -n $run -l note -x -d 'What it is held for'

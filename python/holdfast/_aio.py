@@ -70,14 +70,16 @@ class AsyncLock(Bound):
         """The owner, as given; None: the task."""
         return self._lock.owner
 
-    def shared(self) -> AsyncLock:
+    def shared(self, weight: int | None = None) -> AsyncLock:
         """Give the same lock, held by many tasks at once, as Lock.shared(). Sends nothing."""
-        if self._lock._shares:
+        lock = self._lock.shared(weight)
+        if lock is self._lock:
             return self
-        if "shared" not in self._views:
-            made = AsyncLock(self._lock.shared(), self._reentrant, self._on_lost)
-            self._views.setdefault("shared", made)
-        return self._views["shared"]
+        view = f"shared {lock._choices.weight}"
+        if view not in self._views:
+            made = AsyncLock(lock, self._reentrant, self._on_lost)
+            self._views.setdefault(view, made)
+        return self._views[view]
 
     def _notices(self) -> Notices:
         return self._lock._client._notices_here()

@@ -8,12 +8,12 @@ Hold = NewType("Hold", object)
 AcquireOptions = NewType("AcquireOptions", object)
 Locks = NewType("Locks", object)
 
-# A name, holders (owner, note, mode, fence, count, held_ms, remaining_ms, kept), and waiters
-# (owner, note, mode, permits, waited_ms, timeout_ms).
+# A name, holders (owner, note, mode, fence, count, held_ms, remaining_ms, kept, weight), and
+# waiters (owner, note, mode, permits, waited_ms, timeout_ms, weight).
 View: TypeAlias = tuple[
     bytes,
-    list[tuple[bytes, bytes, int, int, int, int, int, int]],
-    list[tuple[bytes, bytes, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int, int]],
 ]
 
 # State, at most once, printed, fence, since_ms, ttl_ms, length, owner, note.

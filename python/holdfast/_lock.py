@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -136,7 +137,7 @@ class Lock(Bound):
             self._handle = self._open()
             return function(self._handle, *arguments)
 
-    def shared(self) -> Lock:
+    def shared(self, weight: int | None = None) -> Lock:
         """Give the same lock, held by many at once. Sends nothing.
 
             stock = client.lock("stock")
@@ -146,23 +147,29 @@ class Lock(Bound):
             seats = client.lock("seats", permits=3)
             with seats.shared(): ...        # at most three at once
             with seats: ...                 # nobody else: maintenance
+            with seats.shared(weight=2): ...  # takes two of the three
 
-        It is a Lock with the same options, and every call gives the same object. Its holds stand
-        beside each other, and exclude those of the lock itself; each has its own fence, lease and
-        loss. All wait in one queue, first come, first served.
+        It is a Lock with the same options, and every call gives the same object; with a weight, as
+        many permits as each of its holds takes, another one. Its holds stand beside each other, and
+        exclude those of the lock itself; each has its own fence, lease and loss. All wait in one
+        queue, first come, first served, so that nobody passes a heavy acquire.
 
         Who holds it shared, or exclusively, may acquire it shared again at once. To downgrade,
         acquire it shared while holding it exclusively, and then release() the exclusive hold:
         nobody comes in between. The other way round is refused, with LockDeadlock: two who did so
         would wait for each other.
         """
-        if self._shares:
+        if weight is None:
+            weight = self._choices.weight
+        if self._shares and weight == self._choices.weight:
             return self
-        if "shared" not in self._views:
-            made = Lock(self._client, self.name, self._choices, True)
+        view = f"shared {weight}"
+        if view not in self._views:
+            choices = dataclasses.replace(self._choices, weight=weight)
+            made = Lock(self._client, self.name, choices, True)
             made._on_lost = self._on_lost  # an AsyncLock's is not the Lock's
-            self._views.setdefault("shared", made)
-        return self._views["shared"]
+            self._views.setdefault(view, made)
+        return self._views[view]
 
     def _acquire(
         self,

@@ -69,6 +69,8 @@ class Holder:
     kept: bool
     """Has its work ended, so that it only keeps the lock until then? By Hold.keep(), once_per or
     at_least. Nobody renews it, and its process may be gone."""
+    weight: int
+    """How many permits its shared holds take; 0 if it holds the lock exclusively."""
 
     @property
     def origin(self) -> Origin | None:
@@ -87,11 +89,13 @@ class Waiter:
     shared: bool
     """Does it ask for a shared hold?"""
     permits: int
-    """Of a shared one: it enters while fewer than so many hold the lock; 0: no limit."""
+    """Of a shared one: it enters if no more than so many hold the lock then; 0: no limit."""
     waited: float
     """For how many seconds it has waited."""
     timeout: float | None
     """Its timeout, counted from when it queued; None if it waits without limit."""
+    weight: int
+    """How many of the permits it takes; 0 if it is not shared."""
 
     @property
     def origin(self) -> Origin | None:
@@ -175,8 +179,9 @@ def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
                 held_ms / 1000,
                 seconds(remaining_ms),
                 bool(kept),
+                weight,
             )
-            for owner, note, mode, fence, count, held_ms, remaining_ms, kept in holders
+            for owner, note, mode, fence, count, held_ms, remaining_ms, kept, weight in holders
         ),
         tuple(
             Waiter(
@@ -186,8 +191,9 @@ def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
                 permits,
                 waited_ms / 1000,
                 seconds(timeout_ms),
+                weight,
             )
-            for owner, note, mode, permits, waited_ms, timeout_ms in waiters
+            for owner, note, mode, permits, waited_ms, timeout_ms, weight in waiters
         ),
     )
 

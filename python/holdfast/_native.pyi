@@ -30,6 +30,7 @@ class hf_lock_options:  # noqa: N801
     mode: int
     replica_timeout_ms: int
     permits: int
+    weight: int
     count_name: int
     alarm_timeouts: int
     alarm_window_ms: int

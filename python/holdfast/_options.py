@@ -36,6 +36,10 @@ class LockOptions:
     permits: int | None = None
     """How many may hold the lock at once through Lock.shared(), 1 to 9999999999: a semaphore. None
     or 0: however many come, as readers do. The lock itself excludes them all."""
+    weight: int = 1
+    """How many of the permits a hold of Lock.shared() takes: 1, or up to all of them. Nobody passes
+    a heavy acquire that came before, so light ones wait behind it. Lock.shared(weight=3) is the
+    same for one lock object."""
     owner: str | bytes | None = None
     """The owner, in place of the calling thread or task; 1 to 4096 bytes. Equal owners are one
     owner everywhere: "worker" on ten hosts excludes nothing."""
@@ -79,6 +83,7 @@ class LockChanges(TypedDict, total=False):
     renew: bool | None
     reentrant: bool
     permits: int | None
+    weight: int
     owner: str | bytes | None
     note: str | None
     max_hold: float | timedelta | None
@@ -104,7 +109,9 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     """Give the options that the core has, all checked."""
     made = _native.hf_lock_options()
     permits = whole("permits", options.permits or 0, 0, _holdfast.HF_PERMITS_MAX)
+    weight = whole("weight", options.weight, 1, max(permits, 1))
     if shared:
+        made.weight = weight
         made.mode, made.permits = _holdfast.HF_SHARED, permits
     if options.lease is None:
         made.lease_ms = _holdfast.HF_NEVER

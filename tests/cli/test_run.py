@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -184,6 +185,19 @@ def test_so_many_commands_run_at_once_as_there_are_permits(
     assert not client.lock(name).locked()
 
 
+def test_a_command_takes_several_permits(cli: Program, name: str, client: holdfast.Client) -> None:
+    pool = ("--permits", 5, "--weight")
+    running = cli.start("run", *pool, 3, name, "-c", "echo in; read line", stdin=subprocess.PIPE)
+    assert line_of(running) == "in"
+    assert "weight 3" in cli("inspect", name).stdout
+    (holder,) = json.loads(cli("inspect", "--json", name).stdout)["holders"]
+    assert holder["weight"] == 3
+    assert cli("run", "-n", *pool, 3, name, "true").returncode == 1
+    assert cli("run", "-n", *pool, 2, name, "true").returncode == 0
+    running.communicate("\n", timeout=50)
+    assert not client.lock(name).locked()
+
+
 def test_so_many_commands_begin_as_the_rate_allows(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
@@ -290,6 +304,8 @@ def test_trouble_is_told_before_the_lock_is_lost(cli: Program, own_server: Serve
         (["--kill-after", "6s", "x", "true"], "at most half of the lease: 5000 ms"),
         (["--max-hold", "0", "x", "true"], "--max-hold must be longer than 0"),
         (["--once-per", "0", "x", "true"], "--once-per must be longer than 0"),
+        (["--weight", "2", "x", "true"], "--weight needs --permits"),
+        (["--permits", "2", "--weight", "3", "x", "true"], "it would wait for ever"),
         (["--permits", "0", "x", "true"], "--permits takes a number from 1 to 9999999999"),
         (["--rate", "10", "x", "true"], "--rate takes a number and a duration, such as 10/1m"),
         (["--rate", "0/1m", "x", "true"], "--rate takes a number from 1 to 9999999999"),

@@ -348,8 +348,11 @@ class Run:
         return (
             w["mode"][0] == "s"
             and not self.exclusive()
-            and (w["permits"] == 0 or len(self.holds) < w["permits"])
+            and (w["permits"] == 0 or self.weight() + w["weight"] <= w["permits"])
         )
+
+    def weight(self) -> int:
+        return sum(hold["weight"] for hold in self.holds.values())
 
     def ordered(self) -> list[str]:
         alive = [who for who, w in self.queue.items() if self.live(w["client"]) and not w["out"]]
@@ -432,6 +435,8 @@ class Run:
 
     def words(self, who: str, w: dict, waits: bool) -> list:
         mode = w["mode"] + (str(w["permits"]) if w["mode"] == "s" else "")
+        if w["weight"] > 1:
+            mode = f"w{w['permits']}:{w['weight']}"
         text = member(who, w["client"], mode, w["lease"], w["owner"], w["timeout"]) if waits else ""
         return [who, w["owner"], w["lease"], mode, w["nests"], text, w["score"] if waits else 0]
 
@@ -440,12 +445,14 @@ class Run:
         pick = self.random.choice
         mode = pick({"x": "x", "xs": "xs", "s": "sssx", "ox": "oox"}[self.kind])
         client = pick(sorted(self.subscribers))
+        permits = pick([0, 0, 1, 2, 3, 5]) if mode == "s" else 0
         return f"a{self.serial:031x}", {
             "client": client,
             "owner": f"{client[-3:]}:{self.random.randrange(2)}",
             "mode": mode,
             "lease": pick([30000, 30000, 5000, 0, SHORTEST]),
-            "permits": pick([0, 0, 1, 2, 3]) if mode == "s" else 0,
+            "permits": permits,
+            "weight": pick([1, 1, *range(1, permits + 1)]),
             "timeout": pick([0, 100000]),
             "score": 0,
             "out": False,
@@ -478,7 +485,8 @@ class Run:
         upgrade = False
         if not within and mine and w["mode"] != "o" and self.random.random() < 0.6:
             w["nests"] = "1" + mine[0]
-            upgrade, within = w["mode"] == "x", self.holds[mine[0]]["fence"]
+            upgrade = w["mode"] == "x" or w["weight"] > self.holds[mine[0]]["weight"]
+            within = self.holds[mine[0]]["fence"]
         floor = 0
         if self.random.random() < 0.1:
             floor = self.top + self.random.choice([0, 1000, 60000])
@@ -601,6 +609,8 @@ class Run:
         named = self.holds.get(w["nests"][1:])
         if not (mine or (named and w["mode"] == "s")) or w["nests"] == "0":
             return False
+        if not mine and w["weight"] > named["weight"]:
+            raise Unsure  # it is refused, and leaves the queue
         self.expect(answer, 1, at)
         if answer[at + 1] != (mine[0] if mine else named)["fence"]:
             self.wrong("nested elsewhere")
@@ -767,10 +777,11 @@ class Run:
             wanted = 0
         elif was["kind"] == verb == "r":
             wanted = 1
-        elif was["kind"] == "b" and was["who"] in self.holds and not force:
+        elif was["kind"] == "b" and not self.unknown_after("") and not force:
             wanted = 3
         else:
-            ends = was["kind"] == "b" and was["who"] in self.holds
+            # Also by a hold that nests in the caller's, which is over.
+            ends = was["kind"] == "b" and not self.unknown_after("")
             if ends:
                 for other in [j for j, h in self.holds.items() if h["fence"] == fence]:
                     self.gone(other)
@@ -1057,7 +1068,16 @@ class Run:
         form = "none"
         if not self.foreign and fields:
             head = fields.get("hf1")
-            form = "taken" if head is None else {"1": "one", "2": "one", "n": "many"}[head[32]]
+            form = (
+                "taken"
+                if head is None
+                else {
+                    "1": "one",
+                    "2": "one",
+                    "n": "many",
+                    "w": "many",
+                }[head[32]]
+            )
             if form != "many" and len(fields) != 1:
                 self.wrong(f"I2: two fields in the form {form}")
         if fence_text and len(fence_text) == 16 and (waits or form == "one"):
@@ -1074,7 +1094,7 @@ class Run:
             ids = {name[1:] for name in fields if name != "hf1"}
             if ids != set(ends[::2]):
                 self.wrong("I3: K and S differ")
-            x = sum(value[0] != "s" for name, value in fields.items() if name != "hf1")
+            x = sum(value[0] not in "sw" for name, value in fields.items() if name != "hf1")
             head = fields["hf1"]
             if (
                 int(head[16:32]) != x
@@ -1082,7 +1102,20 @@ class Run:
                 or (x == 0) != (head[62:] == "")
             ):
                 self.wrong("I4: x")
-            owners = {value[49:] for name, value in fields.items() if name != "hf1"}
+            extra = sum(
+                int(value[49:59]) - 1
+                for name, value in fields.items()
+                if name != "hf1" and value[0] == "w"
+            )
+            if int(head[50:62]) != extra or (head[32] == "w") != (extra > 0):
+                self.wrong("I4: the sum of the weights")
+            if extra:
+                self.count("weighed")
+            owners = {
+                value[59 if value[0] == "w" else 49 :]
+                for name, value in fields.items()
+                if name != "hf1"
+            }
             if x and owners != {head[62:]}:
                 self.wrong("I4: owners")
             infinite = "inf" in ends[1::2]
@@ -1104,10 +1137,10 @@ class Run:
         if any(now - MARGIN < h["ends"] < time.time() + MARGIN for h in self.holds.values()):
             raise Unsure
         live = {who for who, h in self.holds.items() if h["ends"] > now}
-        listed = {answer[6][n]: answer[6][n + 1 : n + 5] for n in range(0, len(answer[6]), 5)}
+        listed = {answer[6][n]: answer[6][n + 1 : n + 6] for n in range(0, len(answer[6]), 6)}
         if set(listed) != live or answer[1] != len(live):
             self.wrong(f"inspect {answer}")
-        for who, (mode, fence, left, owner) in listed.items():
+        for who, (mode, fence, left, owner, weight) in listed.items():
             hold = self.holds[who]
             until = NEVER if left == -1 else (answer[5] / 1000 + left) / 1000
             if until != hold["ends"] and abs(until - hold["ends"]) > 0.2:
@@ -1115,6 +1148,7 @@ class Run:
             if (
                 fence != hold["fence"]
                 or owner != hold["owner"]
+                or weight != hold["weight"]
                 or (mode == "s") != (hold["mode"] == "s")
             ):
                 self.wrong(f"inspect {answer}")
@@ -1131,7 +1165,7 @@ class Run:
             {1, 2} if state in (1, 2) and len(live) != len(ends) // 2 else {state}
         ):
             self.wrong(f"inspect {answer}")
-        seats = [answer[7][n] for n in range(0, len(answer[7]), 6)]
+        seats = [answer[7][n] for n in range(0, len(answer[7]), 7)]
         known = [who for who in seats if who in self.queue and not self.queue[who]["out"]]
         if [who for who in known if self.live(self.queue[who]["client"])] != self.ordered():
             self.wrong(f"the queue is {seats}, expected {self.ordered()}")
@@ -1231,7 +1265,26 @@ MUTANTS = [
     ("acquire", "call('EXISTS', KEYS[5 + i]) == 1", "false"),
     ("acquire", "if floor > last then", "if false then"),
     ("acquire", "err = mend_one()", ""),
-    ("_grant", "held.n < permits", "held.n <= permits"),
+    ("_grant", "held.n + held.extra + a.weight <= a.permits", "held.n + a.weight <= a.permits"),
+    ("_grant", "held.extra + a.weight <= a.permits", "held.extra + a.weight <= a.permits + 1"),
+    ("_grant", "held.extra + a.weight <= a.permits", "held.extra < a.permits"),
+    (
+        "_grant",
+        "held.extra = held.extra - weight + 1\nend\nend\nif held.n == 0",
+        "end\nend\nif held.n == 0",
+    ),
+    ("_grant", "held.extra = held.extra - weight + 1\nrefused", "refused"),
+    ("_grant", "held.x ~= x or held.extra ~= extra", "held.x ~= x"),
+    (
+        "_grant",
+        "if mode ~= 's' or weight > 1 then\nif mode ~= 's' then held.x = held.x - 1",
+        "if mode ~= 's' then\nif mode ~= 's' then held.x = held.x - 1",
+    ),
+    ("_grant", "held.extra = held.extra + weight - 1", ""),
+    ("_state", "held.extra > 0 and 'w' or 'n'", "'n'"),
+    ("acquire", "or a.weight > most)", ")"),
+    ("acquire", "if not shared and #how ~= 1 then break end", ""),
+    ("acquire", "or m.weight ~= a.weight", ""),
     ("_grant", "ghosts[mark], mark = true, NOBODY", "mark = NOBODY"),
     ("_grant", "(lease == 0 or lease > 3000) and 3000 or lease", "lease"),
     ("cancel", "or refused('ZREM', Q, ARGV[3])", ""),

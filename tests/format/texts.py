@@ -59,5 +59,6 @@ def member(
     kind: str = "p",
 ) -> str:
     """A member of the queue; mode as in acquire's arguments."""
-    permits = f"{int(mode[1:]):010d}" if mode[0] == "s" else ""
+    numbers = mode[1:].split(":") if mode[0] in "sw" else []
+    permits = "".join(f"{int(number):010d}" for number in numbers)
     return f"{who}{client}{kind}{timeout:010d}{mode[0]}{lease:012d}{permits}{owner}"

@@ -86,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t lease = flags & 1 ? HF_NEVER : 10 + take_number(&from, HF_LEASE_MAX - 10);
     int64_t timeout = forever ? HF_FOREVER : take_number(&from, INT64_MAX - 1);
     int64_t permits = take_number(&from, short_max);
+    int64_t weight = permits > 0 ? take_number(&from, permits) : 0;
+    bool heavy = shared && weight > 1;
     size_t owner_length = from.left < HF_OWNER_MAX ? from.left : HF_OWNER_MAX;
     if (owner_length == 0)
         return 0;
@@ -98,6 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   .lease_ms = lease,
                   .mode = shared ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE,
                   .permits = permits,
+                  .weight = weight,
                   .channel = channel,
                   .channel_length = (size_t)channel_length,
                   .timeout_ms = timeout};
@@ -105,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hf_bytes_init(&member);
     hf_ask_member(&ask, &member);
     promise(!member.failed);
-    promise(member.length == (shared ? 98 : 88) + owner_length);
+    promise(member.length == (heavy ? 108 : shared ? 98 : 88) + owner_length);
 
     promise(parse(&lua, member.data, member.length));
     promise(is(lua, "member", member.data, member.length));
@@ -117,6 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     promise(number(lua, "lease") == (double)(lease == HF_NEVER ? 0 : lease));
     promise(number(lua, "timeout") == (double)(forever || timeout > short_max ? 0 : timeout));
     promise(number(lua, "permits") == (double)(shared ? permits : 0));
+    promise(number(lua, "weight") == (double)(heavy ? weight : 1));
     hf_bytes_free(&member);
     return 0;
 }

@@ -29,6 +29,7 @@
 
 bool shared[CLIENTS];
 byte permits[CLIENTS];
+byte weight[CLIENTS]; /* of its hold; and of the nested one */
 
 /* ------------------------------------------------------------- The server */
 
@@ -37,6 +38,7 @@ byte nested[CLIENTS]; /* S: and the shared one nested in it */
 bool is_x[CLIENTS];   /* the outermost is exclusive */
 byte x;               /* in the header: how many are */
 byte n;               /* how many are in S */
+byte extra;           /* in the header: what they weigh beyond one each */
 byte busy_until;      /* S was lost: K stays until it ends */
 byte queue[CLIENTS], queued; /* 1 more than each client */
 
@@ -67,6 +69,9 @@ inline read() {
 		if
 		:: ends[j] && ends[j] <= now ->
 			ends[j] = 0; n--;
+#ifndef MUTANT_EXTRA_STAYS
+			extra = extra - (weight[j] - 1);
+#endif
 #ifndef MUTANT_X_STAYS
 			x = (is_x[j] -> x - 1 : x);
 #endif
@@ -74,22 +79,24 @@ inline read() {
 		:: else
 		fi;
 		if
-		:: nested[j] && nested[j] <= now -> nested[j] = 0; n--
+		:: nested[j] && nested[j] <= now -> nested[j] = 0; n--; extra = extra - (weight[j] - 1)
 		:: else
 		fi
 	}
 	j = 0;
 #endif
 	if
-	:: n == 0 -> x = 0
+	:: n == 0 -> x = 0; extra = 0
 	:: else
 	fi
 }
 
 #ifdef MUTANT_ONE_TOO_MANY
-#define ROOM(c) (permits[c] == 0 || n <= permits[c])
+#define ROOM(c) (permits[c] == 0 || n + extra + weight[c] <= permits[c] + 1)
+#elif defined(MUTANT_A_COUNT_FOR_THE_SUM)
+#define ROOM(c) (permits[c] == 0 || n + weight[c] <= permits[c])
 #else
-#define ROOM(c) (permits[c] == 0 || n < permits[c])
+#define ROOM(c) (permits[c] == 0 || n + extra + weight[c] <= permits[c])
 #endif
 #ifdef MUTANT_LOST_S_FREES
 #define BUSY false
@@ -103,11 +110,12 @@ inline admit(c) {
 	for EACH_CLIENT {
 		must(FIFO, j == c || !waits[j] || told[j] || !alive[j] || !came[j] || came[j] > came[c]);
 		must(EXCLUSION, j == c || !COUNTS(j) || (shared[c] && !(sure_x[j] && sure[j] > now)));
-		count = count + (j != c && COUNTS(j))
+		count = count + (j != c && COUNTS(j) -> weight[j] : 0)
 	}
-	must(PERMITS, !shared[c] || permits[c] == 0 || count < permits[c]);
+	must(PERMITS, !shared[c] || permits[c] == 0 || count + weight[c] <= permits[c]);
 	must(ORPHAN, alive[c]);
 	ends[c] = now + LEASE; n++;
+	extra = extra + (weight[c] - 1);
 	is_x[c] = !shared[c];
 	x = (shared[c] -> x : x + 1);
 	sure[c] = ends[c]; sure_x[c] = is_x[c];
@@ -164,6 +172,10 @@ inline acquire(c) {
 		for (j : 1 .. queued) { found = found || queue[j - 1] == c + 1 }
 		j = 0;
 		if
+#ifdef MUTANT_LIGHT_ONES_PASS
+		:: !found && shared[c] && weight[c] == 1 && queued && weight[queue[0] - 1] > 1 && FITS(c) ->
+			came[c] = tickets + 1; tickets++; admit(c)
+#endif
 #ifdef MUTANT_READER_PASSES
 		:: !found && shared[c] && FITS(c) -> came[c] = tickets + 1; tickets++; admit(c)
 #endif
@@ -199,6 +211,7 @@ inline nest(c, exclusively) {
 	:: ends[c] && !exclusively ->
 #endif
 		nested[c] = now + LEASE; n++;
+		extra = extra + (weight[c] - 1);
 		sure_nested[c] = nested[c];
 		r_state = HELD
 	fi
@@ -211,9 +224,10 @@ inline release(c) {
 	if
 	:: ends[c] ->
 		ends[c] = 0; n--;
+		extra = extra - (weight[c] - 1);
 #ifdef MUTANT_DOWNGRADE_FREES
 		if
-		:: is_x[c] && nested[c] -> nested[c] = 0; n--
+		:: is_x[c] && nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
 		:: else
 		fi;
 #endif
@@ -233,7 +247,7 @@ inline release_nested(c) {
 	sure_nested[c] = 0;
 	read();
 	if
-	:: nested[c] -> nested[c] = 0; n--
+	:: nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
 	:: else
 	fi;
 	x = (n == 0 -> 0 : x);
@@ -318,7 +332,7 @@ end:
 				busy_until = (nested[j] > busy_until -> nested[j] : busy_until);
 				ends[j] = 0; nested[j] = 0; is_x[j] = false
 			}
-			n = 0; x = 0; j = 0
+			n = 0; x = 0; extra = 0; j = 0
 		}
 	   }
 	od
@@ -335,13 +349,13 @@ end:
 		d_step {
 			head = CLIENTS; i = 0; found = false; count = 0;
 			for EACH_CLIENT {
-				i = i + (sure[j] > now) + (sure_nested[j] > now);
+				i = i + (sure[j] > now -> weight[j] : 0) + (sure_nested[j] > now -> weight[j] : 0);
 				found = found || (sure_x[j] && sure[j] > now);
 				head = (waits[j] && alive[j] && !told[j] && (head == CLIENTS || came[j] < came[head]) -> j : head)
 			}
 			if
 			:: head < CLIENTS && busy_until <= now && !died -> /* who died just now is asked about later */
-				must(PROGRESS, (shared[head] -> found || (permits[head] && i >= permits[head]) : i > 0))
+				must(PROGRESS, (shared[head] -> found || (permits[head] && i + weight[head] > permits[head]) : i > 0))
 			:: else
 			fi;
 			head = 0; i = 0; found = 0; j = 0;
@@ -359,19 +373,21 @@ end:
 	od
 }
 
-#define KIND(c) (shared[c] + permits[c])
+#define KIND(c) (shared[c] + permits[c] + (weight[c] - 1))
 
 init {
 	byte k;
 	atomic {
 		for (k : 0 .. CLIENTS - 1) {
 			alive[k] = true;
+			weight[k] = 1;
 			/* The clients are alike but for their kinds: one order of these is enough. */
 			if
 			:: k == 0 || KIND(k - 1) == 0 -> skip
 			:: k == 0 || KIND(k - 1) <= 1 -> shared[k] = true
 			:: k == 0 || KIND(k - 1) <= 2 -> shared[k] = true; permits[k] = 1
-			:: shared[k] = true; permits[k] = PERMITS
+			:: k == 0 || KIND(k - 1) <= 1 + PERMITS -> shared[k] = true; permits[k] = PERMITS
+			:: shared[k] = true; permits[k] = PERMITS; weight[k] = 2
 			fi
 		}
 		for (k : 0 .. CLIENTS - 1) { run client(k) }

@@ -115,6 +115,78 @@ def test_one_thread_takes_several_permits_if_it_does_not_nest(
     lock.release()
 
 
+def test_weights_share_the_permits(
+    client: holdfast.Client, stranger: holdfast.Lock, name: str
+) -> None:
+    pool = client.lock(name, permits=5, reentrant=False)
+    with pool.shared(weight=3):
+        seen = pool.inspect()
+        assert [holder.weight for holder in seen.holders] == [3]
+        assert not pool.shared(weight=3).acquire(blocking=False)
+        with pool.shared(weight=2):
+            assert sum(holder.weight for holder in pool.inspect().holders) == 5
+            assert not pool.shared().acquire(blocking=False)
+        with pool.shared().hold(timeout=0), pool.shared().hold(timeout=0):
+            assert not pool.shared().acquire(blocking=False)
+    assert pool.shared(weight=5).acquire(timeout=0)
+    pool.shared(weight=5).release()
+    assert not pool.inspect().held
+
+
+def test_nobody_passes_a_heavy_acquire(client: holdfast.Client, name: str) -> None:
+    pool = client.lock(name, permits=5, reentrant=False)
+    order: list[str] = []
+
+    def take(who: str, weight: int) -> None:
+        with pool.shared(weight=weight):
+            order.append(who)
+
+    with pool.shared(weight=3):
+        heavy = threading.Thread(target=take, args=("heavy", 4))
+        heavy.start()
+        until(lambda: len(pool.inspect().queue) == 1)
+        assert [(waiter.weight, waiter.permits) for waiter in pool.inspect().queue] == [(4, 5)]
+        assert not pool.shared().acquire(blocking=False)  # though two are free
+        light = threading.Thread(target=take, args=("light", 2))
+        light.start()
+        until(lambda: len(pool.inspect().queue) == 2)
+    heavy.join()
+    light.join()
+    assert order == ["heavy", "light"]
+
+
+def test_what_nests_is_no_heavier(client: holdfast.Client, name: str) -> None:
+    pool = client.lock(name, permits=5)
+    with pool.shared(weight=2) as outer:
+        with pytest.raises(holdfast.LockDeadlock, match="heavier"):
+            pool.shared(weight=3).acquire(timeout=1)
+        with pool.shared(weight=2) as inner:
+            assert inner.fence == outer.fence
+            assert [holder.weight for holder in pool.inspect().holders] == [4]
+    with pool, pool.shared(weight=4):
+        pass
+    assert not pool.inspect().held
+
+
+def test_a_task_takes_several_permits(client: holdfast.Client, name: str) -> None:
+    async def main() -> None:
+        pool = client.aio.lock(name, permits=5, reentrant=False)
+        assert pool.shared(weight=3) is pool.shared(weight=3) is not pool.shared()
+        async with pool.shared(weight=3), pool.shared(weight=2):
+            assert not await pool.shared().acquire(timeout=0)
+        assert not (await pool.inspect()).held
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("weight", [0, -1, 4, 1.5, "3"])
+def test_wrong_weights_are_refused(client: holdfast.Client, name: str, weight: int) -> None:
+    with pytest.raises((ValueError, TypeError), match="weight"):
+        client.lock(name, permits=3).shared(weight=weight)
+    with pytest.raises((ValueError, TypeError), match="weight"):
+        client.lock(name, permits=3, weight=weight)
+
+
 @pytest.mark.parametrize("permits", [-1, 10**10, 1.5, "3"])
 def test_wrong_permits_are_refused(client: holdfast.Client, name: str, permits: int) -> None:
     with pytest.raises((ValueError, TypeError), match="permits"):

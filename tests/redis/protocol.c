@@ -1137,7 +1137,7 @@ static void test_an_expired_hold_counts_for_nothing_although_the_key_lives(void 
     assert_string_equal(snapshot(K), before);
     redisReply *look = inspect(0, 10);
     assert_int_equal(integer(look->element[HOLDS]), 1);
-    assert_int_equal(look->element[HOLDERS]->elements, 5);
+    assert_int_equal(look->element[HOLDERS]->elements, 6);
     assert_int_equal(cancel(id(2), "0", "").state, BUSY);
     assert_int_equal(release_of(id(2), its_fence), 0);
     assert_many(fence, 1, "ann", 1);
@@ -1174,7 +1174,7 @@ static void test_a_field_that_is_no_hold_fails_no_script(void **state) {
     TELL("ZADD " S " 1 hello inf nobody");
     assert_int_equal(renew(id(2), 5000, EXACTLY), 5000);
     redisReply *look = inspect(0, 10);
-    assert_int_equal(look->element[HOLDERS]->elements, 2 * 5);
+    assert_int_equal(look->element[HOLDERS]->elements, 2 * 6);
     assert_int_equal(try_once(id(3), "ben").state, BUSY);
     assert_int_equal(release_with(id(2), "1", ""), 1);
     assert_int_equal(release(id(1)), 1);
@@ -2941,8 +2941,8 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
             asking ben = {id(3), "ben", .client = BEN, .timeout = 5000};
             int64_t score = acquire(ben).score;
             redisReply *waiters = inspect(0, 10)->element[QUEUERS];
-            assert_int_equal(waiters->elements, 6);
-            ASSERT_WORDS(waiters, 0, id(3), "x", number(score), "5000", "0", "ben");
+            assert_int_equal(waiters->elements, 7);
+            ASSERT_WORDS(waiters, 0, id(3), "x", number(score), "5000", "0", "ben", "1");
         }
         char *lock = snapshot(K);
         redisReply *look = inspect(0, 10);
@@ -2951,8 +2951,8 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
         assert_int_equal(integer(look->element[WAITERS]), form);
         assert_in_range(integer(look->element[TTL]), 19000, 20000);
         assert_in_range(integer(look->element[NOW]), before, server_us());
-        assert_int_equal(look->element[HOLDERS]->elements, 5);
-        ASSERT_WORDS(look->element[HOLDERS], 0, id(1), "x", number(fence), NULL, "ann");
+        assert_int_equal(look->element[HOLDERS]->elements, 6);
+        ASSERT_WORDS(look->element[HOLDERS], 0, id(1), "x", number(fence), NULL, "ann", "1");
         assert_string_equal(snapshot(K), lock);
     }
     hold_as((asking){id(2), "ann", .mode = "s0", .nests = "1", .lease = NEVER});
@@ -2965,28 +2965,28 @@ static void test_inspect_changes_nothing_and_tells_all(void **state) {
     assert_int_equal(integer(look->element[WAITERS]), 2);
     assert_int_equal(integer(look->element[TTL]), -1);
     assert_in_range(integer(look->element[RESULT_TTL]), 19000, 20000);
-    assert_int_equal(look->element[HOLDERS]->elements, 10);
-    ASSERT_WORDS(look->element[HOLDERS], 0, id(1), "x", number(fence), NULL, "ann", id(2), "s",
-                 number(fence), "-1", "ann");
-    assert_int_equal(look->element[QUEUERS]->elements, 12);
-    ASSERT_WORDS(look->element[QUEUERS], 0, id(3), "x", NULL, "5000", "0", "ben", id(4), "s", NULL,
-                 "0", "7", "cat");
+    assert_int_equal(look->element[HOLDERS]->elements, 12);
+    ASSERT_WORDS(look->element[HOLDERS], 0, id(1), "x", number(fence), NULL, "ann", "1", id(2), "s",
+                 number(fence), "-1", "ann", "1");
+    assert_int_equal(look->element[QUEUERS]->elements, 14);
+    ASSERT_WORDS(look->element[QUEUERS], 0, id(3), "x", NULL, "5000", "0", "ben", "1", id(4), "s",
+                 NULL, "0", "7", "cat", "1");
     /* While the slot moves, K alone is looked at: its form, without the ends and the queue. */
     look = good(run(&hf_script_inspect, 1, K, "0", "10", NULL));
     assert_int_equal(integer(look->element[STATE]), 8 + 1);
     assert_int_equal(integer(look->element[HOLDS]), 2);
     assert_int_equal(integer(look->element[WAITERS]), 0);
     assert_int_equal(integer(look->element[RESULT_TTL]), -2);
-    assert_int_equal(look->element[HOLDERS]->elements, 10);
+    assert_int_equal(look->element[HOLDERS]->elements, 12);
     assert_int_equal(look->element[QUEUERS]->elements, 0);
     look = good(run(&hf_script_inspect, 1, K, "1", "1", NULL));
-    assert_int_equal(look->element[HOLDERS]->elements, 5);
+    assert_int_equal(look->element[HOLDERS]->elements, 6);
     /* Some of them. */
     look = inspect(1, 1);
     assert_int_equal(integer(look->element[HOLDS]), 2);
-    assert_int_equal(look->element[HOLDERS]->elements, 5);
+    assert_int_equal(look->element[HOLDERS]->elements, 6);
     assert_string_equal(look->element[HOLDERS]->element[0]->str, id(2));
-    assert_int_equal(look->element[QUEUERS]->elements, 6);
+    assert_int_equal(look->element[QUEUERS]->elements, 7);
     assert_string_equal(look->element[QUEUERS]->element[0]->str, id(4));
     look = inspect(2, 10);
     assert_int_equal(look->element[HOLDERS]->elements, 0);

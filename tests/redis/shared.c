@@ -471,6 +471,88 @@ static void test_what_a_shared_wait_leaves_behind_is_nothing(void **state) {
     hf_lock_close(reader);
 }
 
+/* ----------------------------------------------------------------- Weights */
+
+static hf_lock *weight_of(hf_client *client, const char *owner, int64_t weight) {
+    return open_lock(client, "k", owner, SHARED(.permits = 5, .weight = weight));
+}
+
+static void test_weights_share_the_permits(void **state) {
+    (void)state;
+    hf_lock *three = weight_of(ann, "three", 3), *two = weight_of(ben, "two", 2),
+            *one = permit_of(ben, "one", 5);
+    hf_hold *first = held(three), *second = held(two);
+    assert_busy(one);
+    hf_view *view;
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_lock_info info = {.size = sizeof info};
+    assert_status(hf_lock_inspect(one, 0, &info, &view), HF_OK);
+    assert_int_equal(info.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_status(hf_view_holder(view, i, &holder), HF_OK);
+        assert_int_equal(holder.weight, holder.fence == hf_hold_fence(first) ? 3 : 2);
+    }
+    hf_view_close(view);
+    assert_status(hf_hold_renew(first), HF_OK);
+    assert_status(hf_hold_release(second), HF_OK);
+    hf_hold *third = held(one), *fourth = held(one);
+    assert_int_equal(NUMBER("HLEN k"), 4); /* three holds, and who they are */
+    assert_busy(open_lock(ben, "k", "other", SHARED(.permits = 5)));
+    assert_status(hf_hold_release(first), HF_OK);
+    second = held(two);
+    assert_status(hf_hold_release(third), HF_OK);
+    assert_status(hf_hold_release(fourth), HF_OK);
+    hf_hold *again = held(three);
+    assert_status(hf_hold_release(again), HF_OK);
+    assert_status(hf_hold_release(second), HF_OK);
+    assert_free();
+    hf_hold_close(first), hf_hold_close(second), hf_hold_close(third), hf_hold_close(fourth);
+    hf_hold_close(again);
+}
+
+static void test_nobody_passes_a_heavy_waiter(void **state) {
+    (void)state;
+    hf_hold *small = held(permit_of(ann, "small", 5)), *big = held(weight_of(ann, "big", 3));
+    hf_lock *heavy = weight_of(ben, "heavy", 3), *light = permit_of(ben, "light", 5);
+    start(heavy, 1);
+    assert_soon(waiting() == 1);
+    assert_busy(light); /* a place is free */
+    start(light, 2);
+    assert_soon(waiting() == 2);
+    assert_status(hf_hold_release(small), HF_OK); /* two are free, and three are wanted */
+    assert_busy(permit_of(ann, "another", 5));
+    assert_int_equal(waiting(), 2);
+    assert_status(hf_hold_release(big), HF_OK);
+    hf_hold *first = granted(ben, 1), *second = granted(ben, 2);
+    assert_true(hf_hold_fence(first) < hf_hold_fence(second));
+    assert_status(hf_hold_release(first), HF_OK);
+    assert_status(hf_hold_release(second), HF_OK);
+    assert_free();
+    hf_hold_close(small), hf_hold_close(big), hf_hold_close(first), hf_hold_close(second);
+}
+
+static void test_what_nests_is_no_heavier(void **state) {
+    hf_hold *none;
+    (void)state;
+    hf_hold *outer = held(weight_of(ann, "ann", 2));
+    assert_status(hf_lock_acquire(weight_of(ann, "ann", 3), 1000, &none), HF_EDEADLOCK);
+    assert_non_null(strstr(hf_error_message(), "heavier"));
+    hf_hold *inner = held(weight_of(ann, "ann", 2));
+    assert_int_equal(hf_hold_fence(inner), hf_hold_fence(outer));
+    assert_busy(weight_of(ben, "ben", 2)); /* what nests counts, too */
+    assert_status(hf_hold_release(outer), HF_OK);
+    assert_status(hf_hold_release(inner), HF_OK);
+    /* In an exclusive hold of its owner any weight, and a downgrade keeps it. */
+    outer = held(writer_of(ann, "ann"));
+    inner = held(weight_of(ann, "ann", 4));
+    assert_status(hf_hold_release(outer), HF_OK);
+    assert_busy(weight_of(ben, "ben", 2));
+    hf_hold *other = held(permit_of(ben, "ben", 5));
+    assert_status(hf_hold_release(other), HF_OK);
+    assert_status(hf_hold_release(inner), HF_OK);
+    assert_free();
+}
+
 static void test_modes_and_permits_out_of_bounds_are_refused(void **state) {
     (void)state;
     hf_lock *lock;
@@ -505,6 +587,9 @@ int main(void) {
         TEST(test_who_holds_it_both_ways_nests_both_ways),
         TEST(test_a_shared_hold_is_handed_over),
         TEST(test_what_a_shared_wait_leaves_behind_is_nothing),
+        TEST(test_weights_share_the_permits),
+        TEST(test_nobody_passes_a_heavy_waiter),
+        TEST(test_what_nests_is_no_heavier),
         TEST(test_modes_and_permits_out_of_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

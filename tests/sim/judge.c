@@ -86,12 +86,13 @@ bool judge_has_left(void) {
     return false;
 }
 
-belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
+belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
+                    int64_t began) {
     belief *b = calloc(1, sizeof *b);
     snprintf(b->key, sizeof b->key, "%s", key);
     b->fence = fence;
     b->shared = shared;
-    b->permits = permits;
+    b->permits = options->permits;
     b->began = began;
     b->process = sim_self();
     b->excused = judge_has_left();
@@ -99,7 +100,7 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits
     if (beliefs != NULL)
         beliefs->previous = b;
     judge_acquired++;
-    rules_hold(key, fence, shared, permits, began);
+    rules_hold(key, fence, shared, options->permits, began);
     return beliefs = b;
 }
 

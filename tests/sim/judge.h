@@ -5,6 +5,7 @@
 #ifndef SIM_JUDGE_H
 #define SIM_JUDGE_H
 
+#include "holdfast/holdfast.h"
 #include "kernel.h"
 
 /* A hold, as its client sees it. */
@@ -15,7 +16,8 @@ void judge_end(void);
 
 /* A hold of the lock `key`, by a call that began then. What is certain of it: from the time at
  * which the holder asked on it counts on it for so many ms (-1: for ever). */
-belief *judge_holds(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
+belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
+                    int64_t began);
 void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t began);
 /* Is there a hold with that fence? */
 bool judge_knows(const char *key, int64_t fence);

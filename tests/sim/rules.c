@@ -96,7 +96,6 @@ static bool was_left(const lock_of *l, int64_t fence) {
 }
 
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
-    int64_t fences[STORE_HOLDS];
     lock_of *l = lock_named(key);
     int pid = sim_pid(sim_self());
     size_t self = (size_t)pid % PROCESSES;
@@ -121,9 +120,9 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
         l->floors[self].fence = fence;
         l->floors[self].at = sim_now();
     }
-    int64_t count = (int64_t)store_fences(key, fences, STORE_HOLDS);
+    int64_t count = store_weight(key);
     if (permits > 0 && count > permits && !split && !stepped) /* or what had ended goes on */
-        sim_wrong("%s has %lld holds, and all of them asked for %lld permits", key,
+        sim_wrong("%s has holds of the weight %lld, and all of them asked for %lld permits", key,
                   (long long)count, (long long)permits);
 }
 

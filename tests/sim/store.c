@@ -83,6 +83,19 @@ size_t store_fences(const char *key, int64_t *fences, size_t room) {
     return count;
 }
 
+int64_t store_weight(const char *key) {
+    sim_seen lock;
+    int64_t fences[STORE_HOLDS], sum = (int64_t)store_fences(key, fences, STORE_HOLDS);
+    if (see(key, &lock) < 0)
+        return 0;
+    for (size_t i = 0; i < lock.count; i++) {
+        sim_entry hold = sim_redis_entry(&lock, i);
+        if (hold.name.length == 33 && hold.value.bytes[0] == 'w' && stands(key, hold.name))
+            sum += number(hold.value, 49, 10) - 1;
+    }
+    return sum;
+}
+
 bool store_has(const char *key, int64_t fence) {
     int64_t fences[STORE_HOLDS];
     size_t count = store_fences(key, fences, STORE_HOLDS);

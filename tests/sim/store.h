@@ -9,6 +9,8 @@ void store_begin(void);
 /* The fences of a lock's holds whose end has not come by the server's clock; how many. */
 enum { STORE_HOLDS = 200 };
 size_t store_fences(const char *key, int64_t *fences, size_t room);
+/* What they weigh together. */
+int64_t store_weight(const char *key);
 /* Has the lock such a hold with that fence? */
 bool store_has(const char *key, int64_t fence);
 /* Does no end of a lease end it? */

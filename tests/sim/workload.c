@@ -32,7 +32,7 @@ mine *keep_hold(program *p, hf_hold *hold, const char *key, const hf_lock_option
                 .joined = joined,
                 .renewed = options->renew == HF_ON && options->max_hold_ms == 0 &&
                            options->lease_ms >= RENEWABLE_MS};
-    m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options->permits, began);
+    m->belief = judge_holds(key, hf_hold_fence(hold), m->shared, options, began);
     if (joined)
         judge_join(m->belief, m->belief);
     believe(m, began);
@@ -54,6 +54,7 @@ hf_lock_options lock_options(bool *shared, int64_t *permits) {
     if (*shared) {
         o.mode = HF_SHARED;
         *permits = o.permits = work.permits;
+        o.weight = work.permits > 1 && often(0.3) ? 2 : 0;
     }
     o.lease_ms =
         work.endless && often(0.1) ? HF_NEVER : sim_span(work.shortest_ms, work.longest_ms);

@@ -408,6 +408,11 @@ static void test_a_waiter_is_a_member_of_fixed_columns(void **state) {
     assert_member(&ask, ID CLIENT "p0000000025x000000000000me");
     ask.mode = HF_MODE_SHARED;
     assert_member(&ask, ID CLIENT "p0000000025s0000000000000000000003me");
+    ask.weight = 1;
+    assert_member(&ask, ID CLIENT "p0000000025s0000000000000000000003me");
+    ask.weight = 2;
+    assert_member(&ask, ID CLIENT "p0000000025w00000000000000000000030000000002me");
+    ask.weight = 0;
     /* The most. */
     ask.timeout_ms = 9999999999;
     ask.lease_ms = HF_LEASE_MAX;
@@ -958,7 +963,7 @@ static void test_a_reply_that_may_have_written_something_is_known(void **state) 
 
 /* What inspect answers: numbers, then the words of the holders and of the waiters. */
 typedef struct {
-    redisReply parts[9], *elements[9], words[24], *holders[12], *waiters[12], whole;
+    redisReply parts[9], *elements[9], words[28], *holders[14], *waiters[14], whole;
 } inspected;
 
 static redisReply word_of(const char *word) {
@@ -973,8 +978,8 @@ static void inspected_of(inspected *to, const int64_t *numbers, const char *cons
         to->holders[i] = &to->words[i];
     }
     for (size_t i = 0; i < waiter_words; i++) {
-        to->words[12 + i] = word_of(waiters[i]);
-        to->waiters[i] = &to->words[12 + i];
+        to->words[14 + i] = word_of(waiters[i]);
+        to->waiters[i] = &to->words[14 + i];
     }
     to->parts[6] =
         (redisReply){.type = REDIS_REPLY_ARRAY, .elements = holder_words, .element = to->holders};
@@ -991,10 +996,10 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     static const int64_t free_lock[] = {0, 0, 0, -2, -2, NOW}, shared[] = {2, 2, 2, 900, 800, NOW};
     static const int64_t foreign[] = {3, 0, 1, -1, -2, NOW}, moving[] = {10, 2, 0, 900, -2, NOW};
     static const int64_t plain[] = {4, 0, 0, -1, -2, NOW};
-    static const char *const holders[] = {ID,    "s", "#7", "#500", "me",
-                                          OTHER, "s", "#8", "#-1",  "u"};
-    static const char *const waiters[] = {ID,    "x", "#1700000000000000", "#0", "#0", "me",
-                                          OTHER, "s", "#1700000000000001", "#9", "#3", "you"};
+    static const char *const holders[] = {ID,    "s", "#7", "#500", "me", "#1",
+                                          OTHER, "s", "#8", "#-1",  "u",  "#2"};
+    static const char *const waiters[] = {ID,    "x", "#1700000000000000", "#0", "#0", "me",  "#1",
+                                          OTHER, "s", "#1700000000000001", "#9", "#3", "you", "#3"};
     inspected reply;
     hf_found found;
     hf_queued queued;
@@ -1007,7 +1012,7 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_int_equal(found.server_us, NOW);
     assert_int_equal(found.first.owner_length, 0);
     assert_int_equal(hf_reply_queued_count(&reply.whole), 0);
-    inspected_of(&reply, foreign, NULL, 0, waiters, 6);
+    inspected_of(&reply, foreign, NULL, 0, waiters, 7);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(found.held);
     assert_true(found.foreign);
@@ -1017,10 +1022,10 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     inspected_of(&reply, plain, NULL, 0, NULL, 0);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(found.held && found.foreign && found.plain);
-    inspected_of(&reply, moving, holders, 10, NULL, 0);
+    inspected_of(&reply, moving, holders, 12, NULL, 0);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(found.held && found.shared && found.moving && !found.foreign);
-    inspected_of(&reply, shared, holders, 10, waiters, 12);
+    inspected_of(&reply, shared, holders, 12, waiters, 14);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_false(found.moving);
     assert_int_equal(found.result_ms, 800);
@@ -1039,6 +1044,7 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_true(hf_reply_holding(&reply.whole, 1, &second));
     assert_int_equal(second.fence, 8);
     assert_int_equal(second.remaining_ms, HF_TTL_NONE);
+    assert_int_equal(second.weight, 2);
     assert_int_equal(hf_reply_queued_count(&reply.whole), 2);
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
     assert_false(queued.shared);
@@ -1048,6 +1054,7 @@ static void test_inspect_tells_of_holders_and_waiters(void **state) {
     assert_true(queued.shared);
     assert_int_equal(queued.timeout_ms, 9);
     assert_int_equal(queued.permits, 3);
+    assert_int_equal(queued.weight, 3);
     assert_int_equal(queued.score, NOW + 1);
     assert_int_equal(queued.owner_length, 3);
     assert_memory_equal(queued.owner, "you", 3);
@@ -1057,26 +1064,32 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     static const int64_t one[] = {1, 1, 1, 900, -2, NOW}, timeless[] = {1, 1, 1, 900, -2, 0};
     static const int64_t stateless[] = {16, 1, 1, 900, -2, NOW},
                          negative[] = {1, 1, -1, 900, -2, NOW};
-    static const char *const holder[] = {ID, "x", "#7", "#500", "me"};
-    static const char *const holders[][5] = {
-        {ID, "#1", "#7", "#500", "me"},
-        {ID, "x", "#-1", "#500", "me"},
-        {ID, "x", "#9007199254740993", "#500", "me"},
-        {ID, "x", "#7", "#500", "#1"},
+    static const char *const holder[] = {ID, "x", "#7", "#500", "me", "#1"};
+    static const char *const holders[][6] = {
+        {ID, "#1", "#7", "#500", "me", "#1"},
+        {ID, "x", "#-1", "#500", "me", "#1"},
+        {ID, "x", "#9007199254740993", "#500", "me", "#1"},
+        {ID, "x", "#7", "#500", "#1", "#1"},
+        {ID, "x", "#7", "#500", "me", "#0"},
     };
-    static const char *const waiter[] = {ID, "x", "#5", "#0", "#0", "me"};
-    static const char *const waiters[][6] = {
-        {ID, "y", "#5", "#0", "#0", "me"},  {ID, "", "#5", "#0", "#0", "me"},
-        {ID, "xx", "#5", "#0", "#0", "me"}, {ID, "#1", "#5", "#0", "#0", "me"},
-        {ID, "x", "#-1", "#0", "#0", "me"}, {ID, "x", "#9223372036854775807", "#0", "#0", "me"},
-        {ID, "x", "#5", "#-1", "#0", "me"}, {ID, "x", "#5", "#0", "#0", ""},
-        {ID, "x", "#5", "#0", "#0", "#1"},
+    static const char *const waiter[] = {ID, "x", "#5", "#0", "#0", "me", "#1"};
+    static const char *const waiters[][7] = {
+        {ID, "y", "#5", "#0", "#0", "me", "#1"},
+        {ID, "", "#5", "#0", "#0", "me", "#1"},
+        {ID, "xx", "#5", "#0", "#0", "me", "#1"},
+        {ID, "#1", "#5", "#0", "#0", "me", "#1"},
+        {ID, "x", "#-1", "#0", "#0", "me", "#1"},
+        {ID, "x", "#9223372036854775807", "#0", "#0", "me", "#1"},
+        {ID, "x", "#5", "#-1", "#0", "me", "#1"},
+        {ID, "x", "#5", "#0", "#0", "", "#1"},
+        {ID, "x", "#5", "#0", "#0", "#1", "#1"},
+        {ID, "s", "#5", "#0", "#3", "me", "#0"},
     };
     inspected reply;
     hf_found found;
     hf_queued queued;
     (void)state;
-    inspected_of(&reply, one, holder, 5, waiter, 6);
+    inspected_of(&reply, one, holder, 6, waiter, 7);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
     for (size_t i = 0; i < 9; i++) { /* each part of another type, or missing */
@@ -1090,23 +1103,23 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     }
     redisReply number = number_of(1);
     assert_false(hf_reply_inspect(&number, &found));
-    inspected_of(&reply, timeless, holder, 5, waiter, 6);
+    inspected_of(&reply, timeless, holder, 6, waiter, 7);
     assert_false(hf_reply_inspect(&reply.whole, &found));
-    inspected_of(&reply, stateless, holder, 5, waiter, 6);
+    inspected_of(&reply, stateless, holder, 6, waiter, 7);
     assert_false(hf_reply_inspect(&reply.whole, &found));
-    inspected_of(&reply, negative, holder, 5, waiter, 6);
+    inspected_of(&reply, negative, holder, 6, waiter, 7);
     assert_false(hf_reply_inspect(&reply.whole, &found));
     for (size_t i = 0; i < COUNT(holders); i++) {
-        inspected_of(&reply, one, holders[i], 5, waiter, 6);
+        inspected_of(&reply, one, holders[i], 6, waiter, 7);
         assert_false(hf_reply_inspect(&reply.whole, &found));
     }
     for (size_t i = 0; i < COUNT(waiters); i++) {
-        inspected_of(&reply, one, holder, 5, waiters[i], 6);
+        inspected_of(&reply, one, holder, 6, waiters[i], 7);
         assert_true(hf_reply_inspect(&reply.whole, &found));
         print_message("waiter %zu\n", i);
         assert_false(hf_reply_queued(&reply.whole, 0, &queued));
     }
-    inspected_of(&reply, one, holder, 5, waiter, 5); /* a part of one is none */
+    inspected_of(&reply, one, holder, 6, waiter, 5); /* a part of one is none */
     assert_int_equal(hf_reply_queued_count(&reply.whole), 0);
 }
 

@@ -21,7 +21,8 @@ static int end(void **state) {
 
 /*
  * A lock: its holders, and behind the bar its queue. A capital letter is exclusive, a small one
- * shared, and the same letter is the same owner; a digit behind a small one are its permits.
+ * shared, and the same letter is the same owner; a digit behind a small one are its permits,
+ * or of a holder its weight; a `*` behind that makes the weight of a waiter 3.
  */
 static void add_lock(const char *name, const char *text) {
     graph.locks = grown(graph.locks, graph.lock_count, &graph.lock_capacity, sizeof *graph.locks);
@@ -35,14 +36,23 @@ static void add_lock(const char *name, const char *text) {
         bool exclusive = *text == owner;
         if (*text == '|') {
             queue = true;
+        } else if (*text == '*') {
+            lock->waiters[lock->waiter_count - 1].weight = 3;
+        } else if (*text >= '0' && *text <= '9' && !queue) {
+            lock->holders[lock->holder_count - 1].weight = *text - '0';
         } else if (*text >= '0' && *text <= '9') {
             lock->waiters[lock->waiter_count - 1].permits = *text - '0';
         } else if (queue) {
             lock->waiters[lock->waiter_count++] =
-                (waits_waiter){.owner = number_of(&graph, &owner, 1), .exclusive = exclusive};
+                (waits_waiter){.owner = number_of(&graph, &owner, 1),
+                               .exclusive = exclusive,
+                               .weight = exclusive ? 0 : 1};
         } else {
-            lock->holders[lock->holder_count] = (waits_holder){
-                .owner = number_of(&graph, &owner, 1), .exclusive = exclusive, .fence = 1};
+            lock->holders[lock->holder_count] =
+                (waits_holder){.owner = number_of(&graph, &owner, 1),
+                               .exclusive = exclusive,
+                               .weight = exclusive ? 0 : 1,
+                               .fence = 1};
             lock->holder_count++;
         }
     }

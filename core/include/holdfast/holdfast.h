@@ -627,6 +627,17 @@ typedef struct hf_lock_options {
      */
     const void *note;
     size_t note_len;
+    /**
+     * With HF_SHARED and permits: how many of the permits each hold takes, 1 to `permits`; default
+     * 0: one. The acquire succeeds when the weights of all shared holds and this one are at most
+     * the permits. In the queue no acquire passes a heavier one that came before, so that heavy
+     * ones wait for those before them only, and light ones wait behind them.
+     *
+     * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy as
+     * that one at most: a heavier one returns HF_EDEADLOCK, because two such owners would wait for
+     * each other.
+     */
+    int64_t weight;
 } hf_lock_options;
 
 /**
@@ -866,6 +877,8 @@ typedef struct hf_lock_holder {
      */
     int32_t kept;
     int32_t reserved;
+    /** The sum of the weights of its shared holds: as many permits as they take. */
+    int64_t weight;
 } hf_lock_holder;
 
 /** One waiter in a lock's queue, filled in by hf_view_waiter(). */
@@ -886,6 +899,8 @@ typedef struct hf_lock_waiter {
     /** The note of the hold that it waits for; as in hf_lock_holder. */
     const void *note;
     size_t note_len;
+    /** hf_lock_options.weight of a shared waiter, at least 1; 0 of an exclusive one. */
+    int64_t weight;
 } hf_lock_waiter;
 
 /**

@@ -90,6 +90,7 @@ hf_hold *hf_hold_like(const hf_hold *hold) {
     made->whole = hold->whole;
     made->mode = hold->mode;
     made->permits = hold->permits;
+    made->weight = hold->weight;
     made->heal_ms = hold->heal_ms;
     made->replicas = hold->replicas;
     made->replica_ms = hold->replica_ms;
@@ -199,6 +200,7 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .lease_ms = hold->validity.lease_ms,
                     .mode = hold->mode,
                     .permits = hold->permits,
+                    .weight = hold->weight,
                     .reentrant = hold->nests,
                     .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
 }
@@ -272,6 +274,12 @@ hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WH
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
     HF_MARK("H19");
+    if (hold->mode == HF_MODE_SHARED)
+        return hf_fail(HF_EDEADLOCK,
+                       "lock %s is held shared by the owner that asks for a heavier hold of it: "
+                       "two that did so "
+                       "would wait for each other; release the lighter hold first",
+                       hf_names_quoted(hold->names));
     return hf_fail(
         HF_EDEADLOCK,
         "lock %s is held shared by the owner that asks for it exclusively: two that did so "

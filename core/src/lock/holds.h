@@ -36,7 +36,7 @@ struct hf_hold {
     bool whole;           /* its acquire is to be answered with most of its lease:
                              hf_hold_must_confirm_locked() */
     hf_mode mode;
-    int64_t permits;               /* of a shared one; 0: no limit */
+    int64_t permits, weight;       /* of a shared one; 0: no limit; 0: one */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
     int64_t floor;    /* the highest fence of that lock that was seen when it last asked */
     int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */

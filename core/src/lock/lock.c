@@ -80,6 +80,10 @@ static hf_status check_mode(const hf_lock_options *options) {
                        (long long)options->permits, (long long)HF_PERMITS_MAX);
     if (options->permits > 0 && options->mode != HF_SHARED)
         return hf_fail(HF_EINVAL, "permits need the mode HF_SHARED");
+    int64_t most = options->permits > 0 ? options->permits : 1;
+    if (options->weight < 0 || options->weight > most)
+        return hf_fail(HF_EINVAL, "weight is %lld: it takes 1 to the permits, which are %lld",
+                       (long long)options->weight, (long long)options->permits);
     return HF_OK;
 }
 
@@ -160,6 +164,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     lock->heal = chosen.heal == HF_ON;
     lock->mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE;
     lock->permits = chosen.permits;
+    lock->weight = chosen.weight;
     lock->max_hold_ms = chosen.max_hold_ms;
     lock->replicas = chosen.replicas;
     lock->replica_ms = chosen.replica_timeout_ms;
@@ -185,6 +190,7 @@ void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, boo
     hold->reentrant = lock->reentrant;
     hold->mode = lock->mode;
     hold->permits = lock->permits;
+    hold->weight = lock->weight;
     hold->counting = lock->counting;
     hold->reached = -1;
     if (lock->heal)

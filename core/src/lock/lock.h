@@ -14,6 +14,7 @@ struct hf_lock {
     bool renew, reentrant, heal;
     hf_mode mode;
     int64_t permits; /* 0: no limit */
+    int64_t weight;
     hf_counting counting;
     size_t owner_length; /* 0: the default owner */
     size_t note_length;  /* 0: none; behind the owner */

@@ -47,6 +47,7 @@ static void add_hold(hf_view *view, const hf_holding *holding) {
     holder->owner_len = holding->owner_length;
     holder->note = holding->note;
     holder->note_len = holding->note_length;
+    holder->weight += holding->shared ? holding->weight : 0;
     if (!holding->shared)
         holder->mode = HF_EXCLUSIVE;
     if (longer)
@@ -57,6 +58,7 @@ static void add_waiter(hf_view *view, const hf_queued *queued) {
     view->waiters[view->waiter_count++] = (hf_lock_waiter){
         .mode = queued->shared ? HF_SHARED : HF_EXCLUSIVE,
         .permits = queued->permits,
+        .weight = queued->shared ? queued->weight : 0,
         .waited_ms = elapsed_ms(view->found.server_us, queued->score),
         .timeout_ms = queued->timeout_ms,
         .owner = queued->owner,

@@ -7,15 +7,16 @@ local ghosts = {}
 
 -- Ended holds leave the form many; once no exclusive one is left, it is shared.
 local function prune_holds()
-  local x = held.x
+  local x, extra = held.x, held.extra
   for _, id in ipairs(call('ZRANGEBYSCORE', S, '-inf', now_ms, 'LIMIT', 0, 1000)) do
     local v = call('HGET', K, 'h' .. id)
     refused('HDEL', K, 'h' .. id)
     refused('ZREM', S, id)
     held.n = held.n - 1
     if v then
-      if sub(v, 1, 1) ~= 's' then held.x = held.x - 1 end
-      local client = sub(v, 18, 49)
+      local _, mode, _, client, weight = field(v)
+      if mode ~= 's' then held.x = held.x - 1 end
+      held.extra = held.extra - weight + 1
       if client ~= NOBODY then ghosts[client] = true end
       if client == mark then mark = NOBODY end
     end
@@ -24,7 +25,7 @@ local function prune_holds()
     delete(K, S)
     held = nil
   else
-    if held.x ~= x then refused('HSET', K, 'hf1', header()) end
+    if held.x ~= x or held.extra ~= extra then refused('HSET', K, 'hf1', header()) end
     held.first = ms(call('ZRANGE', S, '0', '0', 'WITHSCORES')[2])
   end
 end
@@ -45,7 +46,7 @@ local function read()
 end
 
 -- End one hold that there is, with all that a removal changes. Answers the server's error.
-local function drop(id, ends, mode)
+local function drop(id, ends, mode, weight)
   local err
   if held.form ~= 'many' or held.n == 1 then
     if held.form == 'many' then err = delete(K, S) else err = delete(K) end
@@ -56,8 +57,9 @@ local function drop(id, ends, mode)
   if err then return err end
   refused('HDEL', K, 'h' .. id)
   held.n, held.first = held.n - 1, nil
-  if mode ~= 's' then
-    held.x = held.x - 1
+  if mode ~= 's' or weight > 1 then
+    if mode ~= 's' then held.x = held.x - 1 end
+    held.extra = held.extra - weight + 1
     refused('HSET', K, 'hf1', header())
   end
   local latest = call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
@@ -86,16 +88,21 @@ end
 
 -- One more hold, in the form many, which it may begin. All or nothing; answers the server's
 -- error.
-local function add(id, mode, fence, client, owner, lease)
+local function add(id, mode, weight, fence, client, owner, lease)
   local ends = lease > 0 and now_ms + lease or math.huge
   local score = lease > 0 and fmt('%.0f', ends) or 'inf'
-  local value = mode .. fence .. client .. owner
+  local value = (weight > 1 and 'w' or mode) .. fence .. client
+    .. (weight > 1 and fmt('%010.0f', weight) or '') .. owner
   local was, alone, err = held, not held, nil
   if held and held.form == 'many' then
+    if held.extra + weight - 1 > 999999999999 then
+      return redis.error_reply('HOLDFAST weight out of bounds')
+    end
     err = refused('ZADD', S, score, id)
     if err then return err end
-    if mode ~= 's' then
-      held.x = held.x + 1
+    if mode ~= 's' or weight > 1 then
+      if mode ~= 's' then held.x = held.x + 1 end
+      held.extra = held.extra + weight - 1
       err = refused('HSET', K, 'hf1', header(), 'h' .. id, value)
     else
       err = refused('HSET', K, 'h' .. id, value)
@@ -106,14 +113,15 @@ local function add(id, mode, fence, client, owner, lease)
     -- What a lost K has left behind.
     if call('EXISTS', S) == 1 then call('DEL', S) end
     if alone then
-      held = { form = 'many', fence = '', owner = '', x = mode == 's' and 0 or 1, n = 1, first = ends }
+      held = { form = 'many', fence = '', owner = '', x = mode == 's' and 0 or 1, n = 1,
+        extra = weight - 1, first = ends }
       err = refused('ZADD', S, score, id) or refused('HSET', K, 'hf1', header(), 'h' .. id, value)
       if not err then err = last_end(score) end
     else
       local ttl = call('PTTL', K)
       local first = ttl < 0 and math.huge or now_ms + ttl
       held = { form = 'many', fence = was.fence, owner = was.owner, x = mode == 's' and 1 or 2, n = 2,
-        first = first }
+        extra = weight - 1, first = first }
       err = refused('ZADD', S, ttl < 0 and 'inf' or first, was.id, score, id)
         or refused('HDEL', K, '') -- is it allowed? A plain field must not stay
         or refused('HSET', K, 'hf1', header(), 'h' .. was.id, 'x' .. was.fence .. mark .. was.owner,
@@ -128,7 +136,7 @@ local function add(id, mode, fence, client, owner, lease)
     end
   end
   if err then
-    drop(id, math.huge, mode)
+    drop(id, math.huge, mode, weight)
     return err
   end
   if held.first and ends < held.first then held.first = ends end
@@ -138,13 +146,16 @@ end
 local function parse(m)
   local mode = sub(m, 76, 76)
   local a = { member = m, id = sub(m, 1, 32), client = sub(m, 33, 64), kind = sub(m, 65, 65),
-    timeout = tonumber(sub(m, 66, 75)), mode = mode, lease = tonumber(sub(m, 77, 88)), permits = 0 }
+    timeout = tonumber(sub(m, 66, 75)), mode = mode, lease = tonumber(sub(m, 77, 88)), permits = 0, weight = 1 }
   if mode == 's' then
     a.permits, a.owner = tonumber(sub(m, 89, 98)), sub(m, 99)
+  elseif mode == 'w' then
+    a.mode, a.permits, a.weight, a.owner = 's', tonumber(sub(m, 89, 98)), tonumber(sub(m, 99, 108)), sub(m, 109)
+    if not a.permits or not a.weight or a.weight < 2 or a.weight > a.permits then return end
   else
     a.owner = sub(m, 89)
   end
-  if (mode == 'x' or mode == 'o' or mode == 's') and (a.kind == 'p' or a.kind == 's') and a.timeout
+  if (a.mode == 'x' or a.mode == 'o' or a.mode == 's') and (a.kind == 'p' or a.kind == 's') and a.timeout
     and a.permits and a.owner ~= '' and a.lease and (a.lease == 0 or a.lease >= 10)
     and a.lease <= 315360000000 then
     return a
@@ -188,10 +199,10 @@ local function head()
 end
 
 -- Who may hold the lock now: everybody is measured by this.
-local function fits(mode, permits)
+local function fits(a)
   if foreign then return false end
   if not held then return true end
-  return mode == 's' and held.x == 0 and (permits == 0 or held.n < permits)
+  return a.mode == 's' and held.x == 0 and (a.permits == 0 or held.n + held.extra + a.weight <= a.permits)
 end
 
 -- Is there an outcome, for those of mode o? A call that has begun, and whose hold is over, has one:
@@ -243,7 +254,7 @@ local function grant(asking)
     elseif a.mode == 'o' and not mine and has_outcome() then
       err = tell(a)
       if err then return err end
-    elseif spent() or not fits(a.mode, a.permits) then
+    elseif spent() or not fits(a) then
       return
     else
       local fence, client, lease = later(last), NOBODY, a.lease
@@ -253,7 +264,7 @@ local function grant(asking)
       err = refused('ZREM', Q, m)
       if err then return err end
       if a.mode == 's' then
-        err = add(a.id, 's', fence, client, a.owner, lease)
+        err = add(a.id, 's', a.weight, fence, client, a.owner, lease)
       else
         err = put('one', a.id, fence, sub(m, 76), lease)
       end
@@ -261,7 +272,7 @@ local function grant(asking)
         err = remember(fence, mine and mark or client, true)
         if not err and not mine then err = publish(a, 'g' .. a.id .. fence .. stamp) end
         if err then
-          drop(a.id, math.huge, a.mode)
+          drop(a.id, math.huge, a.mode, a.weight)
           mark = NOBODY
         end
       end

@@ -57,13 +57,14 @@ local function remember(fence, client, flag)
 end
 
 -- nil: nobody holds it. form: taken, one, many; x: how many exclusive holds; and of the
--- exclusive ones id, fence and owner. Of the form many n: all holds; first: the first end.
+-- exclusive ones id, fence and owner. Of the form many n: all holds; extra: what they weigh beyond
+-- one each; first: the first end.
 local held, foreign = nil, false
 
 local function header()
   if held.x == 0 then held.fence, held.owner = '0000000000000000', '' end
-  return held.fence .. sub('000000000000000' .. held.x, -16) .. 'n9999999999999999'
-    .. (held.x > 0 and 'x' or 's') .. '000000000000' .. held.owner
+  return held.fence .. sub('000000000000000' .. held.x, -16) .. (held.extra > 0 and 'w' or 'n')
+    .. '9999999999999999' .. (held.x > 0 and 'x' or 's') .. (held.extra > 0 and fmt('%012.0f', held.extra) or '000000000000') .. held.owner
 end
 local function ms(score) -- an end as a number
   return score == 'inf' and math.huge or tonumber(score)
@@ -104,8 +105,9 @@ local function look()
   elseif find(v, '^[12]', 33) then
     held = { form = 'one', id = sub(v, 1, 32), fence = sub(v, 34, 49), owner = sub(v, 63),
       rest = sub(v, 50), x = 1 }
-  elseif sub(v, 33, 33) == 'n' then
-    held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)) }
+  elseif find(v, '^[nw]', 33) then
+    held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)),
+      extra = tonumber(sub(v, 51, 62)) or 0 }
     -- Without S nobody knows when it ends: busy until K's own end.
     held.n = S and call('ZCARD', S)
     if held.n == 0 then held, foreign = nil, true end
@@ -114,19 +116,25 @@ local function look()
   end
 end
 
--- One hold: its end (ms), fence, mode, owner, and the client if it is pushed and unclaimed;
--- nil: it is not held.
+-- A field of the form many: fence, mode, owner, client, weight. A heavy hold has a w.
+local function field(v)
+  local heavy = sub(v, 1, 1) == 'w'
+  return sub(v, 2, 17), heavy and 's' or sub(v, 1, 1), sub(v, heavy and 60 or 50), sub(v, 18, 49),
+    heavy and tonumber(sub(v, 50, 59)) or 1
+end
+-- One hold: its end (ms), fence, mode, owner, the client if it is pushed and unclaimed, and its
+-- weight; nil: it is not held.
 local function hold(id)
   if not held then return end
   if held.form ~= 'many' then
     if held.id ~= id then return end
     local ttl = call('PTTL', K)
-    return ttl < 0 and math.huge or now_ms + ttl, held.fence, 'x', held.owner, mark
+    return ttl < 0 and math.huge or now_ms + ttl, held.fence, 'x', held.owner, mark, 1
   end
   local ends = ms(call('ZSCORE', S, id) or nil)
   if not ends or ends <= now_ms then return end
   local v = call('HGET', K, 'h' .. id)
-  if v then return ends, sub(v, 2, 17), sub(v, 1, 1), sub(v, 50), sub(v, 18, 49) end
+  if v then return ends, field(v) end
 end
 
 -- The hold with that fence, or with any if it is empty: its id, and then as hold(). A hold that is
@@ -134,12 +142,12 @@ end
 -- not have heard so, can look at it, and release it.
 local KEPT = '0000000000000000'
 local function find_hold(id, fence)
-  local ends, granted, mode, owner, client = hold(id)
+  local ends, granted, mode, owner, client, weight = hold(id)
   if ends and granted ~= fence and fence ~= '' then ends = nil end
-  if ends or fence == '' then return id, ends, granted, mode, owner, client end
+  if ends or fence == '' then return id, ends, granted, mode, owner, client, weight end
   id = KEPT .. sub(id, 17)
-  ends, granted, mode, owner, client = hold(id)
-  return id, granted == fence and ends or nil, granted, mode, owner, client
+  ends, granted, mode, owner, client, weight = hold(id)
+  return id, granted == fence and ends or nil, granted, mode, owner, client, weight
 end
 
 -- K, and S with it, end with the last hold: `ends` as S has it.

@@ -4,7 +4,8 @@
 -- KEYS  K, F, Q, S, R, then the dead-id key of each hold id
 -- ARGV  floor: the highest fence of K that the client has seen; then for each hold id:
 --       hold id, owner, lease (ms; 0: never)
---       mode: x exclusive, o exclusive or the outcome, s shared and its permits (0: no limit)
+--       mode: x exclusive, o exclusive or the outcome, s shared and its permits (0: no limit), w
+--         shared, its permits, a colon and its weight (2 or more)
 --       nests: 0 no; 1 in an exclusive hold of the same owner; 1 and a hold id: also in this
 --         one, its own
 --       member: empty, it does not wait; score (0: none yet)
@@ -19,7 +20,7 @@
 --         3 dead (released or cancelled): 0, 0
 --         5 an outcome: the record { hf1, n, b } for the first such id, then empty; its ms (-1: no
 --           end)
---         9 refused: it would wait for the shared hold in which it nests
+--         9 refused: it would wait for the shared hold in which it nests, or is heavier
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases of nested and shared holds, written out for speed, without functions: to
@@ -41,6 +42,7 @@ repeat
   local stamp = time[1] .. (#us == 6 and us or sub('00000' .. us, -6))
   if #stamp ~= 16 or last >= stamp then break end
   local shared, nests, form = sub(how, 1, 1) == 's', ARGV[6] ~= '0', sub(v or '', 33, 33)
+  if not shared and #how ~= 1 then break end
   local ends = sub(stamp, 1, 13) + lease .. ''
   local fence, mode, err, plain = stamp, shared and 's' or 'x', nil, nil
   local value = '--------------------------------' .. owner
@@ -168,9 +170,14 @@ for i = 1, #KEYS - 5 do
   local at = 7 * i - 5
   local how, nests = ARGV[at + 3] or '', ARGV[at + 4] or ''
   local a = { id = ARGV[at], owner = ARGV[at + 1] or '', lease = tonumber(ARGV[at + 2]), mode = sub(how, 1, 1),
-    permits = 0, nests = sub(nests, 1, 1) == '1', named = sub(nests, 2), member = ARGV[at + 5],
+    permits = 0, weight = 1, nests = sub(nests, 1, 1) == '1', named = sub(nests, 2), member = ARGV[at + 5],
     score = tonumber(ARGV[at + 6]) }
   if a.mode == 's' then a.permits = tonumber(sub(how, 2)) end
+  if a.mode == 'w' then
+    local permits, weight = string.match(how, '^w(%d+):(%d+)$')
+    a.mode, a.permits, a.weight = 's', tonumber(permits), tonumber(weight)
+    if a.permits and (a.weight < 2 or a.weight > a.permits) then return bad('weight') end
+  end
   if not (a.lease and (a.lease == 0 or (a.lease >= 10 and a.lease <= 315360000000 and a.lease % 1 == 0))) then
     return bad('lease')
   end
@@ -182,7 +189,7 @@ for i = 1, #KEYS - 5 do
   if a.owner == '' or #a.owner > 4096 then return bad('owner') end
   if a.member ~= '' then
     local m = parse(a.member)
-    if not m or m.id ~= a.id or m.mode ~= a.mode or m.permits ~= a.permits or m.lease ~= a.lease
+    if not m or m.id ~= a.id or m.mode ~= a.mode or m.permits ~= a.permits or m.weight ~= a.weight or m.lease ~= a.lease
       or m.owner ~= a.owner then
       return bad('member')
     end
@@ -231,12 +238,12 @@ local function answer(i, state, x, y)
 end
 for i, a in ipairs(asks) do
   local ends, fence = hold(a.id)
-  local outer, within, _, theirs
+  local outer, within, _, theirs, most
   if not ends and a.nests and held then
     if held.x > 0 and held.owner == a.owner then
       outer, within = true, held.fence
     elseif #a.named == 32 then
-      outer, within, _, theirs = hold(a.named)
+      outer, within, _, theirs, _, most = hold(a.named)
       if theirs ~= a.owner then outer = nil end
     end
   end
@@ -247,10 +254,10 @@ for i, a in ipairs(asks) do
     answer(i, 1, tonumber(fence), rest == a.lease and rest - 1 or rest)
   elseif buried > sub(stamp, 1, 13) and call('EXISTS', KEYS[5 + i]) == 1 then
     answer(i, 3, 0, 0)
-  elseif outer and a.mode ~= 's' and held.x == 0 then
+  elseif outer and held.x == 0 and (a.mode ~= 's' or a.weight > most) then
     answer(i, 9, 0, 0)
   elseif outer then
-    err = add(a.id, a.mode == 's' and 's' or 'x', within, NOBODY, a.owner, a.lease)
+    err = add(a.id, a.mode == 's' and 's' or 'x', a.weight, within, NOBODY, a.owner, a.lease)
     if err then return err end
     answer(i, 1, tonumber(within), a.lease > 0 and a.lease or -1)
   elseif a.mode == 'o' and has_outcome() then
@@ -286,18 +293,18 @@ for i, a in ipairs(asks) do
   if type(got) == 'table' then
     granted = true
     answer(i, 1, tonumber(got[1]), got[2])
-  elseif a.open and not got and not err and not more and fits(a.mode, a.permits) and not queued then
+  elseif a.open and not got and not err and not more and fits(a) and not queued then
     -- It fits, and nobody is before it.
     local fence, refusal = later(last), nil
     if a.mode == 's' then
-      refusal = add(a.id, 's', fence, NOBODY, a.owner, a.lease)
+      refusal = add(a.id, 's', a.weight, fence, NOBODY, a.owner, a.lease)
     else
       refusal = put('taken', a.id, fence, 'x000000000000' .. a.owner, a.lease)
     end
     if refusal then return refusal end
     refusal = remember(fence, mark, false)
     if refusal then
-      drop(a.id, math.huge, a.mode)
+      drop(a.id, math.huge, a.mode, a.weight)
       return refusal
     end
     granted = true

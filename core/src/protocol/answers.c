@@ -256,7 +256,7 @@ enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 /* Its id, mode, fence, ms left and owner. */
 bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
     const redisReply *const *parts =
-        (const redisReply *const *)reply->element[HOLDERS]->element + 5 * which;
+        (const redisReply *const *)reply->element[HOLDERS]->element + 6 * which;
     const char *id, *mode;
     size_t length, id_length;
     if (!read_text(parts[0], &id, &id_length) || !read_text(parts[1], &mode, &length) ||
@@ -267,7 +267,8 @@ bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding
     holding->kept = strncmp(id, KEPT, strlen(KEPT)) == 0;
     holding->fence = read_number(parts[2]);
     holding->remaining_ms = read_number(parts[3]);
-    return within(holding->fence, 0, HF_NUMBER_MAX);
+    holding->weight = read_number(parts[5]);
+    return within(holding->fence, 0, HF_NUMBER_MAX) && holding->weight > 0;
 }
 
 bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
@@ -305,16 +306,16 @@ bool hf_reply_found_record(const redisReply *reply, hf_call_record *record) {
     return true;
 }
 
-size_t hf_reply_holdings(const redisReply *reply) { return reply->element[HOLDERS]->elements / 5; }
+size_t hf_reply_holdings(const redisReply *reply) { return reply->element[HOLDERS]->elements / 6; }
 
 size_t hf_reply_queued_count(const redisReply *reply) {
-    return reply->element[QUEUE]->elements / 6;
+    return reply->element[QUEUE]->elements / 7;
 }
 
-/* Its id, mode, score, timeout, permits and owner. */
+/* Its id, mode, score, timeout, permits, owner and weight. */
 bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
     const redisReply *const *parts =
-        (const redisReply *const *)reply->element[QUEUE]->element + 6 * which;
+        (const redisReply *const *)reply->element[QUEUE]->element + 7 * which;
     const char *mode;
     size_t length;
     if (!read_text(parts[1], &mode, &length) ||
@@ -327,8 +328,10 @@ bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
     queued->shared = *mode == 's';
     queued->score = read_number(parts[2]);
     queued->permits = read_number(parts[4]);
+    queued->weight = read_number(parts[6]);
     queued->timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms;
-    return within(queued->score, 0, HF_NUMBER_MAX) && queued->permits >= 0 && timeout_ms >= 0;
+    return within(queued->score, 0, HF_NUMBER_MAX) && queued->permits >= 0 && queued->weight > 0 &&
+           timeout_ms >= 0;
 }
 
 bool hf_reply_scan(const redisReply *reply, char cursor[HF_CURSOR_SIZE], size_t *count) {

@@ -122,7 +122,7 @@ typedef struct hf_holding {
     const char *owner, *note;
     size_t owner_length, note_length;
     bool shared, kept;
-    int64_t fence, remaining_ms;
+    int64_t fence, remaining_ms, weight;
 } hf_holding;
 
 typedef struct hf_found {
@@ -147,7 +147,7 @@ typedef struct hf_queued {
     const char *owner, *note; /* in the reply */
     size_t owner_length, note_length;
     bool shared;
-    int64_t permits;
+    int64_t permits, weight;
     int64_t timeout_ms; /* or HF_FOREVER */
     int64_t score;
 } hf_queued;

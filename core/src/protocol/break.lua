@@ -19,11 +19,11 @@ if foreign then
 elseif held and held.x == 0 then
   local found = false
   for _, id in ipairs(call('ZRANGE', S, '0', '-1')) do
-    local ends, fence, mode, _, client = hold(id)
+    local ends, fence, mode, _, client, weight = hold(id)
     if ends and tonumber(fence) == victim then
       found = true
       if client == mark then mark = NOBODY end
-      err = drop(id, ends, mode)
+      err = drop(id, ends, mode, weight)
       if err then break end
     end
   end

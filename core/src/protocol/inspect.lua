@@ -4,8 +4,8 @@
 -- ARGV  how many holds and waiters to skip, and how many to list at most; 1: with the bytes of the record
 -- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
 --       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record (-1: no end, -2:
---       there is none); server µs; the holds: id, mode, fence, ms left, owner of each; the waiters: id,
---       mode, score, timeout, permits, owner of each; the record { hf1, n, b or empty, 1 if its call is in
+--       there is none); server µs; the holds: id, mode, fence, ms left, owner, weight of each; the
+--       waiters: id, mode, score, timeout, permits, owner, weight of each; the record { hf1, n, b or empty, 1 if its call is in
 --       progress }, or nothing
 local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local F
@@ -40,7 +40,7 @@ if foreign then
 elseif held and held.form ~= 'many' then
   state, count = 1, 1
   if skip == 0 and most > 0 then
-    list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner)
+    list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner, 1)
   end
 elseif held and not S then
   -- Their ends are on the other side: none is later than K's.
@@ -50,7 +50,8 @@ elseif held and not S then
     if all[i] ~= 'hf1' then
       count = count + 1
       if count > skip and count <= skip + most then
-        list(holds, sub(all[i], 2), sub(v, 1, 1), tonumber(sub(v, 2, 17)), ttl, sub(v, 50))
+        local fence, mode, owner, _, weight = field(v)
+        list(holds, sub(all[i], 2), mode, tonumber(fence), ttl, owner, weight)
       end
     end
   end
@@ -60,8 +61,8 @@ elseif held then
   count = call('ZCOUNT', S, live, '+inf')
   local ids = most > 0 and call('ZRANGEBYSCORE', S, live, '+inf', 'LIMIT', skip, most) or {}
   for _, id in ipairs(ids) do
-    local ends, fence, mode, owner = hold(id)
-    if ends then list(holds, id, mode, tonumber(fence), left(ends), owner) end
+    local ends, fence, mode, owner, _, weight = hold(id)
+    if ends then list(holds, id, mode, tonumber(fence), left(ends), owner, weight) end
   end
   if count > 0 then
     -- Have the exclusive holds ended, and only nested shared ones are left?
@@ -77,9 +78,12 @@ local members = most > 0 and queued > 0 and call('ZRANGE', Q, skip, skip + most 
 for i = 1, #members, 2 do
   local m = members[i]
   if m ~= '~' then
-    local shared = sub(m, 76, 76) == 's'
-    list(waiters, sub(m, 1, 32), sub(m, 76, 76), tonumber(members[i + 1]), tonumber(sub(m, 66, 75)) or -1,
-      shared and tonumber(sub(m, 89, 98)) or 0, sub(m, shared and 99 or 89))
+    local mode = sub(m, 76, 76)
+    local heavy = mode == 'w'
+    local shared = heavy or mode == 's'
+    list(waiters, sub(m, 1, 32), heavy and 's' or mode, tonumber(members[i + 1]),
+      tonumber(sub(m, 66, 75)) or -1, shared and tonumber(sub(m, 89, 98)) or 0,
+      sub(m, heavy and 109 or shared and 99 or 89), heavy and tonumber(sub(m, 99, 108)) or 1)
   end
 end
 

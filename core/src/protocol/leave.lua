@@ -12,5 +12,5 @@ if type(v) == 'table' then
   return string.find(v.err, 'WRONGTYPE', 1, true) and 0 or v
 end
 if not v then return redis.call('HDEL', K, 'h' .. id .. fence) end
-if string.sub(v, 33, 33) == 'n' then return 3 end
+if string.find(v, '^[nw]', 33) then return 3 end
 return string.find(v, '^' .. id .. '[12]' .. fence) and redis.call('DEL', K) or 0

@@ -126,7 +126,7 @@ local id, fence, doubtful, member = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4] or
 if #ARGV < 4 then doubtful, member = false, '' end
 local err = read()
 if err then return err end
-local at, ends, mine, mode, owner, client = find_hold(id, fence)
+local at, ends, mine, mode, owner, client, weight = find_hold(id, fence)
 
 -- A removal first, even of nothing: after it a full server allows the rest.
 if member ~= '' or doubtful or not ends then err = refused('ZREM', Q, member) end
@@ -137,7 +137,7 @@ if doubtful then
 end
 if ends then
   if client == mark then mark = NOBODY end
-  err = drop(at, ends, mode)
+  err = drop(at, ends, mode, weight)
   if err then return err end
 end
 

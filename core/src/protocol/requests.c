@@ -154,10 +154,12 @@ static void add_fence(hf_request *request, int64_t fence) {
 static const char modes[] = {
     [HF_MODE_EXCLUSIVE] = 'x', [HF_MODE_SHARED] = 's', [HF_MODE_ONCE] = 'o'};
 
-/* <id><client><p or s><timeout><mode><lease>[<permits>]<owner>; the channel is "hf:<client>", or
- * "hf:{tag}:<client>" in a cluster. */
+static bool is_heavy(const hf_ask *ask) { return ask->mode == HF_MODE_SHARED && ask->weight > 1; }
+
+/* <id><client><p or s><timeout><mode><lease>[<permits>[<weight>]]<owner>; the channel is
+ * "hf:<client>", or "hf:{tag}:<client>" in a cluster. */
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
-    char head[2 * HF_ID_LENGTH + 2 + 2 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
+    char head[2 * HF_ID_LENGTH + 2 + 3 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
     bool shared = ask->mode == HF_MODE_SHARED;
     /* One that waits for longer is looked after by its own client. */
     int64_t timeout_ms =
@@ -166,10 +168,12 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     to = put_id(to, ask->channel + ask->channel_length - HF_ID_LENGTH);
     *to++ = ask->channel[3] == '{' ? 's' : 'p';
     to = put_column(to, timeout_ms, SHORT_DIGITS);
-    *to++ = modes[ask->mode];
+    *to++ = is_heavy(ask) ? 'w' : modes[ask->mode];
     to = put_column(to, on_the_wire(ask->lease_ms), LEASE_DIGITS);
     if (shared)
         to = put_column(to, ask->permits, SHORT_DIGITS);
+    if (is_heavy(ask))
+        to = put_column(to, ask->weight, SHORT_DIGITS);
     hf_bytes_add(member, head, (size_t)(to - head));
     hf_bytes_add(member, ask->owner, ask->owner_length);
 }
@@ -186,10 +190,14 @@ static void add_member(hf_request *request, const hf_ask *ask) {
 }
 
 static void add_mode(hf_request *request, const hf_ask *ask) {
-    char mode[24] = {modes[ask->mode]};
+    char mode[32] = {is_heavy(ask) ? 'w' : modes[ask->mode]};
     size_t length = 1;
     if (ask->mode == HF_MODE_SHARED)
         length += hf_digits(mode + 1, ask->permits);
+    if (is_heavy(ask)) {
+        mode[length++] = ':';
+        length += hf_digits(mode + length, ask->weight);
+    }
     add_argument(request, mode, length);
 }
 

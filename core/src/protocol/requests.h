@@ -34,7 +34,8 @@ typedef struct hf_ask {
     size_t owner_length;
     int64_t lease_ms; /* or HF_NEVER */
     hf_mode mode;
-    int64_t permits; /* of a shared one: fewer than so many hold it; 0: however many do */
+    int64_t permits; /* of a shared one: no more than so many hold it; 0: however many do */
+    int64_t weight;  /* how many of the permits it takes; 0 is 1 */
     bool reentrant;
     const char *inside; /* a live hold id of the same owner, in which it may nest; or NULL */
     /* Of one that waits in the queue, or did: */

@@ -41,8 +41,8 @@ TOKEN = re.compile(rb"hf1 ([0-9a-f]{32}) ([xs])[1-9][0-9]{0,15} ([1-9][0-9]{0,3}
 VIEW_MAX = 100
 View = tuple[
     bytes,
-    list[tuple[bytes, bytes, int, int, int, int, int, int]],
-    list[tuple[bytes, bytes, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int, int, int, int]],
+    list[tuple[bytes, bytes, int, int, int, int, int]],
 ]
 
 
@@ -215,6 +215,7 @@ def _configure(lock: Lock, options: Any) -> None:
     lock.lease = _lasting(lease or _holdfast.HF_LEASE_DEFAULT)
     lock.reentrant = options.reentrant != _holdfast.HF_OFF
     lock.shared, lock.permits = options.mode == _holdfast.HF_SHARED, options.permits
+    lock.weight = (options.weight or 1) if lock.shared else 0
     lock.note = getattr(options, "noted", b"")
     lock.max_hold = options.max_hold_ms or math.inf
     lock.replicas = options.replicas
@@ -394,6 +395,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
             math.floor(now - grants[0].since),
             _milliseconds(grants[-1].ends - now),
             int(all(grant.kept for grant in grants)),
+            sum(grant.weight for grant in grants),
         )
         for fence, grants in nested.items()
     ]

@@ -268,6 +268,7 @@ class Grant(Timer):
         self.fence = fence
         self.since = key.space.now
         self.kept = False
+        self.weight = int(shared)
         self.id = uuid.uuid4().hex
         self.ends = math.inf
         self.move(ends)
@@ -320,12 +321,14 @@ class Key:
         if not self.grants or self.outer(lock, waiter.owner) is not None:
             return True
         first = not self.queue or self.queue[0] is waiter
-        few = not lock.permits or len(self.grants) < lock.permits
+        used = sum(grant.weight for grant in self.grants.values())
+        few = not lock.permits or used + lock.weight <= lock.permits
         return lock.shared and self.exclusive is None and first and few
 
     def deadlocks(self, lock: Lock, owner: bytes) -> bool:
         """Say whether that owner would wait for its own shared hold."""
-        return not lock.shared and self.exclusive is None and lock.live(owner) is not None
+        outer = lock.live(owner) if self.exclusive is None else None
+        return outer is not None and (not lock.shared or lock.weight > outer.weight)
 
     def take(self, waiter: Waiter) -> Grant:
         """Give it to one whom it admits."""
@@ -334,6 +337,7 @@ class Key:
         fence = outer.fence if outer is not None else self.space.next_fence()
         note = outer.note if outer is not None else waiter.note
         grant = Grant(self, owner, note, lock.shared, fence, self.space.now + lock.lease)
+        grant.weight = lock.weight
         if outer is not None:
             grant.since = outer.since
         self.grants[grant.id] = grant
@@ -532,6 +536,7 @@ class Lock:
         self.reentrant = True
         self.shared = False
         self.permits = 0
+        self.weight = 0
         self.max_hold = math.inf
         self.replicas = 0
         self.tally = client.counting.rest
@@ -620,11 +625,11 @@ class Waiter(Timer):
             return
         key = lock.client.space.key_made(lock.name)
         if key.deadlocks(lock, owner):
+            what = "a heavier hold of it" if lock.shared else "it exclusively"
             self.end(
                 _holdfast.HF_EDEADLOCK,
-                f"lock {quoted(lock.name)} is held shared by the owner that asks for it"
-                " exclusively: two that did so would wait for each other;"
-                " release the shared hold first",
+                f"lock {quoted(lock.name)} is held shared by the owner that asks for {what}:"
+                " two that did so would wait for each other; release the shared hold first",
             )
         elif key.admits(self):
             self.win()
@@ -639,12 +644,12 @@ class Waiter(Timer):
         self.lock.client.waiters[self._number] = self
         key.space.schedule(self, self._began + self._timeout)
 
-    def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int]:
-        """Give the owner, note, mode, permits, and for how long it has waited and may wait."""
+    def told(self, now: float) -> tuple[bytes, bytes, int, int, int, int, int]:
+        """Give the owner, note, mode, permits, how long it has waited and may wait, and weight."""
         timeout = _holdfast.HF_FOREVER if self._timeout == math.inf else round(self._timeout)
         waited = math.floor(now - self._began)
         mode = _holdfast.HF_SHARED if self.lock.shared else _holdfast.HF_EXCLUSIVE
-        return self.owner, self.note, mode, self.lock.permits, waited, timeout
+        return self.owner, self.note, mode, self.lock.permits, waited, timeout, self.lock.weight
 
     def fire(self) -> None:
         """End: the timeout is up."""

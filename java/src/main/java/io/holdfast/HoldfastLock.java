@@ -65,6 +65,21 @@ public interface HoldfastLock extends Lock {
     HoldfastLock shared();
 
     /**
+     * The same lock, whose holds take several of its {@link LockOptions#permits permits} each: {@code
+     * warehouse.shared(3)}. Nobody passes an acquire that came before, so a heavy one waits only for
+     * those before it, and light ones wait behind it. Every call with a weight gives the same object.
+     * Sends nothing.
+     *
+     * <p>A nested hold may be as heavy as the shared hold that it nests in at most; a heavier one is
+     * refused with a {@link LockDeadlockException}.
+     *
+     * @param weight 1 to the permits
+     * @return a lock with the same options and that weight
+     * @throws IllegalArgumentException if it is out of these bounds
+     */
+    HoldfastLock shared(long weight);
+
+    /**
      * This lock as the write lock, and {@link #shared()} as the read lock, for code that expects
      * {@code java.util.concurrent.locks}. As with {@link
      * java.util.concurrent.locks.ReentrantReadWriteLock}, a thread may go from the write lock to the

@@ -17,6 +17,7 @@ import java.util.Optional;
  *     expires
  * @param kept whether its work has ended, so that it only keeps the lock until then: {@link
  *     Hold#keep}, {@link Hold#keepAtLeast}, {@link HoldfastClient#oncePer}. Its process may be gone
+ * @param weight how many permits its shared holds take; 0 if it holds the lock exclusively
  */
 public record LockHolder(
         byte[] owner,
@@ -26,7 +27,8 @@ public record LockHolder(
         long count,
         Duration heldFor,
         Duration remaining,
-        boolean kept) {
+        boolean kept,
+        long weight) {
 
     /**
      * The owner for people to read.
@@ -53,6 +55,7 @@ public record LockHolder(
                 + ownerText()
                 + (note.isEmpty() ? "" : ", note=" + note)
                 + (shared ? ", shared" : "")
+                + (weight > count ? ", weight=" + weight : "")
                 + (kept ? ", kept" : "")
                 + ", fence="
                 + fence

@@ -177,6 +177,23 @@ public final class LockOptions {
     }
 
     /**
+     * How many of the permits a shared hold takes. No acquire passes a heavier one that came before,
+     * so light ones wait behind it. {@link HoldfastLock#shared(long)} is the same for one lock.
+     *
+     * @param weight 1, which is the default, or up to the permits; a lock with fewer permits is
+     *     refused
+     * @return new options
+     * @throws IllegalArgumentException if it is below 1, or above 9999999999
+     */
+    public LockOptions weight(long weight) {
+        if (weight < 1 || weight > 9_999_999_999L) {
+            throw new IllegalArgumentException(
+                    "the weight must be from 1 to 9999999999: " + weight);
+        }
+        return with(o -> o.weight = weight);
+    }
+
+    /**
      * The owner that holds the lock, instead of the calling thread.
      *
      * <p>Equal owners are one owner everywhere: {@code "worker"} on ten hosts excludes nothing.
@@ -317,6 +334,15 @@ public final class LockOptions {
      */
     public long permits() {
         return settings.permits;
+    }
+
+    /**
+     * How many of the permits a shared hold takes.
+     *
+     * @return 1 by default
+     */
+    public long weight() {
+        return settings.weight;
     }
 
     /**

@@ -10,10 +10,12 @@ import java.util.Optional;
  * @param owner its owner as it was given
  * @param note what it is for, {@link LockOptions#note}; empty if it has none
  * @param shared whether it asks for a shared hold
- * @param permits of a shared one: it enters while fewer than so many hold the lock; 0: no limit
+ * @param permits of a shared one: it enters if no more than so many hold the lock then; 0: no
+ *     limit
  * @param waited how long it has waited
  * @param timeout its timeout, counted from when it queued; {@link Hold#FOREVER} if it waits without
  *     limit
+ * @param weight how many of the permits it takes; 0 if it is not shared
  */
 public record LockWaiter(
         byte[] owner,
@@ -21,7 +23,8 @@ public record LockWaiter(
         boolean shared,
         long permits,
         Duration waited,
-        Duration timeout) {
+        Duration timeout,
+        long weight) {
 
     /**
      * The owner for people to read.
@@ -48,6 +51,7 @@ public record LockWaiter(
                 + ownerText()
                 + (note.isEmpty() ? "" : ", note=" + note)
                 + (shared ? ", shared" : "")
+                + (weight > 1 ? ", weight=" + weight : "")
                 + ", waited="
                 + waited
                 + ", timeout="

@@ -29,6 +29,71 @@ abstract class SharedContract extends ClientTest {
         return client.lock(name, LockOptions.defaults().permits(permits).reentrant(false));
     }
 
+    // ----------------------------------------------------------------- Weights
+
+    @Test
+    void weightsShareThePermits() throws Exception {
+        HoldfastLock pool = seats(5);
+        assertSame(pool.shared(3), pool.shared(3));
+        assertSame(pool.shared(3), pool.shared(3).shared(3));
+        assertSame(pool.shared(), pool.shared(1));
+        try (Hold three = pool.shared(3).acquire()) {
+            LockHolder seen = pool.inspect().holders().get(0);
+            assertEquals(3, seen.weight());
+            assertTrue(seen.toString().contains("weight=3"), seen.toString());
+            assertFalse(pool.shared(3).tryLock());
+            try (Hold two = pool.shared(2).acquire(Duration.ZERO)) {
+                assertTrue(two.fence() > three.fence());
+                assertFalse(pool.shared().tryLock());
+            }
+            pool.shared().acquire(Duration.ZERO).close();
+        }
+        assertFalse(pool.isLocked());
+    }
+
+    @Test
+    void nobodyPassesAHeavyAcquire() throws Exception {
+        HoldfastLock pool = seats(5);
+        CompletableFuture<Hold> heavy;
+        CompletableFuture<Hold> light;
+        try (Hold three = pool.shared(3).acquire()) {
+            heavy = pool.shared(4).acquireAsync();
+            until(() -> pool.inspect().queue().size() == 1);
+            LockWaiter first = pool.inspect().queue().get(0);
+            assertEquals(4, first.weight());
+            assertEquals(5, first.permits());
+            assertFalse(pool.shared().tryLock()); // though two are free
+            light = pool.shared(2).acquireAsync();
+            until(() -> pool.inspect().queue().size() == 2);
+            assertFalse(heavy.isDone() || light.isDone());
+        }
+        Hold one = heavy.get();
+        assertFalse(light.isDone());
+        one.close();
+        light.get().close();
+    }
+
+    @Test
+    void whatNestsIsNoHeavier() throws Exception {
+        HoldfastLock pool = client.lock(name, LockOptions.defaults().permits(5));
+        pool.shared(2).lock();
+        assertThrows(LockDeadlockException.class, () -> pool.shared(3).lock());
+        pool.shared(2).lock();
+        assertEquals(4, pool.inspect().holders().get(0).weight());
+        pool.shared(2).unlock();
+        pool.shared(2).unlock();
+        assertFalse(pool.isLocked());
+    }
+
+    @Test
+    void wrongWeightsAreRefused() {
+        for (long wrong : new long[] {0, -1, 6}) {
+            assertThrows(IllegalArgumentException.class, () -> seats(5).shared(wrong));
+        }
+        assertThrows(IllegalArgumentException.class, () -> LockOptions.defaults().weight(0));
+        assertEquals(2, LockOptions.defaults().permits(3).weight(2).weight());
+    }
+
     // ----------------------------------------------------- Readers and writers
 
     @Test

@@ -15,6 +15,7 @@ public final class LockSettings extends Settings<LockSettings> {
     public long replicaTimeoutMillis;
     public boolean reentrant = true;
     public long permits;
+    public long weight = 1;
     public int countName = Core.HF_DEFAULT;
     public int alarmTimeouts;
     public long alarmWindowMillis;
@@ -48,6 +49,7 @@ public final class LockSettings extends Settings<LockSettings> {
         core.setMax_hold_ms(maxHoldMillis);
         core.setMode(shared ? Core.HF_SHARED : Core.HF_EXCLUSIVE);
         core.setPermits(shared ? permits : 0);
+        core.setWeight(shared ? weight : 0);
         core.setReentrant(reentrant ? Core.HF_ON : Core.HF_OFF);
         core.setHeal(heal ? Core.HF_ON : Core.HF_OFF);
         core.setReplicas(replicas);

@@ -15,10 +15,12 @@ import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Millis;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -32,7 +34,7 @@ final class MemoryLock implements HoldfastLock {
     private final MemoryBook book;
     private final LockOptions options;
     private final boolean shares;
-    private final MemoryLock shared;
+    private final Map<Long, MemoryLock> shared = new ConcurrentHashMap<>();
     private final byte[] name;
     private final Optional<ByteBuffer> owner;
 
@@ -44,12 +46,28 @@ final class MemoryLock implements HoldfastLock {
         this.options = options;
         this.owner = options.owner().map(ByteBuffer::wrap);
         this.shares = shares;
-        this.shared = shares ? this : new MemoryLock(locks, book, name, options, true);
+        if (shares && options.weight() > Math.max(options.permits(), 1)) {
+            throw new IllegalArgumentException(
+                    "weight is "
+                            + options.weight()
+                            + ": it takes 1 to the permits, which are "
+                            + options.permits());
+        }
     }
 
     @Override
     public HoldfastLock shared() {
-        return shared;
+        return shares ? this : shared(options.weight());
+    }
+
+    @Override
+    public HoldfastLock shared(long weight) {
+        if (shares && weight == options.weight()) {
+            return this;
+        }
+        LockOptions chosen = options.weight(weight);
+        return shared.computeIfAbsent(
+                weight, w -> new MemoryLock(locks, book, name, chosen, true));
     }
 
     private MemoryState state() {
@@ -189,7 +207,9 @@ final class MemoryLock implements HoldfastLock {
                     if (state().deadlocks(waiter.request)) {
                         book.counts.refused(RefusalCause.DEADLOCK);
                         throw new LockDeadlockException(
-                                this + " is held shared by the owner that asks for it exclusively");
+                                this
+                                        + " is held shared by the owner that asks for "
+                                        + (shares ? "a heavier hold of it" : "it exclusively"));
                     }
                     MemoryHold hold = state().grant(waiter.request, state().queue.isEmpty());
                     if (hold == null && timeout.compareTo(Duration.ZERO) > 0) {

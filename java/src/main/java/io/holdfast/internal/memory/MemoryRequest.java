@@ -29,6 +29,11 @@ record MemoryRequest(
         return options.reentrant() && (kept || isNamed()) && owner.equals(other.owner);
     }
 
+    /** How many of the permits it takes; 0 if it is exclusive. */
+    long weight() {
+        return shares ? options.weight() : 0;
+    }
+
     /** Its owner is not the client's own. */
     boolean isNamed() {
         return options.owner().isPresent();

@@ -54,7 +54,9 @@ final class MemoryState implements MemoryHold.Place {
 
     /** Whether its owner would wait for its own shared hold. */
     boolean deadlocks(MemoryRequest request) {
-        return !request.shares() && exclusive() == null && own(request) != null;
+        MemoryHold own = exclusive() == null ? own(request) : null;
+        return own != null
+                && (!request.shares() || request.weight() > own.request.weight());
     }
 
     /** A hold that the owner still has through this client; null if there is none. */
@@ -98,7 +100,11 @@ final class MemoryState implements MemoryHold.Place {
         long permits = request.options().permits();
         return request.shares()
                 && exclusive() == null
-                && (permits == 0 || holds.size() < permits);
+                && (permits == 0 || weight(holds) + request.weight() <= permits);
+    }
+
+    private static long weight(List<MemoryHold> holds) {
+        return holds.stream().mapToLong(hold -> hold.request.weight()).sum();
     }
 
     void begin(MemoryHold hold) {
@@ -203,7 +209,8 @@ final class MemoryState implements MemoryHold.Place {
                 nested.size(),
                 age,
                 last.left(),
-                nested.stream().allMatch(MemoryHold::isKept));
+                nested.stream().allMatch(MemoryHold::isKept),
+                weight(nested));
     }
 
     /** Takes one holder's away. */

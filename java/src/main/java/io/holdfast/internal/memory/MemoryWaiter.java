@@ -27,7 +27,13 @@ final class MemoryWaiter extends CompletableFuture<MemoryHold> {
         Duration waited = Duration.ofNanos(System.nanoTime() - since);
         long permits = request.shares() ? request.options().permits() : 0;
         return new LockWaiter(
-                owner, request.options().note(), request.shares(), permits, waited, timeout);
+                owner,
+                request.options().note(),
+                request.shares(),
+                permits,
+                waited,
+                timeout,
+                request.weight());
     }
 
     void done(MemoryRecord left) {

@@ -8,6 +8,7 @@ import io.holdfast.LockInfo;
 import io.holdfast.LockDeadlockException;
 import io.holdfast.LockLostException;
 import io.holdfast.LockNotHeldException;
+import io.holdfast.LockOptions;
 import io.holdfast.LockTimeoutException;
 import io.holdfast.LockUnknownException;
 import io.holdfast.OnceOptions;
@@ -26,13 +27,14 @@ import io.holdfast.internal.core.hf_lock_options;
 import io.holdfast.internal.core.hf_once_info;
 import java.lang.ref.Reference;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongFunction;
@@ -53,8 +55,8 @@ final class RedisLock implements HoldfastLock {
     private final byte[] owner;
     private final LockSettings options;
     private final boolean shares;
-    /** Made when it is first asked for; one, because without an owner only it releases its holds. */
-    private final AtomicReference<RedisLock> shared = new AtomicReference<>();
+    /** By weight, each made when it is first asked for; one, because without an owner only it releases its holds. */
+    private final Map<Long, RedisLock> shared = new ConcurrentHashMap<>();
 
     private final boolean perThread;
     private final boolean replicated;
@@ -103,12 +105,17 @@ final class RedisLock implements HoldfastLock {
         if (shares) {
             return this;
         }
-        RedisLock known = shared.get();
-        if (known == null) {
-            shared.compareAndSet(null, new RedisLock(client, name, options, true));
-            known = shared.get();
+        return shared(options.weight);
+    }
+
+    @Override
+    public HoldfastLock shared(long weight) {
+        if (shares && weight == options.weight) {
+            return this;
         }
-        return known;
+        LockOptions.defaults().weight(weight); // checks it
+        LockSettings chosen = options.with(o -> o.weight = weight);
+        return shared.computeIfAbsent(weight, w -> new RedisLock(client, name, chosen, true));
     }
 
     // ---------------------------------------------------------------- Acquire

@@ -17,9 +17,9 @@ import java.util.Optional;
 
 /** Makes what a look at a lock, or at a call, gives. */
 final class Views {
-    private static final int HOLDER_NUMBERS = 6;
+    private static final int HOLDER_NUMBERS = 7;
 
-    private static final int WAITER_NUMBERS = 4;
+    private static final int WAITER_NUMBERS = 5;
 
     private Views() {}
 
@@ -89,7 +89,8 @@ final class Views {
                             numbers[at + 2],
                             Duration.ofMillis(numbers[at + 3]),
                             Millis.toDuration(numbers[at + 4]),
-                            numbers[at + 5] != 0));
+                            numbers[at + 5] != 0,
+                            numbers[at + 6]));
         }
         return List.copyOf(holders);
     }
@@ -105,7 +106,8 @@ final class Views {
                             numbers[at] == Core.HF_SHARED,
                             numbers[at + 1],
                             Duration.ofMillis(numbers[at + 2]),
-                            Millis.toDuration(numbers[at + 3])));
+                            Millis.toDuration(numbers[at + 3]),
+                            numbers[at + 4]));
         }
         return List.copyOf(waiters);
     }
