@@ -441,3 +441,24 @@ def test_ls_says_who_leads(cli: Program, client: holdfast.Client, name: str) -> 
         line = cli("ls", name).stdout.splitlines()[1]
     assert line.split()[1] == "leader"
     assert line.endswith(" (leader election: shard 7)")
+
+
+def test_a_lock_that_is_kept_is_no_stuck_holder(
+    cli: Program, client: holdfast.Client, name: str
+) -> None:
+    assert cli("run", "--once-per", "90s", "--note", "nightly", name, "true").returncode == 0
+    line = cli("ls", name).stdout.splitlines()[1]
+    assert line.split()[1] == "kept"
+    assert line.endswith(" (nightly)")
+    shown = cli("inspect", name).stdout
+    assert shown.startswith(f"{name}: kept after its holder's work\n")
+    assert re.search(r"exclusive, fence \d+, kept, began \d+m?s ago, ends in 1m\d\ds\n", shown)
+    (row,) = rows(cli("ls", "--json", name).stdout)
+    assert row["holders"][0]["kept"] is True  # type: ignore[index]
+    done = cli("run", "-w", "1", name, "true")
+    assert re.search(r"and '.*, noted 'nightly', whose work has ended, keeps it for", done.stderr)
+    (holder,) = client.lock(name).inspect().holders
+    assert holder.kept
+    snapshot = cli("top", "-b", "-n", 1, name).stdout
+    assert f"{name[:10]}" in snapshot
+    assert " kept " in snapshot

@@ -95,3 +95,26 @@ def test_a_wrong_note_is_refused(client: holdfast.Client, name: str) -> None:
         assert note_of(client.lock(name)) == ""
     with pytest.raises(ValueError, match="the owner and the note have 4100 bytes together"):
         client.lock(name, owner="o" * 4090, note="x" * 10).hold(0)
+
+
+def test_a_kept_hold_is_shown_as_kept(client: holdfast.Client, name: str) -> None:
+    lock, other = client.lock(name, note="nightly"), client.lock(name, owner="other")
+    hold = lock.hold()
+    assert not other.inspect().kept
+    hold.keep(90)
+    info = other.inspect()
+    assert info.kept
+    (holder,) = info.holders
+    assert (holder.kept, holder.note, holder.fence) == (True, "nightly", hold.fence)
+    assert holder.remaining is not None
+    assert 60 < holder.remaining <= 90
+    with pytest.raises(holdfast.LockTimeout, match="whose work has ended, keeps it for") as busy:
+        other.hold(1)
+    assert [each.kept for each in busy.value.holders] == [True]
+
+    @client.once_per(f"{name}:period", 90)
+    def work() -> bool:
+        return client.lock(f"{name}:period").inspect().kept
+
+    assert work() is False
+    assert client.lock(f"{name}:period").inspect().kept

@@ -1470,6 +1470,62 @@ static void test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client(vo
     hf_lock_close(theirs);
 }
 
+static int64_t first_waited_ms(hf_lock *lock);
+
+static void assert_kept(hf_lock *lock, const char *owner, size_t which, int kept) {
+    hf_lock_info info = {.size = sizeof info};
+    hf_lock_holder holder = {.size = sizeof holder};
+    hf_view *view;
+    assert_status(hf_lock_inspect(lock, 0, &info, &view), HF_OK);
+    assert_status(hf_view_holder(view, which, &holder), HF_OK);
+    assert_memory_equal(holder.owner, owner, strlen(owner));
+    assert_int_equal(holder.kept, kept);
+    if (which == 0)
+        assert_int_equal(info.kept, kept);
+    hf_view_close(view);
+}
+
+static void test_a_kept_hold_is_shown_as_kept(void **state) {
+    (void)state;
+    hf_lock *lock = stock(alice), *other = stock(bob);
+    for (int queued = 0; queued < 2; queued++) { /* without a queue, and with it */
+        hf_hold *none, *hold;
+        assert_status(hf_lock_acquire_as(lock, "ann", 3, 0, NULL, &hold), HF_OK);
+        int64_t fence = hf_hold_fence(hold);
+        if (queued) {
+            assert_status(hf_lock_acquire_start(other, "cid", 3, 60000, NULL, 1), HF_OK);
+            assert_soon(first_waited_ms(lock) >= 0);
+        }
+        assert_kept(other, "ann", 0, 0);
+        assert_status(hf_lock_acquire_as(other, "ben", 3, 1000, NULL, &none), HF_ETIMEOUT);
+        assert_non_null(strstr(hf_error_message(), "at last by 'ann'"));
+        assert_status(hf_hold_keep(hold, 90000), HF_OK);
+        assert_kept(other, "ann", 0, 1);
+        assert_status(hf_lock_acquire_as(other, "ben", 3, 1000, NULL, &none), HF_ETIMEOUT);
+        assert_non_null(
+            strstr(hf_error_message(), ", and 'ann', whose work has ended, keeps it for another "));
+        hf_hold_close(hold);
+        if (queued) {
+            assert_status(hf_op_cancel(bob, 1), HF_OK);
+            assert_soon(first_waited_ms(lock) < 0); /* or the break would grant it the lock */
+        }
+        assert_status(hf_lock_break(lock, fence, 0), HF_OK);
+    }
+    /* A shared one beside another, which works. */
+    hf_lock *readers = open_lock(alice, "stock", NULL, OPTIONS(.mode = HF_SHARED));
+    hf_hold *ann, *ben;
+    assert_status(hf_lock_acquire_as(readers, "ann", 3, 0, NULL, &ann), HF_OK);
+    assert_status(hf_lock_acquire_as(readers, "ben", 3, 0, NULL, &ben), HF_OK);
+    assert_status(hf_hold_keep(ann, 20000), HF_OK);
+    assert_kept(other, "ben", 0, 0);
+    assert_kept(other, "ann", 1, 1);
+    hf_hold_close(ann);
+    release(ben);
+    hf_lock_close(readers);
+    hf_lock_close(lock);
+    hf_lock_close(other);
+}
+
 static void test_a_kept_hold_ends_by_itself(void **state) {
     hf_hold *hold, *next;
     (void)state;
@@ -1853,6 +1909,7 @@ int main(void) {
         TEST(test_a_hold_is_handed_over_by_a_token),
         TEST(test_a_release_keeps_the_lock_for_as_long_as_was_asked_for),
         TEST(test_a_kept_hold_refuses_everybody_whatever_becomes_of_its_client),
+        TEST(test_a_kept_hold_is_shown_as_kept),
         TEST(test_a_kept_hold_ends_by_itself),
         TEST(test_an_acquire_that_waited_has_its_whole_lease_if_that_is_wanted),
         TEST(test_a_whole_lease_may_be_left_with_the_client),

@@ -830,6 +830,22 @@ abstract class LockContract extends ClientTest {
                 () -> LockOptions.defaults().note("x".repeat(1025)));
     }
 
+    @Test
+    void aHoldThatIsKeptIsShownAsKept() throws Exception {
+        Hold hold = client.lock(name, LockOptions.defaults().note("nightly")).acquire();
+        assertFalse(lock.inspect().kept());
+        hold.keep(Duration.ofSeconds(90));
+        LockInfo info = lock.inspect();
+        assertTrue(info.held() && info.kept());
+        assertEquals("nightly", info.holders().get(0).note());
+        assertEquals(hold.fence(), info.fence());
+        assertBetween(60, info.remaining().toSeconds(), 90);
+        LockTimeoutException timeout =
+                assertThrows(
+                        LockTimeoutException.class, () -> lock.acquire(Duration.ofMillis(10)));
+        assertTrue(timeout.holders().get(0).kept());
+    }
+
     static void assertBetween(long least, long value, long most) {
         assertTrue(least <= value && value <= most, () -> least + " <= " + value + " <= " + most);
     }
