@@ -34,8 +34,10 @@
 /* It is granted. If it is told too late, and over already, or by a server that is the master no
  * more, it goes back to its place under a new id. */
 static void deliver(hf_op *op, int64_t fence, int64_t began_at, int64_t deadline, bool pushed) {
-    if (op->canceled) /* its release is under way */
+    if (op->canceled) { /* its release is under way, and may be refused */
+        op->hold->stray = true;
         return;
+    }
     if (hf_op_take_locked(op, fence, began_at, deadline, pushed))
         return;
     op->epoch = 0;

@@ -87,6 +87,24 @@ static void test_a_started_acquire_that_was_given_up_is_undone(void **state) {
     start_in_vain("k", 60000, HF_FOREVER, HF_EUNKNOWN);
 }
 
+/* Seed 5000160: its grant comes while it is released, and its release is refused. */
+static void test_a_cancelled_acquire_that_was_granted_is_undone(void **state) {
+    (void)state;
+    hf_lock *lock = lease_lock(client, "k", HF_NEVER, HF_OFF);
+    warm_up(client);
+    give_back(held(lock), HF_OK); /* the server knows this script too now */
+    proxy_next(way, HOLD_REPLY, hf_script_acquire.sha1);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 20000, NULL, 1), HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 1);
+    proxy_next(way, REFUSE, hf_script_release.sha1);
+    assert_status(hf_op_cancel(client, 1), HF_OK);
+    assert_soon(atomic_load(&way->mishaps) == 2);
+    atomic_store(&way->holds_reply, false);
+    assert_status(next_of(client).status, HF_ECANCELED);
+    assert_stays_free("k", 500);
+    hf_lock_close(lock);
+}
+
 static void test_a_started_acquire_that_was_given_up_leaves_no_place(void **state) {
     (void)state;
     hf_lock *theirs = lease_lock(other, "k", 60000, HF_OFF), *lock;
@@ -430,6 +448,7 @@ int main(int count, char **words) {
         TEST(test_a_started_try_that_was_given_up_is_undone),
         TEST(test_a_started_try_without_an_end_that_was_given_up_is_undone),
         TEST(test_a_started_acquire_that_was_given_up_is_undone),
+        TEST(test_a_cancelled_acquire_that_was_granted_is_undone),
         TEST(test_a_started_acquire_that_was_given_up_leaves_no_place),
         TEST(test_a_copy_that_comes_minutes_later_is_undone),
         TEST(test_what_cannot_be_undone_without_memory_is_undone_later),
