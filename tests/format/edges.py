@@ -1003,6 +1003,43 @@ class Edges:
             lock.state(),
         )
 
+    def test_weights(self, lock: Lock, r: redis.Redis) -> None:
+        """A weight ends with its hold, nests as such, and is the member's."""
+
+        def head() -> str:
+            text = r.hget(self.keys.K, "hf1") or " " * 62
+            return text[32] + text[49:62]
+
+        lock.acquire(2, "s5", wait=False), lock.acquire(1, "w5:3", wait=False, lease=30)
+        self.expect("the sum", head() == "ws" + "2".zfill(12), lock.state())
+        time.sleep(0.05)
+        lock.kick()
+        self.expect("the sum without what has ended", head() == "ns" + "0" * 12, lock.state())
+        answer = lock.acquire(3, "w5:4", wait=False)
+        self.expect("what has ended leaves room", answer[2] == 1, answer)
+        r.flushall()
+        lock.acquire(2, "w9:2", wait=False), lock.acquire(1, "w9:3", wait=False, lease=30)
+        time.sleep(0.05)
+        lock.kick()
+        self.expect("one of two heavy ones has ended", head() == "ws" + "1".zfill(12), lock.state())
+        for form in ("taken", "many"):
+            r.flushall()
+            lock.take(1)
+            if form == "many":
+                lock.acquire(2, wait=False, nests="1", owner="o1")
+            lock.acquire(3, "w5:3", wait=False, nests="1", owner="o1")
+            field = r.hget(self.keys.K, "h" + hold(3)) or ""
+            self.expect(f"a heavy hold nests in {form}", field[:1] == "w", lock.state())
+            self.expect("and is in the sum", head() == "wx" + "2".zfill(12), lock.state())
+        r.flushall()
+        lock.take(1)
+        text = lock.member(2, mode="w5:2")
+        answer = lock.acquire(2, "w5:3", text=text)
+        self.expect("a member of another weight", "member out of bounds" in str(answer), answer)
+        for mode in ("w5:1", "w5:6", "w5:0"):
+            answer = lock.acquire(2, mode, wait=False)
+            self.expect(f"{mode} is refused", "weight out of bounds" in str(answer), answer)
+
     def test_wait_again(self, lock: Lock, r: redis.Redis) -> None:
         """A copy of a wait leaves the place as it is."""
         lock.take(1), lock.acquire(2)
