@@ -218,7 +218,7 @@ def test_a_framework_has_spans(server: Server, name: str, seen: Seen) -> None:
 
     @app.get("/{item}", dependencies=[Locked(f"{name}:{{item}}")])
     async def work(item: str) -> str:
-        return current()
+        return item  # FastAPI's own span is the current one here, where it makes any
 
     sent: list[Any] = []
 
@@ -234,7 +234,7 @@ def test_a_framework_has_spans(server: Server, name: str, seen: Seen) -> None:
             await app(scope, receive, send)
 
     asyncio.run(request())
-    assert sent[-1]["body"] == b'"holdfast.hold"'
+    assert sent[-1]["body"] == b'"7"'
     assert seen() == ["wait", "hold"]
     assert seen.about("hold")["holdfast.lock"] == f"{name}:7"
 
