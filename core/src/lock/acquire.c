@@ -604,7 +604,7 @@ static hf_status acquire(acquiring *call, bool keep) {
         hf_hold_count_acquired_locked(op->hold, op->since, call->held_at);
     else
         hf_hold_count_refused_locked(op->hold,
-                                     status == HF_EDONE ? hf_once_status(op->hold) : status);
+                                     status == HF_EDONE ? hf_once_outcome_of(op->hold) : status);
     hf_client_unlock(call->client);
     if (op->owed)
         hf_undo_now(op->hold, deadline_of_end(call));

@@ -88,25 +88,33 @@ static hf_status mismatch(const hf_hold *hold) {
                    hf_names_quoted(hold->names));
 }
 
-hf_status hf_once_status(const hf_hold *hold) {
+hf_status hf_once_outcome_of(const hf_hold *hold) {
     const struct hf_once *once = hold->once;
     const hf_call_record *record = &once->record;
-    const char *lock = hf_names_quoted(hold->names);
     if (once->terms[0] != record->terms[0] ||
         (is_printed(once->terms) && is_printed(record->terms) &&
          memcmp(once->terms + 1, record->terms + 1, HF_TERMS_LENGTH - 1) != 0))
+        return HF_EMISMATCH;
+    return record->kind == HF_RECORD_DONE     ? HF_EDONE
+           : record->kind == HF_RECORD_FAILED ? HF_EFAILED
+                                              : HF_EOUTCOME;
+}
+
+hf_status hf_once_status(const hf_hold *hold) {
+    const char *lock = hf_names_quoted(hold->names);
+    switch (hf_once_outcome_of(hold)) {
+    case HF_EMISMATCH:
         return mismatch(hold);
-    switch (record->kind) {
-    case HF_RECORD_DONE:
+    case HF_EDONE:
         return hf_fail(HF_EDONE, "the call of lock %s has been made, and its result is here", lock);
-    case HF_RECORD_FAILED:
+    case HF_EFAILED:
         return hf_fail(HF_EFAILED, "the call of lock %s has failed, and its error is here", lock);
     default:
         return hf_fail(
             HF_EOUTCOME,
             "the call of lock %s began under fence %lld, and its outcome is unknown: find "
             "out what became of it, and settle it",
-            lock, (long long)record->fence);
+            lock, (long long)hold->once->record.fence);
     }
 }
 

@@ -19,8 +19,9 @@ bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most);
 /* There is a record: that is the hold's, which holds nothing. False: no memory. */
 bool hf_once_take(hf_hold *hold, const hf_standing *mine);
 bool hf_once_know(hf_hold *hold, const hf_call_record *record);
-/* What that is to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH, and this thread's
- * message. */
+/* What that is to the caller: HF_EDONE, HF_EFAILED, HF_EOUTCOME or HF_EMISMATCH; and the same with
+ * this thread's message. */
+hf_status hf_once_outcome_of(const hf_hold *hold);
 hf_status hf_once_status(const hf_hold *hold);
 /* The caller has set info->size. NULL: there is no record. */
 void hf_once_tell(const hf_call_record *record, hf_once_info *info);
