@@ -258,7 +258,9 @@ def test_a_nested_run_is_somebody_else_unless_it_is_the_same_owner(
 def test_a_note_says_what_the_lock_is_held_for(
     cli: Program, name: str, client: holdfast.Client
 ) -> None:
-    process = cli.start("run", "--note", "nightly 7", name, "-c", "echo in; read line")
+    process = cli.start(
+        "run", "--note", "nightly 7", name, "-c", "echo in; read line", stdin=subprocess.PIPE
+    )
     assert line_of(process) == "in"
     (holder,) = client.lock(name).inspect().holders
     assert holder.note == "nightly 7"
