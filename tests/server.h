@@ -97,7 +97,7 @@ static inline const char *string(redisReply *reply) { return good(reply)->str; }
 #define STRING(...) string(ask(__VA_ARGS__))
 
 /* When the key expires, in ms by the server's clock; -1: never; -2: it does not exist.
- * Redis 6.2 does not tell: there it is reckoned, and may be wrong by as much as this. */
+ * Redis 6.2 does not tell: there it is reckoned, within one ms. */
 enum { EXPIRY_SLACK = 2 };
 static inline bool tells_expiry(void) {
     static int tells = -1;
@@ -107,22 +107,15 @@ static inline bool tells_expiry(void) {
 }
 
 static inline long long expires_at(const char *key) {
-    static struct {
-        char key[64];
-        long long at;
-    } last[16]; /* so that what does not change looks so */
-    static unsigned next;
     if (tells_expiry())
         return NUMBER("PEXPIRETIME %s", key);
-    long long at = NUMBER("EVAL %s 1 %s",
-                          "local ttl, t = redis.call('PTTL', KEYS[1]), redis.call('TIME') "
-                          "return ttl < 0 and ttl or t[1] * 1000 + math.floor(t[2] / 1000) + ttl",
-                          key);
-    for (size_t i = 0; i < COUNT(last); i++)
-        if (strcmp(last[i].key, key) == 0 && llabs(last[i].at - at) <= EXPIRY_SLACK)
-            return last[i].at;
-    snprintf(last[next % COUNT(last)].key, sizeof last->key, "%s", key);
-    return last[next++ % COUNT(last)].at = at;
+    return NUMBER("EVAL %s 1 %s",
+                  "local function ms() "
+                  "  local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end "
+                  "local now, ttl "
+                  "repeat now = ms() ttl = redis.call('PTTL', KEYS[1]) until ms() == now "
+                  "return ttl < 0 and ttl or now + ttl",
+                  key);
 }
 
 /* All that is stored under the key, and when it expires: to see that nothing changed. */
