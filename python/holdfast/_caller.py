@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import itertools
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 _serials = itertools.count(1)
 _numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
@@ -111,12 +113,29 @@ def _greenlet() -> object | None:
 
 def in_hub() -> bool:
     """Say whether this is the thread of gevent's hub, where a wait stops every greenlet."""
+    return _patched() is not None and threading.get_native_id() == os.getpid()
+
+
+def _patched() -> Any:
+    """Give gevent's module that has replaced threads by greenlets, if it has."""
     monkey = sys.modules.get("gevent.monkey")
-    return (
-        monkey is not None
-        and monkey.is_module_patched("threading")
-        and threading.get_native_id() == os.getpid()
-    )
+    return monkey if monkey is not None and monkey.is_module_patched("threading") else None
+
+
+def real(module: str, name: str) -> Any:
+    """Give what the module had under that name before gevent replaced it."""
+    monkey = _patched()
+    if monkey is None:
+        return getattr(importlib.import_module(module), name)
+    return monkey.get_original(module, name)
+
+
+def start_thread(work: Callable[[], object], name: str) -> None:
+    """Start a thread, also under gevent, whose greenlets run only where a hub does."""
+    if _patched() is None:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    else:
+        real("_thread", "start_new_thread")(work, ())
 
 
 # --------------------------------------------------------- Jobs of thread pools

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from . import _holdfast
 from ._alarm import Alarm
+from ._caller import real, start_thread
 from ._errors import ClosedError, LockError
 from ._options import anchor
 from ._trouble import Trouble, told
@@ -103,7 +104,9 @@ class Notices:
         self._changed = threading.Condition()
         self._waiting = 0
         self._sleepers: list[Call] = []
-        self._thread: threading.Thread | None = None
+        self._starting = real("_thread", "allocate_lock")()
+        self._listens = False
+        self._listener = 0  # its thread
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._closed = False
 
@@ -225,15 +228,14 @@ class Notices:
 
     def listen(self) -> None:
         """Start the thread that learns of losses without an event loop."""
-        with self._changed:
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(
-                    target=self._listen, name="holdfast-notices", daemon=True
-                )
-                self._thread.start()
+        with self._starting:
+            if not self._listens and not self._closed:
+                self._listens = True
+                start_thread(self._listen, "holdfast-notices")
 
     def _listen(self) -> None:
-        told = select.poll()
+        self._listener = threading.get_ident()
+        told = real("select", "poll")()
         told.register(self._fd, select.POLLIN)
         while self._drain():
             told.poll()
@@ -242,7 +244,7 @@ class Notices:
         """Make a function that runs work() where it may take its time: not in an event loop."""
 
         def run(told: Told) -> None:
-            if threading.current_thread() is self._thread:
+            if threading.get_ident() == self._listener:
                 safely(work, told)
             else:
                 threading.Thread(target=safely, args=(work, told), daemon=True).start()

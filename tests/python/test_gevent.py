@@ -184,6 +184,24 @@ def test_losses_are_told_to_a_patched_program(server: Server, name: str) -> None
     )
 
 
+def test_losses_are_told_though_the_first_acquire_is_a_job(server: Server, name: str) -> None:
+    run(
+        """
+        from gevent.threadpool import ThreadPoolExecutor
+
+        told = []
+        brief = client.lock(name, lease=0.3, renew=False, on_lost=told.append)
+        with ThreadPoolExecutor(1) as jobs:  # the thread ends, and with it its greenlets
+            hold = jobs.submit(brief.hold).result()
+        while not told:
+            gevent.sleep(0.01)
+        assert told == [hold] and hold.lost.cause == "expired"
+        """,
+        server,
+        name,
+    )
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_a_killed_wait_gets_nothing_for_long(server: Server, name: str, held: bool) -> None:
     run(
