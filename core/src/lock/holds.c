@@ -75,12 +75,12 @@ static bool take_text(hf_hold *hold, const hf_hold *outer) {
 
 hf_hold *hf_hold_like(const hf_hold *hold) {
     hf_hold *made = hf_hold_new(hold->client, hold->names, hold->owner, hold->owner_length);
-    if (made != NULL && !take_text(made, hold)) {
+    if (made == NULL)
+        return NULL;
+    if (!take_text(made, hold)) {
         hf_hold_drop(made);
         return NULL;
     }
-    if (made == NULL)
-        return NULL;
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
     made->reached = -1;
     made->lease_ms = hold->lease_ms;
@@ -277,8 +277,7 @@ hf_status hf_hold_refuse(const hf_hold *hold) {
     if (hold->mode == HF_MODE_SHARED)
         return hf_fail(HF_EDEADLOCK,
                        "lock %s is held shared by the owner that asks for a heavier hold of it: "
-                       "two that did so "
-                       "would wait for each other; release the lighter hold first",
+                       "two that did so would wait for each other; release the lighter hold first",
                        hf_names_quoted(hold->names));
     return hf_fail(
         HF_EDEADLOCK,
