@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast, final
 from . import _holdfast
 from ._arguments import duration, encoded, extension, flag, patience, wishes
 from ._caller import caller, ended
-from ._errors import LockError, LockLost, LockNotOwnedError, LockTimeout, error
+from ._errors import ClosedError, LockError, LockLost, LockNotOwnedError, LockTimeout, error
 from ._hold import BaseHold, BaseLost, Bound, excuse
 from ._lock import Lock, kept, loose
 from ._look import LockInfo
@@ -373,7 +373,8 @@ class AsyncLost(BaseLost):
         """Wait until the hold is lost. Answers False if it is released or its client closed."""
         hold = self._hold
         if hold.valid:
-            await hold._notices().waited(lambda: not hold.valid)
+            with contextlib.suppress(ClosedError):
+                await hold._notices().waited(lambda: not hold.valid)
         return self.is_set()
 
 

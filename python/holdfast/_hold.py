@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import warnings
 import weakref
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, final
 
 from . import _holdfast
 from ._arguments import duration, extension, flag, number
-from ._errors import CAUSES, Cause, LockError, LockLost, LockNotOwnedError
+from ._errors import CAUSES, Cause, ClosedError, LockError, LockLost, LockNotOwnedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -220,7 +221,8 @@ class Lost(BaseLost):
         hold = self._hold
         seconds = None if timeout is None else number("timeout", timeout)
         if hold.valid:
-            hold._notices().wait(lambda: not hold.valid, seconds)
+            with contextlib.suppress(ClosedError):
+                hold._notices().wait(lambda: not hold.valid, seconds)
         return self.is_set()
 
 

@@ -211,6 +211,8 @@ class BaseLeader(Bound):
                 )
                 if change in done:
                     return "over"
+                if lost in done:  # or the client is being closed, whose hold is valid until then
+                    return "lost"
                 if work in done and not work.result():
                     return "failed"  # nobody does the work: let another lead
             return "lost"

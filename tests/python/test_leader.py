@@ -313,6 +313,25 @@ def test_a_closed_client_tells_its_leader(server: Server, name: str) -> None:
     leader.stop()
 
 
+def test_an_election_that_crosses_a_close_is_told(server: Server, name: str) -> None:
+    lost = threading.Event()
+    client = holdfast.connect(server.tcp)
+    leader = client.leader(name, elected=lambda fence: None, lost=lost.set, lease=3600)
+    acquire, handles = leader._acquire, client._handles
+
+    async def won() -> holdfast.AsyncHold:
+        hold = await acquire()
+        client._handles = {}  # as close() does, before it waits for the releases
+        return hold
+
+    leader._acquire = won  # type: ignore[method-assign]
+    leader.start()
+    assert lost.wait(20)
+    client._handles = handles
+    client.close()
+    leader.stop()
+
+
 def test_a_cancel_that_crosses_the_election_leaves_nothing(
     client: holdfast.Client, name: str
 ) -> None:
