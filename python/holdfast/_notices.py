@@ -277,8 +277,9 @@ class Notices:
                 else:
                     self._settle(op, status, hold, reached, message)
         except ClosedError:
-            self._closed = True
-            for op in [*self._later, *self._calls]:
+            with self._starting:
+                first, self._closed = not self._closed, True
+            for op in [*self._later, *self._calls] if first else []:
                 self._settle(op, _holdfast.HF_ECANCELED, None, 0, "the client was closed")
             self._watches.clear()
             self.look()
@@ -287,11 +288,12 @@ class Notices:
     def _settle(
         self, op: int, status: int, hold: _holdfast.Hold | None, reached: int, message: str
     ) -> None:
-        what = self._later.pop(op, None)
+        what = self._later.get(op)
         if what is not None:
             if status != _holdfast.HF_OK:
                 self.unconfirmed += 1
                 _log.warning("%s was released, but not as expected: %s", what, message)
+            self._later.pop(op, None)  # at last: finish() in another thread waits for the log
             return
         call = self._calls.pop(op, None)
         try:

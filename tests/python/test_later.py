@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -109,6 +110,30 @@ def test_an_answer_that_is_not_as_expected_is_logged_and_counted(
         client.close()
     assert f"lock {name!r} was released, but not as expected: " in caplog.text
     assert "lost" in caplog.text
+
+
+def test_a_close_waits_until_that_is_logged(
+    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
+) -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            begun.set()
+            time.sleep(0.3)
+            told.set()
+
+    handler, log = Slow(), logging.getLogger("holdfast")
+    hold = lock.hold()
+    raw.delete(name)
+    log.addHandler(handler)
+    try:
+        hold.release()
+        assert begun.wait(20)  # the client's thread logs it
+        client.close()
+        assert told.is_set()
+    finally:
+        log.removeHandler(handler)
 
 
 def test_the_next_such_release_tells_of_it(
