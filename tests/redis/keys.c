@@ -82,12 +82,18 @@ static hf_hold *handed_on(hf_lock *to, hf_hold *from) {
     return hold;
 }
 
+static bool is_loaded(const hf_script *script) {
+    redisReply *reply = ask("SCRIPT EXISTS %s", script->sha1);
+    return reply->elements == 1 && reply->element[0]->integer == 1;
+}
+
 static void call_everything(hf_client *ann, hf_client *ben) {
     hf_lock *anns = lease_lock(ann, "k", 4000, HF_ON), *bens = lease_lock(ben, "k", 4000, HF_ON);
     hf_lock_info info = {.size = sizeof info};
     hf_hold *hold = held(anns);
     assert_status(hf_hold_renew(hold), HF_OK);
-    assert_status(hf_lock_acquire(bens, 50, NULL), HF_ETIMEOUT);
+    for (int64_t ms = 50; !is_loaded(&hf_script_cancel); ms *= 2) /* until it has had a place */
+        assert_status(hf_lock_acquire(bens, ms, NULL), HF_ETIMEOUT);
     for (int i = 0; i < 3; i++) { /* from the second time on they join a crowd */
         hold = handed_on(bens, hold);
         hold = handed_on(anns, hold);
