@@ -87,7 +87,8 @@ static void test_only_what_is_held_for_long_is_renewed(void **state) {
     hf_hold *hold = held(lock);
     int64_t before = stat_calls("evalsha");
     sleep_ms(25000);
-    assert_int_equal(stat_calls("evalsha") - before, 7); /* every third of 10 s */
+    /* Every third of 10 s, or up to an eighth of that earlier, and the first up to half of it. */
+    assert_in_range(stat_calls("evalsha") - before, 7, 9);
     assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     give_back(hold, HF_OK);
     hf_lock_close(lock);

@@ -14,15 +14,24 @@
  * goes with what is due now: few, full batches. */
 #define PART 8
 #define BATCH 100
+/* Up to this part of the interval a client's first renewal of a hold is early, and each one after
+ * it up to a PART: by a share of its own, or clients that began together, or had another server at
+ * the same time, would all renew in the same moment. */
+#define FIRST_PART 2
+#define SHARES 1024
 
 struct hf_renewing {
+    int64_t share;         /* of SHARES */
     hf_hold *batch[BATCH]; /* due in this round, with a reference of each */
     size_t count;
     int64_t trouble_at; /* it was told of then; 0: not, or that it is over */
 };
 
 struct hf_renewing *hf_renewal_begin(void) {
-    return calloc(1, sizeof(struct hf_renewing));
+    struct hf_renewing *renewing = calloc(1, sizeof *renewing);
+    if (renewing != NULL)
+        renewing->share = hf_jitter(0, SHARES);
+    return renewing;
 }
 
 void hf_renewal_end(struct hf_renewing *renewing) { free(renewing); }
@@ -36,6 +45,14 @@ int64_t hf_renewal_interval(const hf_hold *hold) {
     if (hold->validity.cap_ms > 0 && ms > hold->validity.cap_ms)
         ms = hold->validity.cap_ms;
     return ms * HF_MS / 3;
+}
+
+/* When the hold is asked for again, after what was sent then. */
+static int64_t again_at(const hf_hold *hold, int64_t sent_at, int part) {
+    int64_t interval = hf_renewal_interval(hold);
+    if (hold->pushed)
+        return sent_at + interval;
+    return sent_at + interval - interval / part / SHARES * hold->client->renewing->share;
 }
 
 static bool renews(const hf_hold *hold) {
@@ -85,7 +102,7 @@ static void hasten(hf_hold *hold) {
 }
 
 void hf_renewal_first_locked(hf_hold *hold) {
-    hold->renew_at = hold->began_at + hf_renewal_interval(hold);
+    hold->renew_at = again_at(hold, hold->began_at, FIRST_PART);
     hasten(hold);
     if (has_moved(hold))
         hold->renew_at = hf_now();
@@ -96,7 +113,7 @@ void hf_renewal_first_locked(hf_hold *hold) {
 
 void hf_renewal_next_locked(hf_hold *hold, int64_t sent_at) {
     hf_hold_fails_locked(hold, false);
-    hold->renew_at = sent_at + hf_renewal_interval(hold);
+    hold->renew_at = again_at(hold, sent_at, PART);
     hf_renewal_plan_locked(hold);
 }
 
@@ -327,7 +344,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     hold->counting.tally->stats.renewed++;
     hold->place = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
-    hold->renew_at = soon ? hf_now() : sent_at + hf_renewal_interval(hold);
+    hold->renew_at = soon ? hf_now() : again_at(hold, sent_at, PART);
     bool lost = hf_now() >= hold->validity.deadline; /* and perhaps seen to be */
     if (lost || hf_renewal_counts_locked(hold, mode, sent_at, left_ms))
         hf_renewal_plan_locked(hold);

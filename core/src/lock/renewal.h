@@ -13,9 +13,9 @@
 struct hf_renewing *hf_renewal_begin(void);
 void hf_renewal_end(struct hf_renewing *renewing);
 
-/* The cadence, in ns: a hold is renewed a third of its lease after it was given, so that two
- * more tries fit in. A grant is claimed a third of its claim lease after it. One that never
- * ends is looked at now and then. */
+/* The cadence, in ns: a hold is renewed a third of its lease after it was given, or by its client's
+ * share earlier, so that two more tries fit in. A grant is claimed a third of its claim lease after
+ * it. One that never ends is looked at now and then. */
 int64_t hf_renewal_interval(const hf_hold *hold);
 
 /* It is held, and in the table: plan its first renewal or its claim. */

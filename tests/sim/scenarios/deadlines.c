@@ -217,6 +217,39 @@ static void test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_i
     proxy_stop(way);
 }
 
+/* Their renewals go apart, and cost little more. */
+static void test_clients_that_began_together_do_not_renew_together(void **state) {
+    enum { CLIENTS = 16, LEASE = 9000, ROUNDS = 15, SLICE = 100 };
+    hf_client *clients[CLIENTS];
+    hf_lock *locks[CLIENTS];
+    hf_hold *holds[CLIENTS];
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = open_client();
+        locks[i] = lease_lock(clients[i], text("k%d", i), LEASE, HF_ON);
+        assert_true(hf_client_fd(clients[i]) >= 0);
+    }
+    int64_t began = now_ms();
+    for (int i = 0; i < CLIENTS; i++)
+        holds[i] = held(locks[i]);
+    assert_true(now_ms() - began < SLICE);
+    int64_t first = scripts_run(), before = first;
+    int most = 0;
+    while (now_ms() < began + ROUNDS * LEASE / 3) {
+        sleep_ms(SLICE);
+        int64_t now = scripts_run();
+        most = now - before > most ? (int)(now - before) : most;
+        before = now;
+    }
+    assert_in_range(most, 1, CLIENTS / 2);
+    assert_in_range(before - first, CLIENTS * (ROUNDS - 1), CLIENTS * (ROUNDS * 8 / 7 + 1));
+    for (int i = 0; i < CLIENTS; i++) {
+        give_back(holds[i], HF_OK);
+        hf_lock_close(locks[i]);
+        hf_client_close(clients[i]);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_an_open_takes_the_time_to_connect_once),
@@ -227,6 +260,7 @@ int main(int count, char **words) {
         TEST(test_an_acquire_ends_in_time_though_nobody_says_what_replicas_have),
         TEST(test_a_lease_that_ended_while_replicas_were_asked_for_is_told_as_that),
         TEST(test_an_acquire_whose_lease_ended_on_the_way_does_not_wait_to_undo_it),
+        TEST(test_clients_that_began_together_do_not_renew_together),
     };
     return RUN_TESTS(tests, count, words);
 }
