@@ -547,6 +547,43 @@ class Edges:
         answer = lock.take(2, floor=floor)
         self.expect("take: K is there", answer == -1 == lock.take(1), answer)
 
+    def test_stored_floor(self, lock: Lock, r: redis.Redis) -> None:
+        """ "Held" says that the floor is stored: a majority of masters confirms a fence so."""
+        lock.take(1)
+        floor = self.now(r) + 3600 * 10**6
+        before = r.get(self.keys.F)
+        r.config_set("min-replicas-to-write", 1)
+        try:
+            answer = lock.acquire(1, wait=False, floor=floor)
+            self.expect(
+                "a floor that is not stored is an error", "NOREPLICAS" in str(answer), answer
+            )
+        finally:
+            r.config_set("min-replicas-to-write", 0)
+        self.expect("and the last fence is as before", r.get(self.keys.F) == before, lock.state())
+        r.config_set("maxmemory", 1000)
+        try:
+            answer = lock.acquire(1, wait=False, floor=floor)
+            self.expect("a full server stores the floor of who holds", answer[2] == 1, answer)
+            answer = lock.acquire(2, floor=floor + 1)
+            self.expect("and of nobody else", "maxmemory" in str(answer), answer)
+        finally:
+            r.config_set("maxmemory", 0)
+        self.expect("it is stored", int(r.get(self.keys.F)[:16]) == floor, lock.state())
+        self.expect("the hold keeps its fence", lock.fence(1) == before[:16], lock.state())
+        lock.short(1), r.delete(self.keys.F)
+        lock.take(3), lock.acquire(4)
+        self.expect("before", r.hget(self.keys.K, "hf1")[32] == "1", lock.state())
+        lock.acquire(3, wait=False, floor=floor + 5)
+        self.expect("a short release is told of it", r.hget(self.keys.K, "hf1")[32] == "2")
+        self.expect("short release", lock.short(3) == 1)
+        self.expect("the next fence is above it", int(lock.fence(4)) > floor + 5, lock.state())
+        theirs = self.as_user(r)
+        r.acl_setuser("u", enabled=True, commands=["-set"])
+        answer = theirs.acquire(4, wait=False, floor=floor + 3600 * 10**6)
+        self.expect("a floor that may not be stored", "can't run" in str(answer), answer)
+        theirs.r.close()
+
     def test_lost_fence(self, lock: Lock, r: redis.Redis) -> None:
         lock.take(1), lock.acquire(2)
         r.delete(self.keys.F)

@@ -201,10 +201,16 @@ if spent() then return bad('the last fence is') end
 
 local err = read()
 if err then return err end
--- A floor above the last fence: the server has lost the fence.
+-- A floor above the last fence: the server has lost the fence, or a majority has given a greater one. For who
+-- holds the lock it is stored before the answer, because "held" then says that it is; the first write is one that
+-- a full server allows, and then allows the rest.
 if floor > last then
   last = floor
-  err = mend_one()
+  if asks[1] and hold(asks[1].id) then
+    err = refused('ZREM', Q, '') or mend_one() or remember(last, mark, flagged)
+  else
+    err = mend_one()
+  end
   if err then return err end
 end
 
