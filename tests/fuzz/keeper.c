@@ -85,8 +85,6 @@ bool __wrap_hf_discovery_serves(hf_discovery *discovery, int node);
 unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node);
 bool __wrap_hf_discovery_clustered(const hf_discovery *discovery);
 int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
-hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *shown,
-                                         const char *text, hf_status *status);
 void __wrap_hf_discovery_look(hf_discovery *discovery);
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
@@ -155,14 +153,6 @@ int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *
     (void)discovery, (void)node;
     changes++;
     return (int)(strlen(text) % 4) - 1;
-}
-
-hf_after_error __wrap_hf_transport_error(hf_transport *transport, const char *shown,
-                                         const char *text, hf_status *status) {
-    (void)transport;
-    hf_after_error after = hf_error_class(text, status);
-    hf_fail(*status, "%s answered: %.*s", shown, hf_error_shown(text), text);
-    return !clustered && after >= HF_AFTER_MOVED ? HF_AFTER_FAIL : after;
 }
 
 void __wrap_hf_discovery_look(hf_discovery *discovery) { (void)discovery; }

@@ -18,8 +18,9 @@
 #include "look/view.h"
 #include "net/map.h"
 
-#define PAGE 100    /* keys that one SCAN looks at */
-#define BATCH 25    /* locks that are looked at in one write: others wait for the server so long */
+#define PAGE 100 /* keys that one SCAN looks at */
+/* Locks that are looked at in one write: others wait for the server so long. */
+#define BATCH HF_NODE_MOST
 #define SCAN_COST 3 /* it takes the server as long as so many looks at a lock */
 #define SLEEP_MS 50 /* so often a language looks for signals */
 
@@ -122,7 +123,7 @@ static hf_status survey(hf_locks *locks, int node, place *told) {
     told->keys = told->known ? replies[0]->integer : 0;
     if (count == 2 && !hf_reply_slots(replies[1], &told->slots, &told->moving))
         told->moving = true; /* for all that we know */
-    hf_node_free(replies, count);
+    hf_replies_free(replies, count);
     return HF_OK;
 }
 
@@ -340,7 +341,7 @@ static hf_status turn_page(hf_locks *locks) {
     else
         for (size_t i = 0; i < count && status == HF_OK; i++)
             status = read_page(locks, kinds[i], replies[i]);
-    hf_node_free(replies, count);
+    hf_replies_free(replies, count);
     return status;
 }
 

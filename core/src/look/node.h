@@ -3,6 +3,7 @@
 #define HF_NODE_H
 
 #include "lock/client.h"
+#include "net/flush.h"
 
 /* One plain command to the node, again on a new connection if an idle one turns out to be dead. An
  * error is an answer too. The caller frees the reply. shown: the server's address, with room for
@@ -12,15 +13,15 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
                       const char **words);
 
 /*
- * All requests in one write, whatever slots the node serves. They must only read, because they are
- * sent again while the node is not ready.
+ * All requests, HF_NODE_MOST at most, in one write, whatever slots the node serves. They must only
+ * read, because they are sent again while the node is not ready.
  *
- *   HF_OK        replies[i] is the answer to each, perhaps an error; for hf_node_free().
+ *   HF_OK        replies[i] is the answer to each, perhaps an error; for hf_replies_free().
  *   HF_ECONNECT  none was answered, or the node serves nothing any more.
  */
+#define HF_NODE_MOST 25
 hf_status hf_node_ask_all(hf_client *client, int node, const hf_request *requests, size_t count,
                           redisReply **replies);
-void hf_node_free(redisReply **replies, size_t count);
 
 /* The next node from this number on that serves a slot, or might; -1: there is none. */
 int hf_node_next(hf_transport *transport, int node);

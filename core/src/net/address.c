@@ -495,11 +495,6 @@ void hf_address_free(hf_address *address) {
     memset(address, 0, sizeof *address);
 }
 
-bool hf_address_has_secret(const hf_address *address) {
-    return address->secret != NULL || address->secret_file != NULL ||
-           address->secret_variable != NULL;
-}
-
 hf_status hf_address_make(const hf_address *original, const char *host, int port, const char *name,
                           hf_address *address) {
     *address = *original;

@@ -41,8 +41,6 @@ void hf_address_free(hf_address *address);
  * field of address->options is set. HF_EINVAL with a message. */
 hf_status hf_address_options(hf_address *address, const hf_client_options *chosen);
 
-bool hf_address_has_secret(const hf_address *address);
-
 /* The same log-in and TLS at another place. name: the certificate's name, or NULL for the host's.
  * The address borrows from the original, which must outlive it; hf_address_unmake() frees the
  * rest. */

@@ -1,130 +1,113 @@
 #include "net/flush.h"
 
-#include "net/course.h"
+#include <string.h>
+
 #include "net/pool.h"
 
-/* A request is sent at most this often, if its connection dies each time. */
-#define FLUSH_TRIES 3
+/* So often a request is sent by itself, if it has no answer. */
+#define TRIES 2
 
-/* The state of one of many requests. */
-typedef struct flushed {
-    hf_course course;
-    enum { TO_SEND, SENT, BY_ITSELF, DONE } state;
-    bool tried;       /* in this round */
-    int64_t pause_ms; /* before the next */
-} flushed;
+/* ------------------------------------------------------------ To one node */
 
-/* The next step of a request that has no valid answer. True: the server is useless. */
-static bool flush_next(hf_transport *transport, flushed *one, hf_outcome *outcome) {
-    outcome->clustered = hf_discovery_clustered(transport->discovery);
-    outcome->now = hf_now();
-    hf_step step = hf_course_next(&one->course, outcome);
-    if (step.look)
-        hf_discovery_look(transport->discovery);
-    one->state = step.what == HF_STEP_FAIL                          ? DONE
-                 : step.what == HF_STEP_ALONE || one->course.asking ? BY_ITSELF
-                                                                    : TO_SEND;
-    one->pause_ms = step.pause_ms;
-    return step.leave;
-}
-
-/* False: the connection is dead. *leave: the server is useless. */
-static bool flush_read(hf_transport *transport, hf_connection *connection, flushed *one,
-                       int64_t deadline, bool *leave) {
-    redisReply *reply;
-    hf_outcome outcome = {.to = -1, .deadline = deadline};
-    if (hf_connection_exchange(connection, hf_now(), deadline, &reply) != HF_OK)
-        return false;
-    one->state = DONE;
-    if (reply->type == REDIS_REPLY_ERROR) {
-        hf_transport_read_error(transport, connection, reply, &outcome);
-        *leave = flush_next(transport, one, &outcome) || *leave;
-    } else if (hf_discovery_replaced(transport->discovery, connection)) {
-        outcome.met = HF_MET_PREDECESSOR;
-        *leave = flush_next(transport, one, &outcome) || *leave;
+void hf_replies_free(redisReply **replies, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        freeReplyObject(replies[i]);
+        replies[i] = NULL;
     }
-    freeReplyObject(reply);
-    return true;
 }
 
-/* Send the first request of a script with the text, so that the server knows the script. Without
- * PINGs: their answers would stand between those that flush_read() reads. False: the connection is
- * useless. */
-static bool flush_write(hf_transport *transport, hf_connection *connection,
-                        const hf_request *const *requests, size_t count, flushed *all) {
+/* Without PINGs: their answers would stand between the others. False: no memory. */
+static bool append_all(hf_connection *connection, const hf_request *const *requests, size_t count,
+                       bool whole) {
     const hf_script *last = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (all[i].state != TO_SEND || all[i].tried ||
-            hf_discovery_node(transport->discovery, requests[i]->slot) != connection->node)
-            continue;
-        all[i].tried = true;
-        all[i].course.whole = requests[i]->script != last;
-        last = requests[i]->script;
-        if (!hf_connection_append(connection, requests[i], all[i].course.whole ? HF_WHOLE : 0))
+        if (!hf_connection_append(connection, requests[i],
+                                  whole && requests[i]->script != last ? HF_WHOLE : 0))
             return false;
-        all[i].state = SENT;
+        last = requests[i]->script;
     }
     return true;
 }
 
-/* Send the requests of this node, and read the answers. */
-static void flush_to(hf_transport *transport, int node, const hf_request *const *requests,
-                     size_t count, flushed *all, int64_t deadline) {
+hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
+                      size_t count, bool whole, int64_t deadline, redisReply **replies) {
     hf_connection *connection;
     int64_t now = hf_now();
-    if (hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection) != HF_OK) {
-        for (size_t i = 0; i < count; i++)
-            all[i].tried =
-                all[i].tried || hf_discovery_node(transport->discovery, requests[i]->slot) == node;
-        if (hf_discovery_clustered(transport->discovery))
-            hf_discovery_look(transport->discovery);
-        return;
+    memset(replies, 0, count * sizeof *replies);
+    hf_status status =
+        hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
+    if (status != HF_OK)
+        return status;
+    if (!append_all(connection, requests, count, whole))
+        status = hf_fail(HF_ENOMEM, "no memory");
+    for (size_t i = 0; i < count && status == HF_OK; i++) {
+        now = hf_now();
+        int64_t by = hf_earlier(hf_after(now, transport->command_ms), deadline);
+        status = hf_connection_exchange(connection, now, by, &replies[i]);
     }
-    bool leave = false, ok = flush_write(transport, connection, requests, count, all);
-    for (size_t i = 0; i < count; i++)
-        if (all[i].state == SENT)
-            ok = ok && flush_read(transport, connection, &all[i], deadline, &leave);
-    hf_pool_give(transport->pool, connection, ok);
-    if (leave || !ok)
+    bool good = status == HF_OK;
+    if (good && hf_discovery_replaced(transport->discovery, connection)) {
+        status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);
+        hf_replies_free(replies, count);
+    }
+    hf_pool_give(transport->pool, connection, good);
+    if (status == HF_ECONNECT)
         hf_pool_drop(transport->pool, node);
-    if (ok)
-        return;
-    hf_outcome outcome = {.met = HF_MET_SILENCE, .to = -1, .deadline = deadline};
-    for (size_t i = 0; i < count; i++)
-        if (all[i].state == SENT)
-            flush_next(transport, &all[i], &outcome);
+    return status;
 }
 
-/* The pause before it, if anything is left to send. */
-static int64_t next_round(flushed *all, size_t count, int64_t most_ms) {
-    int64_t ms = 0;
-    for (size_t i = 0; i < count; i++) {
-        all[i].tried = false;
-        if (all[i].state == TO_SEND && all[i].pause_ms > ms)
-            ms = all[i].pause_ms;
+/* ------------------------------------------------------------- At a close */
+
+typedef enum { NEW, TRIED, DONE } progress;
+
+/* Is nothing more to be done, after this answer of the node? */
+static bool is_final(hf_transport *transport, int node, const redisReply *reply) {
+    hf_status status;
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
+        return reply != NULL;
+    hf_after_error after = hf_error_class(reply->str, &status);
+    if (after == HF_AFTER_RECONNECT)
+        hf_pool_drop(transport->pool, node);
+    return after == HF_AFTER_FAIL;
+}
+
+/* Send all that the node serves, from the first on, in one write. */
+static void flush_together(hf_transport *transport, const hf_request *const *requests, size_t first,
+                           size_t count, progress *all, int64_t deadline) {
+    int node = hf_discovery_node(transport->discovery, requests[first]->slot);
+    const hf_request *together[HF_FLUSH_MAX];
+    redisReply *replies[HF_FLUSH_MAX];
+    size_t which[HF_FLUSH_MAX], found = 0;
+    for (size_t i = first; i < count; i++) {
+        if (all[i] != NEW || hf_discovery_node(transport->discovery, requests[i]->slot) != node)
+            continue;
+        all[i] = TRIED;
+        which[found] = i;
+        together[found++] = requests[i];
     }
-    return ms < most_ms ? ms : most_ms;
+    hf_ask_many(transport, node, together, found, true, deadline, replies);
+    for (size_t i = 0; i < found; i++)
+        if (is_final(transport, node, replies[i]))
+            all[which[i]] = DONE;
+    hf_replies_free(replies, found);
 }
 
 void hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
               int64_t deadline) {
-    flushed all[HF_FLUSH_MAX] = {{{0}, TO_SEND, false, 0}};
+    progress all[HF_FLUSH_MAX] = {NEW};
     for (size_t i = 0; i < count; i++)
         if (requests[i]->encoded.failed)
-            all[i].state = DONE;
-    /* A connection of the pool may have died unnoticed: try again on a new one. */
-    for (int tries = 0; tries < FLUSH_TRIES; tries++) {
-        if (tries > 0)
-            hf_transport_pause(next_round(all, count, hf_until(deadline, hf_now())));
-        for (size_t i = 0; i < count && hf_now() < deadline; i++)
-            if (all[i].state == TO_SEND && !all[i].tried)
-                flush_to(transport, hf_discovery_node(transport->discovery, requests[i]->slot),
-                         requests, count, all, deadline);
-    }
-    for (size_t i = 0; i < count; i++) {
+            all[i] = DONE;
+    for (size_t i = 0; i < count; i++)
+        if (all[i] == NEW)
+            flush_together(transport, requests, i, count, all, deadline);
+    for (size_t i = 0; i < TRIES * count && hf_now() < deadline; i++) {
         hf_answer answer;
-        if (all[i].state == BY_ITSELF &&
-            hf_transport_call(transport, requests[i], deadline, &answer) == HF_OK)
-            freeReplyObject(answer.reply);
+        if (all[i % count] == DONE)
+            continue;
+        hf_status status = hf_transport_call(transport, requests[i % count], deadline, &answer);
+        if (status != HF_ECONNECT && status != HF_EUNKNOWN)
+            all[i % count] = DONE;
+        freeReplyObject(answer.reply);
     }
 }

@@ -1,11 +1,24 @@
-/* The last requests of a closing client, many at once. */
+/* Many requests to one node in one write; and the last requests of a closing client. */
 #ifndef HF_FLUSH_H
 #define HF_FLUSH_H
 
 #include "net/transport.h"
 
-/* Send the requests, HF_FLUSH_MAX at most, to each node in one write, and read the answers; best
- * effort. If a connection dies, the unanswered requests are sent again, twice at most. */
+/*
+ * Send the requests to the node in one write, whatever slots they have, and read the answers:
+ * replies[i], perhaps an error, for hf_replies_free(). whole: the first request of a script takes
+ * the script's text along, so that the server knows the script.
+ *
+ *   HF_OK        all are answered.
+ *   HF_ECONNECT  the node was not reached, or hung up (the first answers may be there), or is the
+ *                master no more (none is there). Its idle connections are closed then.
+ */
+hf_status hf_ask_many(hf_transport *transport, int node, const hf_request *const *requests,
+                      size_t count, bool whole, int64_t deadline, redisReply **replies);
+void hf_replies_free(redisReply **replies, size_t count);
+
+/* Send the requests, HF_FLUSH_MAX at most, to each node in one write; best effort. A request
+ * without a valid answer is sent again by itself, twice at most. */
 #define HF_FLUSH_MAX 50
 void hf_flush(hf_transport *transport, const hf_request *const *requests, size_t count,
               int64_t deadline);

@@ -358,16 +358,12 @@ static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
 }
 
 /* False: the connection is of no use any more. */
-static bool take_error(hf_links *links, hf_link *link, hf_task *task, const char *text,
+static bool take_error(hf_links *links, hf_link *link, hf_task *task, const redisReply *reply,
                        int64_t now) {
-    hf_status status;
-    hf_outcome outcome = {.met = HF_MET_ERROR,
-                          .to = -1,
-                          .insists = task->insists && !hf_error_permission(text),
-                          .now = now};
-    outcome.after = hf_transport_error(links->transport, links->transport->shown, text, &status);
-    if (outcome.after == HF_AFTER_MOVED || outcome.after == HF_AFTER_ASK)
-        outcome.to = hf_discovery_redirect(links->discovery, link->node, text);
+    hf_outcome outcome = {
+        .to = -1, .insists = task->insists && !hf_error_permission(reply->str), .now = now};
+    hf_status status = hf_transport_read_error(links->transport, links->transport->shown,
+                                               link->node, reply, &outcome);
     return !go_on(links, task, &outcome, status);
 }
 
@@ -384,7 +380,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     link->retry_ms = 0;
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
-        return take_error(links, link, task, reply->str, now);
+        return take_error(links, link, task, reply, now);
     end_task(links, task, HF_OK, reply);
     return true;
 }

@@ -186,13 +186,13 @@ static hf_status exchange(hf_connection *connection, const hf_trip *trip, int64_
     return hf_connection_exchange(connection, now, by, reply_out);
 }
 
-hf_status hf_transport_read_error(hf_transport *transport, const hf_connection *connection,
+hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome) {
     hf_status status;
     outcome->met = HF_MET_ERROR;
-    outcome->after = hf_transport_error(transport, connection->shown, reply->str, &status);
+    outcome->after = hf_transport_error(transport, shown, reply->str, &status);
     if (outcome->after == HF_AFTER_MOVED || outcome->after == HF_AFTER_ASK)
-        outcome->to = hf_discovery_redirect(transport->discovery, connection->node, reply->str);
+        outcome->to = hf_discovery_redirect(transport->discovery, node, reply->str);
     return status;
 }
 
@@ -226,7 +226,8 @@ static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connectio
         return status;
     }
     if (answer->reply->type == REDIS_REPLY_ERROR) {
-        status = hf_transport_read_error(transport, connection, answer->reply, outcome);
+        status = hf_transport_read_error(transport, connection->shown, connection->node,
+                                         answer->reply, outcome);
     } else if (hf_discovery_replaced(transport->discovery, connection)) {
         HF_MARK("C17");
         status = hf_fail(HF_ECONNECT, "%s is no longer the master", connection->shown);

@@ -68,8 +68,8 @@ void hf_transport_refusal(const char *text, const hf_request *question, const re
 hf_after_error hf_transport_error(hf_transport *transport, const char *shown, const char *text,
                                   hf_status *status);
 
-/* What an error reply of a connection means, with the message, and where it leads. */
-hf_status hf_transport_read_error(hf_transport *transport, const hf_connection *connection,
+/* Read a node's error: what it means, with the message, and where it leads. */
+hf_status hf_transport_read_error(hf_transport *transport, const char *shown, int node,
                                   const redisReply *reply, hf_outcome *outcome);
 
 /* Pause for half of this up to all of it. */
