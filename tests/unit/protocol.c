@@ -1,6 +1,7 @@
 /* Names and their companion keys, requests as they are sent, replies, errors. */
 #include "../check.h"
 
+#include "look/wire.h"
 #include "protocol/answers.h"
 #include "protocol/errors.h"
 #include "protocol/requests.h"

@@ -140,6 +140,13 @@ int64_t hf_client_patience(const hf_client *client) {
     return hf_after(hf_now(), client->transport->connect_ms);
 }
 
+hf_status hf_client_call(const hf_client *client, hf_request *request, hf_answer *answer) {
+    hf_status status =
+        hf_transport_call(client->transport, request, hf_client_patience(client), answer);
+    hf_request_free(request);
+    return status;
+}
+
 hf_status hf_client_set_interrupt(hf_client *client, hf_interrupt check, void *context) {
     hf_status status = hf_client_check(client);
     if (status != HF_OK)

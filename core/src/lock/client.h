@@ -102,6 +102,8 @@ hf_status hf_client_new_id_locked(hf_client *client, char *id);
 
 /* For how long a call without a timeout may take, from now on. */
 int64_t hf_client_patience(const hf_client *client);
+/* Send the request on this thread, without the mutex, with that patience; and free it. */
+hf_status hf_client_call(const hf_client *client, hf_request *request, hf_answer *answer);
 
 /* Sleep, without the mutex; HF_ECANCELED when the client closes, HF_EINTR when a signal ends it. */
 hf_status hf_client_sleep(const hf_client *client, int64_t ms, bool interruptible);

@@ -42,15 +42,7 @@ hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms, const hf_acquir
 
 /* ------------------------------------------------------------------- Mark */
 
-static hf_status check_note(const void *note, size_t length) {
-    if (note == NULL && length > 0)
-        return hf_fail(HF_EINVAL, "the note is NULL");
-    if (length > HF_NOTE_MAX)
-        return hf_fail(HF_EINVAL, "the note has %zu bytes: at most %d", length, HF_NOTE_MAX);
-    return HF_OK;
-}
-
-static hf_status check_ttl(int64_t ttl_ms) {
+hf_status hf_once_check_ttl(int64_t ttl_ms) {
     if (ttl_ms < RESULT_MIN_MS || ttl_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "a result that stays for %lld ms: it takes 10 s to 10 years",
                        (long long)ttl_ms);
@@ -66,7 +58,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
     if (hold->once->begun)
         return hf_fail(HF_EINVAL, "the call of lock %s has begun already",
                        hf_names_quoted(hold->names));
-    return unknown_ms == HF_NEVER ? HF_OK : check_ttl(unknown_ms);
+    return unknown_ms == HF_NEVER ? HF_OK : hf_once_check_ttl(unknown_ms);
 }
 
 /* It will not be made: the next caller may. This thread's message stays. */
@@ -123,7 +115,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
     hf_look look;
     hf_status status = check_mark(hold, unknown_ms);
     if (status == HF_OK)
-        status = check_note(note, length);
+        status = hf_check_note(note, length);
     if (status == HF_OK)
         status = hf_client_check(hold->client);
     if (status != HF_OK)
@@ -141,9 +133,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
                      note, length);
     request.replicas = hold->replicas;
     request.replica_ms = hold->replica_ms;
-    status = hf_transport_call(hold->client->transport, &request, hf_client_patience(hold->client),
-                               &answer);
-    hf_request_free(&request);
+    status = hf_client_call(hold->client, &request, &answer);
     if (status != HF_OK)
         status = withdraw(hold, status);
     else if (!hf_reply_acquire(answer.reply, &look, &mine, 1))
@@ -156,7 +146,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
 
 /* ----------------------------------------------------------------- Finish */
 
-static char how_of(int32_t state) {
+char hf_once_how(int32_t state) {
     switch (state) {
     case HF_ONCE_DONE:
         return HF_RECORD_DONE;
@@ -171,7 +161,7 @@ static char how_of(int32_t state) {
     }
 }
 
-static hf_status check_bytes(const void *bytes, size_t length) {
+hf_status hf_once_check_bytes(const void *bytes, size_t length) {
     if (bytes == NULL && length > 0)
         return hf_fail(HF_EINVAL, "the result is NULL");
     if (length > HF_RESULT_MAX)
@@ -186,7 +176,7 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
         return hf_fail(HF_EINVAL, "the handle is NULL");
     if (hold->mode == HF_MODE_SHARED)
         return hf_fail(HF_EINVAL, "a shared hold leaves no result: others have it, too");
-    *left = (hf_leaving){.how = how_of(state),
+    *left = (hf_leaving){.how = hf_once_how(state),
                          .terms = hf_once_terms(hold),
                          .bytes = result,
                          .length = length,
@@ -194,12 +184,12 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     if (left->how == '\0')
         return hf_fail(HF_EINVAL, "a call cannot end in the state %d", (int)state);
     if (!keeps)
-        return ttl_ms == 0 ? check_note(result, length)
+        return ttl_ms == 0 ? hf_check_note(result, length)
                            : hf_fail(HF_EINVAL, "only a result or an error has a ttl_ms");
     if (hold->once != NULL && hold->once->most && !hold->once->begun)
         return hf_fail(HF_EINVAL, "a call that is made at most once begins with hf_once_mark()");
-    hf_status status = check_bytes(result, length);
-    return status == HF_OK ? check_ttl(ttl_ms) : status;
+    hf_status status = hf_once_check_bytes(result, length);
+    return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
 }
 
 hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t length,
@@ -234,150 +224,4 @@ hf_status hf_once_outcome(const hf_hold *hold, hf_once_info *info) {
     bool known = hold->once != NULL && hold->once->known;
     hf_once_tell(known ? &hold->once->record : NULL, info);
     return HF_OK;
-}
-
-/* Ask for the record, which the handle then has. */
-static hf_status look(const hf_lock *lock, hf_hold *hold) {
-    hf_request request;
-    hf_answer answer;
-    hf_found found;
-    hf_call_record record;
-    hf_request_inspect(&request, lock->names, 0, 1, true);
-    hf_status status = hf_transport_call(lock->client->transport, &request,
-                                         hf_client_patience(lock->client), &answer);
-    hf_request_free(&request);
-    if (status == HF_EUNKNOWN)
-        status = HF_ECONNECT; /* it changes nothing, so there is nothing to be unsure of */
-    if (status != HF_OK)
-        return status;
-    if (!hf_reply_inspect(answer.reply, &found))
-        status = hf_unexpected("inspect");
-    else if (found.moving)
-        status = hf_fail(HF_ECONNECT,
-                         "the keys of lock %s are being moved between two servers: look "
-                         "again",
-                         hf_names_quoted(lock->names));
-    else if (hf_reply_found_record(answer.reply, &record) && !hf_once_know(hold, &record))
-        status = hf_fail(HF_ENOMEM, "no memory");
-    freeReplyObject(answer.reply);
-    return status;
-}
-
-hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out) {
-    if (hold_out != NULL)
-        *hold_out = NULL;
-    if (lock == NULL || hold_out == NULL)
-        return hf_fail(HF_EINVAL, "a handle is NULL");
-    hf_status status = hf_client_check(lock->client);
-    if (status != HF_OK)
-        return status;
-    hf_hold *hold = hf_hold_new(lock->client, lock->names, "", 0);
-    if (hold == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    hold->state = HF_STATE_RELEASED;
-    status =
-        hf_once_configure(hold, NULL, false) ? look(lock, hold) : hf_fail(HF_ENOMEM, "no memory");
-    if (status == HF_OK)
-        *hold_out = hold;
-    else
-        hf_hold_drop(hold);
-    return status;
-}
-
-/* ------------------------------------------------------------------ Settle */
-
-static hf_status check_settle(const hf_lock *lock, int32_t state, uint32_t flags,
-                              const hf_settlement *said) {
-    bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED;
-    if (lock == NULL)
-        return hf_fail(HF_EINVAL, "the handle is NULL");
-    hf_status status = hf_client_check(lock->client);
-    if (status == HF_OK)
-        status = check_note(said->note, said->note_length);
-    if (status != HF_OK)
-        return status;
-    if (!keeps && state != HF_ONCE_RETRY && state != HF_ONCE_NONE)
-        return hf_fail(HF_EINVAL, "a call cannot be settled as the state %d", (int)state);
-    if ((flags & ~(uint32_t)HF_SETTLE_FORCE) != 0)
-        return hf_fail(HF_EINVAL, "the flags of a settlement have an unknown bit");
-    if (said->fence < 1)
-        return hf_fail(HF_EINVAL,
-                       "a fence of %lld: settling takes that of the record, from looking "
-                       "at it",
-                       (long long)said->fence);
-    if (!keeps)
-        return said->length == 0 && said->ttl_ms == 0
-                   ? HF_OK
-                   : hf_fail(HF_EINVAL, "only a result or an error has bytes and a ttl_ms");
-    status = check_bytes(said->bytes, said->length);
-    return status == HF_OK ? check_ttl(said->ttl_ms) : status;
-}
-
-static hf_status settle_status(const hf_lock *lock, const hf_settlement *said,
-                               hf_settle_outcome outcome, bool doubtful) {
-    const char *name = hf_names_quoted(lock->names);
-    switch (outcome) {
-    case HF_SETTLE_DONE:
-    case HF_SETTLE_MORE:
-        return HF_OK;
-    case HF_SETTLE_NONE:
-        if (doubtful &&
-            said->verb == 'f') /* an earlier copy has forgotten it, or another settler */
-            return HF_OK;
-        return hf_fail(HF_ENOTHELD, "lock %s has no record of a call with that fence", name);
-    case HF_SETTLE_RUNS:
-        return hf_fail(HF_EBUSY, "the call of lock %s is in progress: settling it now takes force",
-                       name);
-    case HF_SETTLE_OVER:
-        return hf_fail(HF_ESETTLED, "the call of lock %s has been settled already, or is done",
-                       name);
-    default:
-        return hf_unexpected("settle");
-    }
-}
-
-hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t flags,
-                         const void *result, size_t length, int64_t ttl_ms, const void *note,
-                         size_t note_len) {
-    hf_request request;
-    hf_answer answer;
-    hf_owner who;
-    char id[HF_ID_LENGTH + 1];
-    hf_settlement said = {.verb = state == HF_ONCE_NONE    ? 'f'
-                                  : state == HF_ONCE_RETRY ? 'r'
-                                                           : how_of(state),
-                          .fence = fence,
-                          .id = id,
-                          .force = (flags & HF_SETTLE_FORCE) != 0,
-                          .ttl_ms = ttl_ms,
-                          .bytes = result,
-                          .length = length,
-                          .note = note,
-                          .note_length = note_len};
-    hf_status status = check_settle(lock, state, flags, &said);
-    if (status == HF_OK)
-        status = hf_lock_choose_owner(lock, NULL, 0, true, &who);
-    if (status != HF_OK)
-        return status;
-    said.owner = who.holder.bytes;
-    said.owner_length = who.holder.length;
-    hf_client_lock(lock->client);
-    status = hf_client_new_id_locked(lock->client, id);
-    hf_client_unlock(lock->client);
-    if (status != HF_OK)
-        return status;
-    hf_request_settle(&request, lock->names, &said);
-    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
-                               &answer);
-    hf_request_free(&request);
-    if (status != HF_OK)
-        return status;
-    hf_settle_outcome outcome = hf_reply_settle(answer.reply);
-    freeReplyObject(answer.reply);
-    if (outcome == HF_SETTLE_MORE) {
-        hf_client_lock(lock->client);
-        hf_kick_locked(lock->client, lock->names);
-        hf_client_unlock(lock->client);
-    }
-    return settle_status(lock, &said, outcome, answer.doubtful);
 }

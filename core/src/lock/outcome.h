@@ -14,6 +14,13 @@ struct hf_once {
     char bytes[]; /* those of the record, each with a NUL */
 };
 
+/* How a request names the state of a call, as in hf_leaving; NUL: a call cannot end in the state.
+ */
+char hf_once_how(int32_t state);
+/* HF_EINVAL. */
+hf_status hf_once_check_ttl(int64_t ttl_ms);
+hf_status hf_once_check_bytes(const void *bytes, size_t length);
+
 /* A hold whose call is made once; print: of its arguments, or NULL. False: no memory. */
 bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most);
 /* There is a record: that is the hold's, which holds nothing. False: no memory. */

@@ -1,11 +1,11 @@
 /* One lock: who holds it, who waits; and a hold that is taken away from outside. */
 #include "lock/lock.h"
 #include "lock/undo.h"
+#include "look/node.h"
 #include "look/view.h"
 
 hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_view **view_out) {
-    hf_request request;
-    hf_answer answer;
+    redisReply *reply;
     hf_view *view;
     if (view_out != NULL)
         *view_out = NULL;
@@ -18,14 +18,10 @@ hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_v
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    hf_request_inspect(&request, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1, false);
-    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
-                               &answer);
-    hf_request_free(&request);
-    if (status == HF_EUNKNOWN)
-        status = HF_ECONNECT; /* it changes nothing, so there is nothing to be unsure of */
+    status = hf_node_inspect(lock->client, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1,
+                             false, &reply);
     if (status == HF_OK)
-        status = hf_view_new(lock->names, answer.reply, &view);
+        status = hf_view_new(lock->names, reply, &view);
     if (status != HF_OK)
         return status;
     if (info != NULL)
@@ -66,9 +62,7 @@ hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
     if ((flags & ~HF_BREAK_FOREIGN) != 0)
         return hf_fail(HF_EINVAL, "the flags for breaking a lock have an unknown bit");
     hf_request_break(&request, lock->names, fence, (flags & HF_BREAK_FOREIGN) != 0);
-    status = hf_transport_call(lock->client->transport, &request, hf_client_patience(lock->client),
-                               &answer);
-    hf_request_free(&request);
+    status = hf_client_call(lock->client, &request, &answer);
     if (status != HF_OK)
         return status;
     hf_release_outcome outcome = hf_reply_release(answer.reply);

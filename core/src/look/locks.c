@@ -16,6 +16,7 @@
 #include "look/node.h"
 #include "look/set.h"
 #include "look/view.h"
+#include "look/wire.h"
 #include "net/map.h"
 
 #define PAGE 100 /* keys that one SCAN looks at */
@@ -246,11 +247,30 @@ static void drop_suspect(hf_locks *locks) {
     free(first);
 }
 
+/* The lock whose companion that key is: its queue (letter q) or its record (r). HF_EINVAL, without
+ * a message: it is no lock's. */
+static hf_status names_of(const char *key, size_t length, char letter, hf_names **names_out) {
+    const char end[] = {':', 'h', 'f', '1', ':', letter};
+    const char *close = length > 0 && *key == '{' ? memchr(key, '}', length) : NULL;
+    if (close == NULL || length < sizeof end || (size_t)(close + 1 - key) > length - sizeof end ||
+        memcmp(key + length - sizeof end, end, sizeof end) != 0)
+        return HF_EINVAL;
+    size_t tagged = length - sizeof end + 1; /* "{tag}name:" */
+    hf_status status =
+        hf_names_new(close + 1, tagged - 1 - (size_t)(close + 1 - key), 0, names_out);
+    if (status != HF_OK)
+        return status;
+    const hf_names *names = *names_out;
+    if (names->tagged == tagged && memcmp(names->companion, key, tagged) == 0)
+        return HF_OK;
+    hf_names_drop(*names_out);
+    return HF_EINVAL;
+}
+
 static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t length) {
     hf_names *names;
-    hf_status status = kind == LOCKS
-                           ? hf_names_new(key, length, 0, &names)
-                           : hf_names_of_companion(key, length, kind == QUEUES ? 'q' : 'r', &names);
+    hf_status status = kind == LOCKS ? hf_names_new(key, length, 0, &names)
+                                     : names_of(key, length, kind == QUEUES ? 'q' : 'r', &names);
     if (status == HF_EINVAL)
         return HF_OK; /* nobody can lock it */
     if (status != HF_OK)
@@ -318,13 +338,10 @@ static hf_status turn_page(hf_locks *locks) {
         const char *cursor = locks->cursors[kind];
         if (*cursor == '\0')
             continue;
-        if (kind == LOCKS)
-            hf_request_scan_locks(&requests[count], cursor, locks->pattern, locks->pattern_length,
-                                  PAGE);
-        else if (kind == QUEUES)
-            hf_request_scan_queues(&requests[count], cursor, PAGE);
-        else
-            hf_request_scan_records(&requests[count], cursor, PAGE);
+        const char *own = kind == QUEUES ? "{*:hf1:q" : "{*:hf1:r";
+        const void *pattern = kind == LOCKS ? locks->pattern : own;
+        hf_request_scan(&requests[count], cursor, PAGE, kind == QUEUES ? "zset" : "hash", pattern,
+                        kind == LOCKS ? locks->pattern_length : strlen(own));
         kinds[count++] = (scan)kind;
     }
     if (count == 0) {
@@ -347,20 +364,6 @@ static hf_status turn_page(hf_locks *locks) {
 
 /* ----------------------------------------------------------------- Looks */
 
-/* Wherever it is by now. */
-static hf_status look_alone(hf_locks *locks, const suspect *one, redisReply **reply_out) {
-    hf_request request;
-    hf_answer answer;
-    hf_request_inspect(&request, one->names, 0, HF_VIEW_MAX, false);
-    int64_t now = hf_now();
-    hf_status status = hf_transport_call(locks->client->transport, &request,
-                                         hf_client_patience(locks->client), &answer);
-    count_trip(locks, 1, now);
-    hf_request_free(&request);
-    *reply_out = status == HF_OK ? answer.reply : NULL;
-    return status == HF_EUNKNOWN ? HF_ECONNECT : status;
-}
-
 /* Is it a lock? A key of another type or form is one if an acquire of ours waits for it, or if it
  * is one of Redisson's or a damaged one of ours. */
 static bool is_lock(const hf_found *found, const suspect *one) {
@@ -377,7 +380,10 @@ static hf_status look(hf_locks *locks, const suspect *one, redisReply *reply) {
         locks->refused += hidden;
         if (hidden)
             return HF_OK;
-        hf_status status = look_alone(locks, one, &reply);
+        int64_t now = hf_now();
+        hf_status status =
+            hf_node_inspect(locks->client, one->names, 0, HF_VIEW_MAX, false, &reply);
+        count_trip(locks, 1, now);
         if (status != HF_OK)
             return status;
     }

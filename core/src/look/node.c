@@ -30,6 +30,16 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
     return status;
 }
 
+hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_t skip,
+                          int64_t most, bool whole, redisReply **reply_out) {
+    hf_request request;
+    hf_answer answer;
+    hf_request_inspect(&request, names, skip, most, whole);
+    hf_status status = hf_client_call(client, &request, &answer);
+    *reply_out = answer.reply;
+    return status == HF_EUNKNOWN ? HF_ECONNECT : status; /* it changes nothing */
+}
+
 int hf_node_next(hf_transport *transport, int node) {
     hf_discovery *discovery = transport->discovery;
     int count = (int)hf_discovery_nodes(discovery), first = node;

@@ -23,6 +23,10 @@ hf_status hf_node_ask(hf_client *client, int node, char *shown, redisReply **rep
 hf_status hf_node_ask_all(hf_client *client, int node, const hf_request *requests, size_t count,
                           redisReply **replies);
 
+/* Ask for a lock, wherever it is now: as hf_request_inspect(). The caller frees the reply. */
+hf_status hf_node_inspect(const hf_client *client, const hf_names *names, int64_t skip,
+                          int64_t most, bool whole, redisReply **reply_out);
+
 /* The next node from this number on that serves a slot, or might; -1: there is none. */
 int hf_node_next(hf_transport *transport, int node);
 

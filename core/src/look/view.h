@@ -2,7 +2,7 @@
 #ifndef HF_VIEW_H
 #define HF_VIEW_H
 
-#include "protocol/answers.h"
+#include "look/wire.h"
 
 /* Takes the reply over, even if it fails. HF_EPROTOCOL: it is no answer of inspect. */
 hf_status hf_view_new(hf_names *names, redisReply *reply, hf_view **view_out);

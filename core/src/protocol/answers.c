@@ -16,7 +16,7 @@ static bool read_numbers(const redisReply *reply, int64_t *numbers, size_t count
     return true;
 }
 
-static int64_t read_number(const redisReply *reply) {
+int64_t hf_reply_number(const redisReply *reply) {
     return reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
 }
 
@@ -77,21 +77,11 @@ hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing
     return HF_ANSWER_GOOD;
 }
 
-/* False: it is no string. */
-static bool read_text(const redisReply *reply, const char **text, size_t *length) {
+bool hf_reply_text(const redisReply *reply, const char **text, size_t *length) {
     if (reply->type != REDIS_REPLY_STRING)
         return false;
     *text = reply->str;
     *length = (size_t)reply->len;
-    return true;
-}
-
-/* The same for an owner, and the note behind it. */
-static bool read_owner(const redisReply *reply, const char **owner, size_t *length,
-                       const char **note, size_t *note_length) {
-    if (!read_text(reply, owner, length))
-        return false;
-    *length = hf_owner_split(*owner, *length, note, note_length);
     return true;
 }
 
@@ -101,9 +91,9 @@ bool hf_reply_record(const redisReply *reply, int64_t left_ms, hf_call_record *r
     size_t length, ignored, columns = HF_ID_LENGTH + 1 + 2 * STAMP_DIGITS + 8 + HF_TERMS_LENGTH;
     *record = (hf_call_record){.left_ms = left_ms};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
-        !read_text(reply->element[0], &head, &length) || length < columns ||
-        !read_text(reply->element[1], &record->note, &record->note_length) ||
-        !read_text(reply->element[2], &record->bytes, &record->length))
+        !hf_reply_text(reply->element[0], &head, &length) || length < columns ||
+        !hf_reply_text(reply->element[1], &record->note, &record->note_length) ||
+        !hf_reply_text(reply->element[2], &record->bytes, &record->length))
         return false;
     head += HF_ID_LENGTH;
     if (memchr("brde", *head, 4) == NULL)
@@ -199,7 +189,7 @@ const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept)
         reply->element[5]->type != REDIS_REPLY_STRING || reply->element[5]->len == 0)
         return NULL;
     *length = (size_t)reply->element[5]->len;
-    *kept = reply->elements > 6 && read_number(reply->element[6]) == 1;
+    *kept = reply->elements > 6 && hf_reply_number(reply->element[6]) == 1;
     return reply->element[5]->str;
 }
 
@@ -215,14 +205,14 @@ hf_status hf_unexpected(const char *what) {
 }
 
 hf_release_outcome hf_reply_release(const redisReply *reply) {
-    int64_t number = read_number(reply);
+    int64_t number = hf_reply_number(reply);
     bool known = within(number, HF_RELEASE_NOT_HELD, HF_RELEASE_SPLIT) ||
                  within(number, HF_RELEASE_REFUSED, HF_RELEASE_SETTLED);
     return known ? (hf_release_outcome)number : HF_RELEASE_NONSENSE;
 }
 
 hf_settle_outcome hf_reply_settle(const redisReply *reply) {
-    int64_t number = read_number(reply);
+    int64_t number = hf_reply_number(reply);
     return within(number, HF_SETTLE_NONE, HF_SETTLE_OVER) ? (hf_settle_outcome)number
                                                           : HF_SETTLE_NONSENSE;
 }
@@ -246,132 +236,7 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
     }
 }
 
-/* So begins the id of a hold that is kept. */
-#define KEPT "0000000000000000"
-
-/* In what inspect answers: six numbers, the holders, the waiters, the record. */
-enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PARTS };
-enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
-
-/* Its id, mode, fence, ms left and owner. */
-bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding) {
-    const redisReply *const *parts =
-        (const redisReply *const *)reply->element[HOLDERS]->element + 6 * which;
-    const char *id, *mode;
-    size_t length, id_length;
-    if (!read_text(parts[0], &id, &id_length) || !read_text(parts[1], &mode, &length) ||
-        !read_owner(parts[4], &holding->owner, &holding->owner_length, &holding->note,
-                    &holding->note_length))
-        return false;
-    holding->shared = length == 1 && *mode == 's';
-    holding->kept = strncmp(id, KEPT, strlen(KEPT)) == 0;
-    holding->fence = read_number(parts[2]);
-    holding->remaining_ms = read_number(parts[3]);
-    holding->weight = read_number(parts[5]);
-    return within(holding->fence, 0, HF_NUMBER_MAX) && holding->weight > 0;
-}
-
-bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < PARTS)
-        return false;
-    for (size_t i = 0; i < PARTS; i++)
-        if (reply->element[i]->type != (i < HOLDERS ? REDIS_REPLY_INTEGER : REDIS_REPLY_ARRAY))
-            return false;
-    int64_t given = reply->element[STATE]->integer, state = given % MOVING;
-    if (!within(given, 0, 2 * MOVING - 1))
-        return false;
-    *found = (hf_found){
-        .held = state != FREE,
-        .foreign = state == OTHERS || state == PLAIN,
-        .plain = state == PLAIN,
-        .moving = given >= MOVING,
-        .shared = state == SHARED,
-        .count = reply->element[HOLDS]->integer,
-        .waiters = reply->element[WAITERS]->integer,
-        .ttl_ms = reply->element[TTL]->integer,
-        .result_ms = reply->element[RESULT_TTL]->integer,
-        .server_us = reply->element[NOW]->integer,
-        .first = {.owner = "", .note = ""},
-    };
-    if (hf_reply_holdings(reply) > 0 && !hf_reply_holding(reply, 0, &found->first))
-        return false;
-    return within(found->server_us, 1, HF_NUMBER_MAX) && found->waiters >= 0;
-}
-
-bool hf_reply_found_record(const redisReply *reply, hf_call_record *record) {
-    const redisReply *const what = reply->element[RECORD];
-    if (what->elements != 4 || !hf_reply_record(what, reply->element[RESULT_TTL]->integer, record))
-        return false;
-    record->runs = record->kind == HF_RECORD_BEGUN && read_number(what->element[3]) == 1;
-    return true;
-}
-
-size_t hf_reply_holdings(const redisReply *reply) { return reply->element[HOLDERS]->elements / 6; }
-
-size_t hf_reply_queued_count(const redisReply *reply) {
-    return reply->element[QUEUE]->elements / 7;
-}
-
-/* Its id, mode, score, timeout, permits, owner and weight. */
-bool hf_reply_queued(const redisReply *reply, size_t which, hf_queued *queued) {
-    const redisReply *const *parts =
-        (const redisReply *const *)reply->element[QUEUE]->element + 7 * which;
-    const char *mode;
-    size_t length;
-    if (!read_text(parts[1], &mode, &length) ||
-        !read_owner(parts[5], &queued->owner, &queued->owner_length, &queued->note,
-                    &queued->note_length))
-        return false;
-    int64_t timeout_ms = read_number(parts[3]);
-    if (length != 1 || memchr("xso", *mode, 3) == NULL || queued->owner_length == 0)
-        return false;
-    queued->shared = *mode == 's';
-    queued->score = read_number(parts[2]);
-    queued->permits = read_number(parts[4]);
-    queued->weight = read_number(parts[6]);
-    queued->timeout_ms = timeout_ms == 0 ? HF_FOREVER : timeout_ms;
-    return within(queued->score, 0, HF_NUMBER_MAX) && queued->permits >= 0 && queued->weight > 0 &&
-           timeout_ms >= 0;
-}
-
-bool hf_reply_scan(const redisReply *reply, char cursor[HF_CURSOR_SIZE], size_t *count) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        reply->element[0]->type != REDIS_REPLY_STRING || reply->element[0]->len == 0 ||
-        reply->element[0]->len >= HF_CURSOR_SIZE ||
-        strspn(reply->element[0]->str, "0123456789") != (size_t)reply->element[0]->len ||
-        reply->element[1]->type != REDIS_REPLY_ARRAY)
-        return false;
-    const redisReply *keys = reply->element[1];
-    for (size_t i = 0; i < keys->elements; i++)
-        if (keys->element[i]->type != REDIS_REPLY_STRING)
-            return false;
-    memcpy(cursor, reply->element[0]->str, (size_t)reply->element[0]->len + 1);
-    *count = keys->elements;
-    return true;
-}
-
-const char *hf_reply_key(const redisReply *reply, size_t which, size_t *length) {
-    const redisReply *key = reply->element[1]->element[which];
-    *length = (size_t)key->len;
-    return key->str;
-}
-
-/* Of its own line: <id> <address> myself,... <master> <ping> <pong> <epoch> <link> <slots>, where
- * one that is being moved stands in brackets. */
-bool hf_reply_slots(const redisReply *reply, uint64_t *slots, bool *moving) {
-    const char *own = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, " myself") : NULL;
-    if (own == NULL)
-        return false;
-    const char *end = own + strcspn(own, "\n"), *at = own + 1;
-    for (int column = 3; column <= 8 && at < end; column++) /* past these */
-        at += strcspn(at, " \n") + 1;
-    size_t length = at < end ? (size_t)(end - at) : 0;
-    *slots = hf_hash(0, at, length);
-    *moving = length > 0 && memchr(at, '[', length) != NULL;
-    return true;
-}
-
-int64_t hf_reply_listeners(const redisReply *reply) { return read_number(reply); }
+int64_t hf_reply_listeners(const redisReply *reply) { return hf_reply_number(reply); }
 
 bool hf_reply_holds(const redisReply *reply) {
     int64_t numbers[3];

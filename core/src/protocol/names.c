@@ -86,27 +86,6 @@ hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
     return HF_OK;
 }
 
-hf_status hf_names_of_companion(const char *key, size_t length, char letter, hf_names **names_out) {
-    const char end[] = {':', 'h', 'f', '1', ':', letter, '\0'};
-    const char *close = length > 0 && *key == '{' ? memchr(key, '}', length) : NULL;
-    *names_out = NULL;
-    if (close == NULL || length < sizeof end - 1 ||
-        (size_t)(close + 1 - key) > length - (sizeof end - 1) ||
-        memcmp(key + length - (sizeof end - 1), end, sizeof end - 1) != 0)
-        return hf_fail(HF_EINVAL, "the key %s is not of a lock", hf_quote(key, length));
-    size_t tagged = length - (sizeof end - 1) + 1; /* "{tag}name:" */
-    hf_status status =
-        hf_names_new(close + 1, tagged - 1 - (size_t)(close + 1 - key), 0, names_out);
-    if (status != HF_OK)
-        return status;
-    const hf_names *names = *names_out;
-    if (names->tagged == tagged && memcmp(names->companion, key, tagged) == 0)
-        return HF_OK;
-    hf_names_drop(*names_out);
-    *names_out = NULL;
-    return hf_fail(HF_EINVAL, "the key %s is not of a lock", hf_quote(key, length));
-}
-
 hf_names *hf_names_keep(hf_names *names) {
     __atomic_add_fetch(&names->references, 1, __ATOMIC_RELAXED);
     return names;

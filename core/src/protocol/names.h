@@ -31,9 +31,6 @@ hf_status hf_names_new(const void *name, size_t length, int64_t fence_life_ms,
 hf_names *hf_names_keep(hf_names *names);
 /* NULL does nothing. */
 void hf_names_drop(hf_names *names);
-/* The lock whose companion that key is: its queue (letter q) or its record (r). HF_EINVAL: it is no
- * lock's. */
-hf_status hf_names_of_companion(const char *key, size_t length, char letter, hf_names **names_out);
 /* The name in quotes, as hf_quote(). */
 const char *hf_names_quoted(const hf_names *names);
 bool hf_names_equal(const hf_names *one, const hf_names *other);

@@ -34,8 +34,7 @@ static void begin_request(hf_request *request, const hf_script *script) {
     hf_bytes_init(&request->encoded);
 }
 
-/* How many words it has, and the first of them, as they are sent. */
-static void begin_command(hf_request *request, const char *command) {
+void hf_request_command(hf_request *request, const char *command) {
     begin_request(request, NULL);
     request->command = command;
 }
@@ -100,6 +99,10 @@ static void add_dead(hf_request *request, const hf_names *names, const char *id)
 static void add_argument(hf_request *request, const void *bytes, size_t length) {
     request->arguments++;
     add_bulk(&request->encoded, bytes, length);
+}
+
+void hf_request_word(hf_request *request, const void *word, size_t length) {
+    add_argument(request, word, length);
 }
 
 static void add_number(hf_request *request, int64_t number) {
@@ -258,7 +261,7 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
 }
 
 void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence) {
-    begin_command(request, "*3\r\n$4\r\nHDEL\r\n");
+    hf_request_command(request, "*3\r\n$4\r\nHDEL\r\n");
     add_lock(request, names);
     add_id_and_fence(request, "h", id, fence);
 }
@@ -389,43 +392,6 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     add_number(request, fence);
     add_number(request, foreign);
     add_fence_life(request, names);
-}
-
-static void add_word(hf_request *request, const char *word) {
-    add_argument(request, word, strlen(word));
-}
-
-static void begin_scan(hf_request *request, const char *cursor, const char *type, int64_t count) {
-    begin_command(request, "*8\r\n$4\r\nSCAN\r\n");
-    add_word(request, cursor);
-    add_word(request, "COUNT");
-    add_number(request, count);
-    add_word(request, "TYPE");
-    add_word(request, type);
-    add_word(request, "MATCH");
-}
-
-void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,
-                           size_t length, int64_t count) {
-    begin_scan(request, cursor, "hash", count);
-    add_argument(request, pattern, length);
-}
-
-void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t count) {
-    begin_scan(request, cursor, "zset", count);
-    add_word(request, "{*:" QUEUE);
-}
-
-void hf_request_scan_records(hf_request *request, const char *cursor, int64_t count) {
-    begin_scan(request, cursor, "hash", count);
-    add_word(request, "{*:" RESULT);
-}
-
-void hf_request_dbsize(hf_request *request) { begin_command(request, "*1\r\n$6\r\nDBSIZE\r\n"); }
-
-void hf_request_nodes(hf_request *request) {
-    begin_command(request, "*2\r\n$7\r\nCLUSTER\r\n");
-    add_word(request, "NODES");
 }
 
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms) {

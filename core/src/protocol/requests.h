@@ -45,6 +45,11 @@ typedef struct hf_ask {
     int64_t score;      /* its first place; 0: it has none yet */
 } hf_ask;
 
+/* A plain command: the number of its words and the first of them, as they are sent; and each other
+ * word. */
+void hf_request_command(hf_request *request, const char *command);
+void hf_request_word(hf_request *request, const void *word, size_t length);
+
 /* The first try of an acquire: the lock is free, and there is nothing to look after. The floor
  * is the highest fence of that lock that the client has seen. */
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
@@ -135,15 +140,6 @@ void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t co
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
                         bool whole);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
-/* One page of all keys of a server: those that may be locks, those that are queues, and
- * those that are records of calls. */
-void hf_request_scan_locks(hf_request *request, const char *cursor, const void *pattern,
-                           size_t length, int64_t count);
-void hf_request_scan_queues(hf_request *request, const char *cursor, int64_t count);
-void hf_request_scan_records(hf_request *request, const char *cursor, int64_t count);
-/* How many keys a server has; and what a node of a cluster knows of the nodes. */
-void hf_request_dbsize(hf_request *request);
-void hf_request_nodes(hf_request *request);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
 /* Can the server tell us who listens on our channel, and carry a message to us? The lock is one
