@@ -50,19 +50,25 @@ class _Time:
         # 0 would say that a lock is busy, not that the time is up.
         return max(1, math.ceil((self._until - time.monotonic()) * 1000))
 
-    def check(self, lost: LockLost, core: _holdfast.Core, got: list[_holdfast.Hold]) -> None:
+    def check(self, lost: LockLost, locks: Iterable[Lock], got: list[_holdfast.Hold]) -> None:
         """Refuse to begin again if the time is up."""
         if self.milliseconds < 0 or time.monotonic() < self._until:
             return
-        causes = [core.hf_hold_cause(handle) for handle in got]
+        ends = [
+            (lock, lock._core.hf_hold_cause(handle))
+            for lock, handle in zip(locks, got, strict=True)
+        ]
+        causes = [cause for _, cause in ends]
         if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # nobody else need hold one
             raise ConnectError(
                 "a lease ended before the server could be told to renew it, while the other locks"
                 f" were waited for: {lost}"
             ) from None
-        raise LockTimeout(
+        ended = next((lock for lock, cause in ends if cause != _holdfast.HF_CAUSE_NONE), ends[0][0])
+        busy = LockTimeout(
             f"a lease ended while the other locks were waited for, and the time is up: {lost}"
-        ) from None
+        )
+        raise ended._waited(busy, self.milliseconds) from None
 
 
 def in_order(names: Names) -> list[int]:
@@ -375,7 +381,7 @@ class LocksAll(BaseLocks[Lock]):
             try:
                 core.hf_hold_join(got)
             except LockLost as lost:
-                limit.check(lost, core, got)
+                limit.check(lost, self._locks, got)
                 raise
             quiet = self._quiet if quiet is None else quiet
             pairs = zip(self._locks, got, strict=True)
@@ -592,7 +598,7 @@ class AsyncLocksAll(BaseLocks[AsyncLock]):
                 try:
                     each[0]._core.hf_hold_join(handles)
                 except LockLost as lost:
-                    limit.check(lost, each[0]._core, handles)
+                    limit.check(lost, map(plain, self._locks), handles)
                     raise
                 holds = AsyncHolds(self.names, each, quiet)
                 if on_lost is not None:

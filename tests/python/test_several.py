@@ -180,6 +180,38 @@ def test_an_outage_is_not_told_as_a_busy_lock(monkeypatch: pytest.MonkeyPatch) -
         assert not client.lock("b").locked()
 
 
+def test_a_lease_that_ended_is_named_by_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    win, acquire = holdfast.Lock._win, holdfast.AsyncLock._acquire
+
+    def win_late(lock: holdfast.Lock, *arguments: Any) -> None:
+        if lock.name == "b":  # and meanwhile the lease of "a" ends
+            until(lambda: not client.lock("a").locked())
+        win(lock, *arguments)
+
+    async def acquire_late(lock: holdfast.AsyncLock, *arguments: Any) -> Any:
+        if lock.name == "b":
+            until(lambda: not client.lock("a").locked())
+        return await acquire(lock, *arguments)
+
+    def timed_out(busy: holdfast.LockTimeout) -> None:
+        assert "a lease ended while the other locks were waited for" in str(busy)
+        assert (busy.name, busy.waited, busy.holders) == ("a", 0, ())
+        assert not client.lock("b").locked()
+
+    async def task() -> None:
+        with pytest.raises(holdfast.LockTimeout) as late:
+            await client.aio.locks_all("a", "b", lease=0.05, renew=False).hold(timeout=0)
+        timed_out(late.value)
+
+    monkeypatch.setattr(holdfast.Lock, "_win", win_late)
+    monkeypatch.setattr(holdfast.AsyncLock, "_acquire", acquire_late)
+    with MemoryServer().connect() as client:
+        with pytest.raises(holdfast.LockTimeout) as late:
+            client.locks_all("a", "b", lease=0.05, renew=False).hold(timeout=0)
+        timed_out(late.value)
+        asyncio.run(task())
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_dropped_holds_end_with_their_leases(client: holdfast.Client, names: list[str]) -> None:
     holds = client.locks_all(*names, lease=0.3, renew=True, on_lost=print).hold()

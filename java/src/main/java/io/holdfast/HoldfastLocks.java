@@ -108,7 +108,7 @@ public final class HoldfastLocks {
     }
 
     /** The one deadline of all. */
-    private static final class Limit {
+    static final class Limit {
         private static final Duration LEAST = Duration.ofMillis(1);
 
         private final Duration timeout;
@@ -140,22 +140,34 @@ public final class HoldfastLocks {
             return timeout == null ? lock.acquireAsync() : lock.acquireAsync(next());
         }
 
-        /** Refuses to begin again if the time is up. */
-        void check(LockLostException lost, Collection<Hold> taken) {
-            if (timeout == null || !(left().isNegative() || left().isZero())) {
-                return;
-            }
-            Optional<LossCause> outage = Optional.of(LossCause.UNREACHABLE);
-            if (taken.stream().map(Hold::lossCause).anyMatch(outage::equals)) {
-                throw new ConnectionFailedException( // nobody else need hold one
-                        "a lease ended before the server could be told to renew it, while the"
-                                + " other locks were waited for: "
-                                + lost.getMessage());
-            }
-            throw new LockTimeoutException(
-                    "a lease ended while the other locks were waited for, and the time is up: "
+        boolean isUp() {
+            return timeout != null && left().compareTo(Duration.ZERO) <= 0;
+        }
+    }
+
+    /** Refuses to begin again if the time is up. */
+    void refuseIfLate(Limit limit, LockLostException lost, Map<String, Hold> taken) {
+        if (!limit.isUp()) {
+            return;
+        }
+        Optional<LossCause> outage = Optional.of(LossCause.UNREACHABLE);
+        if (taken.values().stream().map(Hold::lossCause).anyMatch(outage::equals)) {
+            throw new ConnectionFailedException( // nobody else need hold one
+                    "a lease ended before the server could be told to renew it, while the"
+                            + " other locks were waited for: "
                             + lost.getMessage());
         }
+        String ended =
+                taken.keySet().stream()
+                        .filter(name -> taken.get(name).lossCause().isPresent())
+                        .findFirst()
+                        .orElse(names.get(0));
+        throw new LockTimeoutException(
+                "a lease ended while the other locks were waited for, and the time is up: "
+                        + lost.getMessage(),
+                ended,
+                limit.timeout,
+                () -> locks.get(ended).inspect().holders());
     }
 
     private Holds take(Limit limit) throws InterruptedException {
@@ -169,7 +181,7 @@ public final class HoldfastLocks {
                 holds = joined(taken);
                 return holds;
             } catch (LockLostException lost) {
-                limit.check(lost, taken.values());
+                refuseIfLate(limit, lost, taken);
             } finally {
                 if (holds == null) {
                     taken.values().forEach(HoldfastLocks::giveBack);
@@ -254,7 +266,7 @@ public final class HoldfastLocks {
 
         private void again(LockLostException lost) {
             try {
-                limit.check(lost, taken.values());
+                refuseIfLate(limit, lost, taken);
                 release().whenComplete((done, failure) -> next());
             } catch (LockTimeoutException | ConnectionFailedException late) {
                 giveUp(late);

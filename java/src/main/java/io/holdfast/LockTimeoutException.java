@@ -8,10 +8,10 @@ import java.util.function.Supplier;
 public class LockTimeoutException extends HoldfastException {
     private static final long serialVersionUID = 1;
 
-    /** The name of the lock, or null. */
+    /** The name of the lock, or empty. */
     private final String name;
 
-    /** How long the acquire waited, or null. */
+    /** How long the acquire waited. */
     private final Duration waited;
 
     private final transient Supplier<List<LockHolder>> look;
@@ -45,7 +45,8 @@ public class LockTimeoutException extends HoldfastException {
     /**
      * The name of the lock.
      *
-     * @return its bytes as UTF-8; empty if several locks were to be acquired
+     * @return its bytes as UTF-8; of several locks, the name of the one that was waited for last, or
+     *     whose lease ended meanwhile; empty if the exception was made without a name
      */
     public String name() {
         return name;

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -213,6 +214,26 @@ abstract class LocksContract extends ClientTest {
         long seen = busy.fence();
         busy.close();
         assertTrue(waits.get() > seen);
+    }
+
+    @Test
+    void aLeaseThatEndedIsNamedByTheTimeout() throws Exception {
+        LockOptions brief = LockOptions.defaults().lease(Duration.ofMillis(50)).renew(false);
+        Map<String, Hold> taken = new LinkedHashMap<>();
+        taken.put(names.get(1), client.lock(names.get(1)).acquire());
+        Hold ended = client.lock(names.get(0), brief).acquire();
+        taken.put(names.get(0), ended);
+        until(() -> isFree(0));
+        LockLostException lost = assertThrows(LockLostException.class, ended::renew);
+        HoldfastLocks both = client.locksAll(names.get(0), names.get(1));
+        LockTimeoutException late =
+                assertThrows(
+                        LockTimeoutException.class,
+                        () -> both.refuseIfLate(new HoldfastLocks.Limit(Duration.ZERO), lost, taken));
+        assertEquals(names.get(0), late.name());
+        assertEquals(Duration.ZERO, late.waited());
+        assertEquals(List.of(), late.holders());
+        taken.get(names.get(1)).close();
     }
 
     @Test
