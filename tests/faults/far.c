@@ -180,6 +180,16 @@ static void test_a_started_timeout_while_the_client_connects_is_a_timeout(void *
     hf_lock_close(lock);
 }
 
+/* The time is up before the client can queue, and the server is asked for the holder. */
+static void test_a_timeout_before_the_queue_names_the_holder(void **state) {
+    (void)state;
+    begin(false);
+    atomic_store(&way->delay_ms, 50);
+    assert_status(hf_lock_acquire(lock, 10, NULL), HF_ETIMEOUT);
+    assert_message("at last by 'holdfast@");
+    assert_ended(HF_ETIMEOUT, 0);
+}
+
 /* Those that are started while the client finds out whether grants come: the first of them
  * tries beside the queue, and has its place in it all the same. */
 static void test_the_first_that_starts_keeps_its_place(void **state) {
@@ -219,6 +229,7 @@ int main(int count, char **words) {
         TEST(test_a_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_is_kept_when_the_server_is_silent),
         TEST(test_a_started_timeout_while_the_client_connects_is_a_timeout),
+        TEST(test_a_timeout_before_the_queue_names_the_holder),
         TEST(test_the_first_that_starts_keeps_its_place),
         TEST(test_a_long_wait_that_is_given_up_ends_when_the_server_is_silent),
     };

@@ -158,6 +158,11 @@ static hf_status list_won_locked(hf_hold *hold, bool keep) {
 /* Something of it may be on the server. */
 static bool is_there(const hf_op *op) { return op->score > 0 || op->hold->out > 0; }
 
+/* A timeout asks in any case: the answer names the holder. */
+static bool must_ask(const hf_op *op, hf_status why) {
+    return is_there(op) || (why == HF_ETIMEOUT && op->answered);
+}
+
 /* What takes it out of the queue. A cancel, when its time is up, leaves alone what it was granted
  * just before, so that a late copy of it does no harm. */
 static void leave_request(hf_request *request, hf_op *op, hf_status why) {
@@ -168,6 +173,7 @@ static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     else
         hf_request_release(request, hold->names, &ask, hold->fence, hold->out > 0);
     op->canceled = why != HF_ETIMEOUT;
+    op->looks = !is_there(op);
     op->busy = true; /* from now on nobody else asks for it */
 }
 
@@ -216,7 +222,7 @@ static void left_locked(hf_op *op, hf_status why, hf_status status, const redisR
     op->busy = false;
     if (op->done) /* a grant was faster */
         return;
-    if (status != HF_OK && why == HF_ECANCELED) {
+    if (status != HF_OK && (why == HF_ECANCELED || op->looks)) {
         hf_op_finish_locked(op, why);
     } else if (status != HF_OK) {
         bool there = status == HF_EUNKNOWN || !is_unsent(op);
@@ -280,7 +286,7 @@ static void left(hf_task *task, hf_status status, const redisReply *reply) {
 /* Have the keeper take an op out of the queue: its time is up, or it is cancelled. */
 static void withdraw_op(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
-    if (!is_there(op)) {
+    if (!must_ask(op, why)) {
         end_here(op, why);
         return;
     }
@@ -419,7 +425,7 @@ static void leave_queue_locked(acquiring *call, hf_status why) {
     hf_op *op = &call->op;
     hf_request request;
     hf_answer answer;
-    if (!is_there(op)) {
+    if (!must_ask(op, why)) {
         end_here(op, why);
         return;
     }
