@@ -439,3 +439,21 @@ def test_a_mutex_of_python_and_a_lock_in_memory_agree(client: holdfast.Client) -
 def test_memory_answers_a_ping_and_has_no_settings(client: holdfast.Client) -> None:
     client.ping()
     assert client.survey("stock") == []
+
+
+def test_a_thread_that_ends_with_the_interpreter_does_not_stop_it() -> None:
+    program = """if True:
+        import threading
+        from holdfast.testing import MemoryServer
+
+        server = MemoryServer()
+        with server.connect() as client:
+            hold = client.lock("stock").hold()  # whose finalizer looks whether it is still held
+
+        inside = threading.Thread(target=server._space.__enter__)  # and never out
+        inside.start()
+        inside.join()
+        print("the end")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=40)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"the end\n", b"")

@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -85,7 +86,8 @@ class Space:
 
     def __enter__(self) -> None:
         """Wait for the others, and let happen what is due."""
-        self._changed.acquire()
+        # When the interpreter ends, other threads end where they are, maybe in here.
+        self._changed.acquire(blocking=not sys.is_finalizing())
         self._depth += 1
         if self._depth == 1:  # else a finalizer has come in between
             self._catch_up()
@@ -93,7 +95,8 @@ class Space:
     def __exit__(self, *_: object) -> None:
         """Let the others in."""
         self._depth -= 1
-        self._changed.release()
+        if not sys.is_finalizing():
+            self._changed.release()
 
     def check_process(self) -> None:
         """Refuse a forked process, which has only a copy."""
