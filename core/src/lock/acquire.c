@@ -190,7 +190,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     hf_look look;
     size_t length;
     bool kept;
-    if (!hf_reply_cancel(reply, &look, &mine)) {
+    if (!hf_reply_acquire(reply, &look, &mine, 1)) {
         hf_unexpected("acquire");
         hf_op_fail_locked(op, hf_op_explain_given_up(op));
         return false;

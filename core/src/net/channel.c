@@ -86,13 +86,18 @@ static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
     return channel;
 }
 
+/* The lock's channel in a cluster, or NULL; and its name, which the caller frees. */
+static hf_channel *find_sharded(hf_links *links, const hf_names *names, hf_bytes *name) {
+    hf_bytes_init(name);
+    hf_names_channel(names, true, links->client_id, name);
+    return name->failed ? NULL : find_channel(links, name->data, name->length);
+}
+
 hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
     hf_bytes name;
     if (!hf_discovery_clustered(links->discovery))
         return comes_from(links->own, names);
-    hf_bytes_init(&name);
-    hf_names_channel(names, true, links->client_id, &name);
-    hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
+    hf_channel *channel = find_sharded(links, names, &name);
     if (channel == NULL && (channel = make_channel(&name)) != NULL) {
         hf_channel **bucket = same_hash(links, name.data, name.length);
         channel->slot = names->slot;
@@ -139,9 +144,7 @@ bool hf_grants_come(hf_links *links, const hf_names *names) {
     hf_bytes name;
     if (!hf_discovery_clustered(links->discovery))
         return hf_channel_works(links->own);
-    hf_bytes_init(&name);
-    hf_names_channel(names, true, links->client_id, &name);
-    const hf_channel *channel = name.failed ? NULL : find_channel(links, name.data, name.length);
+    const hf_channel *channel = find_sharded(links, names, &name);
     hf_bytes_free(&name);
     return channel != NULL && hf_channel_works(channel);
 }
@@ -246,7 +249,7 @@ typedef struct test_task {
 static void test_answered(hf_task *task, hf_status status, const redisReply *reply) {
     hf_links *links = HF_OF(test_task, task, task)->links;
     hf_link *link = task->link;
-    if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_listeners(reply) > 0))
+    if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
         return; /* the message decides */
     bool deaf = status == HF_OK && !hf_discovery_clustered(links->discovery);
     bool refused = status != HF_OK && hf_error_permission(hf_error_message());

@@ -179,10 +179,6 @@ bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine,
     return true;
 }
 
-bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine) {
-    return hf_reply_acquire(reply, look, mine, 1);
-}
-
 const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept) {
     *kept = false;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 6 ||
@@ -235,8 +231,6 @@ void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count) 
             number && mine->integer >= HF_RENEWAL_MANY ? mine->integer : HF_RENEWAL_REFUSED;
     }
 }
-
-int64_t hf_reply_listeners(const redisReply *reply) { return hf_reply_number(reply); }
 
 bool hf_reply_holds(const redisReply *reply) {
     int64_t numbers[3];

@@ -78,11 +78,11 @@ hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look 
                              hf_standing *mine);
 hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing *mine);
 
-/* These answer false if their script gives no such reply. count: so many hold ids were asked
- * about. */
+/* Of acquire, or of cancel: how each of `count` hold ids stands. False: its script gives no such
+ * reply. */
 bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine, size_t count);
-bool hf_reply_cancel(const redisReply *reply, hf_look *look, hf_standing *mine);
-/* And by whom the lock is held, in the reply; NULL: it does not say. *kept: its work has ended. */
+/* Of a cancel: by whom the lock is held, in the reply; NULL: it does not say. *kept: its work has
+ * ended. */
 const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept);
 /* Did a kick leave more of the queue to skip? */
 bool hf_reply_kick_again(const redisReply *reply);
@@ -119,9 +119,6 @@ hf_settle_outcome hf_reply_settle(const redisReply *reply);
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
 /* The same for each of many; what cannot be read, or no reply (NULL), is a refusal. */
 void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
-
-/* How many listen on our channel; the selftest's answer. */
-int64_t hf_reply_listeners(const redisReply *reply);
 
 /* Does the reply of an acquire or a claim say that the hold stands, so that something may have
  * been written? */
