@@ -176,7 +176,9 @@ static hf_status perform(operation *mine, int64_t number) {
 
 /* --------------------------------------------------------------- Release */
 
-int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed) {
+/* End it here, before the server is told. Return the state that it had. If it was in the table its
+ * reference is the caller's: *listed. */
+static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
     int state = hf_hold_state_now(hold, now);
     *listed = state != HF_STATE_RELEASED && hf_hold_is_listed(hold);
     if (state == HF_STATE_RELEASED) { /* by the close perhaps, which has it in a list of its own */
@@ -203,7 +205,7 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
     if (how != '\0' && status == HF_OK && outcome != HF_RELEASE_NONSENSE)
         return hf_once_finished(hold, how, outcome);
     if (state == HF_STATE_LOST && how == '\0')
-        return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
+        return hf_hold_explain_lost(hold, HF_HOW_LOST);
     if (status != HF_OK)
         return status;
     switch (outcome) {
@@ -270,7 +272,7 @@ static hf_status begin_release(operation *mine) {
         hf_hold_count_end_locked(hold, now);
     mine->other = other;
     mine->how = left != NULL ? left->how : '\0';
-    mine->state = hf_hold_end_locked(hold, now, &mine->listed);
+    mine->state = end_locked(hold, now, &mine->listed);
     if (mine->state == HF_STATE_RELEASED)
         return hf_hold_explain_not_held(hold);
     mine->drops =
@@ -345,7 +347,7 @@ hf_status hf_hold_leave_start(hf_hold *hold, const hf_leaving *left, int64_t op)
 void hf_hold_give_up_locked(hf_hold *hold) {
     bool listed;
     hf_hold_count_end_locked(hold, hf_now());
-    if (hf_hold_end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
+    if (end_locked(hold, hf_now(), &listed) != HF_STATE_RELEASED)
         hf_undo_locked(hold);
     if (listed)
         hf_hold_drop(hold); /* the handle's or the op's is left */
@@ -393,16 +395,10 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
                        "the server refused to renew lock %s: the user lacks a permission, or the "
                        "server cannot write",
                        hf_names_quoted(hold->names));
-    switch (hf_hold_state_now(hold, hf_now())) {
-    case HF_STATE_HELD:
-        return HF_OK;
-    case HF_STATE_RELEASED:
-        return hf_hold_explain_not_held(hold);
-    default:
-        return left_ms == HF_RENEWAL_GONE
-                   ? hf_hold_explain_gone(hold)
-                   : hf_hold_explain_lost(hold, "its lease ended before the answer came");
-    }
+    int state = hf_hold_state_now(hold, hf_now());
+    if (state == HF_STATE_LOST && left_ms == HF_RENEWAL_GONE)
+        return hf_hold_explain_gone(hold);
+    return hf_hold_explain_state(hold, state, "its lease ended before the answer came");
 }
 
 /* One was answered, or not. *refused: the server would not. */
@@ -457,14 +453,7 @@ static hf_status check_held(const hf_hold *hold) {
     hf_status status = hf_client_check(hold->client);
     if (status != HF_OK)
         return status;
-    switch (hf_hold_state(hold)) {
-    case HF_STATE_HELD:
-        return HF_OK;
-    case HF_STATE_LOST:
-        return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
-    default:
-        return hf_hold_explain_not_held(hold);
-    }
+    return hf_hold_explain_state(hold, hf_hold_state(hold), HF_HOW_LOST);
 }
 
 static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint32_t flags) {
@@ -493,17 +482,14 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
     }
     if (hold->out > 0 && !hf_undo_bury_locked(hold))
         return hf_fail(HF_ENOMEM, "no memory");
-    int state = hf_hold_end_locked(hold, hf_now(), &listed);
+    int state = end_locked(hold, hf_now(), &listed);
     if (state == HF_STATE_LOST) /* perhaps with another, and the server would keep it */
         hf_undo_locked(hold);
     if (listed)
-        hf_hold_drop(hold); /* the handle's or the task's is left */
-    if (state == HF_STATE_HELD) {
-        hold->counting.tally->stats.kept += duration_ms != HF_NEVER; /* or it is handed over */
-        return HF_OK;
-    }
-    return state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
-                                  : hf_hold_explain_not_held(hold);
+        hf_hold_drop(hold);     /* the handle's or the task's is left */
+    if (state == HF_STATE_HELD) /* or it is handed over */
+        hold->counting.tally->stats.kept += duration_ms != HF_NEVER;
+    return hf_hold_explain_state(hold, state, "its lease ended");
 }
 
 /* ----------------------------------------------- How they begin, and go on */

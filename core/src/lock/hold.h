@@ -5,9 +5,6 @@
 
 #include "lock/holds.h"
 
-/* End it here, before the server is told. Answers the state that it had. If it was in the
- * table its reference is the caller's: *listed. */
-int hf_hold_end_locked(hf_hold *hold, int64_t now, bool *listed);
 /* Release it, without the mutex; left: what became of its call, or NULL. Answers as the public
  * functions. */
 hf_status hf_hold_leave(hf_hold *hold, const hf_leaving *left);

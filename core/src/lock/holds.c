@@ -294,6 +294,12 @@ hf_status hf_hold_explain_not_held(const hf_hold *hold) {
                    hf_names_quoted(hold->names));
 }
 
+hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how) {
+    if (state == HF_STATE_LOST)
+        return hf_hold_explain_lost(hold, how);
+    return state == HF_STATE_HELD ? HF_OK : hf_hold_explain_not_held(hold);
+}
+
 int64_t hf_hold_fence(const hf_hold *hold) { return hold != NULL ? hold->fence : 0; }
 
 int64_t hf_hold_number(const hf_hold *hold) { return hold != NULL ? hold->number : 0; }

@@ -120,15 +120,10 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
         status = hf_client_check(hold->client);
     if (status != HF_OK)
         return status;
-    switch (hf_hold_state(hold)) {
-    case HF_STATE_HELD:
-        break;
-    case HF_STATE_LOST:
-        return withdraw(hold, hf_hold_explain_lost(hold, "its lease ended, or its key was taken "
-                                                         "away"));
-    default:
-        return hf_hold_explain_not_held(hold);
-    }
+    int state = hf_hold_state(hold);
+    status = hf_hold_explain_state(hold, state, HF_HOW_LOST);
+    if (status != HF_OK)
+        return state == HF_STATE_LOST ? withdraw(hold, status) : status;
     hf_request_begin(&request, hold->names, hold->id, hold->fence, hold->once->terms, unknown_ms,
                      note, length);
     request.replicas = hold->replicas;

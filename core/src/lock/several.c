@@ -25,14 +25,7 @@ static hf_status check_one_locked(hf_hold *const *holds, size_t at, int64_t now)
         if (holds[i] == hold)
             return hf_fail(HF_EINVAL, "the hold of lock %s is given twice",
                            hf_names_quoted(hold->names));
-    switch (hf_hold_state_now(hold, now)) {
-    case HF_STATE_HELD:
-        return HF_OK;
-    case HF_STATE_LOST:
-        return hf_hold_explain_lost(hold, "its lease ended, or its key was taken away");
-    default:
-        return hf_hold_explain_not_held(hold);
-    }
+    return hf_hold_explain_state(hold, hf_hold_state_now(hold, now), HF_HOW_LOST);
 }
 
 static hf_status join_locked(hf_client *client, hf_hold *const *holds, size_t count) {
