@@ -43,14 +43,29 @@ static void drop_names(hf_task *task) {
         hf_hold_drop(mine->hold);
 }
 
+/* NULL: no memory, or no thread that sends it. This thread's message stays. */
 static hf_task *new_task(hf_client *client, hf_names *names,
                          void (*done)(hf_task *, hf_status, const redisReply *)) {
-    hf_task *task = hf_task_new(sizeof(names_task), done, drop_names);
+    hf_error error = *hf_error_last();
+    bool thread = hf_thread_start_locked(client) == HF_OK;
+    hf_task *task = thread ? hf_task_new(sizeof(names_task), done, drop_names) : NULL;
+    hf_error_set(&error);
     if (task == NULL)
         return NULL;
     HF_OF(names_task, task, task)->client = client;
     HF_OF(names_task, task, task)->names = hf_names_keep(names);
     return task;
+}
+
+/* Send it until it is answered, for that time. False: there was no memory for its request. */
+static bool insist(hf_client *client, hf_task *task, int64_t ms) {
+    if (task->request.encoded.failed) {
+        hf_task_free(task);
+        return false;
+    }
+    task->insists = true;
+    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
+    return true;
 }
 
 /* ------------------------------------------------------------------ Kicks */
@@ -63,8 +78,7 @@ static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
 
 void hf_kick_locked(hf_client *client, hf_names *names) {
     HF_MARK("M2");
-    bool thread = hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? new_task(client, names, kicked) : NULL;
+    hf_task *task = new_task(client, names, kicked);
     if (task == NULL)
         return;
     hf_request_acquire(&task->request, names, NULL, 0, 0);
@@ -74,8 +88,7 @@ void hf_kick_locked(hf_client *client, hf_names *names) {
 /* ------------------------------------------------------------------- Heal */
 
 void hf_heal_locked(hf_client *client, const hf_hold *hold) {
-    bool thread = hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? new_task(client, hold->names, NULL) : NULL;
+    hf_task *task = new_task(client, hold->names, NULL);
     if (task == NULL)
         return;
     hf_request_heal(&task->request, hold->names, hold->heal_ms);
@@ -131,22 +144,14 @@ void hf_undo_grant_locked(hf_client *client, const char *id, int64_t fence) {
     }
 }
 
-static void insist(hf_client *client, hf_task *task, int64_t ms) {
-    task->insists = true;
-    hf_task_submit(&client->links, task, hf_after(hf_now(), ms));
-}
-
 /* This thread's message stays. */
 static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
     hf_client *client = hold->client;
-    hf_error error = *hf_error_last();
     if (bury) {
         hf_undo_remember_locked(client, hold->names, ask->id);
         fence = 0; /* a copy of its acquire may have got a greater one since */
     }
-    bool thread = hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
-    hf_error_set(&error);
+    hf_task *task = new_task(client, hold->names, undone);
     if (task == NULL) {
         undo_later(client, hold, ask->id);
         return;
@@ -155,30 +160,21 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
     HF_OF(names_task, task, task)->hold = hold;
     memcpy(HF_OF(names_task, task, task)->id, ask->id, HF_ID_LENGTH);
     hf_request_release(&task->request, hold->names, ask, fence, bury);
-    if (task->request.encoded.failed) {
-        hf_task_free(task);
-        undo_later(client, hold, ask->id);
-        return;
-    }
     int64_t lease_ms = hold->validity.longest_ms;
     /* A place in the queue stays for as long as this client listens. */
     bool lasts = lease_ms == HF_NEVER || ask->channel != NULL;
     int64_t ms = lasts ? HF_FOREVER : lease_ms + (bury ? COPIES_MS : AFTERWARDS_MS);
-    insist(client, task, ms);
+    if (!insist(client, task, ms))
+        undo_later(client, hold, ask->id);
 }
 
 bool hf_undo_insist_locked(hf_hold *hold, hf_request *request) {
-    hf_client *client = hold->client;
-    hf_error error = *hf_error_last();
-    bool thread = !request->encoded.failed && hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? new_task(client, hold->names, undone) : NULL;
-    hf_error_set(&error);
+    hf_task *task = new_task(hold->client, hold->names, undone);
     if (task == NULL)
         return false;
     hf_request_move(&task->request, request);
     hf_bytes_init(&request->encoded);
-    insist(client, task, HF_FOREVER);
-    return true;
+    return insist(hold->client, task, HF_FOREVER);
 }
 
 static void undo_again(hf_timer *timer, int64_t now) {
@@ -200,18 +196,12 @@ static void undo_again(hf_timer *timer, int64_t now) {
 bool hf_undo_bury_locked(hf_hold *hold) {
     hf_client *client = hold->client;
     hf_ask ask = hf_hold_ask(hold);
-    bool thread = hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? new_task(client, hold->names, NULL) : NULL;
+    hf_task *task = new_task(client, hold->names, NULL);
     if (task == NULL)
         return false;
     hf_request_cancel(&task->request, hold->names, &ask, true);
-    if (task->request.encoded.failed) {
-        hf_task_free(task);
-        return false;
-    }
     HF_MARK("C3");
-    insist(client, task, COPIES_MS);
-    return true;
+    return insist(client, task, COPIES_MS);
 }
 
 bool hf_undo_locked(hf_hold *hold) {
