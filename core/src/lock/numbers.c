@@ -200,36 +200,25 @@ static void watch_timeout_locked(hf_client *client, const hf_counting *counting,
 
 /* ---------------------------------------------------------------- Counting */
 
-/* What is one more. */
+/* The count of that outcome of an acquire. */
 static int64_t *outcome_of(hf_stats *stats, hf_status status) {
-    switch (status) {
-    case HF_EDONE:
-        return &stats->answered_done;
-    case HF_EFAILED:
-        return &stats->answered_failed;
-    case HF_EOUTCOME:
-        return &stats->answered_unknown;
-    case HF_EMISMATCH:
-        return &stats->answered_mismatch;
-    case HF_EBUSY:
-        return &stats->busy;
-    case HF_ETIMEOUT:
-        return &stats->timed_out;
-    case HF_ECANCELED:
-        return &stats->canceled;
-    case HF_EINTR:
-        return &stats->interrupted;
-    case HF_EREPLICAS:
-        return &stats->unreplicated;
-    case HF_EDEADLOCK:
-        return &stats->deadlocks;
-    case HF_EUNKNOWN:
-        return &stats->unknown;
-    case HF_ECONNECT:
-        return &stats->unreachable;
-    default:
-        return &stats->failed;
-    }
+    static const size_t counts[] = {
+        [HF_EDONE] = offsetof(hf_stats, answered_done),
+        [HF_EFAILED] = offsetof(hf_stats, answered_failed),
+        [HF_EOUTCOME] = offsetof(hf_stats, answered_unknown),
+        [HF_EMISMATCH] = offsetof(hf_stats, answered_mismatch),
+        [HF_EBUSY] = offsetof(hf_stats, busy),
+        [HF_ETIMEOUT] = offsetof(hf_stats, timed_out),
+        [HF_ECANCELED] = offsetof(hf_stats, canceled),
+        [HF_EINTR] = offsetof(hf_stats, interrupted),
+        [HF_EREPLICAS] = offsetof(hf_stats, unreplicated),
+        [HF_EDEADLOCK] = offsetof(hf_stats, deadlocks),
+        [HF_EUNKNOWN] = offsetof(hf_stats, unknown),
+        [HF_ECONNECT] = offsetof(hf_stats, unreachable),
+    };
+    bool known = (size_t)status < sizeof counts / sizeof *counts && counts[status] != 0;
+    return (int64_t *)(void *)((char *)stats +
+                               (known ? counts[status] : offsetof(hf_stats, failed)));
 }
 
 void hf_count_refused_locked(hf_client *client, const hf_counting *counting, hf_names *names,
