@@ -415,6 +415,32 @@ static hf_status connect_by_sentinels(hf_discovery *discovery, unsigned version,
     return status;
 }
 
+/* --------------------------------------------------------------- Threads */
+
+bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument) {
+    if (hf_generation() != discovery->generation)
+        return false; /* a forked child's copy */
+    __atomic_add_fetch(&discovery->references, 1, __ATOMIC_RELAXED);
+    if (hf_detach(run, argument))
+        return true;
+    hf_discovery_drop(discovery);
+    return false;
+}
+
+/* Start the thread that looks or watches, unless it runs: *runs says so, with the mutex. */
+static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
+    pthread_mutex_lock(&discovery->mutex);
+    bool due = runs != &discovery->looking || hf_now() >= discovery->look_at;
+    bool starts = due && !*runs && !discovery->shut;
+    *runs = *runs || starts;
+    pthread_mutex_unlock(&discovery->mutex);
+    if (!starts || hf_discovery_detach(discovery, run, discovery))
+        return;
+    pthread_mutex_lock(&discovery->mutex);
+    *runs = false;
+    pthread_mutex_unlock(&discovery->mutex);
+}
+
 /* -------------------------------------------------------------- Watching */
 
 /* From now on the thread waits on this socket. False: the client is closed. */
@@ -491,27 +517,15 @@ static void *run_watch(void *argument) {
     return NULL;
 }
 
-/* Watch from the first connection to the last: a client that only asks now and then must not ask
- * the old master either. */
-static void watch_sentinels(hf_discovery *discovery) {
-    pthread_mutex_lock(&discovery->mutex);
-    bool start = !discovery->watching && !discovery->shut;
-    discovery->watching = discovery->watching || start;
-    pthread_mutex_unlock(&discovery->mutex);
-    if (!start || hf_discovery_detach(discovery, run_watch, discovery))
-        return;
-    pthread_mutex_lock(&discovery->mutex);
-    discovery->watching = false; /* the next connection tries again */
-    pthread_mutex_unlock(&discovery->mutex);
-}
-
 /* --------------------------------------------------------- Any deployment */
 
 static hf_status connect_and_watch(hf_discovery *discovery, unsigned version, int64_t deadline,
                                    hf_connection **connection_out) {
     hf_status status = connect_by_sentinels(discovery, version, deadline, connection_out);
+    /* From the first connection to the last: a client that only asks now and then must not ask the
+     * old master either. A thread that cannot be started is, with the next connection. */
     if (status == HF_OK)
-        watch_sentinels(discovery);
+        start(discovery, &discovery->watching, run_watch);
     return status;
 }
 
@@ -539,7 +553,7 @@ hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadli
     unsigned version = hf_discovery_version(discovery, node);
     hf_status status;
     *connection_out = NULL;
-    by = by < deadline ? by : deadline;
+    by = hf_earlier(by, deadline);
     if (hf_now() >= by)
         status =
             hf_fail(HF_ECONNECT, "cannot reach %s: no answer in time", discovery->address.shown);
@@ -631,16 +645,6 @@ hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline) {
 
 /* --------------------------------------------------------------- Looking */
 
-bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument) {
-    if (hf_generation() != discovery->generation)
-        return false; /* a forked child's copy */
-    hf_discovery_keep(discovery);
-    if (hf_detach(run, argument))
-        return true;
-    hf_discovery_drop(discovery);
-    return false;
-}
-
 /* Plan the next look. With the mutex held. */
 static void plan_look(hf_discovery *discovery, int64_t since, bool changed) {
     bool quiet = since > hf_after(discovery->look_at, LOOK_MAX_MS);
@@ -663,17 +667,8 @@ static void *run_look(void *argument) {
 }
 
 void hf_discovery_look(hf_discovery *discovery) {
-    if (discovery->map == NULL)
-        return; /* each new connection finds the single server by itself */
-    pthread_mutex_lock(&discovery->mutex);
-    bool start = !discovery->looking && !discovery->shut && hf_now() >= discovery->look_at;
-    discovery->looking = discovery->looking || start;
-    pthread_mutex_unlock(&discovery->mutex);
-    if (!start || hf_discovery_detach(discovery, run_look, discovery))
-        return;
-    pthread_mutex_lock(&discovery->mutex);
-    discovery->looking = false;
-    pthread_mutex_unlock(&discovery->mutex);
+    if (discovery->map != NULL) /* each new connection finds the single server by itself */
+        start(discovery, &discovery->looking, run_look);
 }
 
 /* ---------------------------------------------------- Opening and closing */
@@ -729,11 +724,6 @@ hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
     else
         hf_discovery_drop(discovery);
     return status;
-}
-
-hf_discovery *hf_discovery_keep(hf_discovery *discovery) {
-    __atomic_add_fetch(&discovery->references, 1, __ATOMIC_RELAXED);
-    return discovery;
 }
 
 void hf_discovery_drop(hf_discovery *discovery) {

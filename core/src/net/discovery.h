@@ -16,7 +16,6 @@ typedef struct hf_discovery hf_discovery;
  * the files of TLS have been read. */
 hf_status hf_discovery_open(hf_address *address, int64_t *deadline_out,
                             hf_discovery **discovery_out);
-hf_discovery *hf_discovery_keep(hf_discovery *discovery);
 void hf_discovery_drop(hf_discovery *discovery);
 /* The client is closed: let the threads end, and start no other. */
 void hf_discovery_shut(hf_discovery *discovery);
