@@ -37,6 +37,15 @@ static char *decode(const char *from, size_t length, bool *bad) {
     return text;
 }
 
+/* The same into *text_out; where: the part of the URL, for the message. */
+static hf_status take(char **text_out, const char *from, size_t length, const char *where) {
+    bool bad = false;
+    *text_out = decode(from, length, &bad);
+    if (*text_out == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    return bad ? hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in %s", where) : HF_OK;
+}
+
 /* The number that the decimal digits mean; -1: it has other characters, or is above max. */
 static int number(const char *from, size_t length, int max) {
     int value = 0;
@@ -94,20 +103,18 @@ static hf_status parse_scheme(const char *url, size_t length, hf_address *addres
 }
 
 static hf_status parse_login(const char *from, size_t length, hf_address *address) {
-    bool bad = false;
+    static const char where[] = "the user or the password";
     const char *colon = memchr(from, ':', length);
     /* redis://name@host: the password was forgotten. */
     if (colon == NULL)
         return hf_fail(HF_EINVAL,
                        "malformed URL: in front of the @ it takes user:password or :password");
+    hf_status status = HF_OK;
     if (colon > from)
-        address->user = decode(from, (size_t)(colon - from), &bad);
-    address->secret = decode(colon + 1, length - (size_t)(colon + 1 - from), &bad);
-    if ((colon > from && address->user == NULL) || address->secret == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    if (bad)
-        return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the user or the password");
-    return HF_OK;
+        status = take(&address->user, from, (size_t)(colon - from), where);
+    if (status != HF_OK)
+        return status;
+    return take(&address->secret, colon + 1, length - (size_t)(colon + 1 - from), where);
 }
 
 /* Seconds, with or without a fraction, as milliseconds; -1: the text is no such number. */
@@ -239,7 +246,6 @@ static hf_status parse_query(const char *query, hf_address *address, const char 
 
 /* host[:port], [v6]:port */
 static hf_status parse_host(const char *from, size_t length, int usual, hf_place *place) {
-    bool bad = false;
     const char *end = from + length, *host = from, *host_end, *port = NULL;
     if (length > 0 && *from == '[') {
         host = from + 1;
@@ -263,15 +269,10 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
     place->port = port != NULL ? number(port, (size_t)(end - port), 65535) : usual;
     if (place->port <= 0)
         return hf_fail(HF_EINVAL, "malformed URL: the port must be 1 to 65535");
-    place->host = decode(host, (size_t)(host_end - host), &bad);
-    if (place->host == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    if (bad) {
+    hf_status status = take(&place->host, host, (size_t)(host_end - host), "the host");
+    if (status != HF_OK)
         free(place->host);
-        place->host = NULL;
-        return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the host");
-    }
-    return HF_OK;
+    return status;
 }
 
 /* One host, or several separated by commas. */
@@ -306,18 +307,16 @@ static hf_status parse_hosts(const char *from, const char *end, hf_address *addr
 
 /* [/service][/database] */
 static hf_status parse_path(const char *path, const char *end, hf_address *address) {
-    bool bad = false;
     if (address->kind == HF_SENTINEL) {
         const char *slash = path < end ? memchr(path + 1, '/', (size_t)(end - path - 1)) : NULL;
         const char *stop = slash != NULL ? slash : end;
         if (path + 1 >= stop)
             return hf_fail(HF_EINVAL, "malformed URL: it must look like "
                                       "redis+sentinel://host,host,host/service/0");
-        address->service = decode(path + 1, (size_t)(stop - path - 1), &bad);
-        if (address->service == NULL)
-            return hf_fail(HF_ENOMEM, "no memory");
-        if (bad)
-            return hf_fail(HF_EINVAL, "malformed URL: a bad %% escape in the service");
+        hf_status status =
+            take(&address->service, path + 1, (size_t)(stop - path - 1), "the service");
+        if (status != HF_OK)
+            return status;
         path = stop;
     }
     if (path + 1 >= end)
