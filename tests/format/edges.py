@@ -1148,12 +1148,12 @@ class Edges:
         )
         r.flushall()
         lock.take(1)
-        for n in range(250):
+        for n in range(125):
             lock.acquire(100 + n, "s0")
         more, calls = lock.release(1), 0
         while more == 2 and calls < 9:
             more, calls = 2 if lock.kick()[1] == -2 else 1, calls + 1
-        self.expect("250 readers", r.zcard(self.keys.S) == 250 and calls in (2, 3), calls)
+        self.expect("125 readers", r.zcard(self.keys.S) == 125 and calls in (2, 3), calls)
 
     def test_dead_ids(self, lock: Lock, r: redis.Redis) -> None:
         lock.release(5, bury=1)

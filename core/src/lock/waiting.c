@@ -15,7 +15,7 @@
 #define RECHECK_MS 3000
 /* And not longer than its own lease, or this. */
 #define RECHECK_MIN_MS 100
-#define RECHECK_OPS 100
+#define RECHECK_OPS 50
 /* Where no grants come, the lock is asked for again after this, up to that. */
 #define POLL_MIN_MS 8
 #define POLL_MAX_MS 24

@@ -8,7 +8,7 @@ local ghosts = {}
 -- Ended holds leave the form many; once no exclusive one is left, it is shared.
 local function prune_holds()
   local x, extra = held.x, held.extra
-  for _, id in ipairs(call('ZRANGEBYSCORE', S, '-inf', now_ms, 'LIMIT', 0, 1000)) do
+  for _, id in ipairs(call('ZRANGEBYSCORE', S, '-inf', now_ms, 'LIMIT', 0, 150)) do
     local v = call('HGET', K, 'h' .. id)
     refused('HDEL', K, 'h' .. id)
     refused('ZREM', S, id)
@@ -235,11 +235,11 @@ end
 -- was refused is undone: the waiter stays the first, and will come and ask.
 local function grant(asking)
   if next(ghosts) and queued ~= false then
-    for _, m in ipairs(pcall('ZRANGE', Q, 0, 999)) do
+    for _, m in ipairs(pcall('ZRANGE', Q, 0, 299)) do
       if ghosts[sub(m, 33, 64)] and not asking[sub(m, 1, 32)] then refused('ZREM', Q, m) end
     end
   end
-  for _ = 1, 100 do
+  for _ = 1, 50 do
     local m, score = head()
     if not m then return score end
     local a = parse(m)
