@@ -39,7 +39,7 @@ static hf_status check_acquire(const hf_lock *lock, int64_t timeout_ms, int64_t 
         status = hf_check_note(options->note, options->note_len);
     if (status != HF_OK)
         return status;
-    if (lock->replicas > 0 && options->lease_ms != 0)
+    if (lock->terms.replicas > 0 && options->lease_ms != 0)
         return hf_check_replicas(options->lease_ms, replica_ms);
     return HF_OK;
 }
@@ -51,7 +51,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     hf_owner who;
     if (lock == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    int64_t replica_ms = lock->replica_ms;
+    int64_t replica_ms = lock->terms.replica_ms;
     hf_status status = hf_client_check(lock->client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_acquire_options");
@@ -68,7 +68,7 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
     hf_hold *hold = hf_hold_new(lock->client, lock->names, who.holder.bytes, who.holder.length);
     if (hold == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->lease_ms,
+    hf_lock_configure(lock, hold, chosen.lease_ms != 0 ? chosen.lease_ms : lock->terms.lease_ms,
                       hf_lock_renews(lock, &chosen));
     if (caller->once && !hf_once_configure(hold, caller->print, most)) {
         hf_hold_drop(hold);
@@ -81,10 +81,9 @@ hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t tim
         hf_hold_drop(hold);
         return status;
     }
-    hold->lock_serial = who.holder.lock_serial;
-    hold->replicas = lock->replicas;
-    hold->replica_ms = replica_ms;
-    hold->whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
+    hold->terms.lock_serial = who.holder.lock_serial;
+    hold->terms.replica_ms = replica_ms;
+    hold->terms.whole = (chosen.flags & HF_ACQUIRE_WHOLE) != 0;
     *flags = chosen.flags;
     *hold_out = hold;
     return HF_OK;
@@ -367,8 +366,8 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
         hf_request request;
         hf_way_request(&request, way, hold, &ask);
         if (op->queue == NULL) { /* in the same write */
-            request.replicas = hold->replicas;
-            request.replica_ms = hold->replica_ms;
+            request.replicas = hold->terms.replicas;
+            request.replica_ms = hold->terms.replica_ms;
         }
         freeReplyObject(asked->answer.reply);
         hf_op_sent_locked(op);
@@ -548,7 +547,7 @@ static hf_status begin_locked(const acquiring *call) {
         status = hf_hold_equip_locked(hold);
     if (status == HF_OK)
         status = hf_table_new_id_locked(call->client, hold);
-    if (status == HF_OK && hold->renew)
+    if (status == HF_OK && hold->terms.renew)
         status = hf_thread_start_locked(call->client); /* or it could not be renewed */
     return status;
 }

@@ -7,7 +7,7 @@ hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
     if (ask->channel != NULL && crowded)
         return HF_BY_WAIT;
     /* Another library's lock without an end is seen by the general request alone. */
-    return ask->lease_ms == HF_NEVER || hold->heal_ms > 0 ? HF_BY_ACQUIRE : HF_BY_TAKE;
+    return ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0 ? HF_BY_ACQUIRE : HF_BY_TAKE;
 }
 
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {

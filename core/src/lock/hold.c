@@ -237,7 +237,7 @@ static hf_status release_status(const hf_hold *hold, int state, char how, hf_sta
 /* One that was lost before is counted; one that the server forgot is lost by this, and the others
  * with it. */
 static void count_release_locked(const operation *mine) {
-    hf_tally *tally = mine->hold->counting.tally;
+    hf_tally *tally = mine->hold->terms.counting.tally;
     if (mine->how != '\0')
         hf_count_finish_locked(tally, mine->how, mine->status);
     if (mine->state != HF_STATE_HELD)
@@ -465,7 +465,7 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
         return hf_fail(HF_EINVAL, "extend by %lld ms: it takes 10 ms to 10 years",
                        (long long)duration_ms);
     hf_status status = check_held(hold);
-    if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->max_hold_ms > 0)
+    if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->terms.max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
     return status;
 }
@@ -488,7 +488,7 @@ static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *ho
     if (listed)
         hf_hold_drop(hold);     /* the handle's or the task's is left */
     if (state == HF_STATE_HELD) /* or it is handed over */
-        hold->counting.tally->stats.kept += duration_ms != HF_NEVER;
+        hold->terms.counting.tally->stats.kept += duration_ms != HF_NEVER;
     return hf_hold_explain_state(hold, state, "its lease ended");
 }
 
@@ -682,9 +682,9 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     if (status != HF_OK)
         return status;
     const hf_names *names = hold->names;
-    int head_length =
-        snprintf(head, sizeof head, "hf1 %s %c%lld %zu ", hold->id,
-                 hold->mode == HF_MODE_SHARED ? 's' : 'x', (long long)hold->fence, names->length);
+    int head_length = snprintf(head, sizeof head, "hf1 %s %c%lld %zu ", hold->id,
+                               hold->terms.mode == HF_MODE_SHARED ? 's' : 'x',
+                               (long long)hold->fence, names->length);
     size_t length = (size_t)head_length + names->length;
     size_t said;
     const char *owner = hf_hold_text(hold, &said);
@@ -774,7 +774,7 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
         return hf_fail(HF_EINVAL, "that is a token of lock %s, and this lock is %s", other,
                        hf_names_quoted(lock->names));
     }
-    if (of.shared != (lock->mode == HF_MODE_SHARED))
+    if (of.shared != (lock->terms.mode == HF_MODE_SHARED))
         return hf_fail(HF_EINVAL, "that is the token of %s hold, and this lock's are %s",
                        of.shared ? "a shared" : "an exclusive", of.shared ? "exclusive" : "shared");
     const char *note;
@@ -788,7 +788,8 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
         hf_hold_drop(hold);
         return status;
     }
-    hf_lock_configure(lock, hold, lock->lease_ms, lock->renew);
+    hf_lock_configure(lock, hold, lock->terms.lease_ms, lock->terms.renew);
+    hold->terms.replicas = 0; /* only an acquire waits for them */
     memcpy(hold->id, of.id, sizeof of.id);
     HF_MARK("M4");
     hold->out = 1; /* what the other process sent is not known here */

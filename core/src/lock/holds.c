@@ -83,19 +83,7 @@ hf_hold *hf_hold_like(const hf_hold *hold) {
     }
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
     made->reached = -1;
-    made->lease_ms = hold->lease_ms;
-    made->max_hold_ms = hold->max_hold_ms;
-    made->renew = hold->renew;
-    made->reentrant = hold->reentrant;
-    made->whole = hold->whole;
-    made->mode = hold->mode;
-    made->permits = hold->permits;
-    made->weight = hold->weight;
-    made->heal_ms = hold->heal_ms;
-    made->replicas = hold->replicas;
-    made->replica_ms = hold->replica_ms;
-    made->lock_serial = hold->lock_serial;
-    made->counting = hold->counting;
+    made->terms = hold->terms;
     return made;
 }
 
@@ -134,8 +122,8 @@ void hf_hold_begin(hf_hold *hold, int64_t fence, int64_t began_at, int64_t deadl
     hold->began_at = began_at;
     hold->validity.deadline = deadline;
     hold->validity.end = HF_NO_DEADLINE;
-    if (hold->max_hold_ms > 0)
-        hf_validity_end_by(&hold->validity, hf_after(began_at, hold->max_hold_ms));
+    if (hold->terms.max_hold_ms > 0)
+        hf_validity_end_by(&hold->validity, hf_after(began_at, hold->terms.max_hold_ms));
     hold->reached = -1;
     hold->pushed = hold->waited = false;
     hold->stray = true;
@@ -169,7 +157,7 @@ int hf_hold_state_now(const hf_hold *hold, int64_t now) {
 }
 
 void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status) {
-    hf_count_refused_locked(hold->client, &hold->counting, hold->names, status);
+    hf_count_refused_locked(hold->client, &hold->terms.counting, hold->names, status);
 }
 
 static int why_lost(const hf_hold *hold) {
@@ -179,7 +167,7 @@ static int why_lost(const hf_hold *hold) {
     case HF_CAUSE_GONE:
         return HF_WHY_GONE;
     default:
-        return hold->renew ? HF_WHY_MAX_HOLD : HF_WHY_LEASE;
+        return hold->terms.renew ? HF_WHY_MAX_HOLD : HF_WHY_LEASE;
     }
 }
 
@@ -187,7 +175,7 @@ void hf_hold_count_loss_locked(hf_hold *hold, int64_t now) {
     if (hold->why == HF_WHY_UNKNOWN)
         __atomic_store_n(&hold->why, why_lost(hold), __ATOMIC_RELAXED);
     if (hold->counts_since != 0)
-        hf_count_loss_locked(hold->counting.tally, hold->cause);
+        hf_count_loss_locked(hold->terms.counting.tally, hold->cause);
     hf_hold_count_end_locked(hold, now);
 }
 
@@ -198,9 +186,9 @@ hf_ask hf_hold_ask(const hf_hold *hold) {
                     .owner = owner,
                     .owner_length = length,
                     .lease_ms = hold->validity.lease_ms,
-                    .mode = hold->mode,
-                    .permits = hold->permits,
-                    .weight = hold->weight,
+                    .mode = hold->terms.mode,
+                    .permits = hold->terms.permits,
+                    .weight = hold->terms.weight,
                     .reentrant = hold->nests,
                     .inside = hold->inside[0] != '\0' ? hold->inside : NULL};
 }
@@ -251,10 +239,10 @@ static hf_status explain(const hf_hold *hold, int why, const char *how) {
     if (why == HF_WHY_LEASE)
         hf_explain("the hold of lock %s is lost: its lease of %lld ms ended, and renew is off: "
                    "turn it on, or give a longer lease",
-                   name, (long long)hold->lease_ms);
+                   name, (long long)hold->terms.lease_ms);
     else if (why == HF_WHY_MAX_HOLD)
         hf_explain("the hold of lock %s is lost: its max_hold of %lld ms has passed", name,
-                   (long long)hold->max_hold_ms);
+                   (long long)hold->terms.max_hold_ms);
     else
         hf_explain("the hold of lock %s is lost: %s", name,
                    why == HF_WHY_UNREACHABLE
@@ -274,7 +262,7 @@ hf_status hf_hold_explain_gone(const hf_hold *hold) { return explain(hold, HF_WH
 
 hf_status hf_hold_refuse(const hf_hold *hold) {
     HF_MARK("H19");
-    if (hold->mode == HF_MODE_SHARED)
+    if (hold->terms.mode == HF_MODE_SHARED)
         return hf_fail(HF_EDEADLOCK,
                        "lock %s is held shared by the owner that asks for a heavier hold of it: "
                        "two that did so would wait for each other; release the lighter hold first",
@@ -347,13 +335,13 @@ static void raise_floor(struct hf_table *table, hf_hold *hold) {
         return;
     table->floors[at].hash = hold->names->hash;
     table->floors[at].fence = hold->fence;
-    table->floors[at].hold = hold->mode == HF_MODE_EXCLUSIVE ? hold : NULL;
+    table->floors[at].hold = hold->terms.mode == HF_MODE_EXCLUSIVE ? hold : NULL;
 }
 
 hf_hold *hf_table_superseded_locked(const hf_hold *hold) {
     const struct hf_table *table = hold->client->table;
     const hf_hold *before = table->floors[hold->names->hash % BUCKETS].hold;
-    if (before == NULL || hold->mode != HF_MODE_EXCLUSIVE || before->fence >= hold->fence ||
+    if (before == NULL || hold->terms.mode != HF_MODE_EXCLUSIVE || before->fence >= hold->fence ||
         !hf_names_equal(before->names, hold->names))
         return NULL;
     hf_hold *nested = table->stacks[before->stack % BUCKETS];
@@ -370,8 +358,8 @@ static uint64_t stack_hash(const hf_names *names, const hf_holder *holder) {
 }
 
 static uint64_t stack_of(const hf_hold *hold) {
-    hf_holder holder = {hold->owner, hold->owner_length, hold->lock_serial,
-                        hold->mode == HF_MODE_SHARED};
+    hf_holder holder = {hold->owner, hold->owner_length, hold->terms.lock_serial,
+                        hold->terms.mode == HF_MODE_SHARED};
     return stack_hash(hold->names, &holder);
 }
 
@@ -390,8 +378,8 @@ static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
 
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {
     const hf_client *client = hold->client;
-    int64_t floor =
-        hold->mode == HF_MODE_SHARED ? hold->floor : hf_table_floor_locked(client, hold->names);
+    int64_t floor = hold->terms.mode == HF_MODE_SHARED ? hold->floor
+                                                       : hf_table_floor_locked(client, hold->names);
     const hf_hold *outer = fence < floor ? find_live(client, hold) : NULL;
     return fence >= floor || (outer != NULL && outer->fence == fence);
 }
@@ -399,9 +387,9 @@ bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
     bool own = hold->owner_length > client->prefix_length &&
                memcmp(hold->owner, client->prefix, client->prefix_length) == 0;
-    const hf_hold *outer = hold->reentrant ? find_live(client, hold) : NULL;
-    hold->nests = hold->reentrant && (!own || outer != NULL);
-    hold->one_of_many = hold->mode == HF_MODE_SHARED || outer != NULL;
+    const hf_hold *outer = hold->terms.reentrant ? find_live(client, hold) : NULL;
+    hold->nests = hold->terms.reentrant && (!own || outer != NULL);
+    hold->one_of_many = hold->terms.mode == HF_MODE_SHARED || outer != NULL;
     hold->inside[0] = '\0';
     if (outer != NULL) {
         if (!take_text(hold, outer))
@@ -420,7 +408,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     hold->stray = false;
     hold->kept = keep;
     hold->number = ++table->numbers;
-    hold->counting.tally->stats.held++;
+    hold->terms.counting.tally->stats.held++;
     hf_list_add_first(&table->holds, &hold->item);
     hold->stack = stack_of(hold);
     hf_hold **stack = &table->stacks[hold->stack % BUCKETS];
@@ -429,7 +417,7 @@ hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {
     for (const hf_hold *outer = *stack; outer != NULL; outer = outer->older)
         if (outer->stack == hold->stack && outer->fence == hold->fence) {
             HF_MARK("M5");
-            if (hold->max_hold_ms > 0)
+            if (hold->terms.max_hold_ms > 0)
                 hf_validity_end_by(&hold->validity, outer->validity.end);
             break;
         }
@@ -449,7 +437,7 @@ void hf_table_remove_locked(hf_client *client, hf_hold *hold) {
         hf_hold_part_locked(hold);
     hf_hold_fails_locked(hold, false);
     hold->kept = false;
-    hold->counting.tally->stats.held--;
+    hold->terms.counting.tally->stats.held--;
     hf_timer_clear(&client->timers, &hold->timer);
     hf_list_remove(&hold->item);
 }
@@ -469,8 +457,9 @@ const hf_list *hf_table_holds_locked(const hf_client *client) { return &client->
 
 static bool is_of(const hf_hold *hold, const hf_names *names, const hf_holder *holder,
                   uint64_t stack) {
-    if (!hold->kept || hold->stack != stack || hold->lock_serial != holder->lock_serial ||
-        (hold->mode == HF_MODE_SHARED) != holder->shared || !hf_names_equal(hold->names, names))
+    if (!hold->kept || hold->stack != stack || hold->terms.lock_serial != holder->lock_serial ||
+        (hold->terms.mode == HF_MODE_SHARED) != holder->shared ||
+        !hf_names_equal(hold->names, names))
         return false;
     return holder->lock_serial != 0 || (hold->owner_length == holder->length &&
                                         memcmp(hold->owner, holder->bytes, holder->length) == 0);

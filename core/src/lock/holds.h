@@ -18,6 +18,21 @@ enum {
     HF_WHY_JOINED = 16 /* another hold that it is joined with is lost; plus the HF_CAUSE_ of that */
 };
 
+/* What a lock asks for, and each of its holds, unless the acquire says otherwise. */
+typedef struct hf_terms {
+    int64_t lease_ms;    /* at the acquire */
+    int64_t max_hold_ms; /* 0: no limit */
+    int64_t heal_ms;     /* the TTL for a foreign lock without one; 0: leave it */
+    bool renew, reentrant;
+    bool whole; /* the acquire is to be answered with most of its lease */
+    hf_mode mode;
+    int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
+    int32_t replicas;        /* how many must have the hold before its acquire is answered */
+    int64_t replica_ms;
+    int64_t lock_serial; /* not 0: only this lock finds the hold on the stack */
+    hf_counting counting;
+} hf_terms;
+
 struct hf_hold {
     int references; /* the caller's handle, the table's, and one of each task */
     bool equipped;  /* hf_hold_equip_locked() */
@@ -27,23 +42,11 @@ struct hf_hold {
     char id[HF_ID_LENGTH + 1];
     int64_t fence;
 
-    /* What the lock and the call asked for. */
-    int64_t lease_ms;    /* at its acquire */
-    int64_t max_hold_ms; /* 0: no limit */
-    bool renew, reentrant;
-    struct hf_once *once; /* of one whose call is made once; or NULL */
-    bool nests;           /* reentrant, and not alone: hf_table_new_id_locked() */
-    bool whole;           /* its acquire is to be answered with most of its lease:
-                             hf_hold_must_confirm_locked() */
-    hf_mode mode;
-    int64_t permits, weight;       /* of a shared one; 0: no limit; 0: one */
+    hf_terms terms;                /* what the lock and the call ask for */
+    struct hf_once *once;          /* of one whose call is made once; or NULL */
+    bool nests;                    /* reentrant, and not alone: hf_table_new_id_locked() */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
-    int64_t floor;    /* the highest fence of that lock that was seen when it last asked */
-    int64_t heal_ms;  /* the TTL of a foreign lock without one; 0: leave it */
-    int32_t replicas; /* so many must have it before its acquire is answered */
-    int64_t replica_ms;
-    int64_t lock_serial; /* not 0: only this lock finds it on the stack */
-    hf_counting counting;
+    int64_t floor; /* the highest fence of that lock that was seen when it last asked */
 
     /* Until it is in the table it belongs to the thread that acquires it, or, while that
      * waits, to its op; with an op or in the table all below is under the client's mutex. */
@@ -122,11 +125,11 @@ void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
     if (hold->counts_since != 0)
-        hf_count_hold_locked(hold->counting.tally, now - hold->counts_since);
+        hf_count_hold_locked(hold->terms.counting.tally, now - hold->counts_since);
     hold->counts_since = 0;
 }
 static inline void hf_hold_count_acquired_locked(hf_hold *hold, int64_t began_at, int64_t now) {
-    hf_count_acquired_locked(hold->counting.tally, hold->waited, now - began_at);
+    hf_count_acquired_locked(hold->terms.counting.tally, hold->waited, now - began_at);
     hold->counts_since = now;
     if (hold->state == HF_STATE_LOST) /* just before it could be told */
         hf_hold_count_loss_locked(hold, now);

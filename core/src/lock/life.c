@@ -53,7 +53,7 @@ static void tell_nesting(const hf_op *op) {
         return;
     HF_EACH(at, &op->queue->ops) {
         hf_op *other = HF_OP_AT(at);
-        if (other == op || !other->hold->reentrant ||
+        if (other == op || !other->hold->terms.reentrant ||
             other->hold->owner_length != hold->owner_length ||
             memcmp(other->hold->owner, hold->owner, hold->owner_length) != 0)
             continue;

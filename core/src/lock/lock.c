@@ -51,9 +51,9 @@ static hf_status check_max_hold(int64_t max_hold_ms, int64_t lease_ms, int32_t r
 }
 
 hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options) {
-    int64_t lease_ms = options->lease_ms != 0 ? options->lease_ms : lock->lease_ms;
+    int64_t lease_ms = options->lease_ms != 0 ? options->lease_ms : lock->terms.lease_ms;
     hf_status status = check_lease(lease_ms, options->renew);
-    return status == HF_OK ? check_max_hold(lock->max_hold_ms, lease_ms, HF_DEFAULT) : status;
+    return status == HF_OK ? check_max_hold(lock->terms.max_hold_ms, lease_ms, HF_DEFAULT) : status;
 }
 
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms) {
@@ -157,17 +157,20 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         hf_names_drop(names);
         return status != HF_OK ? status : hf_fail(HF_ENOMEM, "no memory");
     }
-    lock->counting = counting;
-    lock->lease_ms = chosen.lease_ms;
-    lock->renew = chosen.renew != HF_OFF;
-    lock->reentrant = chosen.reentrant != HF_OFF;
-    lock->heal = chosen.heal == HF_ON;
-    lock->mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE;
-    lock->permits = chosen.permits;
-    lock->weight = chosen.weight;
-    lock->max_hold_ms = chosen.max_hold_ms;
-    lock->replicas = chosen.replicas;
-    lock->replica_ms = chosen.replica_timeout_ms;
+    lock->terms = (hf_terms){
+        .lease_ms = chosen.lease_ms,
+        .max_hold_ms = chosen.max_hold_ms,
+        .renew = chosen.renew != HF_OFF,
+        .reentrant = chosen.reentrant != HF_OFF,
+        .mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE,
+        .permits = chosen.permits,
+        .weight = chosen.weight,
+        .replicas = chosen.replicas,
+        .replica_ms = chosen.replica_timeout_ms,
+        .counting = counting,
+    };
+    if (chosen.heal == HF_ON)
+        lock->terms.heal_ms = chosen.lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : chosen.lease_ms;
     *lock_out = lock;
     return HF_OK;
 }
@@ -181,28 +184,20 @@ void hf_lock_close(hf_lock *lock) {
 }
 
 void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, bool renew) {
-    if (lock->max_hold_ms > 0 && lease_ms > lock->max_hold_ms)
-        lease_ms = lock->max_hold_ms;
-    hf_validity_begin(&hold->validity, lease_ms);
-    hold->renew = renew;
-    hold->lease_ms = lease_ms;
-    hold->max_hold_ms = lock->max_hold_ms;
-    hold->reentrant = lock->reentrant;
-    hold->mode = lock->mode;
-    hold->permits = lock->permits;
-    hold->weight = lock->weight;
-    hold->counting = lock->counting;
+    int64_t max_ms = lock->terms.max_hold_ms;
+    hold->terms = lock->terms;
+    hold->terms.renew = renew;
+    hold->terms.lease_ms = max_ms > 0 && lease_ms > max_ms ? max_ms : lease_ms;
+    hf_validity_begin(&hold->validity, hold->terms.lease_ms);
     hold->reached = -1;
-    if (lock->heal)
-        hold->heal_ms = lock->lease_ms == HF_NEVER ? HF_LEASE_DEFAULT : lock->lease_ms;
 }
 
 /* ---------------------------------------------------------------- Owners */
 
 /* The calling thread; or the acquire itself, whose hold only the lock finds again. */
 static hf_status default_owner(const hf_lock *lock, bool thread, hf_owner *chosen) {
-    bool shared = lock->reentrant && thread;
-    if (!lock->reentrant)
+    bool shared = lock->terms.reentrant && thread;
+    if (!lock->terms.reentrant)
         chosen->holder.lock_serial = lock->serial;
     hf_status status =
         hf_client_owner(lock->client, shared ? 't' : 'o', shared ? 0 : hf_next_serial(),
@@ -217,7 +212,7 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
     hf_status status = check_owner(owner, length);
     if (status != HF_OK)
         return status;
-    bool shared = lock->mode == HF_MODE_SHARED;
+    bool shared = lock->terms.mode == HF_MODE_SHARED;
     chosen->holder = (hf_holder){.bytes = owner, .length = length, .shared = shared};
     if (length > 0)
         return HF_OK;

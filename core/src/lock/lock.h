@@ -8,14 +8,7 @@ struct hf_lock {
     hf_client *client;
     hf_names *names;
     int64_t serial; /* never reused */
-    int64_t lease_ms, max_hold_ms;
-    int32_t replicas;
-    int64_t replica_ms;
-    bool renew, reentrant, heal;
-    hf_mode mode;
-    int64_t permits; /* 0: no limit */
-    int64_t weight;
-    hf_counting counting;
+    hf_terms terms;
     size_t owner_length; /* 0: the default owner */
     size_t note_length;  /* 0: none; behind the owner */
     char owner[];
@@ -34,13 +27,13 @@ hf_status hf_lock_choose_owner(const hf_lock *lock, const void *owner, size_t le
 /* The lease and the renewal of one acquire. HF_EINVAL. */
 hf_status hf_lock_check_lease(const hf_lock *lock, const hf_acquire_options *options);
 static inline bool hf_lock_renews(const hf_lock *lock, const hf_acquire_options *options) {
-    return options->renew != HF_DEFAULT ? options->renew == HF_ON : lock->renew;
+    return options->renew != HF_DEFAULT ? options->renew == HF_ON : lock->terms.renew;
 }
 hf_status hf_check_note(const void *note, size_t length);
 /* A lease must outlast the wait for replicas; 0: the default. */
 hf_status hf_check_replicas(int64_t lease_ms, int64_t *timeout_ms);
 
-/* Give a new hold the lock's options, but for replicas, which only an acquire waits for. */
+/* Give a new hold the lock's terms, with this lease and renewal. */
 void hf_lock_configure(const hf_lock *lock, hf_hold *hold, int64_t lease_ms, bool renew);
 
 #endif

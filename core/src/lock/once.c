@@ -75,8 +75,8 @@ static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
         HF_EREPLICAS,
         "the call of lock %s was not made: %lld of the %d replicas asked for knew after %lld ms "
         "that it begins",
-        hf_names_quoted(hold->names), (long long)reached, (int)hold->replicas,
-        (long long)hold->replica_ms);
+        hf_names_quoted(hold->names), (long long)reached, (int)hold->terms.replicas,
+        (long long)hold->terms.replica_ms);
     hf_explain_replicas(reached);
     return HF_EREPLICAS;
 }
@@ -94,12 +94,12 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
     default:
         return withdraw(hold, hf_unexpected("begin"));
     }
-    if (hold->replicas > 0 && answer->replicas < hold->replicas)
+    if (hold->terms.replicas > 0 && answer->replicas < hold->terms.replicas)
         return withdraw(hold, explain_unreplicated(hold, answer->replicas));
     hf_client_lock(hold->client);
     bool held = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
     hold->once->begun = held;
-    hold->counting.tally->stats.begun += held;
+    hold->terms.counting.tally->stats.begun += held;
     hf_client_unlock(hold->client);
     /* This thread stood still: by now others may think of it as unknown, and it has not been made.
      */
@@ -126,8 +126,8 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
         return state == HF_STATE_LOST ? withdraw(hold, status) : status;
     hf_request_begin(&request, hold->names, hold->id, hold->fence, hold->once->terms, unknown_ms,
                      note, length);
-    request.replicas = hold->replicas;
-    request.replica_ms = hold->replica_ms;
+    request.replicas = hold->terms.replicas;
+    request.replica_ms = hold->terms.replica_ms;
     status = hf_client_call(hold->client, &request, &answer);
     if (status != HF_OK)
         status = withdraw(hold, status);
@@ -169,7 +169,7 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     bool keeps = state == HF_ONCE_DONE || state == HF_ONCE_FAILED;
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
-    if (hold->mode == HF_MODE_SHARED)
+    if (hold->terms.mode == HF_MODE_SHARED)
         return hf_fail(HF_EINVAL, "a shared hold leaves no result: others have it, too");
     *left = (hf_leaving){.how = hf_once_how(state),
                          .terms = hf_once_terms(hold),

@@ -24,8 +24,8 @@ bool hf_once_configure(hf_hold *hold, const unsigned char *print, bool most) {
         memcpy(once->terms + 1, hex, HF_TERMS_LENGTH - 1);
     }
     hold->once = once;
-    hold->mode = HF_MODE_ONCE;
-    hold->reentrant = false; /* or it would do again what it does just now */
+    hold->terms.mode = HF_MODE_ONCE;
+    hold->terms.reentrant = false; /* or it would do again what it does just now */
     return true;
 }
 

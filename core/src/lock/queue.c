@@ -218,7 +218,7 @@ bool hf_op_enter_locked(hf_op *op) {
     put_id(op);
     op->owner = owner_bucket(op->hold);
     client->waiting->owners[op->owner]++;
-    op->hold->counting.tally->stats.waiting++;
+    op->hold->terms.counting.tally->stats.waiting++;
     join_link(op, queue->channel->link);
     return true;
 }
@@ -230,7 +230,7 @@ void hf_op_leave_locked(hf_op *op) {
         return;
     take_id(op);
     op->queue = NULL;
-    op->hold->counting.tally->stats.waiting--;
+    op->hold->terms.counting.tally->stats.waiting--;
     hf_list_remove(&op->place);
     hf_timer_clear(&client->timers, &op->timer);
     client->waiting->owners[op->owner]--;

@@ -58,7 +58,7 @@ static int64_t again_at(const hf_hold *hold, int64_t sent_at, int part) {
 static bool renews(const hf_hold *hold) {
     if (hold->validity.lease_ms == HF_NEVER || hold->pushed)
         return true;
-    return hold->renew && !hf_validity_is_last(&hold->validity);
+    return hold->terms.renew && !hf_validity_is_last(&hold->validity);
 }
 
 static bool is_held(const hf_hold *hold) {
@@ -80,7 +80,8 @@ void hf_renewal_plan_locked(hf_hold *hold) {
     hold->timer.slack = 0;
     if (is_held(hold)) {
         bool asking = asks(hold);
-        if (asking || hold->renew || hold->joined != NULL || hf_completions_wanted_locked(client))
+        if (asking || hold->terms.renew || hold->joined != NULL ||
+            hf_completions_wanted_locked(client))
             due = hold->validity.deadline;
         if (asking && !hold->asked && hold->renew_at < due) {
             due = hold->renew_at;
@@ -223,7 +224,7 @@ static void renewal_works(hf_client *client) {
 
 int hf_loss_cause(const hf_hold *hold) {
     const hf_hold *first = hf_hold_first_to_end(hold);
-    bool tried = first->pushed || (first->renew && !hf_validity_is_last(&first->validity));
+    bool tried = first->pushed || (first->terms.renew && !hf_validity_is_last(&first->validity));
     return tried ? HF_CAUSE_UNREACHABLE : HF_CAUSE_EXPIRED;
 }
 
@@ -341,7 +342,7 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
     }
     hold->pushed = false;
     hf_hold_fails_locked(hold, false);
-    hold->counting.tally->stats.renewed++;
+    hold->terms.counting.tally->stats.renewed++;
     hold->place = place;
     bool soon = has_moved(hold) || HF_UNUSUAL("renews again at once");
     hold->renew_at = soon ? hf_now() : again_at(hold, sent_at, PART);
@@ -448,7 +449,7 @@ static void add_to_batch(hf_hold *hold) {
 int64_t hf_hold_claim_ms(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms;
     /* One that is not renewed keeps the end that it was granted with. */
-    if (lease_ms != HF_NEVER && !hold->renew) {
+    if (lease_ms != HF_NEVER && !hold->terms.renew) {
         HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
     }
@@ -460,7 +461,7 @@ int64_t hf_hold_claim_ms(const hf_hold *hold) {
 
 void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {
     hf_request_claim(request, hold->names, hold->client->id, hold->id, hold->fence,
-                     hf_hold_claim_ms(hold), hold->replicas > 0);
+                     hf_hold_claim_ms(hold), hold->terms.replicas > 0);
 }
 
 void hf_hold_claim_locked(hf_hold *hold, int64_t now) {

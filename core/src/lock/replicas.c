@@ -43,8 +43,8 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     hf_request request;
     hf_answer answer;
     hf_hold_claim_request(&request, hold);
-    request.replicas = hold->replicas;
-    request.replica_ms = hold->replica_ms;
+    request.replicas = hold->terms.replicas;
+    request.replica_ms = hold->terms.replica_ms;
     hf_status status = hf_transport_call(client->transport, &request, deadline, &answer);
     hf_request_free(&request);
     if (status != HF_OK)
@@ -70,12 +70,12 @@ static bool is_whole(const hf_hold *hold) {
 }
 
 bool hf_hold_must_confirm_locked(const hf_hold *hold) {
-    return hold->replicas > 0 || (hold->whole && !is_whole(hold));
+    return hold->terms.replicas > 0 || (hold->terms.whole && !is_whole(hold));
 }
 
 static hf_status make_whole(hf_hold *hold) {
     hf_client_lock(hold->client);
-    bool whole = !hold->whole || is_whole(hold);
+    bool whole = !hold->terms.whole || is_whole(hold);
     hf_client_unlock(hold->client);
     if (!whole)
         HF_MARK("H41");
@@ -84,10 +84,10 @@ static hf_status make_whole(hf_hold *hold) {
 
 hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     hf_client *client = hold->client;
-    bool asks = hold->replicas > 0 && hold->reached < 0;
+    bool asks = hold->terms.replicas > 0 && hold->reached < 0;
     hf_status status = asks ? ask_replicas(hold, deadline) : HF_OK;
-    deadline = hf_after(deadline, hold->replica_ms);
-    bool enough = hold->replicas == 0 || hold->reached >= hold->replicas;
+    deadline = hf_after(deadline, hold->terms.replica_ms);
+    bool enough = hold->terms.replicas == 0 || hold->reached >= hold->terms.replicas;
     if (status == HF_OK && enough)
         status = make_whole(hold);
     if (status == HF_OK && enough && hf_hold_state(hold) == HF_STATE_HELD)
@@ -105,8 +105,8 @@ hf_status hf_hold_confirm(hf_hold *hold, int64_t deadline) {
     hf_fail(HF_EREPLICAS,
             "lock %s had reached %lld of the %d replicas asked for after %lld ms: it was "
             "released again",
-            hf_names_quoted(hold->names), (long long)reached, (int)hold->replicas,
-            (long long)hold->replica_ms);
+            hf_names_quoted(hold->names), (long long)reached, (int)hold->terms.replicas,
+            (long long)hold->terms.replica_ms);
     hf_explain_replicas(reached);
     return HF_EREPLICAS;
 }

@@ -91,7 +91,7 @@ void hf_heal_locked(hf_client *client, const hf_hold *hold) {
     hf_task *task = new_task(client, hold->names, NULL);
     if (task == NULL)
         return;
-    hf_request_heal(&task->request, hold->names, hold->heal_ms);
+    hf_request_heal(&task->request, hold->names, hold->terms.heal_ms);
     hf_task_submit(&client->links, task, hf_client_patience(client));
 }
 

@@ -163,7 +163,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
         HF_MARK("H2"); /* if it does not work, all ask when it does */
         hf_queue_recheck_locked(client, hold->names);
     }
-    if (busy && look->ttl_ms == HF_TTL_NONE && hold->heal_ms > 0)
+    if (busy && look->ttl_ms == HF_TTL_NONE && hold->terms.heal_ms > 0)
         hf_heal_locked(client, hold);
     switch (mine->state) {
     case HF_STANDS_HELD:
