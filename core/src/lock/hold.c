@@ -246,7 +246,8 @@ static void count_release_locked(const operation *mine) {
         tally->stats.released++;
     else if (mine->status == HF_ELOST) {
         hf_count_loss_locked(tally, HF_CAUSE_GONE);
-        if (mine->other != NULL)
+        /* Its lease may have ended while the release was on its way: that loses no other. */
+        if (mine->other != NULL && hf_now() < mine->hold->validity.deadline)
             hf_hold_lose_left_locked(mine->other, HF_CAUSE_GONE);
     }
 }

@@ -441,6 +441,24 @@ static void test_a_release_that_loses_joined_holds_tells_of_its_own(void **state
     }
 }
 
+static void test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hold(void **state) {
+    (void)state;
+    hf_lock *locks[] = {lease_lock(client, "a", 300, HF_OFF),
+                        lease_lock(client, "b", 60000, HF_OFF)};
+    hf_hold *holds[] = {held(locks[0]), held(locks[1])};
+    assert_status(hf_hold_join(holds, 2), HF_OK);
+    proxy_next(way, HOLD_REQUEST, hf_script_release.sha1);
+    assert_status(hf_hold_release_start(holds[0], 1), HF_OK);
+    assert_soon(NUMBER("EXISTS a") == 0);
+    atomic_store(&way->holds_request, false);
+    assert_status(next_of(client).status, HF_ELOST);
+    assert_int_equal(hf_hold_state(holds[1]), HF_STATE_HELD);
+    give_back(holds[1], HF_OK);
+    hf_hold_close(holds[0]);
+    for (int i = 0; i < 2; i++)
+        hf_lock_close(locks[i]);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_replacement_that_was_given_up_may_still_shorten_the_hold),
@@ -467,6 +485,7 @@ int main(int count, char **words) {
         TEST(test_a_replacement_that_is_refused_is_answered_once),
         TEST(test_of_several_a_cancel_counts_while_one_is_confirmed),
         TEST(test_a_release_that_loses_joined_holds_tells_of_its_own),
+        TEST(test_a_lease_that_ends_on_the_way_of_its_release_loses_no_joined_hold),
     };
     return RUN_TESTS(tests, count, words);
 }
