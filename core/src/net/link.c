@@ -267,6 +267,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
+    hf_pool_drop(links->transport->pool, link->node); /* the idle ones may be dead, too */
     link->retry_ms = hf_backoff(link->retry_ms, RETRY_MIN_MS, RETRY_MAX_MS);
     link->retry_at = hf_after(now, hf_spread(link->retry_ms));
 }

@@ -157,6 +157,34 @@ static void test_a_renewal_does_not_wait_for_calls(void **state) {
     proxy_stop(way);
 }
 
+/* A way that has died has mostly killed all connections: the next try is on a new one. */
+static void test_one_silent_connection_is_enough_to_try_a_new_one(void **state) {
+    hf_lock *locks[2];
+    waiter *waiters[2];
+    (void)state;
+    hf_client *client = open_with(text("redis://%s:6379", sim_address(SERVER)), 2000, 2000);
+    warm_up(client);
+    for (int i = 0; i < 2; i++) { /* at once, so that two connections are there */
+        locks[i] = lease_lock(client, text("k%d", i), 60000, HF_OFF);
+        waiters[i] = waiter_start(locks[i], 20000);
+    }
+    for (int i = 0; i < 2; i++) {
+        waiter_join(waiters[i], HF_OK);
+        give_back(waiters[i]->hold, HF_OK);
+    }
+    assert_true(connections() >= 2);
+    sim_deaden(HERE, SERVER, 1);
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire_start(locks[0], NULL, 0, 20000, NULL, 1), HF_OK);
+    hf_completion done = completion_within(client, 20000);
+    assert_status(done.status, HF_OK);
+    assert_in_range(now_ms() - since, 2000, 3000);
+    give_back(done.hold, HF_OK);
+    for (int i = 0; i < 2; i++)
+        hf_lock_close(locks[i]);
+    hf_client_close(client);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int count, char **words) {
@@ -165,6 +193,7 @@ int main(int count, char **words) {
         TEST(test_acquires_that_wait_for_replicas_have_one_more),
         TEST(test_all_are_told_why_no_connection_was_opened),
         TEST(test_a_renewal_does_not_wait_for_calls),
+        TEST(test_one_silent_connection_is_enough_to_try_a_new_one),
     };
     return RUN_TESTS(tests, count, words);
 }
