@@ -331,7 +331,7 @@ static void test_one_bad_key_does_not_fail_the_renewal_of_the_others(void **stat
     hf_hold *holds[LOCKS];
     hf_lock *shared = open_lock(client, "shared", NULL,
                                 OPTIONS(.lease_ms = 900, .renew = HF_ON, .mode = HF_SHARED));
-    hf_hold *reader = held(shared);
+    hf_hold *reader = held(shared), *beside = held(shared);
     TELL("SET {shared}shared:hf1:s theirs"); /* which the server refuses as a whole */
     for (int i = 0; i < LOCKS; i++) {
         hf_lock *lock = lease_lock(client, text("k%d", i), 900, HF_ON);
@@ -352,6 +352,7 @@ static void test_one_bad_key_does_not_fail_the_renewal_of_the_others(void **stat
     }
     assert_int_equal(hf_hold_cause(reader), HF_CAUSE_UNREACHABLE);
     give_back(reader, HF_ELOST);
+    hf_hold_close(beside);
     hf_lock_close(shared);
 }
 

@@ -119,7 +119,9 @@ class Twin:
             for name, value in sorted(r.hgetall(KEYS.K).items()):
                 if name[1:] in ended:
                     continue
-                if name == "hf1":
+                if name == "hf1" and value[32] == "p":
+                    parts[name] = (value[:32] + "p" + " " * 16 + value[49:], 0)
+                elif name == "hf1":
                     parts[name] = (value, 33 if value[32] in "12" else 0)
                 elif len(name) == 49:
                     parts[name[:33]] = (name[33:] + value, 0)
@@ -138,10 +140,9 @@ class Twin:
         ends = [(who, end) for who, end in r.zrange(KEYS.S, 0, -1, withscores=True) if end > now]
         ends.sort()
         dead_until, texts["F"] = float(texts["F"][48:] or 0), texts["F"][16:48]
-        times = [
-            now + ttl if (ttl := r.pttl(key)) > 0 else ttl
-            for key in (KEYS.K, KEYS.F, KEYS.S, KEYS.R)
-        ]
+        # The form of readers lets K and S live longer than the last of them.
+        keys = [KEYS.F, KEYS.R] if self.readers else [KEYS.K, KEYS.F, KEYS.S, KEYS.R]
+        times = [now + ttl if (ttl := r.pttl(key)) > 0 else ttl for key in keys]
         # Q's end is put off once a second, and ended dead ids are forgotten at any time.
         times += [r.pttl(KEYS.Q) > 25000 if queue else 0]
         times += [dead_until if dead_until > now else 0]
@@ -186,11 +187,17 @@ class Twin:
             one, two = subscriber.peek(), self.subscribers[client].messages()
             if [m[:33] for m in one] != [m[:33] for m in two]:
                 wrong("the messages are", one, two)
+        self.readers = any(
+            "hf1" in fields and fields["hf1"][32] == "p"
+            for fields in (
+                r.hgetall(KEYS.K) for r in (run.redis, self.redis) if r.type(KEYS.K) == "hash"
+            )
+        )
         (one, times), (two, others) = self.look(run.redis, before), self.look(self.redis, before)
         if one != two:
             wrong("the keys are", one, two)
         # F's end is put off once a second.
-        slack = [200, 1200, *[200] * len(times)]
+        slack = [1200] * len(times) if self.readers else [200, 1200, *[200] * len(times)]
         if any(abs(a - b) > most for a, b, most in zip(times, others, slack, strict=False)):
             wrong("the times are", times, others)
 
@@ -516,6 +523,8 @@ class Run:
                         self.wrong("wait queued behind its own hold")
                     w["score"] = int(answer[:16])
                     self.queue[who] = w
+        if w["mode"] == "s" and w["weight"] == 1 and w["lease"] and not floor and w["nests"] == "1":
+            self.share(who, w)
         if who not in self.holds and who not in self.queue:
             request = ("acquire", [*KEYS.all, KEYS.dead(who)], floor, *self.words(who, w, waits))
             answer = self.run(*request)
@@ -548,11 +557,31 @@ class Run:
                 else:
                     self.expect(answer, 0)
         # The answer was lost: the same again; or a copy comes late.
-        if request[0] != "acquire" or answer[2] in (1, 2, 4):
+        if request and (request[0] != "acquire" or answer[2] in (1, 2, 4)):
             if self.random.random() < 0.25:
                 self.again(who, w, request)
             if self.random.random() < 0.2:
                 self.copies.append((who, w, request))
+
+    def share(self, who: str, w: dict) -> None:
+        """The short way of a shared one; if it does nothing, `acquire` is next."""
+        if self.random.random() < 0.2:
+            return
+        keys = [KEYS.K, KEYS.F, KEYS.S]
+        request = ("share", keys, who, w["owner"], w["lease"], w["permits"], "0" * 16)
+        answer = self.run(*request)
+        if answer == -1 and not self.exclusive():
+            self.wrong("share says that there is an exclusive hold")
+        if answer in (0, -1):
+            return
+        if not self.fits(w) or self.ordered():
+            self.wrong("share passed somebody")
+        if (answer[16:] == "+") != bool(self.holds):
+            self.wrong("share miscounts")
+        self.granted(who, w, int(answer[:16]), w["lease"], False)
+        self.count("shared")
+        if self.random.random() < 0.2:
+            self.copies.append((who, w, request))
 
     def expect(self, answer: list, state: int, at: int = 2) -> None:
         if answer[at] != state:
@@ -574,9 +603,9 @@ class Run:
         """A copy of a request whose id is still held, waits, or is dead."""
         answer = self.run(*request)
         self.count("copy")
-        if request[0] == "take":
+        if request[0] in ("take", "share"):
             if answer not in (0, -1):
-                self.wrong("a copy of take")
+                self.wrong(f"a copy of {request[0]}")
             return
         if request[0] == "wait":
             if who in self.queue and answer != 0:
@@ -837,9 +866,17 @@ class Run:
             terms = self.random.choice([self.terms(), "-" * 65])
             text, ms = (f"{how} of {who}", 20000) if how in "de" else ("why", 0)
             words += [ms, text, how, terms]
-        plain = not late and not how and hold["mode"] != "s" and self.random.random() < 0.4
-        if plain:
-            name = f"h{who}{hold['fence']:016d}"
+        shared = hold["mode"] == "s"
+        plain = not late and not how and self.random.random() < 0.4
+        if plain and shared and len(self.holds) > 1:
+            if self.run("leave", [KEYS.K, KEYS.S], who, f"{hold['fence']:016d}") == 1:
+                self.count("leave")
+                if self.ordered():
+                    self.wrong("left without a look at the queue")
+                self.gone(who)
+                return
+        elif plain:
+            name = f"{'s' if shared else 'h'}{who}{hold['fence']:016d}"
             gone = self.redis.hdel(KEYS.K, name)
             self.log.append(("hdel", who, gone))
             if gone:
@@ -1059,7 +1096,7 @@ class Run:
 
     def invariants(self) -> None:
         # One script, so that all is of one moment.
-        held, fence_text, queue, ends, ttls = self.redis.evalsha(
+        held, fence_text, queue, ends, ttls, now_ms = self.redis.evalsha(
             self.digests["look"], 4, KEYS.K, KEYS.F, KEYS.Q, KEYS.S
         )
         fields = dict(zip(held[::2], held[1::2], strict=True))
@@ -1075,6 +1112,7 @@ class Run:
                     "1": "one",
                     "2": "one",
                     "n": "many",
+                    "p": "many",
                     "w": "many",
                 }[head[32]]
             )
@@ -1086,6 +1124,11 @@ class Run:
             self.wrong("I2: wait may queue a dead id")
         if form == "taken" and waits:
             self.wrong("I2: taken, and somebody waits")
+        plain = form == "many" and fields["hf1"][32] == "p"
+        if plain and [m for m in waits if self.live(m[32:64])]:
+            self.wrong("I2: somebody waits whom no release of a shared hold would see")
+        if plain and (self.exclusive() or fields["hf1"][33:36] != "000"):
+            self.wrong("I2: an exclusive hold in the form of readers")
         if fence_text and not 86000000 < ttl["F"] < 87000000:
             self.wrong("F's TTL")
         if waits and (queue[-1] != "~" or not 0 < ttl["Q"] <= 30000):
@@ -1122,8 +1165,10 @@ class Run:
             if infinite != (ttl["K"] == -1) or abs(ttl["K"] - ttl["S"]) > 50:
                 self.wrong(f"TTL {ttl}")
             latest = 0 if infinite else max(map(float, ends[1::2]))
-            if not infinite and abs(self.server_ms + ttl["K"] - latest) > 50 and self.server_ms:
-                self.wrong("K's TTL is not the latest end")
+            until = float(head[36:49]) if plain else 0
+            if not infinite and now_ms + ttl["K"] < max(latest, until) - 5:
+                self.wrong("K ends before a hold does")
+            self.count("readers" if plain else "many")
             if any(
                 value[17:49] != NOBODY
                 for name, value in fields.items()
@@ -1170,8 +1215,6 @@ class Run:
         if [who for who in known if self.live(self.queue[who]["client"])] != self.ordered():
             self.wrong(f"the queue is {seats}, expected {self.ordered()}")
 
-    server_ms = 0
-
     def end(self) -> None:
         """All give back what they have: everybody is served, and nothing is left."""
         if self.foreign:
@@ -1211,7 +1254,8 @@ local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HGETALL', 
 local ttls = {}
 for i = 1, 4 do ttls[i] = redis.call('PTTL', KEYS[i]) end
 return { held, redis.call('GET', KEYS[2]) or '', redis.call('ZRANGE', KEYS[3], 0, -1),
-  redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES'), ttls }
+  redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES'), ttls,
+  redis.call('TIME')[1] * 1000 + math.floor(redis.call('TIME')[2] / 1000) }
 """
 
 
@@ -1246,18 +1290,59 @@ NO = "-" * 32
 MUTANTS = [
     ("take", "#old == 16 and old < fence", "old < fence"),
     ("take", "if fence <= ARGV[4] then return 0 end", ""),
-    ("take", "return -1", "return 0"),
+    ("take", "and 0 or -1", "and 0 or 0"),
     ("wait", "or sub(v, 63) == ARGV[2]", ""),
     ("wait", "'NX', ", ""),
     ("release", "channel)[2] or 0) < 1", "channel)[2] or 0) < 0"),
     ("release", "last >= stamp or", ""),
-    ("release", "or #old ~= 16", ""),
+    ("release", "or #old ~= 16 then", "then"),
     ("release", "stamp .. client .. dead", f"stamp .. '{NO}' .. dead"),
     ("release", "dead == '0000000000000' and '1' or '2'", "'1'"),
-    ("release", "fence ~= '' and call('HDEL'", "call('HDEL'"),
+    ("release", "fence ~= '' and (call('HDEL'", "(call('HDEL'"),
     ("release", "if client == mark then mark = NOBODY end\nerr = drop", "err = drop"),
     ("release", "short and lease + 0 or '3000'", "'3000'"),
-    ("acquire", "count >= permits", "count > permits"),
+    ("share", "count >= (tonumber(permits) or 0)", "count > (tonumber(permits) or 0)"),
+    (
+        "share",
+        "if done == 1 and (not old or (#old == 16 and old < stamp)) then return stamp end",
+        "if done == 1 and (not old or sub(old, 1, 16) < stamp) then return stamp end",
+    ),
+    ("share", "and old < stamp)) then return stamp .. '+' end", ")) then return stamp .. '+' end"),
+    (
+        "share",
+        "(not old or (#old == 16 and old < stamp)) then return stamp .. '+' end",
+        "(not old or sub(old, 1, 16) < stamp) then return stamp .. '+' end",
+    ),
+    ("share", "if not last or #last ~= 16 or last >= stamp then return 0 end", ""),
+    ("share", "if stamp <= ARGV[5] then return 0 end", ""),
+    ("share", "if name then pcall('HDEL', K, name) end", ""),
+    ("share", "pcall('HDEL', K, 'hf1', 'h' .. id, 'h' .. sub(name, 2, 33))", ""),
+    ("share", "if first ~= 'inf' then pcall('PEXPIREAT', K, first) end", ""),
+    ("share", "ends > till and", ""),
+    ("share", "and call('ZREVRANK', S, id) == 0, nil", ", nil"),
+    ("share", "if later and first ~= 'inf' then", "if later then"),
+    ("share", "if count == 0 or", "if"),
+    ("share", "if call('EXISTS', S) == 1 then call('DEL', S) end", ""),
+    ("share", "done = pcall('PEXPIREAT', S, till)", "done = 1"),
+    ("share", "if done == 1 then done = pcall('PEXPIREAT', K, till) end", ""),
+    ("share", "if later then pcall('HSET', K, 'hf1', v) end", ""),
+    ("share", "(first and first > ends and first or ends)", "ends"),
+    ("share", "if not old then pcall('PEXPIRE', F, '86400000') end", ""),
+    ("share", "or sub(v, 50, 50) ~= 's'", ""),
+    ("leave", "sub(field, 2, 17) ~= fence", "false"),
+    ("leave", "if redis.call('EXISTS', S) == 0 then redis.pcall('DEL', K) end", ""),
+    ("leave", "if form == 'p' and S then", "if form and S then"),
+    ("release", "if call('EXISTS', S) == 0 then pcall('DEL', K) end", ""),
+    ("take", "sub(v, 33, 33) == 'p' and 0 or -1", "false and 0 or -1"),
+    ("acquire", "if held.form == 'taken' and held.x == 0 then return spread() end", ""),
+    ("acquire", "if held.till then", "if false then"),
+    (
+        "_state",
+        "if held and held.till and ends ~= 'inf' and ends + 0 < held.till + 0 then",
+        "if false then",
+    ),
+    ("_state", "held.till = nil\nreturn till and refused('HSET', K, 'hf1', header()) or", "return"),
+    ("_grant", "refused('HDEL', K, 's' .. was.id .. was.fence)", ""),
     ("acquire", "if ttl >= 0 then err = pcall('PEXPIREAT', S, latest) end", ""),
     ("acquire", "if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13))", "if not first"),
     ("acquire", "pcall('HDEL', K, name)\nreturn", "return"),

@@ -9,6 +9,9 @@ Starts its own redis-server. Prints what is wrong, and fails if anything is.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import random
+import socket
 import sys
 import time
 
@@ -59,6 +62,13 @@ class Lock:
         return self.run(
             "take", [self.keys.K, self.keys.F], "h" + hold(n), f"o{n}", lease, f"{floor:016d}"
         )
+
+    def share(self, n: int, lease=30000, permits=0, floor: int = 0):
+        keys = [self.keys.K, self.keys.F, self.keys.S]
+        return self.run("share", keys, hold(n), f"o{n}", lease, permits, f"{floor:016d}")
+
+    def leave(self, n: int, fence: str = ""):
+        return self.run("leave", [self.keys.K, self.keys.S], hold(n), fence or self.fence(n))
 
     def member(
         self,
@@ -131,7 +141,7 @@ class Lock:
     def fence(self, n: int) -> str:
         fields = self.r.hgetall(self.keys.K)
         for name, value in fields.items():
-            if name.startswith("h" + hold(n)):
+            if name[:33] in ("h" + hold(n), "s" + hold(n)):
                 return name[33:] or value[1:17]
         return fields.get("hf1", "0" * 49)[33:49]
 
@@ -239,6 +249,9 @@ class Edges:
             "take",
             "take flagged",
             "shared",
+            "share",
+            "share beside",
+            "share the third",
             "first waiter",
             "nest",
             "leave shared",
@@ -282,6 +295,10 @@ class Edges:
                     lock.release(77, bury=1)
                 if situation == "leave shared":
                     theirs.acquire(1, "s0", wait=False), lock.acquire(2, "s0", wait=False)
+                if situation in ("share beside", "share the third"):
+                    lock.share(1)
+                if situation == "share the third":
+                    lock.share(3)
                 plain = r.hkeys(self.keys.K)
                 fence = lock.fence(1)
                 r.acl_setuser("u", enabled=True, commands=["-" + what])
@@ -294,6 +311,8 @@ class Edges:
                     answer = theirs.take(1)
                 elif situation == "shared":
                     answer = theirs.acquire(1, "s0", wait=False)
+                elif situation.startswith("share"):
+                    answer = theirs.share(2)
                 elif situation == "first waiter":
                     answer = theirs.acquire(2)
                 elif situation == "nest":
@@ -322,11 +341,26 @@ class Edges:
                     answer,
                     state,
                 )
-                if situation.startswith("take") or situation == "shared":
+                if situation.startswith("take") or situation in ("shared", "share"):
                     got = isinstance(answer, str) or (isinstance(answer, list) and answer[2] == 1)
                     self.expect(name + ": half", got == bool(held), answer, state)
                     if situation == "take flagged":
                         self.expect(name + ": F is plain", len(state[2]) == 61, answer, state)
+                if situation in ("share beside", "share the third"):
+                    got = isinstance(answer, str)
+                    ids = [name for name in held if name[1:33] == hold(2)]
+                    self.expect(name + ": half", got == bool(ids), answer, state)
+                    ends = r.zrange(self.keys.S, 0, -1)
+                    fields = [name[1:] for name in held if name[0] == "h" and name != "hf1"]
+                    # Without them what was done cannot be undone, and ends by itself.
+                    if what not in ("zrem", "hdel", "del"):
+                        self.expect(name + ": K and S", sorted(ends) == sorted(fields), state, ends)
+                    self.expect(
+                        name + ": the other reader lost it",
+                        lock.renew(1)[1] > 0,
+                        answer,
+                        state,
+                    )
                 if situation in ("nest", "first waiter") and not isinstance(answer, list):
                     self.expect(
                         name + ": the holder lost it",
@@ -458,8 +492,9 @@ class Edges:
         for value in ("ann", "x" * 80, hold(1) + "3" + "0" * 16 + "x000000030000o1"):
             r.flushall()
             r.hset(self.keys.K, "hf1", value)
-            answers = [lock.wait(2), lock.take(2), lock.short(2), lock.acquire(2)[2]]
-            self.expect(f"hf1 of a later format, {value}", answers == [0, -1, 0, 4], answers)
+            answers = [lock.wait(2), lock.take(2), lock.share(2), lock.short(2), lock.leave(2)]
+            answers.append(lock.acquire(2)[2])
+            self.expect(f"hf1 of a later format, {value}", answers == [0, -1, 0, 0, 0, 4], answers)
         r.flushall()
         lock.take(1)
         wrong = f"{int(lock.fence(1)) - 1:016d}"
@@ -1155,6 +1190,115 @@ class Edges:
             more, calls = 2 if lock.kick()[1] == -2 else 1, calls + 1
         self.expect("125 readers", r.zcard(self.keys.S) == 125 and calls in (2, 3), calls)
 
+    def test_readers(self, lock: Lock, r: redis.Redis) -> None:
+        """The short ways of shared holds."""
+        key, fence, ends = self.keys.K, self.keys.F, self.keys.S
+        first = lock.share(1)
+        self.expect("alone", r.hgetall(key) == {"s" + hold(1) + first: "o1"} and not r.exists(ends))
+        self.expect("the same id again", lock.share(1) == 0)
+        self.expect("a writer's take", lock.take(9) == -1)
+        second = lock.share(2)
+        self.expect(
+            "beside another",
+            second[16:] == "+" and second > first and r.hget(key, "hf1")[32] == "p",
+            lock.state(),
+        )
+        self.expect("as a skip list", r.object("encoding", ends) == "skiplist")
+        self.expect("a late HDEL", r.hdel(key, "s" + hold(1) + first) == 0)
+        self.expect("a pool of 2", lock.share(3, permits=2) == 0 and r.zcard(ends) == 2)
+        self.expect("of another fence", lock.leave(1, "0" * 16) == 3 and r.zcard(ends) == 2)
+        self.expect("leave", lock.leave(1) == 1 and r.zcard(ends) == 1)
+        self.expect("a pool of 2, again", lock.share(3, permits=2)[16:] == "+")
+        self.expect(
+            "released",
+            lock.short(3) == lock.leave(2) == 1 and not r.exists(key, ends),
+            lock.state(),
+        )
+        self.expect("F is plain", len(r.get(fence)) == 16 and r.pttl(fence) > 86000000)
+        # A queue closes the short ways, and the last release looks at it.
+        for readers in (1, 2, 3):
+            r.flushall()
+            for n in range(readers):
+                lock.share(n)
+            self.expect(f"a writer queues behind {readers}", lock.acquire(9)[2] == 2, lock.state())
+            self.expect("a reader does not pass it", lock.share(8) == 0, lock.state())
+            plain = [r.hdel(key, "s" + hold(n) + lock.fence(n)) for n in range(readers)]
+            self.expect("nor do they leave without a look", not any(plain), plain)
+            self.expect("nor with few keys", {lock.leave(n) for n in range(readers)} == {3})
+            for n in range(readers):
+                lock.short(n)
+            self.expect("the writer is next", lock.holder() == 9, lock.state())
+        # Ends: K lives until the last, and a hold without an end is not forgotten.
+        for long in (lambda: lock.renew(2, lease=0), lambda: lock.acquire(4, "s0", lease=0)):
+            r.flushall()
+            lock.share(1), lock.share(2)
+            long()
+            lock.share(3)
+            self.expect("a hold without an end", r.pttl(key) == r.pttl(ends) == -1, lock.state())
+            lock.short(2), lock.short(4)
+            self.expect("and after it", 0 < r.pttl(key) <= 34000 > r.pttl(ends) > 0, lock.state())
+        r.flushall()
+        lock.share(1), lock.renew(1, lease=0), lock.share(2)
+        self.expect("alone and without an end", r.pttl(key) == -1, lock.state())
+        lock.short(1)
+        self.expect("its end is taken off", 0 < r.pttl(key) <= 30000, lock.state())
+        r.flushall()
+        lock.share(1, lease=60000), lock.share(2, lease=20)
+        self.expect("a shorter one shortens nothing", r.pttl(key) > 59000)
+        r.flushall()
+        lock.share(1, lease=20), lock.share(2, lease=20), lock.share(3, lease=60000)
+        self.expect("a longer one makes K longer", r.pttl(key) > 59000 < r.pttl(ends))
+        r.flushall()
+        lock.share(1, lease=40), lock.share(2, lease=20)
+        time.sleep(0.05)
+        self.expect("K may be there when all is over", lock.take(9) != -1, lock.state())
+        self.expect("and is free then", lock.acquire(9)[2] == 1, lock.state())
+        # What is in the way of a short way is left as it was.
+        for n, harm in enumerate(
+            (
+                lambda: r.set(fence, "9" * 15 + "0" + NOBODY + "0" * 13, ex=86400),
+                lambda: r.set(fence, "9006199254740989", ex=86400),
+            )
+        ):
+            for readers in (0, 1, 2, 3):
+                r.flushall()
+                for m in range(readers):
+                    lock.share(m)
+                harm()
+                before = r.hgetall(key), r.zrange(ends, 0, -1), r.get(fence)
+                answer = lock.share(7)
+                after = r.hgetall(key), r.zrange(ends, 0, -1), r.get(fence)
+                self.expect(f"F {n}, {readers} readers", answer == 0 and before == after, after)
+                self.expect("F lives", r.pttl(fence) > 86000000)
+        r.flushall()
+        lock.share(1), lock.share(2)
+        r.delete(ends)
+        self.expect("without S nobody joins", lock.share(3) == 0 and not r.exists(ends))
+        r.flushall()
+        r.zadd(ends, {hold(5): 1e15})
+        lock.share(1), lock.share(2)
+        self.expect("what a lost K has left", sorted(r.zrange(ends, 0, -1)) == [hold(1), hold(2)])
+        r.flushall()
+        lock.share(1)
+        r.delete(fence)
+        self.expect("F is lost", lock.share(2) == 0 and lock.acquire(2, "s0")[2] == 1)
+        r.delete(fence)
+        third = lock.share(3)
+        self.expect(
+            "F begins anew", third == 0 or (r.get(fence) == third[:16] and r.pttl(fence) > 0)
+        )
+        for floor in (0, 1):
+            r.flushall()
+            lock.share(1), lock.share(2)
+            stamp = int(time.time() * 1e6) + floor * 10**9
+            self.expect("the floor", (lock.share(3, floor=stamp) == 0) == bool(floor))
+        for words in ((30.5,), ("",), (9,), (315360000001,), ("x",)):
+            r.flushall()
+            answer = lock.share(1, *words)
+            self.expect(
+                f"a lease of {words}", not isinstance(answer, str) and not r.exists(key, ends)
+            )
+
     def test_dead_ids(self, lock: Lock, r: redis.Redis) -> None:
         lock.release(5, bury=1)
         self.expect("a dead id's take", lock.take(5) == 0)
@@ -1234,11 +1378,13 @@ class Edges:
 
 
 def free_port() -> int:
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1] % 50000 + 5000
+    """One below those that the system hands out, and the cluster's bus 10000 above it, too."""
+    while True:
+        port = random.randrange(10000, 22000)
+        with socket.socket() as one, socket.socket() as two, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            two.bind(("127.0.0.1", port + 10000))
+            return port
 
 
 def main() -> None:

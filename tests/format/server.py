@@ -42,6 +42,9 @@ class Server:
                 self.redis.ping()
                 break
             except redis.exceptions.ConnectionError:
+                if self.process.poll() is not None:
+                    self.close()
+                    raise SystemExit(f"{program} ended") from None
                 time.sleep(0.05)
         else:
             self.close()

@@ -37,11 +37,12 @@ static bool word(const char *line, int index, char *to, size_t size) {
 static const hf_script *const scripts[] = {
     &hf_script_acquire, &hf_script_break,    &hf_script_cancel,      &hf_script_claim,
     &hf_script_heal,    &hf_script_inspect,  &hf_script_permissions, &hf_script_release,
-    &hf_script_renew,   &hf_script_selftest, &hf_script_take,        &hf_script_wait,
+    &hf_script_renew,   &hf_script_selftest, &hf_script_share,       &hf_script_take,
+    &hf_script_wait,
 };
-static const char *const names[] = {"acquire", "break",    "cancel",      "claim",
-                                    "heal",    "inspect",  "permissions", "release",
-                                    "renew",   "selftest", "take",        "wait"};
+static const char *const names[] = {"acquire", "break",       "cancel",  "claim", "heal",
+                                    "inspect", "permissions", "release", "renew", "selftest",
+                                    "share",   "take",        "wait"};
 
 /* Every script up to the marker has a key; seen: which of them came, by digest. */
 static void read_what_was_sent(const char *marker, bool *seen) {
@@ -110,6 +111,9 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     assert_status(hf_lock_acquire(heals, 5000, &hold), HF_OK);
     hf_lock_close(heals);
     give_back(hold, HF_OK);
+    hf_lock *reads = open_lock(ben, "k", NULL, OPTIONS(.mode = HF_SHARED));
+    give_back(held(reads), HF_OK);
+    hf_lock_close(reads);
     hf_lock_close(anns);
     hf_lock_close(bens);
 }
@@ -155,7 +159,7 @@ typedef struct row {
     bool seen;
 } row;
 
-/* "1 day", "10 min", "30 s", or "the lease". */
+/* "1 day", "10 min", "30 s", or "the lease", and then an eighth more. */
 static long long read_time(const char *cell) {
     static const struct {
         const char *unit;
@@ -164,7 +168,7 @@ static long long read_time(const char *cell) {
     char unit[8];
     int count;
     if (strncmp(cell, "the lease", 9) == 0)
-        return LEASE_MS;
+        return LEASE_MS + (strstr(cell, "eighth") != NULL ? LEASE_MS / 8 : 0);
     if (sscanf(cell, "%d %7[a-z]", &count, unit) == 2)
         for (size_t i = 0; i < COUNT(units); i++)
             if (strcmp(unit, units[i].unit) == 0)
@@ -237,7 +241,8 @@ static void test_every_key_is_in_the_page_and_ends_as_it_says(void **state) {
     hf_lock *moves = open_lock(ann, "moves", NULL, OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF));
     hf_lock *readers = open_lock(ann, "readers", NULL,
                                  OPTIONS(.lease_ms = LEASE_MS, .renew = HF_OFF, .mode = HF_SHARED));
-    hf_hold *hold = held(lock), *reads = held(readers), *moved = held(moves);
+    hf_hold *hold = held(lock), *reads = held(readers), *beside = held(readers);
+    hf_hold *moved = held(moves);
     pthread_t thread;
     void *waited;
     check_keys(rows, count);
@@ -253,6 +258,7 @@ static void test_every_key_is_in_the_page_and_ends_as_it_says(void **state) {
     check_keys(rows, count); /* handed on; and a dead id */
     give_back(waited, HF_OK);
     give_back(reads, HF_OK);
+    give_back(beside, HF_OK);
     check_keys(rows, count);
     for (size_t i = 0; i < count; i++)
         if (!rows[i].seen)

@@ -278,13 +278,13 @@ static void test_each_hold_has_its_own_lease(void **state) {
     hf_lock *kept = open_lock(ann, "k", "kept", SHARED(.lease_ms = 60000, .renew = HF_ON)),
             *brief = reader_of(ben, "brief", 300), *lasting = reader_of(ben, "lasting", 30000);
     hf_hold *first = held(kept), *second = held(brief), *third = held(lasting);
-    assert_in_range(NUMBER("PTTL k"), 30000, 60000);
+    assert_in_range(NUMBER("PTTL k"), 30000, 68000); /* an eighth more than the lease */
     assert_status(hf_hold_extend(third, 90000, HF_EXTEND_REPLACE), HF_OK);
     assert_in_range(hf_hold_remaining_ms(third), 60000, 90000);
     assert_in_range(NUMBER("PTTL k"), 60000, 90000);
     assert_status(hf_hold_extend(third, 40000, HF_EXTEND_REPLACE), HF_OK);
     assert_in_range(hf_hold_remaining_ms(third), 10000, 40000);
-    assert_in_range(NUMBER("PTTL k"), 30000, 60000);
+    assert_in_range(NUMBER("PTTL k"), 30000, 68000);
     assert_soon(hf_hold_state(second) == HF_STATE_LOST);
     assert_int_equal(hf_hold_state(first), HF_STATE_HELD);
     assert_int_equal(hf_hold_state(third), HF_STATE_HELD);

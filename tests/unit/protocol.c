@@ -273,12 +273,21 @@ static void test_the_short_requests_have_few_keys(void **state) {
     hf_request_take(&request, names, &ask, 0);
     ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
                  "0000000000000000"); /* it is compared as a text */
+    ask.mode = HF_MODE_SHARED;
+    ask.permits = 9999999999;
+    hf_request_share(&request, names, &ask, 1795197364705600);
+    ASSERT_WORDS(&request, &hf_script_share, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", ID, "me", "1000",
+                 "9999999999", "1795197364705600");
     hf_request_wait(&request, names, &waiter);
     ASSERT_WORDS(&request, &hf_script_wait, 2, "a", "{a}a:hf1:q",
                  ID CLIENT "p0000000000x000000001000me", "me");
-    hf_request_drop(&request, names, ID, 7);
+    hf_request_drop(&request, names, ID, 7, false);
     assert_int_equal(request.slot, names->slot);
     ASSERT_WORDS(&request, NULL, 1, "a", "h" ID "0000000000000007");
+    hf_request_drop(&request, names, ID, 7, true);
+    ASSERT_WORDS(&request, NULL, 1, "a", "s" ID "0000000000000007");
+    hf_request_drop_one(&request, names, ID, 7);
+    ASSERT_WORDS(&request, &hf_script_leave, 2, "a", "{a}a:hf1:s", ID, "0000000000000007");
     hf_names_drop(names);
 }
 
@@ -314,6 +323,9 @@ static void test_each_request_that_writes_the_fence_says_how_long_it_lives(void 
     hf_request_take(&request, names, &ask, 0);
     ASSERT_WORDS(&request, &hf_script_take, 2, "a", "{a}a:hf1:f", "h" ID, "me", "1000",
                  "0000000000000000", "60000");
+    hf_request_share(&request, names, &ask, 0);
+    ASSERT_WORDS(&request, &hf_script_share, 3, "a", "{a}a:hf1:f", "{a}a:hf1:s", ID, "me", "1000",
+                 "0", "0000000000000000", "60000");
     hf_request_acquire(&request, names, &ask, 1, 0);
     ASSERT_WORDS(&request, &hf_script_acquire, 6, ALL, DEAD(ID), "0", ID, "me", "1000", "x", "0",
                  "", "0", "60000");
@@ -371,7 +383,7 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "1");
     hf_request_selftest(&request, names, "hf:" CLIENT, strlen("hf:" CLIENT));
     ASSERT_WORDS(&request, &hf_script_selftest, 1, "a", "hf:" CLIENT);
-    hf_request_drop(&refused, names, ID, 7);
+    hf_request_drop(&refused, names, ID, 7, false);
     hf_request_permissions(&request, &refused);
     size_t length;
     assert_memory_equal(hf_request_key(&refused, &length), "a\r", 2);
@@ -487,8 +499,8 @@ static void test_scripts_are_known_by_their_digest_and_are_no_comment(void **sta
     const hf_script *const all[] = {
         &hf_script_acquire, &hf_script_break,   &hf_script_cancel,   &hf_script_claim,
         &hf_script_heal,    &hf_script_inspect, &hf_script_leave,    &hf_script_permissions,
-        &hf_script_release, &hf_script_renew,   &hf_script_selftest, &hf_script_take,
-        &hf_script_wait,
+        &hf_script_release, &hf_script_renew,   &hf_script_selftest, &hf_script_share,
+        &hf_script_take,    &hf_script_wait,
     };
     (void)state;
     for (size_t i = 0; i < COUNT(all); i++) {
@@ -808,6 +820,39 @@ static void test_a_take_answers_with_the_fence_alone(void **state) {
     }
     reply = array_of(part, elements, none, 1);
     assert_int_equal(hf_reply_take(&reply, 500, &look, &mine), HF_ANSWER_NONSENSE);
+}
+
+static void test_a_share_tells_whether_there_are_others(void **state) {
+    static const struct {
+        const char *said;
+        hf_answer_kind kind;
+        hf_company company;
+    } texts[] = {
+        {"1795197364705600", HF_ANSWER_GOOD, HF_COMPANY_NONE},
+        {"1795197364705600+", HF_ANSWER_GOOD, HF_COMPANY_OTHERS},
+        {"1795197364705600-", HF_ANSWER_NONSENSE, 0},
+        {"179519736470560+", HF_ANSWER_NONSENSE, 0},
+        {"+", HF_ANSWER_NONSENSE, 0},
+        {"", HF_ANSWER_NONSENSE, 0},
+    };
+    redisReply reply = number_of(0);
+    hf_standing mine;
+    hf_look look;
+    (void)state;
+    assert_int_equal(hf_reply_share(&reply, 500, &look, &mine), HF_ANSWER_ASK);
+    reply.integer = -1;
+    assert_int_equal(hf_reply_share(&reply, 500, &look, &mine), HF_ANSWER_HELD);
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        reply = text_of(texts[i].said);
+        print_message("%s\n", texts[i].said);
+        assert_int_equal(hf_reply_share(&reply, 500, &look, &mine), texts[i].kind);
+        if (texts[i].kind != HF_ANSWER_GOOD)
+            continue;
+        assert_int_equal(mine.state, HF_STANDS_HELD);
+        assert_int_equal(mine.fence, INT64_C(1795197364705600));
+        assert_int_equal(mine.company, texts[i].company);
+        assert_int_equal(look.ttl_ms, 500);
+    }
 }
 
 static void test_a_wait_answers_with_the_time_and_the_holder(void **state) {
@@ -1346,6 +1391,7 @@ int main(void) {
         cmocka_unit_test(test_what_no_server_answers_is_not_reckoned_with),
         cmocka_unit_test(test_the_state_of_each_hold_id_is_read),
         cmocka_unit_test(test_a_take_answers_with_the_fence_alone),
+        cmocka_unit_test(test_a_share_tells_whether_there_are_others),
         cmocka_unit_test(test_a_wait_answers_with_the_time_and_the_holder),
         cmocka_unit_test(test_a_reply_that_may_have_written_something_is_known),
         cmocka_unit_test(test_inspect_tells_of_holders_and_waiters),

@@ -1,19 +1,25 @@
 #include "lock/asking.h"
 
 hf_way hf_way_of(const hf_hold *hold, const hf_ask *ask, bool crowded) {
-    bool plain = ask->mode == HF_MODE_EXCLUSIVE && ask->inside == NULL && ask->score == 0;
-    if (!plain)
+    bool shared = ask->mode == HF_MODE_SHARED;
+    if ((shared ? ask->weight > 1 : ask->mode != HF_MODE_EXCLUSIVE) || ask->inside != NULL ||
+        ask->score != 0)
         return HF_BY_ACQUIRE;
     if (ask->channel != NULL && crowded)
-        return HF_BY_WAIT;
+        return shared ? HF_BY_ACQUIRE : HF_BY_WAIT;
     /* Another library's lock without an end is seen by the general request alone. */
-    return ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0 ? HF_BY_ACQUIRE : HF_BY_TAKE;
+    if (ask->lease_ms == HF_NEVER || hold->terms.heal_ms > 0)
+        return HF_BY_ACQUIRE;
+    return shared ? HF_BY_SHARE : HF_BY_TAKE;
 }
 
 void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const hf_ask *ask) {
     switch (way) {
     case HF_BY_TAKE:
         hf_request_take(request, hold->names, ask, hold->floor);
+        break;
+    case HF_BY_SHARE:
+        hf_request_share(request, hold->names, ask, hold->floor);
         break;
     case HF_BY_WAIT:
         hf_request_wait(request, hold->names, ask);
@@ -23,9 +29,8 @@ void hf_way_request(hf_request *request, hf_way way, const hf_hold *hold, const 
     }
 }
 
-static hf_answer_kind took(const hf_hold *hold, bool more, const redisReply *reply, hf_look *look,
+static hf_answer_kind took(const hf_hold *hold, bool more, hf_answer_kind kind, hf_look *look,
                            hf_standing *mine) {
-    hf_answer_kind kind = hf_reply_take(reply, hold->validity.lease_ms, look, mine);
     if (kind != HF_ANSWER_HELD)
         return kind;
     if (more || hold->nests)
@@ -37,9 +42,12 @@ static hf_answer_kind took(const hf_hold *hold, bool more, const redisReply *rep
 
 hf_answer_kind hf_way_reply(hf_way way, const hf_hold *hold, bool more, const redisReply *reply,
                             hf_look *look, hf_standing *mine) {
+    int64_t lease_ms = hold->validity.lease_ms;
     switch (way) {
     case HF_BY_TAKE:
-        return took(hold, more, reply, look, mine);
+        return took(hold, more, hf_reply_take(reply, lease_ms, look, mine), look, mine);
+    case HF_BY_SHARE:
+        return took(hold, more, hf_reply_share(reply, lease_ms, look, mine), look, mine);
     case HF_BY_WAIT:
         return hf_reply_wait(reply, look, mine);
     default:

@@ -7,6 +7,7 @@
 
 typedef enum {
     HF_BY_TAKE,   /* the lock is free, and nobody waits for it, for all that is known */
+    HF_BY_SHARE,  /* the same for a shared one; others may share the lock */
     HF_BY_WAIT,   /* others wait for it, too */
     HF_BY_ACQUIRE /* that always does */
 } hf_way;

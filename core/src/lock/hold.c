@@ -314,7 +314,8 @@ static verdict released(operation *mine, hf_status status, const redisReply *rep
                         int64_t sent_at) {
     (void)sent_at;
     mine->outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
-    if (mine->drops && (status == HF_ESERVER || mine->outcome == HF_RELEASE_NOT_HELD)) {
+    if (mine->drops && (status == HF_ESERVER || mine->outcome == HF_RELEASE_NOT_HELD ||
+                        mine->outcome == HF_RELEASE_SPLIT)) {
         HF_MARK("C20");
         mine->drops = false;
         hf_request_free(mine->request);

@@ -201,9 +201,14 @@ void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool agai
 }
 
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
-    if (hold->out > 0 || hold->waited || hold->one_of_many || now - hold->began_at > YOUNG)
+    bool shared = hold->mode == HF_MODE_SHARED;
+    if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
+        (shared ? hold->company == HF_COMPANY_UNKNOWN : hold->one_of_many))
         return false;
-    hf_request_drop(request, hold->names, hold->id, hold->fence);
+    if (hold->company == HF_COMPANY_OTHERS)
+        hf_request_drop_one(request, hold->names, hold->id, hold->fence);
+    else
+        hf_request_drop(request, hold->names, hold->id, hold->fence, shared);
     return true;
 }
 

@@ -59,6 +59,7 @@ struct hf_hold {
     bool pushed;          /* granted by a message, and not claimed yet */
     bool waited;          /* it had a place in the queue: so others may wait now */
     bool one_of_many;     /* the lock may have several holds */
+    hf_company company;   /* of a shared one, when it began */
     int64_t began_at;     /* not later than its own lease did */
     int64_t least_until;  /* a release before then keeps the lock until then; 0: none does */
     int64_t reached;      /* so many replicas had it when it was acquired; -1: not asked yet */

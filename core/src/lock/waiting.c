@@ -168,6 +168,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     switch (mine->state) {
     case HF_STANDS_HELD:
         others_ask(op);
+        hold->company = mine->company;
         /* Less than was asked for: a grant whose message is not here yet. */
         deliver(op, mine->fence, sent_at, hf_standing_deadline(hold, mine, sent_at),
                 op->queue != NULL && mine->remaining_ms != hold->validity.lease_ms);

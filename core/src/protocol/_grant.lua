@@ -86,6 +86,24 @@ local function put(form, id, fence, rest, lease)
   held = { form = form, id = id, fence = fence, owner = owner, rest = rest, x = 1, first = ends }
 end
 
+-- Gives a shared hold that is taken the form many, in which a plain HDEL misses, and a release looks
+-- at the queue. All or nothing; answers the server's error.
+local function spread()
+  local was, ttl = held, call('PTTL', K)
+  local ends = ttl < 0 and 'inf' or fmt('%.0f', now_ms + ttl)
+  if call('EXISTS', S) == 1 then call('DEL', S) end
+  held = { form = 'many', fence = '', owner = '', x = 0, n = 1, extra = 0, first = ms(ends) }
+  local err = refused('ZADD', S, ends, was.id) or refused('HDEL', K, '') -- is it allowed?
+    or refused('HSET', K, 'hf1', header(), 'h' .. was.id, 's' .. was.fence .. NOBODY .. was.owner)
+  if err then
+    refused('DEL', S)
+    held = was
+    return err
+  end
+  refused('HDEL', K, 's' .. was.id .. was.fence)
+  return ends ~= 'inf' and last_end(ends) or nil
+end
+
 -- One more hold, in the form many, which it may begin. All or nothing; answers the server's
 -- error.
 local function add(id, mode, weight, fence, client, owner, lease)
@@ -93,7 +111,9 @@ local function add(id, mode, weight, fence, client, owner, lease)
   local score = lease > 0 and fmt('%.0f', ends) or 'inf'
   local value = (weight > 1 and 'w' or mode) .. fence .. client
     .. (weight > 1 and fmt('%010.0f', weight) or '') .. owner
-  local was, alone, err = held, not held, nil
+  local err = held and held.form == 'taken' and held.x == 0 and spread() or nil
+  if err then return err end
+  local was, alone = held, not held
   if held and held.form == 'many' then
     if held.extra + weight - 1 > 999999999999 then
       return redis.error_reply('HOLDFAST weight out of bounds')

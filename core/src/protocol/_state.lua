@@ -57,8 +57,9 @@ local function remember(fence, client, flag)
 end
 
 -- nil: nobody holds it. form: taken, one, many; x: how many exclusive holds; and of the
--- exclusive ones id, fence and owner. Of the form many n: all holds; extra: what they weigh beyond
--- one each; first: the first end.
+-- exclusive ones, or of a shared one that is taken, id, fence and owner. n: all holds; extra: what
+-- they weigh beyond one each. Of the form many first: the first end; till: K lives at least until
+-- then (ms, 13 digits), and nobody is queued.
 local held, foreign = nil, false
 
 local function header()
@@ -96,18 +97,19 @@ local function look()
   elseif not v then
     local size = call('HLEN', K)
     local only = size == 1 and call('HGETALL', K) or { '' }
-    if #only[1] == 49 and find(only[1], '^h%x+$') then
+    if #only[1] == 49 and find(only[1], '^[hs]%x+$') then
+      local shared = sub(only[1], 1, 1) == 's'
       held = { form = 'taken', id = sub(only[1], 2, 33), fence = sub(only[1], 34), owner = only[2],
-        rest = 'x000000000000' .. only[2], x = 1 }
+        rest = (shared and 's' or 'x') .. '000000000000' .. only[2], x = shared and 0 or 1, n = 1, extra = 0 }
     else
       foreign = size > 0
     end
   elseif find(v, '^[12]', 33) then
     held = { form = 'one', id = sub(v, 1, 32), fence = sub(v, 34, 49), owner = sub(v, 63),
       rest = sub(v, 50), x = 1 }
-  elseif find(v, '^[nw]', 33) then
+  elseif find(v, '^[nwp]', 33) then
     held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)),
-      extra = tonumber(sub(v, 51, 62)) or 0 }
+      extra = tonumber(sub(v, 51, 62)) or 0, till = sub(v, 33, 33) == 'p' and sub(v, 37, 49) or nil }
     -- Without S nobody knows when it ends: busy until K's own end.
     held.n = S and call('ZCARD', S)
     if held.n == 0 then held, foreign = nil, true end
@@ -122,6 +124,7 @@ local function field(v)
   return sub(v, 2, 17), heavy and 's' or sub(v, 1, 1), sub(v, heavy and 60 or 50), sub(v, 18, 49),
     heavy and tonumber(sub(v, 50, 59)) or 1
 end
+
 -- One hold: its end (ms), fence, mode, owner, the client if it is pushed and unclaimed, and its
 -- weight; nil: it is not held.
 local function hold(id)
@@ -129,7 +132,7 @@ local function hold(id)
   if held.form ~= 'many' then
     if held.id ~= id then return end
     local ttl = call('PTTL', K)
-    return ttl < 0 and math.huge or now_ms + ttl, held.fence, 'x', held.owner, mark, 1
+    return ttl < 0 and math.huge or now_ms + ttl, held.fence, held.x > 0 and 'x' or 's', held.owner, mark, 1
   end
   local ends = ms(call('ZSCORE', S, id) or nil)
   if not ends or ends <= now_ms then return end
@@ -150,9 +153,14 @@ local function find_hold(id, fence)
   return id, granted == fence and ends or nil, granted, mode, owner, client, weight
 end
 
--- K, and S with it, end with the last hold: `ends` as S has it.
+-- K, and S with it, end with the last hold: `ends` as S has it. Or later, where they were told to live.
 local function last_end(ends)
-  if ends == 'inf' then return refused('PERSIST', K) or refused('PERSIST', S) end
+  if held and held.till and ends ~= 'inf' and ends + 0 < held.till + 0 then ends = held.till end
+  if ends == 'inf' then
+    local till = held.till
+    held.till = nil
+    return till and refused('HSET', K, 'hf1', header()) or refused('PERSIST', K) or refused('PERSIST', S)
+  end
   return refused('PEXPIREAT', S, ends) or refused('PEXPIREAT', K, ends)
 end
 

@@ -23,13 +23,12 @@
 --         9 refused: it would wait for the shared hold in which it nests, or is heavier
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- The common cases of nested and shared holds, written out for speed, without functions: to
--- make them costs more than the commands. A plain F says that nobody is queued, so that nobody
+-- The common cases of nested holds, and the first waiter, written out for speed, without functions:
+-- to make them costs more than the commands. A plain F says that nobody is queued, so that nobody
 -- is passed; that no id is dead; and which fence was the last. A `break` goes the general way, with
 -- all as before.
 repeat
   local id, owner, lease, how, floor = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[1]
-  local life = ARGV[9] or '86400000'
   if #KEYS ~= 6 or not lease or lease < 10 or lease > 315360000000 or lease % 1 ~= 0 or #owner < 1
     or #owner > 4096 or (floor ~= '0' and #floor ~= 16) then
     break
@@ -48,20 +47,15 @@ repeat
   local value = '--------------------------------' .. owner
 
   if form == 'n' then
-    -- Joins shared holds, or nests in its owner's.
-    local x = sub(v, 50, 50) == 'x' and sub(v, 17, 32)
-    if x then
-      local first = nests and sub(v, 63) == owner and call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]
-      if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13)) then break end
-      fence = sub(v, 1, 16)
-    else
-      local permits = tonumber(sub(how, 2))
-      local count = permits and shared and not nests and call('ZCARD', S) or 0
-      if count == 0 or permits < 0 or (permits > 0 and count >= permits) then break end
-    end
+    -- Nests in its owner's.
+    local x = sub(v, 17, 32)
+    local first = sub(v, 50, 50) == 'x' and nests and sub(v, 63) == owner
+      and call('ZRANGE', S, '0', '0', 'WITHSCORES')[2]
+    if not first or (first ~= 'inf' and first <= sub(stamp, 1, 13)) then break end
+    fence = sub(v, 1, 16)
     local added = pcall('ZADD', S, 'NX', ends, id)
     if added ~= 1 then break end
-    if x and not shared then
+    if not shared then
       v = fence .. sub('000000000000000' .. x + 1, -16) .. sub(v, 33)
       err = pcall('HSET', K, 'hf1', v, 'h' .. id, mode .. fence .. value)
     else
@@ -71,36 +65,19 @@ repeat
       err = call('ZREVRANK', S, id) > 0 or pcall('PEXPIREAT', S, ends)
       if type(err) == 'number' then err = pcall('PEXPIREAT', K, ends) end
     end
-    if type(err) ~= 'table' and not x then err = pcall('SET', F, stamp, 'PX', life) end
     if type(err) == 'table' and err.err then
       pcall('ZREM', S, id)
       pcall('HDEL', K, 'h' .. id)
-      if x and not shared then pcall('HSET', K, 'hf1', fence .. x .. sub(v, 33)) end
+      if not shared then pcall('HSET', K, 'hf1', fence .. x .. sub(v, 33)) end
       return err
     end
     return { stamp + 0, lease, 1, fence + 0, lease }
   end
 
   -- With Q there F was lost.
-  if v or call('EXISTS', S, Q) > 0 then break end
-  local size = call('HLEN', K)
-  if size == 0 then
-    -- The first shared one.
-    if how ~= 's0' or nests then break end
-    err = pcall('ZADD', S, ends, id)
-    if err ~= 1 then return err end
-    err = pcall('HSET', K, 'hf1', '00000000000000000000000000000000n9999999999999999s000000000000',
-      'h' .. id, 's' .. fence .. value)
-    if err == 2 then err = pcall('PEXPIREAT', S, ends) end
-    if err == 1 then err = pcall('PEXPIREAT', K, ends) end
-    if err == 1 then err = pcall('SET', F, stamp, 'PX', life) end
-    if type(err) == 'table' and err.ok then return { stamp + 0, lease, 1, stamp + 0, lease } end
-    pcall('DEL', K, S)
-    return err
-  end
+  if v or call('EXISTS', S, Q) > 0 or call('HLEN', K) ~= 1 then break end
 
   -- Taken: it gets another form, in which a plain HDEL misses.
-  if size ~= 1 then break end
   local all, ttl = call('HGETALL', K), call('PTTL', K)
   local name, holder = all[1], all[2]
   if #name ~= 49 or sub(name, 1, 1) ~= 'h' or sub(name, 2, 33) == id then break end
@@ -218,7 +195,13 @@ end
 local function guard()
   local err
   if not flagged then err = remember(last, mark, true) end
-  if err or not held or held.form ~= 'taken' then return err end
+  if err or not held then return err end
+  if held.form == 'taken' and held.x == 0 then return spread() end
+  if held.till then
+    held.till = nil
+    return refused('HSET', K, 'hf1', header())
+  end
+  if held.form ~= 'taken' then return end
   err = refused('HDEL', K, '') -- is it allowed? The plain field must not stay
     or refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest))
   if err then return err end

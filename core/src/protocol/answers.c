@@ -45,11 +45,12 @@ int64_t hf_granted_ms(int64_t lease_ms) {
     return lease_ms == HF_NEVER || lease_ms > HF_CLAIM_MS ? HF_CLAIM_MS : lease_ms;
 }
 
-hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look *look,
-                             hf_standing *mine) {
+/* more: so many bytes stand behind the fence. */
+static hf_answer_kind read_fence(const redisReply *reply, size_t more, int64_t lease_ms,
+                                 hf_look *look, hf_standing *mine) {
     if (reply->type == REDIS_REPLY_INTEGER && within(reply->integer, -1, 0))
         return reply->integer == 0 ? HF_ANSWER_ASK : HF_ANSWER_HELD;
-    if (reply->type != REDIS_REPLY_STRING || reply->len != STAMP_DIGITS)
+    if (reply->type != REDIS_REPLY_STRING || reply->len != STAMP_DIGITS + more)
         return HF_ANSWER_NONSENSE;
     int64_t fence = read_column(reply->str, STAMP_DIGITS);
     if (!within(fence, STAMP_MIN, HF_NUMBER_MAX))
@@ -57,6 +58,22 @@ hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look 
     *look = (hf_look){.server_us = fence, .ttl_ms = lease_ms};
     *mine = (hf_standing){.state = HF_STANDS_HELD, .fence = fence, .remaining_ms = lease_ms};
     return HF_ANSWER_GOOD;
+}
+
+hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look *look,
+                             hf_standing *mine) {
+    return read_fence(reply, 0, lease_ms, look, mine);
+}
+
+/* <fence>, or <fence>+ if there are others. */
+hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look *look,
+                              hf_standing *mine) {
+    bool others = reply->type == REDIS_REPLY_STRING && reply->len == STAMP_DIGITS + 1 &&
+                  reply->str[STAMP_DIGITS] == '+';
+    hf_answer_kind kind = read_fence(reply, others, lease_ms, look, mine);
+    if (kind == HF_ANSWER_GOOD)
+        mine->company = others ? HF_COMPANY_OTHERS : HF_COMPANY_NONE;
+    return kind;
 }
 
 /* <now>1<the holder's fence><mode><its lease>: it holds since its fence. */

@@ -27,11 +27,15 @@ typedef enum {
     HF_STANDS_REFUSED = 9  /* its owner holds the lock shared, and asks for it exclusively */
 } hf_stands;
 
+/* Whom a shared hold had beside it when it began. */
+typedef enum { HF_COMPANY_UNKNOWN = 0, HF_COMPANY_NONE, HF_COMPANY_OTHERS } hf_company;
+
 typedef struct hf_standing {
     hf_stands state;
     bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
+    hf_company company;          /* if it is shared, and a short answer tells */
     const redisReply *record;    /* if it has an outcome: hf_reply_record() */
     int64_t record_ms;
 } hf_standing;
@@ -76,6 +80,8 @@ typedef enum {
 /* lease_ms: what it asked for, because a short answer does not repeat it. */
 hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look *look,
                              hf_standing *mine);
+hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look *look,
+                              hf_standing *mine);
 hf_answer_kind hf_reply_wait(const redisReply *reply, hf_look *look, hf_standing *mine);
 
 /* Of acquire, or of cancel: how each of `count` hold ids stands. False: its script gives no such

@@ -16,7 +16,7 @@ if foreign then
   if ARGV[2] ~= '1' then return 0 end
   err = delete(K)
   foreign = false
-elseif held and held.x == 0 then
+elseif held and held.x == 0 and held.form == 'many' then
   local found = false
   for _, id in ipairs(call('ZRANGE', S, '0', '-1')) do
     local ends, fence, mode, _, client, weight = hold(id)

@@ -11,9 +11,9 @@ if redis.call('PTTL', K) ~= -1 then return 0 end
 local v = redis.pcall('HGET', K, 'hf1')
 local ours = type(v) == 'string' and string.sub(v, 33, 33)
 if ours == '1' or ours == '2' then return 0 end
-if (ours == 'n' or ours == 'w') and not (KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0) then return 0 end
+if (ours == 'n' or ours == 'w' or ours == 'p') and not (KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0) then return 0 end
 if v == false and redis.call('HLEN', K) == 1 then
   local name = redis.call('HGETALL', K)[1]
-  if #name == 49 and string.find(name, '^h%x+$') then return 0 end
+  if #name == 49 and string.find(name, '^[hs]%x+$') then return 0 end
 end
 return redis.call('PEXPIRE', K, ttl)

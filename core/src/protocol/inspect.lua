@@ -38,7 +38,7 @@ end
 if foreign then
   state = tells_a_lock() and 3 or 4
 elseif held and held.form ~= 'many' then
-  state, count = 1, 1
+  state, count = held.x > 0 and 1 or 2, 1
   if skip == 0 and most > 0 then
     list(holds, held.id, sub(held.rest, 1, 1), tonumber(held.fence), ttl, held.owner, 1)
   end

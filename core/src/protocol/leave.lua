@@ -1,16 +1,25 @@
--- leave: end one hold with the lock's key alone, while a cluster moves the slot and refuses
--- scripts of several keys. Grants nothing: waiters find out by asking, as after a crash.
--- The mark of an unclaimed grant stays, and costs the waiters of its client one more
--- question.
+-- leave: end one hold with few keys. With K alone while a cluster moves the slot and refuses scripts of
+-- several keys; with S too that of a reader who came a moment ago. Grants nothing: waiters find out by
+-- asking, as after a crash. The mark of an unclaimed grant stays, and costs the waiters of its client one
+-- more question.
 --
--- KEYS  K
+-- KEYS  K; and S
 -- ARGV  hold id, fence (16 digits)
--- Answers  0 not held; 1 released; 3 nothing done: the form many, ask `release` later
-local K, id, fence = KEYS[1], ARGV[1], ARGV[2]
+-- Answers  0 not held; 1 released; 3 nothing done: the form many, ask `release`
+local K, S, id, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local v = redis.pcall('HGET', K, 'hf1')
 if type(v) == 'table' then
   return string.find(v.err, 'WRONGTYPE', 1, true) and 0 or v
 end
-if not v then return redis.call('HDEL', K, 'h' .. id .. fence) end
-if string.find(v, '^[nw]', 33) then return 3 end
-return string.find(v, '^' .. id .. '[12]' .. fence) and redis.call('DEL', K) or 0
+if not v then return redis.call('HDEL', K, 'h' .. id .. fence, 's' .. id .. fence) end
+local form = string.sub(v, 33, 33)
+if form == 'p' and S then
+  -- Nobody is queued.
+  local field = redis.call('HGET', K, 'h' .. id)
+  if not field or string.sub(field, 2, 17) ~= fence or redis.call('ZREM', S, id) ~= 1 then return 3 end
+  redis.pcall('HDEL', K, 'h' .. id)
+  if redis.call('EXISTS', S) == 0 then redis.pcall('DEL', K) end
+  return 1
+end
+if form == 'p' or form == 'n' or form == 'w' then return 3 end
+return string.find(v, '^' .. id .. '[12]' .. fence) and (S and 3 or redis.call('DEL', K)) or 0

@@ -23,7 +23,9 @@ repeat
   local id, fence = ARGV[1], ARGV[2]
   local v = pcall('HGET', K, 'hf1')
   if not v then
-    if fence ~= '' and call('HDEL', K, 'h' .. id .. fence) == 1 then return 1 end
+    if fence ~= '' and (call('HDEL', K, 'h' .. id .. fence) == 1 or call('HDEL', K, 's' .. id .. fence) == 1) then
+      return 1
+    end
     break
   end
   if type(v) == 'table' then break end
@@ -32,6 +34,14 @@ repeat
     local old = call('GET', F)
     if not old or #old ~= 61 then break end
     last, dead = sub(old, 1, 16), sub(old, 49)
+  elseif sub(v, 33, 33) == 'p' then
+    -- Nobody is queued, and all are shared. A hold that has ended and is still there kept all others
+    -- out that whoever looks would let in.
+    local field = call('HGET', K, 'h' .. id)
+    if not field or sub(field, 2, 17) ~= fence or call('ZREM', S, id) ~= 1 then break end
+    pcall('HDEL', K, 'h' .. id)
+    if call('EXISTS', S) == 0 then pcall('DEL', K) end
+    return 1
   elseif mine ~= id .. '1' .. fence then
     local old = sub(v, 33, 33) == 'n' and call('GET', F)
     if not old or #old ~= 16 then break end

@@ -45,7 +45,8 @@ local function keep(id, fence)
   local new = KEPT .. sub(id, 17)
   held.id = new
   if held.form == 'taken' then
-    return refused('HSET', K, 'h' .. new .. fence, held.owner) or refused('HDEL', K, 'h' .. id .. fence)
+    local letter = held.x > 0 and 'h' or 's'
+    return refused('HSET', K, letter .. new .. fence, held.owner) or refused('HDEL', K, letter .. id .. fence)
   elseif held.form == 'one' then
     return refused('HSET', K, 'hf1', new .. sub(call('HGET', K, 'hf1'), 33))
   end

@@ -231,6 +231,19 @@ void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *a
     add_fence_life(request, names);
 }
 
+void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask,
+                      int64_t floor) {
+    begin_request(request, &hf_script_share);
+    add_lock_and_fence(request, names);
+    add_companion(request, names, ENDS);
+    add_argument(request, ask->id, HF_ID_LENGTH);
+    add_argument(request, ask->owner, ask->owner_length);
+    add_number(request, on_the_wire(ask->lease_ms));
+    add_number(request, ask->permits);
+    add_fence(request, floor);
+    add_fence_life(request, names);
+}
+
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask) {
     begin_request(request, &hf_script_wait);
     add_lock(request, names);
@@ -260,10 +273,20 @@ void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask
     add_fence_life(request, names);
 }
 
-void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence) {
+void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence,
+                     bool shared) {
     hf_request_command(request, "*3\r\n$4\r\nHDEL\r\n");
     add_lock(request, names);
-    add_id_and_fence(request, "h", id, fence);
+    add_id_and_fence(request, shared ? "s" : "h", id, fence);
+}
+
+void hf_request_drop_one(hf_request *request, const hf_names *names, const char *id,
+                         int64_t fence) {
+    begin_request(request, &hf_script_leave);
+    add_lock(request, names);
+    add_companion(request, names, ENDS);
+    add_argument(request, id, HF_ID_LENGTH);
+    add_fence(request, fence);
 }
 
 static void begin_release(hf_request *request, const hf_names *names, const hf_ask *ask,

@@ -53,15 +53,20 @@ void hf_request_word(hf_request *request, const void *word, size_t length);
 /* The first try of an acquire: the lock is free, and there is nothing to look after. The floor
  * is the highest fence of that lock that the client has seen. */
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
+/* The same for a shared one, which others may share already. */
+void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
 /* The first try of one that joins a crowd. */
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask);
 /* All that these do not do, for one or for several that wait for one lock; for none of them it
  * hands on a lock that was left free with more of its queue to skip. */
 void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
                         size_t count, int64_t floor);
-/* The first try of a release: the lock was taken, and nobody has come to wait. */
-void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence);
-/* All that this does not do. fence: 0: not known. bury: a copy of its acquire may still be under
+/* The first try of a release: the lock was taken, and nobody has come to wait, or to share it. */
+void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence,
+                     bool shared);
+/* The first try of the release of one of several shared holds: nobody has come to wait. */
+void hf_request_drop_one(hf_request *request, const hf_names *names, const char *id, int64_t fence);
+/* All that these do not do. fence: 0: not known. bury: a copy of its acquire may still be under
  * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
 void hf_request_release(hf_request *request, const hf_names *names, const hf_ask *ask,
                         int64_t fence, bool bury);

@@ -27,6 +27,7 @@ extern const hf_script hf_script_release;
 extern const hf_script hf_script_renew;
 extern const hf_script hf_script_selftest;
 extern const hf_script hf_script_settle;
+extern const hf_script hf_script_share;
 extern const hf_script hf_script_take;
 extern const hf_script hf_script_wait;
 

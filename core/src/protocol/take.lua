@@ -7,7 +7,11 @@
 -- Answers  the fence, which is the server's time in µs too; or an integer, and nothing is
 --       done: -1 K is there; 0 ask `acquire`
 local call, pcall, K = redis.call, redis.pcall, KEYS[1]
-if call('EXISTS', K) == 1 then return -1 end
+if call('EXISTS', K) == 1 then
+  -- Shared holds may be over, of which K lives a little longer.
+  local v = pcall('HGET', K, 'hf1')
+  return type(v) == 'string' and string.sub(v, 33, 33) == 'p' and 0 or -1
+end
 -- By their lengths: to read a number costs as much as a command. PEXPIRE refuses what is none.
 local h, owner, lease = ARGV[1], ARGV[2], ARGV[3]
 local digits = #lease

@@ -25,7 +25,7 @@ static void test_a_bad_companion_key_costs_its_own_lock_alone(void **state) {
     hf_lock *well = lease_lock(client, "a", 2000, HF_ON), *bad;
     bad =
         open_lock(client, "b", NULL, OPTIONS(.lease_ms = 2000, .renew = HF_ON, .mode = HF_SHARED));
-    hf_hold *kept = held(well), *lost = held(bad);
+    hf_hold *kept = held(well), *lost = held(bad), *beside = held(bad);
     TELL("DEL {b}b:hf1:s");
     TELL("SET {b}b:hf1:s text");
     for (int64_t until = now_ms() + 8000; now_ms() < until; sleep_ms(5)) {
@@ -35,6 +35,7 @@ static void test_a_bad_companion_key_costs_its_own_lock_alone(void **state) {
     assert_int_equal(hf_hold_state(lost), HF_STATE_LOST);
     give_back(kept, HF_OK);
     hf_hold_close(lost);
+    hf_hold_close(beside);
     hf_lock_close(well);
     hf_lock_close(bad);
 }
