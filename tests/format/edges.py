@@ -346,6 +346,8 @@ class Edges:
                     self.expect(name + ": half", got == bool(held), answer, state)
                     if situation == "take flagged":
                         self.expect(name + ": F is plain", len(state[2]) == 61, answer, state)
+                if situation == "share beside" and not isinstance(answer, str):
+                    self.expect(name + ": K's end", r.pttl(self.keys.K) <= 30000, answer, state)
                 if situation in ("share beside", "share the third"):
                     got = isinstance(answer, str)
                     ids = [name for name in held if name[1:33] == hold(2)]
@@ -1229,6 +1231,12 @@ class Edges:
             for n in range(readers):
                 lock.short(n)
             self.expect("the writer is next", lock.holder() == 9, lock.state())
+        r.flushall()
+        lock.share(1), lock.share(2)
+        lock.short(1), lock.short(2)
+        self.expect("the last release frees it", not r.exists(key, ends))
+        lock.take(1), lock.acquire(2, nests="1", owner="o1", wait=False)
+        self.expect("not beside nested exclusive holds", lock.share(3) == 0, lock.state())
         # Ends: K lives until the last, and a hold without an end is not forgotten.
         for long in (lambda: lock.renew(2, lease=0), lambda: lock.acquire(4, "s0", lease=0)):
             r.flushall()
@@ -1243,6 +1251,10 @@ class Edges:
         self.expect("alone and without an end", r.pttl(key) == -1, lock.state())
         lock.short(1)
         self.expect("its end is taken off", 0 < r.pttl(key) <= 30000, lock.state())
+        r.flushall()
+        lock.share(1), lock.share(2)
+        lock.release(1), lock.renew(2, lease=5000, mode=1), lock.share(3)
+        self.expect("K does not end before those that moved nothing", r.pttl(key) > 29000)
         r.flushall()
         lock.share(1, lease=60000), lock.share(2, lease=20)
         self.expect("a shorter one shortens nothing", r.pttl(key) > 59000)
@@ -1267,7 +1279,7 @@ class Edges:
                     lock.share(m)
                 harm()
                 before = r.hgetall(key), r.zrange(ends, 0, -1), r.get(fence)
-                answer = lock.share(7)
+                answer = lock.share(7, lease=90000)
                 after = r.hgetall(key), r.zrange(ends, 0, -1), r.get(fence)
                 self.expect(f"F {n}, {readers} readers", answer == 0 and before == after, after)
                 self.expect("F lives", r.pttl(fence) > 86000000)
@@ -1288,6 +1300,11 @@ class Edges:
         self.expect(
             "F begins anew", third == 0 or (r.get(fence) == third[:16] and r.pttl(fence) > 0)
         )
+        r.flushall()
+        lock.share(1), lock.share(2)
+        r.delete(fence)
+        self.expect("F begins anew among readers", lock.share(3)[16:] == "+")
+        self.expect("and ends", 0 < r.pttl(fence) <= DAY)
         for floor in (0, 1):
             r.flushall()
             lock.share(1), lock.share(2)

@@ -201,7 +201,7 @@ void hf_hold_release_request(hf_request *request, const hf_hold *hold, bool agai
 }
 
 bool hf_hold_drop_request(hf_request *request, const hf_hold *hold, int64_t now) {
-    bool shared = hold->mode == HF_MODE_SHARED;
+    bool shared = hold->terms.mode == HF_MODE_SHARED;
     if (hold->out > 0 || hold->waited || now - hold->began_at > YOUNG ||
         (shared ? hold->company == HF_COMPANY_UNKNOWN : hold->one_of_many))
         return false;
