@@ -161,10 +161,9 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len),
-    (const void *result, size_t length),
-    (const void *note, size_t length),
+    (const void *result, size_t result_len),
     (const void *note, size_t note_len),
-    (const void *print, size_t length)
+    (const void *print, size_t print_len)
 };
 
 /* hf_hold_result() answers the bytes, or null. */
@@ -173,8 +172,8 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %typemap(jstype) const void *hf_hold_result "byte[]"
 %typemap(javaout) const void *hf_hold_result { return $jnicall; }
 %typemap(out) const void *hf_hold_result "$result = NULL;"
-%typemap(in, numinputs = 0) size_t *length_out (size_t length = 0) "$1 = &length;"
-%typemap(argout) size_t *length_out {
+%typemap(in, numinputs = 0) size_t *result_len_out (size_t length = 0) "$1 = &length;"
+%typemap(argout) size_t *result_len_out {
     if (result)
         $result = hf_bytes(jenv, result, *$1);
 }

@@ -125,13 +125,12 @@ static int hf_run_handlers(void *context)
     (const void *owner, size_t owner_len),
     (const void *pattern, size_t pattern_len),
     (const void *token, size_t token_len),
-    (const void *result, size_t length),
-    (const void *print, size_t length),
-    (const void *note, size_t length),
+    (const void *result, size_t result_len),
+    (const void *print, size_t print_len),
     (const void *note, size_t note_len)
 };
 
-/* hf_once_outcome() answers (state, at_most_once, printed, fence, since_ms, ttl_ms, length, owner,
+/* hf_once_outcome() answers (state, at_most_once, printed, fence, since_ms, ttl_ms, result_len, owner,
  * note). */
 %ignore hf_once_info;
 %typemap(in, numinputs = 0) hf_once_info *info (hf_once_info info) {
@@ -143,18 +142,18 @@ static int hf_run_handlers(void *context)
     Py_DECREF($result);
     $result = Py_BuildValue("iiiLLLLy#y#", (int)$1->state, (int)$1->at_most_once,
                             (int)$1->printed, (long long)$1->fence, (long long)$1->since_ms,
-                            (long long)$1->ttl_ms, (long long)$1->length,
+                            (long long)$1->ttl_ms, (long long)$1->result_len,
                             (const char *)$1->owner, (Py_ssize_t)$1->owner_len,
                             (const char *)$1->note, (Py_ssize_t)$1->note_len);
 }
 
 /* hf_hold_result() answers the bytes, or None. */
-%typemap(in, numinputs = 0) size_t *length_out (size_t length = 0) "$1 = &length;"
+%typemap(in, numinputs = 0) size_t *result_len_out (size_t length = 0) "$1 = &length;"
 %typemap(out) const void *hf_hold_result {
     $result = Py_None;
     Py_INCREF($result);
 }
-%typemap(argout) size_t *length_out {
+%typemap(argout) size_t *result_len_out {
     if (result) {
         Py_DECREF($result);
         $result = PyBytes_FromStringAndSize(result, (Py_ssize_t)*$1);

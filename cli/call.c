@@ -40,8 +40,8 @@ static void add_bytes(show_text *text, const hf_once_info *call) {
     if (call->state != HF_ONCE_DONE && call->state != HF_ONCE_FAILED)
         return;
     show_add(text, call->state == HF_ONCE_DONE ? "\n  result: " : "\n  error: ");
-    show_number(text, call->length);
-    show_add(text, call->length == 1 ? " byte" : " bytes");
+    show_number(text, call->result_len);
+    show_add(text, call->result_len == 1 ? " byte" : " bytes");
 }
 
 void call_describe(show_text *text, const hf_once_info *call) {
@@ -80,7 +80,7 @@ void call_json(json_t *object, const hf_once_info *call) {
     show_json_number(object, "fence", call->fence);
     show_json_number(object, "since_ms", call->since_ms);
     show_json_ms(object, "ttl_ms", call->ttl_ms);
-    show_json_number(object, "size", call->length);
+    show_json_number(object, "size", call->result_len);
     show_json_bytes(object, "note", call->note, call->note_len);
     show_json_bool(object, "at_most_once", call->at_most_once);
     show_json_bool(object, "fingerprint", call->printed);

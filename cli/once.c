@@ -170,7 +170,7 @@ static void print_row(const layout *fits, const record *one) {
         column(&line, &field, fits, FENCE_WIDTH);
         show_owner(&field, call->owner, call->owner_len);
         column(&line, &field, fits, fits->owner);
-        show_number(&field, call->length);
+        show_number(&field, call->result_len);
         column(&line, &field, fits, SIZE);
         show_duration(&field, call->ttl_ms);
         column(&line, &field, fits, TIME);

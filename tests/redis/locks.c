@@ -200,7 +200,7 @@ static void test_records_of_calls_are_listed_if_asked_for(void **state) {
         assert_memory_equal(hf_view_name(view, NULL), which == 0 ? "done" : "runs", 4);
         assert_int_equal(call.state, which == 0 ? HF_ONCE_DONE : HF_ONCE_RUNNING);
         assert_true(call.fence == fences[which] && call.at_most_once == 1);
-        assert_int_equal(call.length, which == 0 ? 6 : 0);
+        assert_int_equal(call.result_len, which == 0 ? 6 : 0);
         if (which == 1)
             assert_memory_equal(call.note, "a note", 6);
     }

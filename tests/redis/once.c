@@ -451,7 +451,7 @@ static void test_an_outcome_is_settled_by_hand(void **state) {
     hf_once_info info = info_of(done);
     assert_memory_equal(info.owner, "ben", 3);
     assert_memory_equal(info.note, "seen", 4);
-    assert_int_equal(info.length, 7);
+    assert_int_equal(info.result_len, 7);
     assert_result(done, "by hand");
     assert_status(
         hf_once_settle(his, HF_ONCE_FAILED, fence, HF_SETTLE_FORCE, "no", 2, STAYS, NULL, 0),

@@ -1589,7 +1589,7 @@ enum {
  * @param options     NULL for the defaults.
  * @param print       A fingerprint of the call's arguments: HF_PRINT_LENGTH bytes, for example
  * their SHA-256. A record with another fingerprint is refused. NULL: none.
- * @param length      HF_PRINT_LENGTH; 0 if print is NULL.
+ * @param print_len   HF_PRINT_LENGTH; 0 if print is NULL.
  * @param[out] hold_out  HF_OK: the hold. HF_EDONE, HF_EFAILED, HF_EOUTCOME and HF_EMISMATCH: a
  *                       handle for hf_once_outcome(), which holds nothing. Close either with
  *                       hf_hold_close(). Otherwise NULL.
@@ -1603,7 +1603,7 @@ enum {
  * Threads:  any.   Blocks: as hf_lock_acquire().   Since: 0.1.
  */
 HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                               const void *print, size_t length, hf_hold **hold_out);
+                               const void *print, size_t print_len, hf_hold **hold_out);
 
 /**
  * Write into the server that the call begins now. Make the call only after HF_OK; after anything
@@ -1614,8 +1614,8 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  * @param hold        From hf_once_begin() with HF_ACQUIRE_AT_MOST_ONCE.
  * @param unknown_ms  For how long an unknown outcome is kept, 10000 to HF_LEASE_MAX; HF_NEVER:
  * until it is settled. When it expires the next caller makes the call.
- * @param note        Any bytes for whoever settles an unknown outcome; NULL only if length is 0.
- * @param length      Up to HF_NOTE_MAX.
+ * @param note        Any bytes for whoever settles an unknown outcome; NULL only if note_len is 0.
+ * @param note_len    Up to HF_NOTE_MAX.
  * @retval HF_OK        The call has begun.
  * @retval HF_EINVAL    An argument is wrong. The lock is still held.
  * @retval HF_ELOST     The hold was lost before. Call hf_once_begin() again.
@@ -1626,7 +1626,7 @@ HF_API hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acqui
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t length);
+HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t note_len);
 
 /**
  * Say how the call ended, and release the hold. With HF_ONCE_DONE or HF_ONCE_FAILED, all waiters
@@ -1637,8 +1637,8 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  *
  * @param state    HF_ONCE_DONE or HF_ONCE_FAILED; HF_ONCE_UNKNOWN: the caller does not know (bytes
  *                 say why, and become the note); HF_ONCE_RETRY: the call was not made.
- * @param result   Any bytes; NULL only if length is 0. The library copies them.
- * @param length   Up to HF_RESULT_MAX; up to HF_NOTE_MAX for HF_ONCE_UNKNOWN.
+ * @param result      Any bytes; NULL only if result_len is 0. The library copies them.
+ * @param result_len  Up to HF_RESULT_MAX; up to HF_NOTE_MAX for HF_ONCE_UNKNOWN.
  * @param ttl_ms   How long a result or error is kept, 10000 (so that no waiter misses it) to
  *                 HF_LEASE_MAX. 0 for the other states.
  * @retval HF_OK        Released, and kept.
@@ -1652,18 +1652,18 @@ HF_API hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *not
  *
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
-HF_API hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t length,
+HF_API hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                                 int64_t ttl_ms);
 
 /**
  * Return the result after HF_EDONE, or the error after HF_EFAILED.
  *
- * @param[out] length_out  Its length; may be NULL.
+ * @param[out] result_len_out  Its length; may be NULL.
  * @return  The bytes, followed by a NUL, valid until hf_hold_close(); NULL if the handle has none.
  *
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
-HF_API const void *hf_hold_result(const hf_hold *hold, size_t *length_out);
+HF_API const void *hf_hold_result(const hf_hold *hold, size_t *result_len_out);
 
 /** What is known of a call, filled in by hf_once_outcome(). */
 typedef struct hf_once_info {
@@ -1682,7 +1682,7 @@ typedef struct hf_once_info {
     /** For how long the record stays, milliseconds; HF_NEVER. */
     int64_t ttl_ms;
     /** The length of its result or error, bytes. */
-    int64_t length;
+    int64_t result_len;
     /** The owner of the hold that made the call, or the settler; and the note. The bytes belong to
      * the handle. */
     const void *owner;
@@ -1741,8 +1741,8 @@ HF_API hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out);
  * about it, also a result; the next caller makes the call.
  * @param fence   hf_once_info.fence of the record that was looked at. Another record is left alone.
  * @param flags   0 or HF_SETTLE_FORCE.
- * @param result  The result or error; NULL only if length is 0.
- * @param length  Up to HF_RESULT_MAX.
+ * @param result      The result or error; NULL only if result_len is 0.
+ * @param result_len  Up to HF_RESULT_MAX.
  * @param ttl_ms  As for hf_once_finish(). 0 for HF_ONCE_RETRY and HF_ONCE_NONE.
  * @param note    Any bytes; NULL only if note_len is 0.
  * @param note_len  Up to HF_NOTE_MAX.
@@ -1755,8 +1755,8 @@ HF_API hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out);
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
 HF_API hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t flags,
-                                const void *result, size_t length, int64_t ttl_ms, const void *note,
-                                size_t note_len);
+                                const void *result, size_t result_len, int64_t ttl_ms,
+                                const void *note, size_t note_len);
 
 /**
  * Start hf_once_begin(). An HF_KIND_ACQUIRE completion follows if, and only if, this function
@@ -1770,7 +1770,7 @@ HF_API hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uin
  */
 HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
                                      const hf_acquire_options *options, const void *print,
-                                     size_t length, int64_t op);
+                                     size_t print_len, int64_t op);
 
 /**
  * Start hf_once_finish(). An HF_KIND_RELEASE completion follows if, and only if, this function
@@ -1782,7 +1782,7 @@ HF_API hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms,
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result,
-                                      size_t length, int64_t ttl_ms, int64_t op);
+                                      size_t result_len, int64_t ttl_ms, int64_t op);
 
 /* ---------------------------------------------------------- For bindings */
 

@@ -22,21 +22,21 @@ static hf_status check_print(const void *print, size_t length, hf_caller *caller
 }
 
 hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                        const void *print, size_t length, hf_hold **hold_out) {
+                        const void *print, size_t print_len, hf_hold **hold_out) {
     hf_caller caller;
     if (hold_out == NULL)
         return hf_fail(HF_EINVAL, "hold_out is NULL");
     *hold_out = NULL;
-    hf_status status = check_print(print, length, &caller);
+    hf_status status = check_print(print, print_len, &caller);
     if (status == HF_OK)
         status = hf_acquire(lock, &caller, timeout_ms, options, hold_out);
     return status == HF_EDONE ? hf_once_status(*hold_out) : status;
 }
 
 hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
-                              const void *print, size_t length, int64_t op) {
+                              const void *print, size_t print_len, int64_t op) {
     hf_caller caller;
-    hf_status status = check_print(print, length, &caller);
+    hf_status status = check_print(print, print_len, &caller);
     return status == HF_OK ? hf_acquire_start(lock, &caller, timeout_ms, options, op) : status;
 }
 
@@ -108,14 +108,14 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
                                                             "call began"));
 }
 
-hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t length) {
+hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size_t note_len) {
     hf_request request;
     hf_answer answer;
     hf_standing mine;
     hf_look look;
     hf_status status = check_mark(hold, unknown_ms);
     if (status == HF_OK)
-        status = hf_check_note(note, length);
+        status = hf_check_note(note, note_len);
     if (status == HF_OK)
         status = hf_client_check(hold->client);
     if (status != HF_OK)
@@ -125,7 +125,7 @@ hf_status hf_once_mark(hf_hold *hold, int64_t unknown_ms, const void *note, size
     if (status != HF_OK)
         return state == HF_STATE_LOST ? withdraw(hold, status) : status;
     hf_request_begin(&request, hold->names, hold->id, hold->fence, hold->once->terms, unknown_ms,
-                     note, length);
+                     note, note_len);
     request.replicas = hold->terms.replicas;
     request.replica_ms = hold->terms.replica_ms;
     status = hf_client_call(hold->client, &request, &answer);
@@ -187,29 +187,29 @@ static hf_status leaving_of(const hf_hold *hold, int32_t state, const void *resu
     return status == HF_OK ? hf_once_check_ttl(ttl_ms) : status;
 }
 
-hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t length,
+hf_status hf_once_finish(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                          int64_t ttl_ms) {
     hf_leaving left;
-    hf_status status = leaving_of(hold, state, result, length, ttl_ms, &left);
+    hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave(hold, &left) : status;
 }
 
-hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t length,
+hf_status hf_once_finish_start(hf_hold *hold, int32_t state, const void *result, size_t result_len,
                                int64_t ttl_ms, int64_t op) {
     hf_leaving left;
-    hf_status status = leaving_of(hold, state, result, length, ttl_ms, &left);
+    hf_status status = leaving_of(hold, state, result, result_len, ttl_ms, &left);
     return status == HF_OK ? hf_hold_leave_start(hold, &left, op) : status;
 }
 
 /* ---------------------------------------------------------------- Outcomes */
 
-const void *hf_hold_result(const hf_hold *hold, size_t *length_out) {
+const void *hf_hold_result(const hf_hold *hold, size_t *result_len_out) {
     const hf_call_record *record =
         hold != NULL && hold->once != NULL && hold->once->known ? &hold->once->record : NULL;
     bool kept =
         record != NULL && (record->kind == HF_RECORD_DONE || record->kind == HF_RECORD_FAILED);
-    if (length_out != NULL)
-        *length_out = kept ? record->length : 0;
+    if (result_len_out != NULL)
+        *result_len_out = kept ? record->length : 0;
     return kept ? record->bytes : NULL;
 }
 

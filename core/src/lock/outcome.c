@@ -141,7 +141,7 @@ void hf_once_tell(const hf_call_record *record, hf_once_info *info) {
             .fence = record->fence,
             .since_ms = record->since_us / 1000,
             .ttl_ms = record->left_ms == HF_TTL_NONE ? HF_NEVER : record->left_ms,
-            .length = record->result_length,
+            .result_len = record->result_length,
             .owner = record->owner,
             .owner_len = record->owner_length,
             .note = record->note,

@@ -100,7 +100,7 @@ static hf_status settle_status(const hf_lock *lock, const hf_settlement *said,
 }
 
 hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t flags,
-                         const void *result, size_t length, int64_t ttl_ms, const void *note,
+                         const void *result, size_t result_len, int64_t ttl_ms, const void *note,
                          size_t note_len) {
     hf_request request;
     hf_answer answer;
@@ -114,7 +114,7 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
                           .force = (flags & HF_SETTLE_FORCE) != 0,
                           .ttl_ms = ttl_ms,
                           .bytes = result,
-                          .length = length,
+                          .length = result_len,
                           .note = note,
                           .note_length = note_len};
     hf_status status = check_settle(lock, state, flags, &said);
