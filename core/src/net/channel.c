@@ -8,17 +8,17 @@
 
 /* How often a quiet subscription is looked at. */
 #define PING_MS 3000
-/* How long it may be gone until those that wait ask instead. */
+/* After this time without a subscription, waiters ask the server instead. */
 #define DEAF_MS 3000
 /* How long the test of a subscription may take. */
 #define TEST_MS 1000
 /* Where grants do not work that is tried again: soon, and then less and less often. */
 #define RETEST_MIN_MS 1000
 #define RETEST_MAX_MS 30000
-/* A channel that nobody waits on is kept for this long; in a cluster, and otherwise. */
+/* How long a channel without waiters is kept: of a cluster, and of a single server. */
 #define LINGER_MS 3000
 #define OWN_LINGER_MS 60000
-/* What is refused is asked for again: after so long, twice as long, and so on. */
+/* The first and the longest pause before a refused subscription is tried again. */
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 200
 
@@ -76,8 +76,8 @@ static hf_channel *make_channel(const hf_bytes *name) {
     return channel;
 }
 
-/* That lock is the key of the channel's test: it is served where the channel is, and the user
- * may use it, or could not wait for it. */
+/* Make the lock the key of the channel's self-test: the same node serves both, and the user has
+ * permission for a lock that it waits for. */
 static hf_channel *comes_from(hf_channel *channel, hf_names *names) {
     if (channel != NULL && channel->names != names) {
         hf_names_drop(channel->names);
@@ -110,7 +110,6 @@ hf_channel *hf_channel_get(hf_links *links, hf_names *names) {
     return comes_from(channel, names);
 }
 
-/* It is in no list. */
 static void destroy_channel(hf_channel *channel) {
     if (channel != NULL)
         hf_names_drop(channel->names);
@@ -213,7 +212,7 @@ void hf_link_deaf(hf_links *links, hf_link *link) {
     links->listener->silent(links, CHANNEL_OF(at), now, hopeless);
 }
 
-/* What came of its test: all that wait on it look again. */
+/* Set the mode after a self-test; all waiters of the link look again. */
 static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     link->mode = mode;
     if (mode == HF_POLLING) {
@@ -233,8 +232,8 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     links->listener->changed(links, CHANNEL_OF(at));
 }
 
-/* Its test failed: try it again, or, at once or after a second time, poll. In a cluster the
- * channel may just have gone with its slot, which says nothing of the server. */
+/* Repeat a failed self-test, or poll: at once, or after too many failures. In a cluster the channel
+ * may only have moved with its slot, which is no fault of the server. */
 static void fail_test(hf_links *links, hf_link *link, bool poll) {
     HF_MARK("M7");
     int most = hf_discovery_clustered(links->discovery) ? 4 : 1;
@@ -285,7 +284,7 @@ static void subscribed(hf_links *links, hf_channel *channel) {
     links->listener->changed(links, channel);
 }
 
-/* It was refused, or has ended: ask for it again, soon, and slower and slower. */
+/* Subscribe again, after a growing pause: the subscription was refused, or has ended. */
 static void ask_again(hf_links *links, hf_channel *channel) {
     int64_t ms = channel->retry_ms;
     hf_link *link = channel->link;
@@ -299,7 +298,7 @@ static void ask_again(hf_links *links, hf_channel *channel) {
     links->listener->wake(links);
 }
 
-/* What was asked for is another node's: MOVED, with the slot and the place. */
+/* Follow MOVED: another node serves the slot. */
 static void slot_moved(hf_links *links, hf_link *link, const char *text) {
     unsigned long slot = strtoul(text + strlen("MOVED "), NULL, 10);
     hf_discovery_redirect(links->discovery, link->node, text);
@@ -354,7 +353,7 @@ static void hear(hf_links *links, hf_link *link, const redisReply *reply) {
     if (strcmp(kind, "subscribe") == 0 && ours) {
         subscribed(links, channel);
     } else if (strcmp(kind, "unsubscribe") == 0) {
-        /* Its slot has moved; or, of a single server, nobody here asked for that. */
+        /* In a cluster the slot has moved. A single server sends this only on its own account. */
         if (!clustered) {
             hf_link_deaf(links, link);
         } else if (ours && channel->subscribed) {
@@ -405,7 +404,7 @@ static bool is_left(const hf_links *links, const hf_channel *channel, int64_t no
            now >= hf_after(channel->left_at, linger_ms);
 }
 
-/* Let go of a cluster's channels that nobody has waited on for a while. */
+/* Unsubscribe from a cluster's channels that had no waiters for a while. */
 static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->asked) {
         hf_channel *channel = CHANNEL_OF(at);
@@ -418,7 +417,6 @@ static void drop_channels(hf_links *links, hf_link *link, int64_t now) {
     }
 }
 
-/* Somebody is connecting for it: is that over? */
 static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
     hf_status status;
     if (!hf_dial_take(link->subscription_dial, &link->subscription, &status))
@@ -436,7 +434,7 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
 
 /* False: not yet. */
 static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
-    /* A server that is the master no more tells nobody anything. */
+    /* A former master publishes no grants. */
     if (link->subscription != NULL &&
         link->subscription->version != hf_discovery_version(links->discovery, link->node))
         hf_link_deaf(links, link);

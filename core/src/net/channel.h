@@ -1,8 +1,6 @@
-/*
- * Channels: what grants come in on. A single server has one channel for all locks of a
- * client; a cluster has one for all locks of a tag, which moves with their slot. Called
- * as links are: under the mutex of their owner.
- */
+/* Channels: grants arrive on them. A single server has one channel for all locks of a client; a
+ * cluster has one for all locks of a tag, which moves with their slot. As for links, the caller
+ * holds the mutex of their owner. */
 #ifndef HF_CHANNEL_H
 #define HF_CHANNEL_H
 
@@ -12,12 +10,12 @@ typedef struct hf_channel {
     hf_item item;  /* in link->asked or link->unasked */
     hf_link *link; /* to the server that has it */
     unsigned slot;
-    hf_list users;   /* the listener's: the local queues of the locks whose grants come in on it */
+    hf_list users;   /* the listener's: the local queues of its locks */
     hf_names *names; /* of the last lock that came to it: the key of the test */
-    bool wanted;     /* some op has come to wait, and not all have been gone for long */
+    bool wanted;     /* it has waiters, or had some a short time ago */
     bool subscribed;
     unsigned epoch;             /* one more with each time that it was */
-    int64_t deaf_since;         /* while it is wanted, and grants neither come in nor cannot */
+    int64_t deaf_since;         /* since then it is wanted, and has no subscription yet */
     int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
     int64_t left_at;            /* by the last that waited */
     struct hf_channel *same_hash;
@@ -32,22 +30,22 @@ void hf_channels_end(hf_links *links);
 
 /* The channel for grants of that lock, made if there is none; NULL: no memory. */
 hf_channel *hf_channel_get(hf_links *links, hf_names *names);
-/* Nobody waits on it any more. */
+/* Note that the last waiter has left. */
 void hf_channel_leave(hf_links *links, hf_channel *channel);
 /* See that it is subscribed to, where that is of use. */
 void hf_channel_want(hf_links *links, hf_channel *channel);
-/* Do grants come in on it? */
+/* Do grants arrive on the channel? */
 bool hf_channel_works(const hf_channel *channel);
-/* Until then it waits for that; afterwards those that wait have to ask, because it takes long: the
- * server may be well, and only the subscription cannot be made. */
+/* Until when waiters wait for the subscription. Later they ask the server, which may be well even
+ * if the subscription fails. */
 int64_t hf_channel_patience(const hf_channel *channel);
-/* Do grants come in on the lock's channel, if it has one yet? */
+/* Do grants arrive on the lock's channel? False: it has none yet. */
 bool hf_grants_come(hf_links *links, const hf_names *names);
 
-/* Read what came in, and tell the listener. Otherwise than HF_OK: hf_link_deaf() must follow. */
+/* Read what has arrived, and call the listener. After any other status than HF_OK the caller must
+ * call hf_link_deaf(). */
 hf_status hf_link_listen(hf_links *links, hf_link *link);
-/* The subscription is lost, or of no use: close it, tell the listener, and subscribe again in a
- * while. */
+/* Close a lost or useless subscription, call the listener, and subscribe again after a pause. */
 void hf_link_deaf(hf_links *links, hf_link *link);
 void hf_link_close_subscription(hf_link *link);
 

@@ -80,7 +80,7 @@ static bool is_tls_alert(const hf_connection *connection, const char *buffer) {
     return !connection->heard && connection->tls == NULL && *buffer == TLS_ALERT;
 }
 
-/* Nothing came or went: 0 for later, -1 for a failure; or 1: at once again. */
+/* After a read or a write of nothing, return 1: again at once; 0: later; -1: it failed. */
 static int moved_nothing(redisContext *redis, ssize_t count) {
     if (count == 0) {
         set_error(redis, REDIS_ERR_EOF, "the server closed the connection");
@@ -171,7 +171,8 @@ ssize_t hf_connection_send(const hf_connection *connection, const char *bytes, s
                                    : send(connection->socket.fd, bytes, count, how);
 }
 
-/* Send what is queued, or as much as goes at once. False: the connection is of no use any more. */
+/* Send what is queued; a driven connection: as much as the socket takes. False: the connection has
+ * failed. */
 static bool transmit(hf_connection *connection) {
     redisContext *redis = connection->redis;
     hf_bytes *output = &connection->output;
@@ -204,7 +205,7 @@ static bool transmit(hf_connection *connection) {
     return true;
 }
 
-/* It does not close the socket, which is ours. */
+/* Free hiredis's part, and leave the socket open. */
 static void free_redis(redisContext *redis) {
     if (redis != NULL)
         redis->fd = REDIS_INVALID_FD;
@@ -323,7 +324,7 @@ hf_status hf_connection_exchange(hf_connection *connection, int64_t now, int64_t
     connection->used_at = now;
     connection->deadline = deadline;
     set_timeout(connection, now);
-    /* A server that is full says so and hangs up, before it could be sent anything. */
+    /* A server with too many clients sends an error and hangs up before it has read a request. */
     bool told = connection->tls == NULL && !connection->heard;
     hf_status status = HF_OK;
     if ((!transmit(connection) && !told) || !read_first(connection, &reply))

@@ -15,19 +15,19 @@ typedef struct hf_joint {
     bool on;
     pthread_mutex_t mutex; /* of all here, and of the connection's output */
     hf_list calls;         /* whose requests were sent, or will be, in this order; not answered */
-    size_t behind;         /* so many answers come after theirs, for calls that have gone */
-    hf_item *reader;       /* the call that reads, or was told to; or NULL */
+    size_t behind;         /* how many answers, for calls that have left, come after theirs */
+    hf_item *reader;       /* the call that reads, or is woken to read; or NULL */
     int64_t alive_at;      /* when that one was last seen */
     bool sending, reading; /* a call is at it; without the mutex, but for TLS */
     hf_bytes leaving;      /* the sender's */
     hf_status status;      /* HF_OK; or it has failed, */
     char why[300];         /* and this is the message */
-    /* Those that wait for replicas. */
+    /* Of the calls that wait for replicas: */
     pthread_cond_t counted; /* one of them has an answer to its WAIT */
     bool counting;          /* one of them waits for it */
-    size_t written;         /* so many have written something, */
-    size_t covered;         /* and so many of these had, before the last WAIT that was answered, */
-    int64_t replicas;       /* which was answered so */
+    size_t written;         /* how many calls have written something, */
+    size_t covered;         /* how many of these had before the last WAIT with an answer, */
+    int64_t replicas;       /* and that answer */
 } hf_joint;
 
 typedef struct hf_connection {
@@ -35,7 +35,7 @@ typedef struct hf_connection {
     redisContext *redis;
     hf_tls_session *tls;               /* or NULL */
     hf_bytes output;                   /* commands, as they are sent */
-    size_t sent;                       /* so much of it */
+    size_t sent;                       /* how many bytes of it */
     redisContextFuncs functions;       /* hiredis's, but for reading */
     redisReplyObjectFunctions objects; /* hiredis's, but for arrays, strings and integers */
     void *(*create_array)(const redisReadTask *task, size_t elements);
@@ -56,7 +56,7 @@ typedef struct hf_connection {
     bool local;          /* over a path of this machine */
     bool heard;          /* the server has sent something */
     bool driven;         /* it waits in no read and no write, but its users in poll(2) */
-    int unheeded;        /* how many of the next answers nobody waits for */
+    int unheeded;        /* how many of the next answers no call waits for */
     char shown[128];     /* the address, for messages */
 } hf_connection;
 
@@ -82,7 +82,7 @@ bool hf_connection_unasked(const hf_connection *connection);
 int hf_connection_fd(const hf_connection *connection);
 
 /* Queue a command of some words, or a request, for the next exchange. lengths: of the words, or
- * NULL if each ends with a NUL. False: no memory, and the connection is of no use any more. */
+ * NULL if each ends with a NUL. False: no memory, and the connection must be closed. */
 bool hf_connection_append_words(hf_connection *connection, int count, const char **words,
                                 const size_t *lengths);
 /* how: HF_WHOLE: with the script's text; HF_ASKING: after ASKING; HF_NUDGES: after a PING. */

@@ -30,8 +30,7 @@ typedef struct hf_outcome {
     hf_after_error after; /* of hf_error_class() */
     int to;               /* where MOVED or ASK leads; -1: it does not say */
     bool clustered;
-    bool hurried; /* the client is closed: no more waiting. Not of the flush, which is part of the
-                   * close: it has its own deadline, and few tries */
+    bool hurried; /* the client is closed: no more pauses */
     bool insists; /* it asks again even if the server refuses it */
     bool pinned;  /* useless at another node */
     int64_t now, deadline;

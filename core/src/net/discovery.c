@@ -50,12 +50,12 @@ struct hf_discovery {
     int64_t look_at, look_ms; /* when to look next at the earliest; the last pause */
     size_t asked;             /* the sentinel that answered last, or the node that was asked */
     char named[NAMED_SIZE];   /* the last master that a sentinel named and that was reached */
-    int64_t epoch;            /* the highest that a sentinel has told of, but see believes() */
-    uint64_t older;           /* a bit for each sentinel that has told of a lower one since then, */
-    int64_t older_since;      /* and when the first did */
-    bool watching;            /* the thread of run_watch() runs */
-    int watch_fd;             /* the socket on which it waits, or -1 */
-    int wake_fd;              /* or -1 */
+    int64_t epoch;            /* the highest that a sentinel has reported, but see believes() */
+    uint64_t older;      /* a bit for each sentinel that has reported a lower one since then, */
+    int64_t older_since; /* and when the first did */
+    bool watching;       /* the thread of run_watch() runs */
+    int watch_fd;        /* the socket on which it waits, or -1 */
+    int wake_fd;         /* or -1 */
     bool shut;
     int64_t opened, broken, again; /* connections; atomic */
 };
@@ -231,7 +231,7 @@ static bool still_named(const char *name, const char *peer) {
     return found;
 }
 
-/* Is it another server than before? May ask a name server. */
+/* Has the connection reached another server than the node's last one? May ask a name server. */
 static bool is_other(hf_discovery *discovery, int which, const char *host, int port) {
     char before[PEER_SIZE];
     pthread_mutex_lock(&discovery->mutex);
@@ -360,7 +360,6 @@ static bool believes(hf_discovery *discovery, size_t which, int64_t epoch) {
     return !older;
 }
 
-/* Is it the master that was last followed? */
 static bool is_named(hf_discovery *discovery, const hf_address *master) {
     char text[NAMED_SIZE];
     show_place(master, text);
@@ -443,7 +442,7 @@ static void start(hf_discovery *discovery, bool *runs, void *(*run)(void *)) {
 
 /* -------------------------------------------------------------- Watching */
 
-/* From now on the thread waits on this socket. False: the client is closed. */
+/* Note the socket on which the thread waits. False: the client is closed. */
 static bool set_watch_fd(hf_discovery *discovery, int fd) {
     pthread_mutex_lock(&discovery->mutex);
     bool wanted = !discovery->shut;

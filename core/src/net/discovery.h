@@ -25,7 +25,8 @@ void hf_discovery_shut(hf_discovery *discovery);
  * master from then on. */
 hf_status hf_discovery_connect(hf_discovery *discovery, int node, int64_t deadline,
                                hf_connection **connection_out);
-/* A connection has broken, or is of no use any more: the next one is opened in its place. */
+/* Count a connection that has broken, or that is closed as useless: the next one is opened in its
+ * place. */
 void hf_discovery_broke(hf_discovery *discovery);
 /* How many connections were opened, and how many of them in place of others. */
 void hf_discovery_connections(const hf_discovery *discovery, int64_t *opened, int64_t *again);
@@ -46,7 +47,7 @@ size_t hf_discovery_nodes(hf_discovery *discovery);
 unsigned hf_discovery_version(hf_discovery *discovery, int node);
 /* Goes up whenever a slot gets another node, or a node becomes another server. */
 unsigned hf_discovery_change(const hf_discovery *discovery);
-/* Another number than before: the slot has another server. */
+/* A number that changes whenever another server serves the slot. */
 unsigned hf_discovery_place(const hf_discovery *discovery, unsigned slot);
 /* Is the connection's server still its node's server? */
 bool hf_discovery_current(hf_discovery *discovery, hf_connection *connection);
@@ -61,13 +62,13 @@ int hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 bool hf_discovery_detach(hf_discovery *discovery, void *(*run)(void *), void *argument);
 /* In a cluster: let a thread ask the nodes which of them serves which slot. */
 void hf_discovery_look(hf_discovery *discovery);
-/* The same on this thread, and wait for it. */
+/* Ask the nodes on this thread, and wait for the answer. */
 hf_status hf_discovery_refresh(hf_discovery *discovery, int64_t deadline);
 /* Where the node is, for messages. */
 void hf_discovery_show(hf_discovery *discovery, int node, char *text, size_t capacity);
-/* The server that is connected to now, of those that have one address or are one master. */
+/* Write the address of the server that the last connection reached, for messages. */
 void hf_discovery_serving(hf_discovery *discovery, char *text, size_t capacity);
-/* Set the `to` of the hf_event to which each change and hf_discovery_wake() write; -1: no more. */
+/* Set the `to` of the hf_event to which each change and hf_discovery_wake() write; -1: to none. */
 void hf_discovery_set_wake(hf_discovery *discovery, int fd);
 void hf_discovery_wake(hf_discovery *discovery);
 

@@ -4,7 +4,7 @@
 
 #include "net/pool.h"
 
-/* So often a request is sent by itself, if it has no answer. */
+/* How often a request without an answer is sent by itself. */
 #define TRIES 2
 
 /* ------------------------------------------------------------ To one node */

@@ -8,21 +8,21 @@
 
 #include "base/simulated.h"
 
-/* The reader may be stopped, as by a slow signal handler: another call takes its place when it has
- * shown no life for so long. */
+/* A slow signal handler, say, may stop the reader: after this time without a sign of life, another
+ * call reads. */
 #define TRUST_MS 50
 #define ALIVE_MS (TRUST_MS / 2)
 /* The sender sends so often while the others add more and more. */
 #define SENDS_MAX 16
-/* As many answers are handed out at once. */
+/* How many answers are handed out at once. */
 #define BATCH 32
-/* A WAIT blocks the connection for so long at most; then others get through. */
+/* The longest time that a WAIT blocks the connection for others. */
 #define WAIT_MS 100
 
 /* A call that waits for its answer, on its thread's stack. */
 typedef struct call {
     hf_item place;
-    size_t before;     /* so many answers, for calls that have gone, come before its own */
+    size_t before;     /* how many answers, for calls that have left, come before its own */
     int state;         /* the others change it with the mutex held, and then wake */
     redisReply *reply; /* NULL: the connection has failed */
 } call;
@@ -54,7 +54,8 @@ static call *first_of(const hf_joint *joint) {
     return joint->calls.first != NULL ? HF_OF(call, place, joint->calls.first) : NULL;
 }
 
-/* Returns what to wake. It goes on at once if it does not sleep, and then it is gone. */
+/* End a call, and return the word to wake. A call that does not sleep goes on at once, and its
+ * memory is gone. */
 static int *end(call *which, redisReply *reply) {
     hf_list_remove(&which->place);
     which->reply = reply;
@@ -62,7 +63,7 @@ static int *end(call *which, redisReply *reply) {
     return &which->state;
 }
 
-/* The connection is of no use any more, for the reason that this thread's message says. */
+/* End all calls: the connection has failed, for the reason in this thread's message. */
 static void fail(hf_joint *joint, hf_status status) {
     if (joint->status != HF_OK)
         return;
@@ -134,7 +135,7 @@ static size_t hand_out(hf_joint *joint, redisReply **replies, size_t count, int 
     return given;
 }
 
-/* Take answers that have come, and hand them out, most of it without the mutex. */
+/* Receive answers and hand them out, mostly without the mutex. */
 static void take_answers(hf_connection *connection, const call *mine) {
     hf_joint *joint = &connection->joint;
     redisReply *replies[BATCH];
@@ -197,7 +198,7 @@ static void join(hf_connection *connection, call *mine, const hf_request *reques
         fail(joint, hf_fail(HF_ENOMEM, "no memory"));
 }
 
-/* Go while the answer may still come, and must not be taken for another's. */
+/* Leave before the answer has arrived: count it, so that no other call takes it for its own. */
 static void leave(hf_joint *joint, call *mine) {
     HF_MARK("H37");
     hf_item *next = mine->place.next;
@@ -205,8 +206,8 @@ static void leave(hf_joint *joint, call *mine) {
     hf_list_remove(&mine->place);
 }
 
-/* For all. Only one call does: another one that still waited in poll(2) would not hear that its
- * answer has been taken. */
+/* May this call read for all? Only one reads: another that waited in poll(2) would sleep on
+ * although its answer has been taken. */
 static bool may_read(const hf_joint *joint, const call *mine, int64_t now) {
     return !joint->reading && (joint->reader == NULL || joint->reader == &mine->place ||
                                now - joint->alive_at >= TRUST_MS * HF_MS);
@@ -217,7 +218,8 @@ static void begin_to_read(hf_joint *joint, call *which, int64_t now) {
     joint->alive_at = now;
 }
 
-/* This call goes. If nobody else reads, the first one does. Returns what to wake; or NULL. */
+/* Hand the reading on to the first call, if this one leaves and no other reads. Return the word to
+ * wake; or NULL. */
 static int *pass_on(hf_joint *joint, const call *mine, int64_t now) {
     call *first = first_of(joint);
     if (joint->reader == &mine->place)
@@ -231,7 +233,6 @@ static int *pass_on(hf_joint *joint, const call *mine, int64_t now) {
 
 /* --------------------------------------------------------------- Outside */
 
-/* Without the mutex. True: it is over. */
 static bool sleep_over(call *mine, int64_t ms) {
     hf_sleep_while(&mine->state, WAITS, ms < TRUST_MS ? ms : TRUST_MS);
     return __atomic_load_n(&mine->state, __ATOMIC_ACQUIRE) == OVER;
@@ -247,7 +248,7 @@ static bool wait_for_answer(hf_connection *connection, call *mine, int64_t now, 
             read_some(connection, mine, ms);
             continue;
         }
-        mine->state = WAITS; /* if it was told, another one reads by now */
+        mine->state = WAITS; /* if it was to read, another call reads by now */
         pthread_mutex_unlock(&joint->mutex);
         if (sleep_over(mine, ms))
             return true;

@@ -10,8 +10,8 @@
 
 #include "net/connection.h"
 
-/* From now on, until the end, calls use the connection by the functions below only. Nobody uses it
- * at these moments. */
+/* Begin and end: in between, calls use the connection only by the functions below. At these two
+ * moments no call uses it. */
 void hf_joint_begin(hf_connection *connection);
 /* HF_OK: the connection is still good. */
 hf_status hf_joint_end(hf_connection *connection);

@@ -8,10 +8,10 @@
 #include "net/pool.h"
 #include "protocol/errors.h"
 
-/* A failed connection is tried again after so long, twice as long, and so on. */
+/* The first and the longest pause before a failed connection is tried again. */
 #define RETRY_MIN_MS 5
 #define RETRY_MAX_MS 200
-/* For so long the keeper waits for a connection that calls use, or for two usual answers. */
+/* How long the keeper waits for a connection that calls use, if two usual answers take less. */
 #define SHORT_MS 50
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
@@ -74,7 +74,8 @@ void hf_task_free(hf_task *task) {
     free(task);
 }
 
-/* What asks for the missing permissions ends with the refusal, and they are in its message. */
+/* Call done. A task that asked for the missing permissions ends with the refusal, and its message
+ * names them. */
 static void call_done(hf_task *task, hf_status status, const redisReply *reply) {
     if (task->done == NULL)
         return;
@@ -91,7 +92,7 @@ void hf_task_end(hf_task *task, hf_status status, const redisReply *reply) {
     hf_task_free(task);
 }
 
-/* The link to the server that it goes to now. */
+/* Choose the link to the server that serves the task now. */
 static hf_list *route(hf_links *links, hf_task *task) {
     if (task->course.asking)
         task->link = link_to(links, task->course.node);
@@ -148,7 +149,7 @@ static bool send_alone(hf_task *task) {
     return true;
 }
 
-/* It is refused, as this thread's message says: ask what is missing. False: it ends so. */
+/* Ask which permission is missing for a refused task. False: the task ends without. */
 static bool ask_why(hf_links *links, hf_task *task, hf_status status) {
     hf_request question;
     if (task->done == NULL || task->refusal != NULL)
@@ -181,7 +182,6 @@ static void end_task(hf_links *links, hf_task *task, hf_status status, const red
         hf_task_end(task, HF_ESERVER, NULL);
 }
 
-/* Its course is over. */
 static void fail_task(hf_links *links, hf_task *task, hf_status status) {
     bool refused = status == HF_ESERVER && hf_error_permission(hf_error_message());
     if (task->course.doubtful)
@@ -195,8 +195,7 @@ static void tell_tried(hf_task *task, hf_status status) {
         task->tried(task, status);
 }
 
-/* It has no answer that counts: do as its course says. True: the server is of no use any
- * more. */
+/* Do the next step of a task without a valid answer. True: leave the server. */
 static bool go_on(hf_links *links, hf_task *task, hf_outcome *outcome, hf_status status) {
     outcome->clustered = hf_discovery_clustered(links->discovery);
     outcome->pinned = task->pinned;
@@ -228,7 +227,7 @@ static void end_loan(hf_links *links, hf_link *link, bool good, int64_t now) {
     link->commands = NULL;
 }
 
-/* Wait for no connection any more. */
+/* Stop waiting for a connection of the pool. */
 static void forgo(hf_links *links, hf_link *link) {
     if (link->short_since == 0)
         return;
@@ -263,7 +262,7 @@ void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now) {
     hf_link_sort_again(links, link);
 }
 
-/* Its connection failed, or could not be made: again in a while. */
+/* Give the connection up, or the try to open one, and plan the next try. */
 static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
@@ -282,14 +281,14 @@ bool hf_link_is_unsent(const hf_link *link, int64_t since) {
     return link->commands == NULL && link->left_at < since;
 }
 
-/* Nothing came of it in its time. */
+/* The status of a task whose time is over. */
 static hf_status explain_given_up(const hf_links *links, const hf_link *link, const hf_task *task) {
     hf_status status = hf_link_explain(links, link);
     return task->course.doubtful ? hf_transport_unknown(links->transport) : status;
 }
 
-/* What was sent keeps its place, for an answer that nobody minds any more; and may be carried out
- * after its end was told. */
+/* End the sent tasks whose time is over. Each keeps its place until its answer arrives, and the
+ * server may still carry it out. */
 static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
@@ -322,7 +321,7 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
         end_task(links, TASK_OF(at), explain_given_up(links, link, TASK_OF(at)), NULL);
 }
 
-/* By when one that was sent must be answered. */
+/* By when a sent task must be answered. */
 static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_task *task) {
     int64_t most = hf_after(task->sent_at, links->transport->command_ms);
     int64_t usual = 2 * link->trip_ms + 1;
@@ -332,8 +331,7 @@ static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_ta
                       hf_after(task->sent_at, task->answer_ms > usual ? task->answer_ms : usual));
 }
 
-/* False: half a request is there, for want of memory; the connection is of no
- * use any more, and what waits is for the next one. */
+/* Send what waits. False: no memory for a whole request, and the connection must be closed. */
 static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
     while (link->waiting.first != NULL) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
@@ -407,7 +405,6 @@ void hf_link_failed(hf_links *links, hf_link *link, hf_status status) {
         refuse_waiting(links, link);
 }
 
-/* Somebody is connecting for it: is that over? */
 static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_status status;
     if (!hf_dial_take(link->dial, &link->commands, &status))
@@ -449,7 +446,7 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     fail_connection(links, link, now);
 }
 
-/* False: not yet, or there is nothing to do. */
+/* Borrow a connection, if there is something to send. False: there is none yet. */
 static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     if (link->commands != NULL)
         return true;
@@ -460,7 +457,7 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
     return link->commands != NULL || (link->dial != NULL && take_dialled(links, link, now));
 }
 
-/* Are all that were sent answered in time? Not only the oldest: a later one may have less. */
+/* Is no answer overdue? A later task may have less time than the oldest. */
 static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     if (now < link->silent_at)
         return true;
@@ -470,7 +467,7 @@ static bool is_answered(const hf_links *links, hf_link *link, int64_t now) {
     return now < link->silent_at;
 }
 
-/* Those that should have an answer by now. */
+/* Report the tasks whose answers are overdue. */
 static void tell_silence(const hf_links *links, const hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent)
     if (now >= answer_by(links, link, TASK_OF(at)))

@@ -22,8 +22,8 @@ struct hf_channel;
 struct hf_link;
 typedef struct hf_links hf_links;
 
-/* One request, from when it is made until it is answered. Whoever makes one puts it
- * first in a struct with what its kind needs. */
+/* One request, from when it is made until it is answered: the first member of a struct with what
+ * its kind needs. */
 typedef struct hf_task {
     hf_item item;
     struct hf_link *link; /* that it waits on, or was sent on */
@@ -32,22 +32,22 @@ typedef struct hf_task {
     bool pinned;   /* to its link, whichever node serves the slot */
     bool insists;  /* a refusal that may pass (a full disk) is asked again, until it is given up */
     bool explains; /* refused for a permission, it asks which one is missing before it ends */
-    bool unclear;  /* set by done: the answer refuses it, as this thread's message says. Done is
-                    * called again, with HF_ESERVER and what is missing in the message */
+    bool unclear;  /* set by done: the answer is a refusal, in this thread's message. Done is called
+                      again, with HF_ESERVER and the missing permission in the message */
     bool again;    /* set by done: its request is another one now, which is sent, too */
     hf_status status; /* while it asks what is missing: what it ends with */
     char *refusal;    /* and the text; or NULL */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
-    int64_t answer_ms; /* its answer may take so long; 0: as long as that of any command */
+    int64_t answer_ms; /* how long its answer may take; 0: as long as that of any command */
     /* Called once, but for `unclear`, with the mutex held; or NULL. The reply is the link's, no
      * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is
      * freed, but for one that was sent and given up: it keeps its place until its answer comes. */
     void (*done)(struct hf_task *task, hf_status status, const redisReply *reply);
-    /* A try has come to nothing, as this thread's message says, and another follows. Or NULL. */
+    /* A try has failed, for the reason in this thread's message, and another follows. Or NULL. */
     void (*tried)(struct hf_task *task, hf_status status);
     void (*drop)(struct hf_task *task); /* gives back what its kind holds; or NULL */
-    /* Does nobody want its answer any more? Then it is not sent (again). Or NULL. */
+    /* Is the answer useless by now? Then the task is not sent (again). Or NULL. */
     bool (*over)(const struct hf_task *task);
 } hf_task;
 
@@ -56,14 +56,14 @@ typedef struct hf_listener {
     /* There is something to drive. */
     void (*wake)(hf_links *links);
     void (*granted)(hf_links *links, struct hf_link *link, const hf_grant *grant);
-    /* There is a result for those that wait like that hold id. */
+    /* There is a result for the waiters of that hold id's lock. */
     void (*finished)(hf_links *links, const char *id);
-    /* It is subscribed to, or the link's mode has changed: those that wait on it look again. */
+    /* The channel has its subscription, or the link's mode has changed: its waiters look again. */
     void (*changed)(hf_links *links, struct hf_channel *channel);
-    /* Nothing has come of subscribing once more; hf_link_explain() says why. hopeless: and
-     * nothing will, by waiting. */
+    /* Another try to subscribe has failed; hf_link_explain() has the reason. hopeless: waiting does
+     * not help. */
     void (*silent)(hf_links *links, struct hf_channel *channel, int64_t now, bool hopeless);
-    /* The subscription is gone: nobody can read it. */
+    /* The subscription is closed: no thread can read it. */
     void (*deaf)(hf_links *links, struct hf_link *link);
     /* The channel is at another link now. */
     void (*moved)(hf_links *links, struct hf_channel *channel, struct hf_link *from);
@@ -71,7 +71,8 @@ typedef struct hf_listener {
     void (*replaced)(hf_links *links);
 } hf_listener;
 
-/* Do grants come in from that server? A self-test tells: a message that it sends to itself. */
+/* Do grants arrive from that server? The self-test shows it: a message that the client sends to
+ * itself. */
 typedef enum {
     HF_UNTESTED, /* it is not known yet */
     HF_TESTING,
@@ -79,7 +80,7 @@ typedef enum {
     HF_POLLING /* they do not, until retest_at */
 } hf_link_mode;
 
-/* All that is known of one server. */
+/* What is known of one server. */
 typedef struct hf_link {
     hf_item item;     /* in links->all */
     int node;         /* the discovery's number of the server */
@@ -97,7 +98,7 @@ typedef struct hf_link {
     int64_t left_at;            /* when the last connection was lost or given back */
     hf_status failure;          /* why the last dial came to nothing, with the message */
     char why[200];
-    int64_t trip_ms;                /* the last answer took so long */
+    int64_t trip_ms;                /* how long the last answer took */
     int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its
                                      * answer; 0: not known */
 
@@ -105,20 +106,20 @@ typedef struct hf_link {
     hf_connection *subscription;
     hf_dial *subscription_dial;
     hf_list asked, unasked;    /* the channels that it has, and those it should have */
-    size_t wanted, subscribed; /* so many of them are */
+    size_t wanted, subscribed; /* how many of these */
     hf_link_mode mode;
     int64_t retest_at, retest_ms; /* while grants do not work: when that is tried again */
     int64_t listen_at, listen_ms; /* when a failed subscription is tried again */
     int64_t failing_since, pinged_at, heard_at, tested_at;
     int tests_failed; /* one after the other */
 
-    /* Those that wait, and the thread that reads: the listener's to write. Here the link is
-     * kept while anybody waits, and the driving thread does not read if there is a reader. */
+    /* The waiters, and the thread that reads: written by the listener. A link with waiters is kept,
+     * and the driving thread does not read if there is a reader. */
     hf_list threads; /* that wait here */
     hf_item *reader; /* the one of them that reads the subscription; or NULL */
     size_t others;   /* wait here without a thread */
     bool watching;   /* the driving thread polls it to read */
-    hf_timer unread; /* until it fires the driving thread leaves it unread, if nobody waits */
+    hf_timer unread; /* until it fires, the driving thread reads only for waiters */
 } hf_link;
 
 struct hf_links {
@@ -128,10 +129,10 @@ struct hf_links {
     hf_timers *timers;
     const char *client_id;
     hf_list all;
-    hf_link first;          /* of them; those to other nodes of a cluster come and go */
+    hf_link first;          /* of all; those to other nodes of a cluster come and go */
     unsigned change;        /* the discovery's, when tasks and channels were last sorted by it */
     hf_list delayed;        /* tasks to be sent again at their time, wherever that is then */
-    bool closed;            /* nothing is sent any more */
+    bool closed;            /* no task is accepted */
     struct hf_channel *own; /* of a single server */
     struct hf_channel *channels[256]; /* of a cluster, by name */
 };
@@ -141,7 +142,7 @@ hf_link *hf_link_find(const hf_links *links, int node);
 /* The link to the node of that slot, made if there is none. Without memory the first,
  * whose server will say where to go. */
 hf_link *hf_link_of(hf_links *links, unsigned slot);
-/* What an answer tells of the server's clock. */
+/* Note the server's clock at an answer. */
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
 
 /* A task of that size, all zeros but for these. NULL: no memory. */
@@ -162,10 +163,10 @@ void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at);
 
 /* Send, receive and reconnect as far as that needs no waiting. */
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now);
-/* Close the connection for requests. Those that were sent get no answer: their course says
- * whether they are sent again. */
+/* Close the connection for requests. The sent ones get no answer: their course decides whether they
+ * are sent again. */
 void hf_link_lose_requests(hf_links *links, hf_link *link, int64_t now);
-/* Close the connection for requests, and give up its dial; no request is told. */
+/* Close the connection for requests, and give up its dial, without a word to the tasks. */
 void hf_link_close_requests(hf_links *links, hf_link *link);
 /* When it must be driven next. */
 int64_t hf_link_requests_due(const hf_link *link);

@@ -50,7 +50,7 @@ static bool is_awaited(const hf_links *links, const hf_link *link) {
     return false;
 }
 
-/* Nobody uses the link, and nobody will. */
+/* Is the link without any use, now and later? */
 static bool is_spent(const hf_links *links, const hf_link *link) {
     return link != &links->first && link->waiting.count + link->sent.count == 0 &&
            link->asked.count + link->unasked.count == 0 && link->threads.count == 0 &&
@@ -58,7 +58,7 @@ static bool is_spent(const hf_links *links, const hf_link *link) {
            !hf_discovery_serves(links->discovery, link->node);
 }
 
-/* Slots may be served by others now: take what waits there. */
+/* Move what waits, if other nodes serve its slots by now. */
 static void follow_slots(hf_links *links) {
     unsigned change = hf_discovery_change(links->discovery);
     if (change == links->change)
@@ -74,7 +74,7 @@ static void follow_slots(hf_links *links) {
     links->listener->replaced(links);
 }
 
-/* Another server is the node now: nothing more is asked of the old one. */
+/* Leave the old server if another one is the node now. */
 static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     unsigned version = hf_discovery_version(links->discovery, link->node);
     if (version == link->version)

@@ -17,8 +17,8 @@ int64_t hf_links_due(const hf_links *links);
 
 /* Close all connections. No task is ended by it: hf_links_take() has them. */
 void hf_links_close(hf_links *links);
-/* All tasks that were neither answered nor given up, for the caller to end. None is accepted any
- * more. */
+/* Take all tasks that are neither answered nor given up, for the caller to end, and accept no
+ * other. */
 void hf_links_take(hf_links *links, hf_list *tasks);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct waiter {
     pthread_cond_t woken;
     bool served;               /* it has this connection, or room for a new one, or a status */
     hf_connection *connection; /* or NULL */
-    hf_status status;          /* that of the call that has tried to open one */
+    hf_status status;          /* of the call that has failed to open one */
 } waiter;
 
 /* Connections of one kind to a node. */
@@ -40,14 +40,13 @@ struct hf_pool {
     unsigned change; /* the discovery's, at the last sweep */
     int64_t tidy_at; /* atomic */
     size_t shelf_count;
-    shelf *shelves; /* of each node two: for calls, and for those that wait for replicas */
+    shelf *shelves; /* two of each node: for calls, and for calls that wait for replicas */
     hf_list closed; /* connections that leave() closes */
     bool shut;
 };
 
 /* ------------------------------------------------ All with the mutex held */
 
-/* NULL: there is none. */
 static hf_connection *pop_idle(hf_list *idle) {
     hf_item *at = hf_list_take_first(idle);
     return at != NULL ? HF_OF(hf_connection, idle, at) : NULL;
@@ -100,10 +99,10 @@ static hf_connection *pop_good(shelf *at, int64_t now) {
     return connection;
 }
 
-/* Is there one for a call, besides the one that is kept for the keeper? */
+/* Is a connection idle for a call? One may be kept for the keeper. */
 static bool has_idle(const shelf *at) { return at->idle.count > (at->kept ? 1 : 0); }
 
-/* A call that may join others has this one: others join it if there is none left for them. */
+/* Let others join the call that has this connection, if there is none left for them. */
 static void share(shelf *at, hf_connection *connection) {
     if (at->joint != NULL ||
         (at->waiting.first == NULL && (at->open_count < at->most || at->idle.first != NULL)))
@@ -120,7 +119,7 @@ static void begin_to_open(shelf *at) {
 /* A connection, or room for a new one, which counts as open from now on. */
 static bool get(shelf *at, bool joins, int64_t now, hf_connection **connection_out) {
     hf_connection *connection = NULL, *joint = joins ? at->joint : NULL;
-    /* While some are together, all come: the more there are, the less each costs. */
+    /* While two are joined, all join: the more there are, the less each costs. */
     if (has_idle(at) && (joint == NULL || joint->users < 2))
         connection = pop_good(at, now);
     if (connection != NULL && joins)
@@ -155,7 +154,7 @@ static void serve_waiting(shelf *at) {
     }
 }
 
-/* None can be opened, as this thread's message says: so it is told to those that wait for it. */
+/* End all waiting calls: no connection can be opened, for the reason in this thread's message. */
 static void refuse_waiting(shelf *at, hf_status status) {
     snprintf(at->why, sizeof at->why, "%s", hf_error_message());
     while (at->waiting.first != NULL)
@@ -178,7 +177,7 @@ static hf_status wait_in_place(shelf *at, waiter *who, int64_t deadline) {
                    unreachable ? at->why : "all connections were in use until the time was up");
 }
 
-/* No further call gets it, and the last one that has it closes it. */
+/* Let no further call have the connection; its last user closes it. */
 static void spoil(hf_connection *connection) {
     shelf *at = connection->shelf;
     if (!connection->broken)
@@ -188,7 +187,7 @@ static void spoil(hf_connection *connection) {
         at->joint = NULL;
 }
 
-/* Its last user has given it back. */
+/* Keep or close a connection that its last user has given back. */
 static void put_back(hf_connection *connection) {
     shelf *at = connection->shelf;
     if (at->joint == connection)

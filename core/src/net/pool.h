@@ -16,7 +16,7 @@ typedef struct hf_pool hf_pool;
 
 /* The discovery must outlive the pool. NULL: no memory. */
 hf_pool *hf_pool_new(hf_discovery *discovery);
-/* Call it after the last connection has come back. */
+/* Free the pool, after the last connection has come back. */
 void hf_pool_free(hf_pool *pool);
 /* Close idle connections now, and the others when they come back. */
 void hf_pool_shut(hf_pool *pool);
@@ -46,7 +46,7 @@ int hf_pool_lend(hf_pool *pool, int node, bool urgent, int64_t now, hf_connectio
 /* Count the keeper's new connection; NULL: there is none, as the status and this thread's message
  * say. */
 void hf_pool_opened(hf_pool *pool, int node, hf_connection *connection, hf_status status);
-/* The keeper waits for none any more. */
+/* The keeper no longer waits for a connection. */
 void hf_pool_forgo(hf_pool *pool, int node);
 /* Close the connections that have been idle for a minute, but for one to each node. Returns when
  * to do it again. */

@@ -1,4 +1,4 @@
-/* One sentinel: ask it for the master, and hear when the master changes. The calls block. */
+/* One sentinel: ask for the master, and wait for a change of the master. The calls block. */
 #ifndef HF_SENTINEL_H
 #define HF_SENTINEL_H
 
@@ -17,13 +17,13 @@ hf_status hf_sentinel_open(const hf_address *all, const hf_tls *tls, size_t whic
 void hf_sentinel_close(hf_sentinel *sentinel);
 
 /* Ask for the master's address, which hf_address_unmake() frees, and for the epoch of that
- * configuration: each failover has a greater one. 0: the sentinel does not tell. */
+ * configuration: each failover has a greater one. 0: unknown. */
 hf_status hf_sentinel_master(const hf_sentinel *sentinel, int64_t deadline, hf_address *master,
                              int64_t *epoch);
 
 /* Subscribe to its events. A sentinel that refuses can still be asked. */
 hf_status hf_sentinel_subscribe(hf_sentinel *sentinel, int64_t deadline);
-/* Wait for an event, that long at most, and read all that have come. */
+/* Wait ms at most for an event, and read all that have arrived. */
 hf_status hf_sentinel_wait(const hf_sentinel *sentinel, int64_t ms);
 /* The socket on which it waits: shutdown(2) ends the wait. */
 int hf_sentinel_fd(const hf_sentinel *sentinel);

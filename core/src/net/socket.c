@@ -14,8 +14,8 @@
 
 #define SOCKET_OF(at) HF_OF(hf_socket, open, at)
 
-/* Those of the process. Each is made and closed with the mutex, so that no child has a copy that is
- * not in the list. */
+/* All sockets of the process. The mutex is held while one is made or closed, so that a child's
+ * copies are all in the list. */
 static struct {
     pthread_mutex_t mutex;
     hf_list open;
@@ -106,7 +106,7 @@ static int connect_to_any(hf_socket *socket, const struct addrinfo *places, int6
     return error;
 }
 
-/* Its IPv4 addresses first, because many servers listen on no other. */
+/* Try IPv4 addresses first, because many servers listen on no other. */
 static const char *connect_to_host(hf_socket *socket, const char *host, int port,
                                    int64_t deadline) {
     static const int families[] = {AF_INET, AF_INET6};

@@ -9,7 +9,7 @@
 #include "base/list.h"
 #include "net/address.h"
 
-/* It stays where it is while it is open. */
+/* The struct must not move while the socket is open. */
 typedef struct hf_socket {
     int fd;
     hf_item open; /* in the list of all */
@@ -18,7 +18,7 @@ typedef struct hf_socket {
 /* Look the address up, and connect to the first place there that answers: a socket that waits in
  * reads and writes. HF_ECONNECT: with a message. */
 hf_status hf_socket_connect(hf_socket *socket, const hf_address *address, int64_t deadline);
-/* Does nothing to one that is not open. */
+/* Close the socket, if it is open. */
 void hf_socket_close(hf_socket *socket);
 
 #endif

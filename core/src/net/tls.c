@@ -56,7 +56,7 @@ static const char *reason(void) {
 /* The low bits, where OpenSSL 1.1 and 3 both have it. */
 static int reason_number(void) { return (int)(hf_ssl.ERR_peek_last_error() & 0xfff); }
 
-/* Why a file is of no use: the system refuses it, or OpenSSL does. */
+/* Why a file is refused: by the system, or by OpenSSL. */
 static const char *why_not(const char *path) {
     return access(path, R_OK) != 0 ? strerror(errno) : reason();
 }

@@ -56,7 +56,7 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     return status;
 }
 
-/* In a cluster one node has answered already; the others may come later. */
+/* Try all nodes. In a cluster one has answered already, and the others may fail. */
 static hf_status try_nodes(hf_transport *transport, int64_t deadline) {
     if (!hf_discovery_clustered(transport->discovery))
         return try_node(transport, 0, deadline);
@@ -196,7 +196,6 @@ hf_status hf_transport_read_error(hf_transport *transport, const char *shown, in
     return status;
 }
 
-/* One attempt on one connection. */
 static hf_status attempt_on(hf_transport *transport, hf_trip *trip, hf_connection *connection,
                             int64_t now, hf_answer *answer, hf_outcome *outcome) {
     hf_status status;
@@ -269,7 +268,7 @@ static hf_status attempt(hf_transport *transport, hf_trip *trip, hf_answer *answ
     return status;
 }
 
-/* False: there is no such request. */
+/* Go on with the form that has one key. False: there is none. */
 static bool go_alone(hf_trip *trip) {
     if (!hf_request_alone(trip->alone, trip->request))
         return false;
@@ -292,7 +291,7 @@ hf_status hf_transport_unknown(const hf_transport *transport) {
                    transport->shown, why);
 }
 
-/* Tell the caller the last trouble, which there was no time to cure. */
+/* End the call with the last error. */
 static hf_status fail_call(hf_transport *transport, const hf_trip *trip, hf_status status,
                            const hf_step *step) {
     const char *shown = transport->shown;

@@ -30,8 +30,8 @@ typedef struct hf_answer {
     int64_t sent_at;   /* when the request that was answered was sent */
     int node;          /* the node that answered */
     bool doubtful;     /* a copy of the request was sent and has no answer */
-    /* How many replicas have what the request wrote, if it asked for that; -1: WAIT was refused,
-     * and the last message says why. */
+    /* How many replicas have what the request wrote, if it asked for replicas; -1: WAIT was
+     * refused, for the reason in the last message. */
     int64_t replicas;
 } hf_answer;
 
@@ -57,8 +57,7 @@ hf_status hf_transport_call(hf_transport *transport, const hf_request *request, 
 
 /* Complete this thread's message about a refused request: which permissions the user lacks. */
 void hf_transport_explain(hf_transport *transport, const hf_request *request, int64_t deadline);
-/* The status of a request whose answer was lost, for the reason that this thread's message
- * says. */
+/* The status of a request whose answer was lost, for the reason in this thread's message. */
 hf_status hf_transport_unknown(const hf_transport *transport);
 /* The message of a refusal: its text, with what came of hf_request_permissions(): a reply, or
  * NULL and this thread's message. */

@@ -63,7 +63,7 @@ bool hf_reply_text(const redisReply *reply, const char **text, size_t *length);
 /* HF_EPROTOCOL, for a reply that this script or command never gives. */
 hf_status hf_unexpected(const char *what);
 
-/* What acquire and cancel say besides. */
+/* What acquire and cancel answer about the lock. */
 typedef struct hf_look {
     int64_t server_us;
     int64_t ttl_ms; /* of the lock's first hold to end */
@@ -123,7 +123,7 @@ hf_settle_outcome hf_reply_settle(const redisReply *reply);
 #define HF_RENEWAL_REFUSED INT64_C(-3) /* or nothing that can be read */
 #define HF_RENEWAL_MANY INT64_C(-4)    /* it is one of many: to be asked for as such */
 bool hf_reply_renewal(const redisReply *reply, int64_t *left_ms);
-/* The same for each of many; what cannot be read, or no reply (NULL), is a refusal. */
+/* Read the answers for many holds; an unreadable one, or no reply (NULL), is a refusal. */
 void hf_reply_renewals(const redisReply *reply, int64_t *left_ms, size_t count);
 
 /* Does the reply of an acquire or a claim say that the hold stands, so that something may have
@@ -136,12 +136,12 @@ typedef struct hf_grant {
     int64_t fence, server_us;
 } hf_grant;
 bool hf_message_grant(const char *text, size_t length, hf_grant *grant);
-/* "r<hold id><server us>": there is a result for those that wait for the lock like that one. */
+/* "r<hold id><server us>": there is a result for the waiters of that hold id's lock. */
 bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1]);
 /* The selftest's message. */
 bool hf_message_test(const char *text);
 
-/* A grant by a message lasts so long until it is claimed, or its lease if that is shorter. */
+/* How long an unclaimed grant lasts, if its lease is not shorter. */
 #define HF_CLAIM_MS INT64_C(3000)
 int64_t hf_granted_ms(int64_t lease_ms);
 

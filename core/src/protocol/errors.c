@@ -26,7 +26,7 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
     } table[] = {
         {"NOSCRIPT", HF_ESERVER, HF_AFTER_LOAD},        /* SCRIPT FLUSH, a new server */
         {"LOADING", HF_ESERVER, HF_AFTER_WAIT},         /* reading its data after a start */
-        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in somebody's endless script */
+        {"BUSY", HF_ESERVER, HF_AFTER_WAIT},            /* in an endless script */
         {"MOVED", HF_ESERVER, HF_AFTER_MOVED},          /* another node of the Cluster has it */
         {"ASK", HF_ESERVER, HF_AFTER_ASK},              /* or will have it, and has it already */
         {"TRYAGAIN", HF_ESERVER, HF_AFTER_SPLIT},       /* or has some of the keys */
@@ -34,8 +34,8 @@ hf_after_error hf_error_class(const char *text, hf_status *status) {
         {"MASTERDOWN", HF_ESERVER, HF_AFTER_RECONNECT}, /* a replica without its master */
         {"READONLY", HF_ESERVER, HF_AFTER_RECONNECT},   /* became a replica: find the master */
         {"UNBLOCKED", HF_ESERVER, HF_AFTER_RECONNECT},  /* became a replica under the call */
-        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* it wants a password */
-        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* it wants another */
+        {"NOAUTH", HF_EAUTH, HF_AFTER_FAIL},            /* without a password */
+        {"WRONGPASS", HF_EAUTH, HF_AFTER_FAIL},         /* with a wrong one */
         {"NOPERM", HF_ESERVER, HF_AFTER_FAIL},          /* the user's ACL lacks a permission */
         {"OOM", HF_ESERVER, HF_AFTER_FAIL},             /* out of memory, noeviction */
         {"MISCONF", HF_ESERVER, HF_AFTER_FAIL},         /* cannot save to its disk */

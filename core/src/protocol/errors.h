@@ -20,7 +20,7 @@ hf_after_error hf_error_class(const char *text, hf_status *status);
 
 /* Does it say that the user lacks a permission? It does not name all that are missing. */
 bool hf_error_permission(const char *text);
-/* And that it is for a key? */
+/* Is the missing permission one for a key? */
 bool hf_error_key(const char *text);
 /* Is the command one that the server does not have? */
 bool hf_error_command(const char *text);
@@ -29,7 +29,7 @@ bool hf_error_full(const char *text);
 /* Is the server no node of a cluster? */
 bool hf_error_single(const char *text);
 
-/* As much of it as may be shown: what follows ", with args" are the arguments. */
+/* How many bytes of the text may be shown: the arguments follow ", with args". */
 int hf_error_shown(const char *text);
 
 #endif

@@ -13,7 +13,7 @@
 /* Shared by everything that speaks of the lock. */
 typedef struct hf_names {
     int references;
-    int64_t fence_life_ms; /* of the last fence, while there is nobody to look after; 0: a day */
+    int64_t fence_life_ms; /* of the last fence of a lock without holds and waiters; 0: a day */
     uint64_t hash;         /* of the name */
     unsigned slot;         /* of it and its companions, in a cluster */
     size_t length;         /* of the name */
@@ -35,8 +35,8 @@ void hf_names_drop(hf_names *names);
 const char *hf_names_quoted(const hf_names *names);
 bool hf_names_equal(const hf_names *one, const hf_names *other);
 
-/* The channel on which a client's grants come in: "hf:<client id>", for all its locks; or,
- * in a cluster, "hf:{tag}:<client id>" for those of a tag. */
+/* The channel on which a client's grants arrive: "hf:<client id>", for all its locks; or, in a
+ * cluster, "hf:{tag}:<client id>" for those of a tag. */
 void hf_names_channel(const hf_names *names, bool sharded, const char *client_id, hf_bytes *name);
 
 #define HF_NOTE_MARK_LENGTH (sizeof HF_NOTE_MARK - 1)

@@ -164,7 +164,7 @@ static bool is_heavy(const hf_ask *ask) { return ask->mode == HF_MODE_SHARED && 
 void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     char head[2 * HF_ID_LENGTH + 2 + 3 * SHORT_DIGITS + LEASE_DIGITS], *to = head;
     bool shared = ask->mode == HF_MODE_SHARED;
-    /* One that waits for longer is looked after by its own client. */
+    /* The client itself ends a longer wait. */
     int64_t timeout_ms =
         ask->timeout_ms == HF_FOREVER || ask->timeout_ms > SHORT_MAX ? 0 : ask->timeout_ms;
     to = put_id(to, ask->id);
@@ -181,7 +181,7 @@ void hf_ask_member(const hf_ask *ask, hf_bytes *member) {
     hf_bytes_add(member, ask->owner, ask->owner_length);
 }
 
-/* Empty if it does not wait. */
+/* The member of a waiter; else an empty argument. */
 static void add_member(hf_request *request, const hf_ask *ask) {
     hf_bytes member;
     hf_bytes_init(&member);
@@ -204,7 +204,7 @@ static void add_mode(hf_request *request, const hf_ask *ask) {
     add_argument(request, mode, length);
 }
 
-/* In what it may nest. */
+/* Whether the hold may nest, and in which. */
 static void add_nests(hf_request *request, const hf_ask *ask) {
     char nests[1 + HF_ID_LENGTH] = "0";
     nests[0] = ask->reentrant ? '1' : '0';

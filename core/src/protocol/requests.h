@@ -9,14 +9,14 @@
 #include "protocol/names.h"
 #include "protocol/scripts.h"
 
-/* Its keys and arguments are encoded as they come. */
+/* A request. Keys and arguments are encoded as they are added. */
 typedef struct hf_request {
     const hf_script *script; /* NULL: a plain command */
     const char *command;     /* then: how it begins */
     int keys, arguments;
     size_t lock_end, keys_end; /* in encoded: of the lock's key, and of all keys */
     unsigned slot;             /* of the keys */
-    int32_t replicas;          /* so many should have it, within replica_ms; 0: none need it */
+    int32_t replicas;          /* how many should have what it writes, within replica_ms; 0: none */
     int64_t replica_ms;
     bool hands_on; /* a release that probably grants: a blocking call sends a PING before it */
     bool fetches;  /* its answer may have a result, which may be long */
@@ -24,7 +24,7 @@ typedef struct hf_request {
     hf_bytes encoded;
 } hf_request;
 
-/* Once: exclusive, or the result that somebody left. */
+/* Once: exclusive, or the result of an earlier call. */
 typedef enum { HF_MODE_EXCLUSIVE = 0, HF_MODE_SHARED = 1, HF_MODE_ONCE = 2 } hf_mode;
 
 /* One hold id that asks for a lock, or gives it up. The bytes are the caller's. */
@@ -34,12 +34,12 @@ typedef struct hf_ask {
     size_t owner_length;
     int64_t lease_ms; /* or HF_NEVER */
     hf_mode mode;
-    int64_t permits; /* of a shared one: no more than so many hold it; 0: however many do */
+    int64_t permits; /* of a shared hold: how many may stand together; 0: any number */
     int64_t weight;  /* how many of the permits it takes; 0 is 1 */
     bool reentrant;
     const char *inside; /* a live hold id of the same owner, in which it may nest; or NULL */
-    /* Of one that waits in the queue, or did: */
-    const char *channel; /* where its grant comes in; NULL: it does not wait */
+    /* Of a waiter, or a former one: */
+    const char *channel; /* where its grant arrives; NULL: it does not wait */
     size_t channel_length;
     int64_t timeout_ms; /* or HF_FOREVER */
     int64_t score;      /* its first place; 0: it has none yet */
@@ -53,18 +53,18 @@ void hf_request_word(hf_request *request, const void *word, size_t length);
 /* The first try of an acquire: the lock is free, and there is nothing to look after. The floor
  * is the highest fence of that lock that the client has seen. */
 void hf_request_take(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
-/* The same for a shared one, which others may share already. */
+/* The same for a shared hold, beside other shared holds or alone. */
 void hf_request_share(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t floor);
-/* The first try of one that joins a crowd. */
+/* The first try of a waiter that joins others. */
 void hf_request_wait(hf_request *request, const hf_names *names, const hf_ask *ask);
 /* All that these do not do, for one or for several that wait for one lock; for none of them it
  * hands on a lock that was left free with more of its queue to skip. */
 void hf_request_acquire(hf_request *request, const hf_names *names, const hf_ask *asks,
                         size_t count, int64_t floor);
-/* The first try of a release: the lock was taken, and nobody has come to wait, or to share it. */
+/* The first try of a release: no waiter has come, and no other shared hold. */
 void hf_request_drop(hf_request *request, const hf_names *names, const char *id, int64_t fence,
                      bool shared);
-/* The first try of the release of one of several shared holds: nobody has come to wait. */
+/* The first try of the release of one of several shared holds: no waiter has come. */
 void hf_request_drop_one(hf_request *request, const hf_names *names, const char *id, int64_t fence);
 /* All that these do not do. fence: 0: not known. bury: a copy of its acquire may still be under
  * way, and must not count any more. If the ask has a channel its place in the queue goes, too. */
@@ -85,22 +85,22 @@ typedef enum {
 
 /* What a release says of such a call. */
 typedef struct hf_leaving {
-    char how; /* HF_RECORD_DONE, HF_RECORD_FAILED, u: nobody knows, n: it was not made */
+    char how; /* HF_RECORD_DONE, HF_RECORD_FAILED, u: unknown, n: not made */
     const char *terms;
     const void *bytes; /* the result, the error, or why */
     size_t length;
     int64_t ttl_ms;
 } hf_leaving;
 
-/* The same as a release, and say what became of its call. */
+/* Release, and record what became of the call. */
 void hf_request_finish(hf_request *request, const hf_names *names, const hf_ask *ask, int64_t fence,
                        bool bury, const hf_leaving *left);
-/* Before a call that is made at most once: write that it has begun. unknown_ms: for so long the
- * record stays; HF_NEVER: until it is settled. */
+/* Record the beginning of a call that is made at most once. unknown_ms: how long the record stays;
+ * HF_NEVER: until it is settled. */
 void hf_request_begin(hf_request *request, const hf_names *names, const char *id, int64_t fence,
                       const char *terms, int64_t unknown_ms, const void *note, size_t length);
 
-/* What somebody says who has looked at a record. */
+/* What a person decides about a record. */
 typedef struct hf_settlement {
     char verb; /* HF_RECORD_DONE, HF_RECORD_FAILED, HF_RECORD_RETRY, or f: forget it */
     int64_t fence;
@@ -140,18 +140,18 @@ typedef struct hf_renewal {
 
 void hf_request_renew(hf_request *request, const hf_renewal *renewals, size_t count);
 
-/* With so many holders and waiters, after those that are skipped. whole: with the bytes of the
- * record. */
+/* Look at a lock: at `most` holders and waiters after the first `skip`. whole: with the bytes of
+ * the record. */
 void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip, int64_t most,
                         bool whole);
 void hf_request_break(hf_request *request, const hf_names *names, int64_t fence, bool foreign);
 /* Give a foreign lock that would never end a TTL. */
 void hf_request_heal(hf_request *request, const hf_names *names, int64_t ttl_ms);
-/* Can the server tell us who listens on our channel, and carry a message to us? The lock is one
- * that waits for it: every script has a key. */
+/* Send a message to the own channel, and count who listens there. The lock is the key that every
+ * script needs. */
 void hf_request_selftest(hf_request *request, const hf_names *names, const char *channel,
                          size_t length);
-/* Which permissions does the user lack for that request? */
+/* Ask which permissions the user lacks for a refused request. */
 void hf_request_permissions(hf_request *request, const hf_request *refused);
 /* Its first key. The bytes are the request's. NULL: there was no memory. */
 const char *hf_request_key(const hf_request *request, size_t *length);
