@@ -1344,6 +1344,8 @@ MUTANTS = [
     ("acquire", "pcall('HDEL', K, name)\nreturn", "return"),
     ("acquire", "call('EXISTS', S, Q) > 0", "call('EXISTS', S) > 0"),
     ("acquire", "call('EXISTS', KEYS[5 + i]) == 1", "false"),
+    ("acquire", "string.find(record, '^[bde]', 33)", "true"),
+    ("acquire", "if how == 'o' and size == 0 then", "if size == 0 then"),
     ("acquire", "if floor > last then", "if false then"),
     ("acquire", "else\nerr = mend_one()\nend", "end"),
     ("acquire", "err = refused('ZREM', Q, '') or mend_one() or remember(last, mark, flagged)", ""),

@@ -118,7 +118,7 @@ static hf_status outcome_of(const hf_op *op, hf_status status) {
 
 /* This thread's message for it, if nothing has said yet how it ended. */
 static void explain_outcome(const hf_op *op, hf_status status) {
-    if (status == HF_OK || op->explained)
+    if (status == HF_OK || status == HF_EDONE || op->explained)
         return;
     const hf_names *names = op->hold->names;
     const char *lock = hf_names_quoted(names);

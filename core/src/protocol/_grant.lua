@@ -225,15 +225,15 @@ local function fits(a)
   return a.mode == 's' and held.x == 0 and (a.permits == 0 or held.n + held.extra + a.weight <= a.permits)
 end
 
--- Is there an outcome, for those of mode o? A call that has begun, and whose hold is over, has one:
+-- The record of an outcome, for those of mode o. A call that has begun, and whose hold is over, has one:
 -- nobody knows what became of it. nil: not looked at; K and R change before.
 local outcome
 local function has_outcome()
   if outcome == nil then
     local v = call('HGET', R, 'hf1')
     local kind = v and sub(v, 33, 33)
-    outcome = kind == 'd' or kind == 'e'
-      or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))
+    outcome = (kind == 'd' or kind == 'e'
+      or kind == 'b' and not (held and held.x > 0 and held.fence == sub(v, 34, 49))) and v
   end
   return outcome
 end

@@ -75,7 +75,22 @@ repeat
   end
 
   -- With Q there F was lost.
-  if v or call('EXISTS', S, Q) > 0 or call('HLEN', K) ~= 1 then break end
+  if v or call('EXISTS', S, Q) > 0 then break end
+  local size = call('HLEN', K)
+  if how == 'o' and size == 0 then
+    -- The outcome, while nobody holds or waits.
+    local m, record = ARGV[7], call('HGET', R, 'hf1')
+    if not record or not string.find(record, '^[bde]', 33)
+      or m ~= '' and (sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
+        or not string.find(sub(m, 65, 88), '^[ps]%d+o%d+$'))
+      or ARGV[8] ~= '0' and not (string.find(ARGV[8], '^%d+$') and #ARGV[8] < 17 and ARGV[8] + 0 < 9007199254740990) then
+      break
+    end
+    err = pcall('ZREM', Q, '') -- is this still the master?
+    if err ~= 0 then return err end
+    return { stamp + 0, 0, 5, { record, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' }, call('PTTL', R) }
+  end
+  if size ~= 1 then break end
 
   -- Taken: it gets another form, in which a plain HDEL misses.
   local all, ttl = call('HGETALL', K), call('PTTL', K)
@@ -250,7 +265,7 @@ for i, a in ipairs(asks) do
     if err then return err end
     answer(i, 1, tonumber(within), a.lease > 0 and a.lease or -1)
   elseif a.mode == 'o' and has_outcome() then
-    answer(i, 5, known and '' or { call('HGET', R, 'hf1'), call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' },
+    answer(i, 5, known and '' or { outcome, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' },
       call('PTTL', R))
     known = true
   else
