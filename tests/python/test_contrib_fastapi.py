@@ -210,6 +210,14 @@ def test_a_busy_route_says_who_holds_the_lock(
     assert site.get(f"/quiet/{name}").text == "true"
 
 
+def test_a_kept_lock_is_told_as_kept(site: Site, client: holdfast.Client, name: str) -> None:
+    client.lock(name, owner="somebody").hold().keep(60)
+    told = json.loads(site.get(f"/plain/{name}").text)["detail"]
+    assert told["message"] == "the work of the last holder has ended, and the lock is kept"
+    assert told["owner"] == "somebody"
+    assert 0 < told["kept_for"] <= 60
+
+
 def test_permits_let_so_many_requests_in(site: Site, client: holdfast.Client, name: str) -> None:
     seats = client.lock(name, permits=2, reentrant=False).shared()
     with seats:

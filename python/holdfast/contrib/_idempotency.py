@@ -11,14 +11,18 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import holdfast
 
 from .._arguments import duration, flag
+from .._options import LockChanges, merged
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
 
 __all__ = ["Answer", "Asked", "Idempotency"]
 
@@ -32,6 +36,18 @@ _BARE = re.compile(r"[!#-+\--\[\]-~]{1,255}", re.ASCII)
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\]){1,255})"', re.ASCII)
 
 PROBLEM = "application/problem+json"
+
+if TYPE_CHECKING:
+
+    class Rules(LockChanges, TypedDict, Generic[Request], total=False):
+        """What a user says of some routes: each option by its name."""
+
+        scope: Callable[[Request], object] | None
+        required: bool
+        ttl: float | timedelta
+        retry_after: float | timedelta
+        methods: Collection[str]
+        options: holdfast.LockOptions | None
 
 
 @dataclass(frozen=True)
@@ -63,27 +79,23 @@ class Asked:
 class Idempotency(Generic[Request]):
     """The rules of some routes."""
 
-    def __init__(
-        self,
-        prefix: str,
-        scope: Callable[[Request], object] | None,
-        required: bool,
-        ttl: float | timedelta,
-        retry_after: float | timedelta,
-    ) -> None:
+    def __init__(self, prefix: str, **given: Unpack[Rules[Request]]) -> None:
         """Check the arguments."""
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be str, not {prefix!r}")
         if not prefix:
             raise ValueError("prefix must not be empty")
-        if scope is not None and not callable(scope):
-            raise TypeError(f"scope must be a function of the request, not {scope!r}")
-        self._prefix, self._scope = prefix, scope
-        self._required = flag("required", required)
-        duration("ttl", ttl, least=10_000)
-        self._ttl = ttl
-        after = math.ceil(duration("retry_after", retry_after, least=0) / 1000)
-        self._later = {"Retry-After": str(after)}
+        self._prefix = prefix
+        self._scope = given.pop("scope", None)
+        if self._scope is not None and not callable(self._scope):
+            raise TypeError(f"scope must be a function of the request, not {self._scope!r}")
+        self.required = flag("required", given.pop("required", True))
+        self._ttl = given.pop("ttl", timedelta(hours=24))
+        duration("ttl", self._ttl, least=10_000)
+        after = duration("retry_after", given.pop("retry_after", 1), least=0) / 1000
+        self._later = {"Retry-After": str(math.ceil(after))}
+        self.methods = {method.upper() for method in given.pop("methods", ("POST", "PATCH"))}
+        self.options = merged(given.pop("options", None), given)
 
     def asked(
         self, request: Request, given: list[str], method: str, target: str, body: bytes
@@ -94,7 +106,7 @@ class Idempotency(Generic[Request]):
         target  Its path and query.
         """
         if not given:
-            if not self._required:
+            if not self.required:
                 return None
             return problem(
                 400,
@@ -131,6 +143,7 @@ class Idempotency(Generic[Request]):
     def terms(self, asked: Asked) -> dict[str, Any]:
         """Give the arguments of once_begin()."""
         return {
+            "options": self.options,
             "name": asked.name,
             "args": asked.args,
             "ttl": self._ttl,

@@ -18,7 +18,7 @@ import logging
 import math
 import re
 import typing
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,6 +46,8 @@ from ._idempotency import PROBLEM, Answer, Asked, Idempotency, ending, not_kept,
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ._idempotency import Rules
 
 __all__ = ["IfFence", "Locked", "get_client", "idempotent_route", "lifespan"]
 
@@ -200,6 +202,9 @@ async def _busy(lock: holdfast.AsyncLock, tell_owner: bool) -> dict[str, Any]:
         with contextlib.suppress(holdfast.LockError):
             info = await lock.inspect()
             told |= {"owner": info.owner, "held_for": info.held_for, "waiters": info.waiters}
+            if info.kept:
+                told["message"] = "the work of the last holder has ended, and the lock is kept"
+                told["kept_for"] = info.remaining
     return told
 
 
@@ -274,14 +279,7 @@ as guard() does, the answer is 412 with both fences.
 
 def idempotent_route(
     prefix: str,
-    *,
-    scope: Callable[[Request], object] | None = None,
-    required: bool = True,
-    ttl: float | timedelta = timedelta(hours=24),
-    retry_after: float | timedelta = 1,
-    methods: Collection[str] = ("POST", "PATCH"),
-    options: holdfast.LockOptions | None = None,
-    **changes: Unpack[LockChanges],
+    **given: Unpack[Rules[Request]],
 ) -> type[APIRoute]:
     """Make a class of routes that run once for each Idempotency-Key, at most.
 
@@ -290,11 +288,11 @@ def idempotent_route(
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
     scope        A function of the request that says whose key it is, such as the user's id: two
                  users may send the same key. It runs after the dependencies.
-    required     Answer 400 to a request without a key; else it runs as any other.
-    ttl          For how long an answer is kept.
-    retry_after  Seconds for the header Retry-After.
-    methods      The methods that take a key.
-    options      As for Client.lock().
+    required     Answer 400 to a request without a key, as by default; else it runs as any other.
+    ttl          For how long an answer is kept: 24 hours.
+    retry_after  Seconds for the header Retry-After: 1.
+    methods      The methods that take a key: POST and PATCH.
+    options      As for Client.lock(), which may be given by name too.
 
     A repeated request gets the status, the body and the content type of the first one's answer,
     with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
@@ -306,23 +304,21 @@ def idempotent_route(
     What the dependencies and the validation refuse has not begun, and no key is used up. The
     request's body is read before them, and the answer is sent when it is complete.
     """
-    rules = Idempotency(prefix, scope, required, ttl, retry_after)
-    chosen = merged(options, changes)
-    taken = {method.upper() for method in methods}
+    rules: Idempotency[Request] = Idempotency(prefix, **given)
 
     class IdempotentRoute(APIRoute):
         def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
-            if taken & {method.upper() for method in given.get("methods") or ("GET",)}:
-                given["openapi_extra"] = _with_key(given.get("openapi_extra"), required)
+            if rules.methods & {method.upper() for method in given.get("methods") or ("GET",)}:
+                given["openapi_extra"] = _with_key(given.get("openapi_extra"), rules.required)
             super().__init__(path, _begun_once(endpoint), **given)
 
         async def handle(self, scope: Any, receive: Receive, send: Send) -> None:
-            if scope["method"] not in taken:
+            if scope["method"] not in rules.methods:
                 await super().handle(scope, receive, send)
                 return
             scope["extensions"] = {}  # none by which an answer is sent past send()
             async with contextlib.AsyncExitStack() as block:
-                first = _First(rules, chosen, block, scope, receive, send)
+                first = _First(rules, block, scope, receive, send)
                 if first.keys:
                     await first.read()
                 token = _first.set(first)
@@ -370,13 +366,12 @@ class _First:
     def __init__(
         self,
         rules: Idempotency[Request],
-        options: holdfast.LockOptions | None,
         block: contextlib.AsyncExitStack,
         scope: Any,
         receive: Receive,
         send: Send,
     ) -> None:
-        self._rules, self._options, self._block = rules, options, block
+        self._rules, self._block = rules, block
         self._scope, self._receive, self._send = scope, receive, send
         named = (value for name, value in scope["headers"] if name == b"idempotency-key")
         self.keys = [value.decode("latin-1") for value in named]
@@ -409,7 +404,7 @@ class _First:
             return asked
         client = await _client_of(request)
         try:
-            beginning = client.aio.once_begin(**self._rules.terms(asked), options=self._options)
+            beginning = client.aio.once_begin(**self._rules.terms(asked))
             turn = await self._block.enter_async_context(beginning)
         except holdfast.LockError as failed:
             return self._rules.refused(asked, failed)

@@ -25,7 +25,7 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +64,8 @@ from .._idempotency import Answer, Asked, Idempotency, ending, not_kept, replaye
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from .._idempotency import Rules
 
 __all__ = ["get_client", "idempotent_view", "locked_command", "locked_view"]
 
@@ -272,14 +274,7 @@ _ANSWERED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)
 
 def idempotent_view(
     prefix: str,
-    *,
-    scope: Callable[[HttpRequest], object] | None = None,
-    required: bool = True,
-    ttl: float | timedelta = timedelta(hours=24),
-    retry_after: float | timedelta = 1,
-    methods: Collection[str] = ("POST", "PATCH"),
-    options: holdfast.LockOptions | None = None,
-    **changes: Unpack[LockChanges],
+    **given: Unpack[Rules[HttpRequest]],
 ) -> Callable[[View], View]:
     """Decorate a view, so that it runs once for each Idempotency-Key, at most.
 
@@ -290,11 +285,11 @@ def idempotent_view(
     prefix       The start of the names of these calls: PREFIX:KEY, with a scope PREFIX:SCOPE:KEY.
     scope        A function of the request that says whose key it is, such as the user's id: two
                  users may send the same key.
-    required     Answer 400 to a request without a key; else it runs as any other.
-    ttl          For how long an answer is kept.
-    retry_after  Seconds for the header Retry-After.
-    methods      The methods that take a key.
-    options      As for Client.lock().
+    required     Answer 400 to a request without a key, as by default; else it runs as any other.
+    ttl          For how long an answer is kept: 24 hours.
+    retry_after  Seconds for the header Retry-After: 1.
+    methods      The methods that take a key: POST and PATCH.
+    options      As for Client.lock(), which may be given by name too.
 
     A repeated request gets the status, the body and the content type of the first one's answer,
     with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
@@ -307,12 +302,10 @@ def idempotent_view(
     method_decorator(). Decorators around this one, such as login_required, run for each request.
     With ATOMIC_REQUESTS the transaction is committed before the answer is kept.
     """
-    rules = Idempotency(prefix, scope, required, ttl, retry_after)
-    chosen = merged(options, changes)
-    taken = {method.upper() for method in methods}
+    rules: Idempotency[HttpRequest] = Idempotency(prefix, **given)
 
     def asked_by(request: HttpRequest) -> Asked | Answer | None:
-        if request.method not in taken:
+        if request.method not in rules.methods:
             return None
         key = request.headers.get("Idempotency-Key")
         given = [] if key is None else [key]
@@ -335,9 +328,7 @@ def idempotent_view(
                     return _sent(asked)
                 async with contextlib.AsyncExitStack() as block:
                     try:
-                        beginning = get_client().aio.once_begin(
-                            **rules.terms(asked), options=chosen
-                        )
+                        beginning = get_client().aio.once_begin(**rules.terms(asked))
                         turn = await block.enter_async_context(beginning)
                     except holdfast.LockError as failed:
                         return _sent(rules.refused(asked, failed))
@@ -367,7 +358,7 @@ def idempotent_view(
                     return _sent(asked)
                 with contextlib.ExitStack() as block:
                     try:
-                        beginning = get_client().once_begin(**rules.terms(asked), options=chosen)
+                        beginning = get_client().once_begin(**rules.terms(asked))
                         turn = block.enter_context(beginning)
                     except holdfast.LockError as failed:
                         return _sent(rules.refused(asked, failed))
