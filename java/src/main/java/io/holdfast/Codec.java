@@ -21,7 +21,8 @@ public interface Codec<T> {
      * Text in UTF-8. It refuses text that UTF-8 cannot carry, and bytes that are no UTF-8, with an
      * {@link IllegalArgumentException}.
      */
-    Codec<String> UTF_8 = of(Bytes::of, Bytes::checkedText);
+    Codec<String> UTF_8 =
+            of(text -> Bytes.of(Objects.requireNonNull(text, "the result is null")), Bytes::checkedText);
 
     /**
      * The bytes of a result.

@@ -72,7 +72,12 @@ final class BadInputTest extends RedisTest {
         assertThrows(NullPointerException.class, () -> client.lock((String) null));
         assertThrows(NullPointerException.class, () -> client.lock((byte[]) null));
         assertThrows(NullPointerException.class, () -> client.lock("name", null));
-        assertThrows(NullPointerException.class, () -> lock.acquire(null));
+        assertEquals(
+                "timeout",
+                assertThrows(NullPointerException.class, () -> lock.acquire(null)).getMessage());
+        assertEquals(
+                "the result is null",
+                assertThrows(NullPointerException.class, () -> Codec.UTF_8.encode(null)).getMessage());
         assertThrows(NullPointerException.class, () -> lock.tryLock(1, null));
         LockOptions options = LockOptions.defaults();
         assertThrows(NullPointerException.class, () -> options.lease(null));

@@ -22,7 +22,8 @@ import java.util.concurrent.CompletionStage;
  * <p>An acquire is an observation {@code holdfast.lock.wait}, and the work under the lock {@code
  * holdfast.lock.hold}, until its release. They have the lock's name as {@code holdfast.lock} and the
  * fence as {@code holdfast.fence}, both of high cardinality, and the exceptions that end them. The
- * Spring Boot starter observes {@code @Locked}, {@code @OncePer} and {@code @Leading} methods so.
+ * Spring Boot starter observes {@code @Locked}, {@code @OncePer}, {@code @Leading} and {@code
+ * @Idempotent} methods so.
  *
  * <p>Any thread may call every method.
  */

@@ -13,6 +13,7 @@ import io.holdfast.LockTimeoutException;
 import io.holdfast.OnceOptions;
 import io.holdfast.OutcomeUnknownException;
 import io.holdfast.Turn;
+import io.holdfast.micrometer.HoldfastObservations;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ReadListener;
 import jakarta.servlet.ServletException;
@@ -53,6 +54,7 @@ import org.springframework.http.MediaType;
 import org.springframework.http.ProblemDetail;
 import org.springframework.http.converter.HttpMessageConverter;
 import org.springframework.http.server.ServletServerHttpResponse;
+import org.springframework.util.function.SingletonSupplier;
 import org.springframework.web.context.request.async.DeferredResult;
 import org.springframework.web.context.request.async.WebAsyncTask;
 import org.springframework.web.filter.OncePerRequestFilter;
@@ -77,6 +79,7 @@ final class IdempotentFilter extends OncePerRequestFilter
 
     private final ConfigurableListableBeanFactory beans;
     private final IdempotentBeans handlers;
+    private final SingletonSupplier<HoldfastObservations> observations;
     private volatile List<RequestMappingHandlerMapping> mappings = List.of();
     private volatile Map<Method, Rule> rules = Map.of();
 
@@ -86,6 +89,7 @@ final class IdempotentFilter extends OncePerRequestFilter
     IdempotentFilter(ConfigurableListableBeanFactory beans, IdempotentBeans handlers) {
         this.beans = beans;
         this.handlers = handlers;
+        this.observations = SingletonSupplier.of(() -> Advices.observations(beans));
     }
 
     @Override
@@ -223,7 +227,7 @@ final class IdempotentFilter extends OncePerRequestFilter
             IdempotentAnswer.of(turn.result().get()).send(response);
             return;
         }
-        call(lock, turn, rule, new Inner(request, body), response, chain);
+        observed(lock, turn, rule, new Inner(request, body), response, chain);
     }
 
     /** The key that these headers give; null: none. */
@@ -326,6 +330,31 @@ final class IdempotentFilter extends OncePerRequestFilter
                 response,
                 503,
                 "This request was not carried out. Send it again with the same Idempotency-Key.");
+    }
+
+    private void observed(
+            HoldfastLock lock,
+            Turn turn,
+            Rule rule,
+            HttpServletRequest request,
+            HttpServletResponse response,
+            FilterChain chain)
+            throws ServletException, IOException {
+        try {
+            observations
+                    .obtain()
+                    .during(
+                            turn.hold(),
+                            lock.getName(),
+                            () -> {
+                                call(lock, turn, rule, request, response, chain);
+                                return null;
+                            });
+        } catch (ServletException | IOException | RuntimeException e) {
+            throw e;
+        } catch (Exception e) { // the call throws no other
+            throw new ServletException(e);
+        }
     }
 
     private static void call(

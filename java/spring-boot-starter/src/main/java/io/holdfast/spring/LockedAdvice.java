@@ -189,15 +189,25 @@ final class LockedAdvice implements Advice {
         if (!timeout.isZero()) {
             message.append(" within ").append(seconds(timeout));
         }
-        String separator = "; held by ";
+        String separator = "; ";
         for (LockHolder holder : holders) {
-            message.append(separator).append(who(holder)).append(" for ");
-            message.append(seconds(holder.heldFor()));
-            separator = ", and by ";
+            message.append(separator).append(share(holder));
+            separator = ", and ";
         }
         LockBusyException busy = new LockBusyException(message.toString(), lock.getName(), timeout, holders);
         busy.initCause(e);
         return busy;
+    }
+
+    private static String share(LockHolder holder) {
+        if (!holder.kept()) {
+            return "held by " + who(holder) + " for " + seconds(holder.heldFor());
+        }
+        String rest =
+                holder.remaining().equals(Hold.FOREVER)
+                        ? "for ever"
+                        : "for another " + seconds(holder.remaining());
+        return "kept by " + who(holder) + ", whose work has ended, " + rest;
     }
 
     private static String who(LockHolder holder) {

@@ -11,6 +11,9 @@ import io.holdfast.Holdfast;
 import io.holdfast.HoldfastClient;
 import io.holdfast.Outcome;
 import io.holdfast.testing.TestRedis;
+import io.micrometer.observation.Observation;
+import io.micrometer.observation.ObservationHandler;
+import io.micrometer.observation.ObservationRegistry;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ServletException;
 import jakarta.servlet.http.HttpServletRequest;
@@ -28,6 +31,7 @@ import java.security.Principal;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -185,6 +189,27 @@ final class IdempotentTest {
         Users users() {
             return new Users();
         }
+
+        @Bean
+        ObservationRegistry registry() {
+            ObservationRegistry registry = ObservationRegistry.create();
+            registry.observationConfig().observationHandler(new Observed());
+            return registry;
+        }
+    }
+
+    private static final List<Observation.Context> ENDED = new CopyOnWriteArrayList<>();
+
+    private static final class Observed implements ObservationHandler<Observation.Context> {
+        @Override
+        public void onStop(Observation.Context context) {
+            ENDED.add(context);
+        }
+
+        @Override
+        public boolean supportsContext(Observation.Context context) {
+            return String.valueOf(context.getName()).startsWith("holdfast.");
+        }
     }
 
     private static final HttpClient HTTP = HttpClient.newHttpClient();
@@ -283,6 +308,22 @@ final class IdempotentTest {
                 .isBetween(Duration.ofHours(23), Duration.ofHours(24));
         charge(SEVEN, "Idempotency-Key", key + "x");
         assertThat(CALLS).hasValue(2);
+    }
+
+    @Test
+    void theCallIsObserved() throws Exception {
+        charge(SEVEN, "Idempotency-Key", key);
+        charge(SEVEN, "Idempotency-Key", key);
+        String name = "idempotent:" + nameOf("charge");
+        assertThat(ENDED)
+                .filteredOn(each -> each.getHighCardinalityKeyValue("holdfast.lock").getValue().equals(name))
+                .singleElement()
+                .satisfies(
+                        each -> {
+                            assertThat(each.getName()).isEqualTo("holdfast.lock.hold");
+                            assertThat(each.getHighCardinalityKeyValue("holdfast.fence").getValue())
+                                    .isEqualTo(Long.toString(outcome(nameOf("charge")).fence()));
+                        });
     }
 
     @Test

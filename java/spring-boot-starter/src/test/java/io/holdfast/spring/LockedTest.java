@@ -282,7 +282,10 @@ final class LockedTest {
         String name = unique();
         Orders orders = shop.getBean(Orders.class);
         assertThrows(IOException.class, () -> orders.atLeast(name));
-        assertThrows(LockBusyException.class, () -> orders.atLeast(name));
+        String told =
+                assertThrows(LockBusyException.class, () -> orders.atLeast(name)).getMessage();
+        assertTrue(told.contains("; kept by process "), told);
+        assertTrue(told.contains(", whose work has ended, for another "), told);
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.holdfast.internal.core;
 
 import java.time.Duration;
+import java.util.Objects;
 
 /** Durations as whole milliseconds, the core's unit. */
 public final class Millis {
@@ -28,6 +29,7 @@ public final class Millis {
     }
 
     public static long positive(Duration duration, String what) {
+        Objects.requireNonNull(duration, what);
         if (duration.isNegative() || duration.isZero()) {
             throw new IllegalArgumentException("the " + what + " must be positive: " + duration);
         }
@@ -35,6 +37,7 @@ public final class Millis {
     }
 
     public static Duration notNegative(Duration timeout) {
+        Objects.requireNonNull(timeout, "timeout");
         if (timeout.isNegative()) {
             throw new IllegalArgumentException("the timeout must not be negative: " + timeout);
         }
