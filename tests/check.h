@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,19 @@ static inline void check_status(hf_status found, hf_status expected, const char 
             _fail(__FILE__, __LINE__);                                                             \
         }                                                                                          \
     } while (0)
+
+/* Run the function on `count` threads at once, and wait for all. size: of an argument in the array
+ * of arguments; 0: all threads have the same. */
+static inline void run_together(size_t count, void *(*run)(void *), void *arguments, size_t size) {
+    pthread_t threads[64];
+    for (size_t i = 0; i < count; i++) {
+        void *argument = size > 0 ? (char *)arguments + i * size : arguments;
+        if (i == COUNT(threads) || pthread_create(&threads[i], NULL, run, argument) != 0)
+            abort();
+    }
+    for (size_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
 
 /* A text that lives until some thousands more were made. */
 __attribute__((format(printf, 1, 2))) static inline char *text(const char *format, ...) {

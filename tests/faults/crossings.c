@@ -70,14 +70,10 @@ static void *take_and_release(void *lock) {
 }
 
 static void test_releases_at_once_end_a_hold_each(void **state) {
-    pthread_t threads[8];
     hf_lock *lock = lock_for(ann, "shared", "one for all", 0);
     (void)state;
     pthread_barrier_init(&together, NULL, 8);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, take_and_release, lock), 0);
-    for (int i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
+    run_together(8, take_and_release, lock, 0);
     pthread_barrier_destroy(&together);
     assert_int_equal(hf_lock_count_as(lock, NULL, 0), 0);
     assert_nothing_left();

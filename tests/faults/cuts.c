@@ -842,13 +842,9 @@ static void *work_under_fire(void *argument) {
 }
 
 static void process_under_fire(void *argument) {
-    pthread_t threads[KILL_THREADS];
     at_war = argument;
     own = must_open(unix_url());
-    for (int i = 0; i < KILL_THREADS; i++)
-        must(pthread_create(&threads[i], NULL, work_under_fire, NULL) == 0);
-    for (int i = 0; i < KILL_THREADS; i++)
-        pthread_join(threads[i], NULL);
+    run_together(KILL_THREADS, work_under_fire, NULL, 0);
     hf_client_close(own);
     atomic_fetch_add(&at_war->finished, 1);
 }

@@ -364,12 +364,8 @@ static void *wait_late(void *argument) {
 
 static void work_late(void *argument) {
     late *who = argument;
-    pthread_t threads[32];
     who->client = must_open(unix_url());
-    for (int i = 0; i < who->threads; i++)
-        must(pthread_create(&threads[i], NULL, wait_late, who) == 0);
-    for (int i = 0; i < who->threads; i++)
-        pthread_join(threads[i], NULL);
+    run_together((size_t)who->threads, wait_late, who, 0);
     hf_client_close(who->client);
 }
 
@@ -824,12 +820,8 @@ static void *poll_for_turns(void *argument) {
 }
 
 static void poll_in_process(void *argument) {
-    pthread_t threads[4];
     hf_client *own = must_open(argument);
-    for (int i = 0; i < 4; i++)
-        must(pthread_create(&threads[i], NULL, poll_for_turns, own) == 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    run_together(4, poll_for_turns, own, 0);
     hf_client_close(own);
 }
 

@@ -1,25 +1,8 @@
 /* All locks of a server, through the public header: which are listed, with what, and which keys
  * are not; the pace; and what a user without the permission is told. */
-#include "../server.h"
+#include "two.h"
 
 #include <pthread.h>
-
-static hf_client *ann, *ben;
-
-static int set_up(void **state) {
-    (void)state;
-    start_afresh();
-    ann = open_client();
-    ben = open_client();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
-    return 0;
-}
 
 static hf_locks *walk(hf_client *client, const char *pattern) {
     hf_locks_options fast = {.size = sizeof fast, .rate = HF_NEVER};

@@ -156,14 +156,10 @@ static void *take_many(void *argument) {
 static void test_there_are_as_many_connections_as_there_may_be(void **state) {
     (void)state;
     enum { THREADS = 24 };
-    pthread_t threads[THREADS];
     hf_connection *all[HF_POOL_EACH], *more;
     hf_discovery *discovery = discovered();
     pool = hf_pool_new(discovery);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, take_many, NULL), 0);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    run_together(THREADS, take_many, NULL, 0);
     assert_soon(connections() <= HF_POOL_EACH); /* the server has seen those that were closed */
     for (int i = 0; i < HF_POOL_EACH; i++)
         assert_status(take(HF_POOL_ALONE, soon(), &all[i]), HF_OK);

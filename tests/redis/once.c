@@ -1,25 +1,8 @@
 /* Once: one does it, and all get its result. Through the public header. */
-#include "../server.h"
+#include "two.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-static hf_client *ann, *ben;
-
-static int set_up(void **state) {
-    (void)state;
-    start_afresh();
-    ann = open_client();
-    ben = open_client();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
-    return 0;
-}
 
 #define STAYS 60000
 

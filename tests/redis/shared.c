@@ -1,26 +1,9 @@
 /* Shared holds through the public header: readers and writers, semaphores, one owner's nesting,
  * its way down to shared, and losses. */
-#include "../server.h"
+#include "two.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-static hf_client *ann, *ben;
-
-static int set_up(void **state) {
-    (void)state;
-    start_afresh();
-    ann = open_client();
-    ben = open_client();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    hf_client_close(ann);
-    hf_client_close(ben);
-    return 0;
-}
 
 #define SHARED(...) OPTIONS(.mode = HF_SHARED, __VA_ARGS__)
 
