@@ -143,7 +143,8 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     }
 }
 
-/* One that this shows to be lost is told so first: a master that was replaced has granted it. */
+/* Report an older hold as lost first, if this one proves the loss: a master that was replaced had
+ * granted it. */
 static hf_status list_won_locked(hf_hold *hold, bool keep) {
     for (hf_hold *before; (before = hf_table_superseded_locked(hold)) != NULL;) {
         HF_MARK("H44");
@@ -176,13 +177,13 @@ static void leave_request(hf_request *request, hf_op *op, hf_status why) {
     op->busy = true; /* from now on nobody else asks for it */
 }
 
-/* Nothing of it was ever sent: it is the server that was not there, not the lock. */
+/* Was nothing of it ever sent? Then the server was missing, not the lock. */
 static bool is_unsent(const hf_op *op) {
     return !op->answered && op->hold->out == (unsigned)op->asking &&
            hf_link_is_unsent(op->link, op->since);
 }
 
-/* A cancel was answered: false, if it was granted just before, and is over so. */
+/* Take the answer of a cancel. False: the op was granted just before, and is over. */
 static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, int64_t sent_at) {
     char holder[HF_QUOTED_MAX] = "";
     hf_standing mine;
@@ -215,7 +216,7 @@ static bool has_left_locked(hf_op *op, const redisReply *reply, hf_link *link, i
     return true;
 }
 
-/* The request of leave_request() was answered, or not: the op is over. */
+/* End the op after the request of leave_request(), with or without an answer. */
 static void left_locked(hf_op *op, hf_status why, hf_status status, const redisReply *reply,
                         hf_link *link, int64_t sent_at) {
     op->busy = false;
@@ -235,7 +236,7 @@ static void left_locked(hf_op *op, hf_status why, hf_status status, const redisR
     }
 }
 
-/* It ends without a request: there is nothing to leave. */
+/* End the op without a request: the server has nothing of it. */
 static void end_here(hf_op *op, hf_status why) {
     if (why == HF_ETIMEOUT && !op->answered && op->link != NULL)
         hf_op_fail_locked(op, hf_link_explain(&hf_op_client(op)->links, op->link));
@@ -282,7 +283,7 @@ static void left(hf_task *task, hf_status status, const redisReply *reply) {
     left_locked(op, mine->why, status, reply, task->link, task->sent_at);
 }
 
-/* Have the keeper take an op out of the queue: its time is up, or it is cancelled. */
+/* Have the keeper take the op out of the queue, after its time or a cancel. */
 static void withdraw_op(hf_op *op, hf_status why) {
     hf_client *client = op->hold->client;
     if (!must_ask(op, why)) {
@@ -334,7 +335,7 @@ typedef struct acquiring {
     int64_t held_at; /* it was seen to be held, about now */
 } acquiring;
 
-/* By when a request of it must be answered. */
+/* By when a request of the call must be answered. */
 static int64_t deadline_of(const acquiring *call) {
     int64_t patience_ms = call->client->transport->connect_ms;
     return hf_after(call->op.until == HF_NO_DEADLINE ? hf_now() : call->op.until, patience_ms);
@@ -418,7 +419,7 @@ static hf_status ask_locked(acquiring *call) {
     return status;
 }
 
-/* Its time is up, or a signal ends it. */
+/* Take the op out of the queue, after its time or a signal. */
 static void leave_queue_locked(acquiring *call, hf_status why) {
     hf_client *client = call->client;
     hf_op *op = &call->op;
@@ -441,7 +442,6 @@ static void leave_queue_locked(acquiring *call, hf_status why) {
     freeReplyObject(answer.reply);
 }
 
-/* Once through the queue. */
 static hf_status queue_locked(acquiring *call) {
     hf_op *op = &call->op;
     hf_status status = hf_thread_start_locked(call->client);
@@ -461,7 +461,7 @@ static hf_status queue_locked(acquiring *call) {
     return op->done ? HF_OK : status;
 }
 
-/* A grant came too late: not at once again, because the new master may not be known yet. */
+/* Pause after a grant that came too late: the new master may not be known yet. */
 static hf_status pause_locked(acquiring *call) {
     int64_t ms = hf_jitter(MISSED_MIN_MS, MISSED_MAX_MS);
     int64_t left_ms = hf_until(call->op.until, hf_now());
@@ -493,7 +493,6 @@ static hf_status delegate_locked(acquiring *call) {
     return HF_OK;
 }
 
-/* The next thing that it does, until it is over. */
 static hf_status step_locked(acquiring *call, bool *tried) {
     hf_op *op = &call->op;
     if (hf_brake_is_pulled()) {
@@ -517,7 +516,8 @@ static hf_status step_locked(acquiring *call, bool *tried) {
     return status;
 }
 
-/* It was granted; but a thread that waited may have slept past that, or hear of a greater fence. */
+/* Does the grant still stand? The thread may have slept past its end, or another hold has a greater
+ * fence. */
 static bool stands_locked(acquiring *call) {
     const hf_hold *hold = call->op.hold;
     bool slept = call->op.bell != NULL;
@@ -526,7 +526,7 @@ static bool stands_locked(acquiring *call) {
            (call->held_at < hold->validity.deadline && hf_table_believes_locked(hold, hold->fence));
 }
 
-/* Back to its place under a new id; or, if there is no time left, it ends. */
+/* Wait again under a new id; without time for that, fail. */
 static hf_status again_locked(acquiring *call) {
     hf_op *op = &call->op;
     op->done = false;
@@ -552,7 +552,6 @@ static hf_status begin_locked(const acquiring *call) {
     return status;
 }
 
-/* Until it is over. */
 static void run_locked(acquiring *call) {
     hf_op *op = &call->op;
     hf_status status = begin_locked(call);
@@ -572,7 +571,7 @@ static void run_locked(acquiring *call) {
     }
 }
 
-/* What was won is the client's from now on. Otherwise than HF_OK: it has been released. */
+/* Put the new hold into the table. Otherwise than HF_OK: it has been released. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->op.hold;
     bool confirms = hf_hold_must_confirm_locked(hold);
@@ -659,7 +658,6 @@ hf_status hf_lock_acquire(hf_lock *lock, int64_t timeout_ms, hf_hold **hold_out)
 
 /* --------------------------------------------------------------- Started */
 
-/* Its completion. */
 static void tell_acquired(hf_op *op, hf_status status) {
     hf_hold *hold = op->hold;
     bool told = status == HF_OK || status == HF_EDONE;
@@ -683,7 +681,6 @@ static void tell_acquired(hf_op *op, hf_status status) {
         hf_hold_drop(hold);
 }
 
-/* It is over: told() counts it, and takes its hold over. */
 static void conclude(hf_op *op, hf_status status) {
     explain_outcome(op, status);
     op->told(op, status);

@@ -199,7 +199,7 @@ static int end_locked(hf_hold *hold, int64_t now, bool *listed) {
     return state;
 }
 
-/* What a release came to. */
+/* The status of a release. */
 static hf_status release_status(const hf_hold *hold, int state, char how, hf_status status,
                                 hf_release_outcome outcome, bool doubtful) {
     if (how != '\0' && status == HF_OK && outcome != HF_RELEASE_NONSENSE)
@@ -263,7 +263,7 @@ static void release_request(operation *mine, const hf_leaving *left) {
     mine->request->hands_on = hold->waited;
 }
 
-/* The hold ends here first, and on the server afterwards. */
+/* End the hold here first, and on the server afterwards. */
 static hf_status begin_release(operation *mine) {
     hf_hold *hold = mine->hold;
     const hf_leaving *left = mine->left;
@@ -284,7 +284,7 @@ static hf_status begin_release(operation *mine) {
     return HF_OK;
 }
 
-/* The server was told, or could not be. */
+/* Do what follows a release, with or without an answer. */
 static void settle_release(operation *mine, hf_status status) {
     hf_hold *hold = mine->hold;
     bool gone = mine->outcome == HF_RELEASE_NOT_HELD || mine->outcome >= HF_RELEASE_KEPT;
@@ -386,7 +386,7 @@ void hf_hold_claimed_locked(hf_hold *hold, hf_renew_mode mode, int64_t sent_at, 
     }
 }
 
-/* What one came to; *left_ms tells it from the answer. */
+/* The status of a renewal. */
 static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int64_t left_ms) {
     if (status != HF_OK)
         return status;
@@ -403,7 +403,7 @@ static hf_status renewal_status(hf_hold *hold, hf_status status, bool good, int6
     return hf_hold_explain_state(hold, state, "its lease ended before the answer came");
 }
 
-/* One was answered, or not. *refused: the server would not. */
+/* Take the answer of a renewal, or none. *refused: the server has refused it. */
 static hf_status renewal_end_locked(hf_hold *hold, int64_t lease_ms, hf_renew_mode mode,
                                     hf_status status, const redisReply *reply, int64_t sent_at,
                                     bool doubtful, bool *refused) {
@@ -438,7 +438,7 @@ static void renewal_request(hf_request *request, const hf_hold *hold, int64_t le
         hf_request_renew(request, &renewal, 1);
 }
 
-/* It turns out to be one of many holds, and must be asked for as that. */
+/* Does the answer show the hold to be one of many? Then note it. */
 static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisReply *reply) {
     int64_t left_ms;
     if (status != HF_OK || hold->one_of_many || !hf_reply_renewal(reply, &left_ms) ||
@@ -448,7 +448,6 @@ static bool turns_out_many_locked(hf_hold *hold, hf_status status, const redisRe
     return true;
 }
 
-/* Is it held, so that it can be renewed? */
 static hf_status check_held(const hf_hold *hold) {
     if (hold == NULL)
         return hf_fail(HF_EINVAL, "the handle is NULL");
@@ -472,7 +471,7 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     return status;
 }
 
-/* The hold ends here, and stays on the server: for so long, or as long as it has. */
+/* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed;
     if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and nobody would notice */
@@ -639,7 +638,7 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
 /* Of a release that keeps the lock, while its answer is lost. */
 #define KEEP_TRIES 3
 
-/* The time for which a release keeps the lock. */
+/* For how long a release now keeps the lock; 0: it does not. */
 static int64_t least_left_ms(const hf_hold *hold) {
     if (hold == NULL || hf_client_check(hold->client) != HF_OK)
         return 0;
@@ -666,7 +665,7 @@ hf_status hf_hold_release_start(hf_hold *hold, int64_t op) { return release(hold
 
 /* -------------------------------------------------------------- Handing over */
 
-/* Nobody else would, and a grant that is not claimed counts against this client. */
+/* Claim a grant at once: no other thread does, and unclaimed grants count against the client. */
 static hf_status claim_now(hf_hold *hold) {
     hf_client_lock(hold->client);
     bool pushed = hold->pushed;
@@ -715,7 +714,7 @@ typedef struct handed {
     size_t name_length, owner_length;
 } handed;
 
-/* False: it is none. */
+/* Read a token. False: the bytes are none. */
 static bool read_token(const void *token, size_t length, handed *of) {
     char text[64] = "", mode[2];
     long long number;

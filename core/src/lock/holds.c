@@ -138,7 +138,6 @@ const hf_hold *hf_hold_first_to_end(const hf_hold *hold) {
     return first;
 }
 
-/* Until then it is certain to stand. */
 static inline int64_t deadline_of(const hf_hold *hold) {
     return hold->joined != NULL ? hf_hold_first_to_end(hold)->validity.deadline
                                 : hold->validity.deadline;
@@ -368,7 +367,7 @@ static uint64_t stack_of(const hf_hold *hold) {
     return stack_hash(hold->names, &holder);
 }
 
-/* A live one of the same owner; or NULL. */
+/* A live hold of the same owner; or NULL. */
 static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
     uint64_t stack = stack_of(hold);
     for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;

@@ -119,9 +119,8 @@ void hf_hold_part_locked(hf_hold *hold);
 int hf_hold_state_now(const hf_hold *hold, int64_t now);
 static inline bool hf_hold_is_listed(const hf_hold *hold) { return hold->item.list != NULL; }
 
-/* Count it: its acquire has not got it; it was lost; it has ended here; its acquire, which began
- * then, has got it. The second and the third only after the last: else it is the acquire that
- * fails. */
+/* Count a hold: its acquire failed; it was lost; it has ended here; its acquire, which began at
+ * began_at, succeeded. A loss and an end count only after that: before, the acquire fails. */
 void hf_hold_count_refused_locked(const hf_hold *hold, hf_status status);
 void hf_hold_count_loss_locked(hf_hold *hold, int64_t now);
 static inline void hf_hold_count_end_locked(hf_hold *hold, int64_t now) {
@@ -179,9 +178,9 @@ hf_hold *hf_table_superseded_locked(const hf_hold *hold);
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep);
 /* Take it out. The caller gets the table's reference. */
 void hf_table_remove_locked(hf_client *client, hf_hold *hold);
-/* Its renewals fail from now on, or do not. It is in the table. */
+/* Note that the renewals of a hold in the table fail, or no longer do. */
 void hf_hold_fails_locked(hf_hold *hold, bool fails);
-/* So many are in the table whose renewals fail. */
+/* How many holds in the table have failing renewals. */
 size_t hf_table_failing_locked(const hf_client *client);
 /* All of them, newest first: holds by `item`. */
 const hf_list *hf_table_holds_locked(const hf_client *client);

@@ -15,7 +15,6 @@ typedef struct poll_set {
     struct pollfd some[4]; /* its own two, and one link's: enough without memory */
 } poll_set;
 
-/* A link's two connections. */
 static void watch_link(hf_link *link, struct pollfd fds[2]) {
     fds[0] = fds[1] = (struct pollfd){.fd = -1};
     if (link->commands != NULL) {
@@ -33,7 +32,7 @@ static void watch_link(hf_link *link, struct pollfd fds[2]) {
         fds[1].fd = hf_connection_fd(link->subscription);
 }
 
-/* Room for so many; without memory for some. */
+/* Make room for `count` entries, or fewer without memory. */
 static size_t make_room(poll_set *set, size_t count) {
     if (count > set->capacity) {
         struct pollfd *more = realloc(set->fds, 2 * count * sizeof *more);

@@ -89,7 +89,7 @@ void hf_numbers_end(struct hf_numbers *numbers) {
     free(numbers);
 }
 
-/* That of the name. Beyond the bound names have none of their own. NULL: no memory. */
+/* The counts of the name; beyond the bound, those of all others. NULL: no memory. */
 static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
     hf_tally **bucket = &numbers->buckets[names->hash % BUCKETS];
     for (hf_tally *tally = *bucket; tally != NULL; tally = tally->next)
@@ -149,7 +149,7 @@ static int64_t timeouts_in(const watch *at) {
     return sum;
 }
 
-/* That of the lock, for that rule; a new one in the place of the least. */
+/* The watch of the lock and the rule; a new one takes the place of the least. */
 static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rule *rule,
                        int64_t now) {
     watch *set = numbers->watched[names->hash % SETS], *least = NULL;
@@ -172,7 +172,7 @@ static watch *watch_of(struct hf_numbers *numbers, hf_names *names, const hf_rul
     return least;
 }
 
-/* One more timeout. True, once in a window: there are as many as the rule says. */
+/* Count a timeout. True, once in a window: there are as many as the rule allows. */
 static bool is_alarming(watch *at, int64_t now) {
     at->counts[at->slice % (SLICES + 1)]++;
     if (timeouts_in(at) < at->rule.timeouts || now < at->quiet_until)

@@ -61,7 +61,7 @@ static hf_status check_mark(const hf_hold *hold, int64_t unknown_ms) {
     return unknown_ms == HF_NEVER ? HF_OK : hf_once_check_ttl(unknown_ms);
 }
 
-/* It will not be made: the next caller may. This thread's message stays. */
+/* Leave the call to the next caller. This thread's message stays. */
 static hf_status withdraw(hf_hold *hold, hf_status status) {
     hf_leaving left = {.how = 'n', .terms = hf_once_terms(hold), .bytes = ""};
     hf_error error = *hf_error_last();
@@ -81,7 +81,7 @@ static hf_status explain_unreplicated(const hf_hold *hold, int64_t reached) {
     return HF_EREPLICAS;
 }
 
-/* What the answer to it says. */
+/* Take the answer to a mark. */
 static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standing *mine) {
     switch (mine->state) {
     case HF_STANDS_HELD:

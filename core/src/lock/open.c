@@ -29,7 +29,7 @@ static hf_status name_client(hf_client *client, const char *name) {
     return HF_OK;
 }
 
-/* What a failed open, or the last handle, leaves. */
+/* Free what a failed open, or the last handle, leaves. */
 static void destroy_client(hf_client *client) {
     hf_waiting_end(client);
     if (client->transport != NULL) {

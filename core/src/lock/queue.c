@@ -193,7 +193,7 @@ static size_t owner_bucket(const hf_hold *hold) {
     return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
 }
 
-/* What wakes its thread. */
+/* Give the op of a thread an event to wake it. */
 static bool equip(hf_op *op) {
     if (op->started || op->bell != NULL)
         return true;
@@ -277,7 +277,7 @@ void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names,
     client->waiting->handed_on[names->hash % QUEUES] = began_at;
 }
 
-/* Was it waited for a moment ago, so that whoever asks for it now will wait, too? */
+/* Had the lock waiters a moment ago, so that an acquire will probably wait? */
 static bool is_crowded(const hf_client *client, const hf_names *names) {
     int64_t handed_on = client->waiting->handed_on[names->hash % QUEUES];
     return handed_on > 0 && hf_now() < hf_after(handed_on, EXPECTED_MS);

@@ -60,7 +60,7 @@ void hf_op_hand_over_locked(hf_op *op, const hf_queue *queue) {
 
 /* ------------------------------------------------------ A waiting thread */
 
-/* Nobody reads: this thread will. */
+/* Make this thread the reader, if there is none. */
 static void take_reading(hf_op *op) {
     hf_link *link = op->link;
     if (link->reader != NULL)
@@ -110,7 +110,7 @@ static hf_status run_handlers(hf_op *op, bool *listens) {
     return status;
 }
 
-/* How long it may sleep: 0 if its time is up. */
+/* How long the thread may sleep; 0: its time is up. */
 static int64_t sleep_ms(int64_t until, bool listens) {
     int64_t ms = until == HF_NO_DEADLINE ? -1 : hf_until(until, hf_now());
     if (ms > 3600000)

@@ -65,7 +65,7 @@ static bool is_held(const hf_hold *hold) {
     return hold->state == HF_STATE_HELD && hf_hold_is_listed(hold);
 }
 
-/* Has it another server than the one that last told of it? That one may not know it. */
+/* Has the hold another server since its last answer? The new one may not know it. */
 static bool has_moved(const hf_hold *hold) {
     return hold->place != hf_discovery_place(hold->client->transport->discovery, hold->names->slot);
 }
@@ -95,7 +95,7 @@ void hf_renewal_plan_locked(hf_hold *hold) {
         hf_thread_timer_locked(client, &hold->timer, due);
 }
 
-/* What was learnt late, or has been cut short, is due by what is left of it. */
+/* Renew earlier what was learnt late, or has been cut short: by what is left. */
 static void hasten(hf_hold *hold) {
     int64_t due = hold->validity.deadline - 2 * hf_renewal_interval(hold);
     if (hold->validity.deadline != HF_NO_DEADLINE && due < hold->renew_at)
@@ -128,7 +128,6 @@ static void retry_soon(hf_hold *hold) {
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-/* Another server has taken over. */
 static void announce_failover(hf_client *client, hf_completion *completion) {
     hf_discovery *discovery = client->transport->discovery;
     long long holds = completion->holds;
@@ -172,7 +171,7 @@ static bool is_at_risk(const hf_hold *hold, hf_status status, unsigned place) {
     return is_held(hold) && hold->validity.deadline != HF_NO_DEADLINE && (hold->fails || too);
 }
 
-/* Why is this thread's message. */
+/* Announce trouble, for the reason in this thread's message. */
 static void announce_trouble(hf_client *client, hf_status status, unsigned place, int64_t now) {
     hf_completion completion = {.kind = HF_KIND_TROUBLE, .status = status};
     int64_t first = HF_NO_DEADLINE;
@@ -191,7 +190,7 @@ static void announce_trouble(hf_client *client, hf_status status, unsigned place
     hf_announce_locked(client, &completion, NULL);
 }
 
-/* A try came to nothing, as this thread's message says: each of these may be lost. */
+/* Note a failed try, for the reason in this thread's message: each of these holds may be lost. */
 static void renewal_fails(hf_client *client, hf_hold *const *holds, size_t count, hf_status status,
                           unsigned place) {
     int64_t now = hf_now();
@@ -208,7 +207,7 @@ static void renewal_fails(hf_client *client, hf_hold *const *holds, size_t count
     announce_trouble(client, status, place, now);
 }
 
-/* One was renewed: is that true of all that failed? */
+/* Announce the end of the trouble, if no renewal fails any longer. */
 static void renewal_works(hf_client *client) {
     hf_completion completion = {.kind = HF_KIND_TROUBLE, .status = HF_OK};
     int64_t *since = &client->renewing->trouble_at;

@@ -48,9 +48,9 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news);
 int hf_loss_cause(const hf_hold *hold);
 /* It is lost: tell, and see that nothing of it stays behind. */
 void hf_hold_lose_locked(hf_hold *hold, int cause);
-/* The same of those that it is joined with, for that cause: it is lost, or ends as lost. */
+/* Lose the other holds of its ring, for that cause. */
 void hf_hold_lose_others_locked(hf_hold *hold, int cause);
-/* Another that it was joined with, and that has left the ring, turns out to have been lost. */
+/* Lose the holds of a ring that one has left, and turned out to be lost. */
 void hf_hold_lose_left_locked(hf_hold *hold, int cause);
 
 #endif

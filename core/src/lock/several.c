@@ -112,7 +112,7 @@ static void give_up_all(hf_hold **holds, size_t count, hf_status why) {
     }
 }
 
-/* Did one end because the server could not be told? */
+/* Did a hold end because the server was not reached? */
 static bool unreachable_locked(hf_hold *const *holds, size_t count) {
     int64_t now = hf_now();
     for (size_t i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ static bool unreachable(hf_hold *const *holds, size_t count) {
     return found;
 }
 
-/* For the next of them, of the time for all. */
+/* The time for the next lock, of the time for all. */
 static int64_t time_left(int64_t timeout_ms, int64_t until) {
     if (timeout_ms <= 0)
         return timeout_ms;
@@ -233,7 +233,7 @@ static void free_group_locked(group *mine) {
     hf_client_drop(client);
 }
 
-/* All are over, as this thread's message says. */
+/* Complete all acquires of the group, with this thread's message. */
 static void tell_group(group *mine, hf_status status) {
     hf_error error = *hf_error_last();
     for (size_t i = 0; i < mine->count; i++) {
@@ -272,7 +272,7 @@ static hf_status next_locked(group *mine, int64_t pause_ms) {
     return status;
 }
 
-/* All again, with holds like those of before. */
+/* Begin again, with holds like the earlier ones. */
 static hf_status begin_again_locked(group *mine) {
     for (size_t i = 0; i < mine->count; i++) {
         hf_hold *hold = hf_hold_like(mine->holds[i]);
@@ -285,7 +285,7 @@ static hf_status begin_again_locked(group *mine) {
     return next_locked(mine, pause_before(&mine->pause_ms, mine->until));
 }
 
-/* All are acquired: they belong together. */
+/* Join the holds of a group that has all. */
 static void join_group(group *mine) {
     hf_status status = join_locked(mine->client, mine->holds, mine->count);
     if (status == HF_OK) {

@@ -97,7 +97,7 @@ void hf_heal_locked(hf_client *client, const hf_hold *hold) {
 
 /* ------------------------------------------------------------------- Undo */
 
-/* Meanwhile the hold may be given another id, which nobody gives up. */
+/* Copy the id: the hold may get another one before the undo is sent. */
 static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
     if (hold->undo.list == NULL) {
         hf_hold_grab(hold);

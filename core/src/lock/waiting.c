@@ -94,14 +94,14 @@ static int64_t pause_after(const hf_op *op, int64_t ttl_ms, const hf_standing *m
     return ms < longest ? ms : longest - hf_jitter(0, longest / 8);
 }
 
-/* It is in the queue, or where nothing queues: ask again when it is time. */
+/* Plan the next re-check of a waiter, or the next poll. */
 static void wait_on(hf_op *op, const hf_look *look, const hf_standing *mine) {
     bool again = op->epoch != op->queue->channel->epoch;
     hf_queue_ask_by_locked(op->queue,
                            again ? 0 : hf_after(hf_now(), pause_after(op, look->ttl_ms, mine)));
 }
 
-/* Its place is of no use. A thread that waits goes and asks for itself, or polls. */
+/* Give up a useless place. A waiting thread asks for itself, or polls. */
 static void leave_place(hf_op *op) {
     if (hf_op_renew_id_locked(op) != HF_OK)
         return;
@@ -124,7 +124,7 @@ static void others_ask(const hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
-/* The call that it is to make has an outcome. */
+/* End the op with the outcome of its call. */
 static void take_outcome(hf_op *op, const hf_standing *mine) {
     if (hf_once_take(op->hold, mine)) {
         HF_MARK("H28");
@@ -143,7 +143,7 @@ static void lose_id(hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
-/* Has it asked for as long as any call may? */
+/* Has the op asked for as long as a call may last? */
 static bool is_late(const hf_op *op) {
     int64_t patience_ms = hf_op_client(op)->transport->connect_ms;
     return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
@@ -206,7 +206,7 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     wait_on(op, look, mine); /* at once, if it left its place */
 }
 
-/* Grants could come in, and do not just now. */
+/* Could grants arrive on the channel, though none do now? */
 static bool is_deaf(const hf_channel *channel) {
     return channel->link->mode != HF_POLLING && !hf_channel_works(channel);
 }
@@ -218,7 +218,6 @@ static bool may_ask(const hf_op *op) {
            (op->delegated || op->score > 0 || !hf_channel_works(op->queue->channel));
 }
 
-/* Must it ask anew? */
 static bool is_stale(const hf_op *op) {
     return op->epoch != op->queue->channel->epoch && may_ask(op);
 }
@@ -549,7 +548,7 @@ static void granted(hf_links *links, hf_link *link, const hf_grant *grant) {
     hf_queue_ask_by_locked(op->queue, op->early.until);
 }
 
-/* All of this client that waited for it have left the queue with that one: they ask for it. */
+/* Let all waiters of the lock ask for the result: they have left the queue with that id. */
 static void finished(hf_links *links, const char *id) {
     hf_client *client = HF_OF(hf_client, links, links);
     const hf_op *op = hf_op_find_locked(client, id);

@@ -21,19 +21,14 @@ static void free_dial(hf_dial *dial) {
     free(dial);
 }
 
-static void connect_dial(hf_dial *dial) {
-    dial->status =
-        hf_discovery_connect(dial->discovery, dial->node, HF_NO_DEADLINE, &dial->connection);
+static void *run_dial(void *argument) {
+    hf_dial *dial = argument;
+    hf_discovery *discovery = dial->discovery;
+    dial->status = hf_discovery_connect(discovery, dial->node, HF_NO_DEADLINE, &dial->connection);
     if (dial->status == HF_OK)
         hf_connection_set_driven(dial->connection);
     else
         snprintf(dial->message, sizeof dial->message, "%s", hf_error_message());
-}
-
-static void *run_dial(void *argument) {
-    hf_dial *dial = argument;
-    hf_discovery *discovery = dial->discovery;
-    connect_dial(dial);
     if (atomic_exchange(&dial->state, OVER) == DROPPED)
         free_dial(dial);
     else
