@@ -8,6 +8,7 @@
  *   how many shared holds 1, 16 and 256 readers of one lock acquire and release in a second,
  *   beside as many threads with a lock each, which nobody else wants;
  *   how many turns a second a semaphore of 3 gives to 64 waiters;
+ *   and a pool of 5 to 20, beside one in which every fifth takes 3 permits;
  *   how long it takes until 100 callers of hf_once_begin() have the result that the first of them
  *   makes in no time, and then those that come when it is there.
  *
@@ -45,12 +46,13 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
-static hf_lock *open_lock(const char *name, int32_t mode, int64_t permits) {
+static hf_lock *open_lock(const char *name, int32_t mode, int64_t permits, int64_t weight) {
     hf_lock_options options = {.size = sizeof options,
                                .lease_ms = LEASE_MS,
                                .renew = HF_OFF,
                                .mode = mode,
-                               .permits = permits};
+                               .permits = permits,
+                               .weight = weight};
     hf_lock *lock;
 
     check(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &lock));
@@ -97,15 +99,16 @@ static void *take_turns(void *lock) {
     return NULL;
 }
 
-/* Turns a second of so many threads, on one lock or on one each. */
-static double rate(int threads, const char *name, int32_t mode, int64_t permits, bool own,
-                   double seconds) {
+/* Turns a second of so many threads, on one lock or on one each. Every fifth thread takes as many
+ * permits as heavy says. */
+static double rate(int threads, const char *name, int32_t mode, int64_t permits, int64_t heavy,
+                   bool own, double seconds) {
     hf_lock *locks[THREADS_MAX] = {NULL};
     char each[64];
 
     for (int i = 0; i < threads; i++) {
         snprintf(each, sizeof each, own ? "%s:%d" : "%s", name, i);
-        locks[i] = open_lock(each, mode, permits);
+        locks[i] = open_lock(each, mode, permits, i % 5 == 4 ? heavy : 0);
     }
     run_threads(threads, take_turns, locks, seconds / 10); /* connections, and the scripts */
     double took = run_threads(threads, take_turns, locks, seconds);
@@ -148,7 +151,7 @@ static void measure_once(int callers, double seconds) {
          tries++) {
         snprintf(name, sizeof name, "family:once:%d:%.6f", tries, start);
         for (int i = 0; i < callers; i++)
-            locks[i] = open_lock(name, HF_EXCLUSIVE, 0);
+            locks[i] = open_lock(name, HF_EXCLUSIVE, 0, 0);
         first[tries] = run_threads(callers, ask_once, locks, 0);
         later[tries] = run_threads(callers, ask_once, locks, 0);
         for (int i = 0; i < callers; i++)
@@ -173,14 +176,19 @@ int main(int count, char **words) {
     snprintf(url, sizeof url, "redis://%s:%s", words[1], words[2]);
     check(hf_client_open(url, NULL, &client));
     for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++) {
-        double shared = rate(crowds[i], "family:readers", HF_SHARED, 0, false, seconds);
-        double own = rate(crowds[i], "family:own", HF_EXCLUSIVE, 0, true, seconds);
+        double shared = rate(crowds[i], "family:readers", HF_SHARED, 0, 0, false, seconds);
+        double own = rate(crowds[i], "family:own", HF_EXCLUSIVE, 0, 0, true, seconds);
         printf("%d readers: %.0f turns a second (with a lock each: %.0f)\n", crowds[i], shared,
                own);
         fflush(stdout);
     }
     printf("a semaphore of 3, 64 waiters: %.0f turns a second\n",
-           rate(64, "family:semaphore", HF_SHARED, 3, false, seconds));
+           rate(64, "family:semaphore", HF_SHARED, 3, 0, false, seconds));
+    fflush(stdout);
+    double light = rate(20, "family:light", HF_SHARED, 5, 0, false, seconds);
+    double mixed = rate(20, "family:mixed", HF_SHARED, 5, 3, false, seconds);
+    printf("a pool of 5, 20 threads: %.0f turns a second (if every fifth takes 3: %.0f)\n", light,
+           mixed);
     fflush(stdout);
     measure_once(100, seconds);
     hf_client_close(client);

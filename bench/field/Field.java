@@ -16,10 +16,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.JedisPooled;
@@ -39,9 +41,14 @@ public final class Field {
         void release();
     }
 
-    /** What makes locks that nobody renews, and such that are renewed: null if it cannot. */
+    /**
+     * What makes locks that nobody renews, such that are renewed, and such that are shared by as many as
+     * the number says, or by all if that is 0: null if it cannot.
+     */
     private record Contender(
-            Function<String, Lock> lock, BiFunction<String, Duration, Lock> renewed) {}
+            Function<String, Lock> lock,
+            BiFunction<String, Duration, Lock> renewed,
+            BiFunction<String, Integer, Lock> shared) {}
 
     private static Contender connect(String kind, String host, int port) {
         return switch (kind) {
@@ -57,7 +64,11 @@ public final class Field {
         LockOptions options = LockOptions.defaults().lease(LEASE).renew(false);
         return new Contender(
                 name -> ours(client.lock(name, options)),
-                (name, lease) -> ours(client.lock(name, options.lease(lease).renew(true))));
+                (name, lease) -> ours(client.lock(name, options.lease(lease).renew(true))),
+                (name, permits) ->
+                        ours(
+                                client.lock(name, permits == 0 ? options : options.permits(permits))
+                                        .shared()));
     }
 
     private static Lock ours(HoldfastLock lock) {
@@ -95,7 +106,31 @@ public final class Field {
                         renewing = redisson(url, lease);
                     }
                     return redisson(renewing.getLock(name), (Duration) null);
-                });
+                },
+                (name, permits) ->
+                        permits == 0
+                                ? redisson(client.getReadWriteLock(name).readLock(), LEASE)
+                                : redisson(client.getSemaphore(name), permits));
+    }
+
+    /** It has no lease: the permits of a client that dies are lost. */
+    private static Lock redisson(RSemaphore semaphore, int permits) {
+        semaphore.trySetPermits(permits);
+        return new Lock() {
+            @Override
+            public void acquire() {
+                try {
+                    semaphore.acquire();
+                } catch (InterruptedException unexpected) {
+                    throw new IllegalStateException(unexpected);
+                }
+            }
+
+            @Override
+            public void release() {
+                semaphore.release();
+            }
+        };
     }
 
     private static Lock redisson(RLock lock, Duration lease) {
@@ -140,6 +175,7 @@ public final class Field {
                         }
                     };
                 },
+                null,
                 null);
     }
 
@@ -219,6 +255,38 @@ public final class Field {
                 .formatted(Arrays.toString(turns), Arrays.toString(longest));
     }
 
+    /**
+     * Threads that acquire and release for some time: one lock that so many share, or 0: all; or, if
+     * permits is -1, a lock each. It answers how many turns they had.
+     */
+    private static String runShared(Contender it, int permits, int count, long ms)
+            throws InterruptedException {
+        var turns = new LongAdder();
+        var threads = new ArrayList<Thread>();
+        String name = key + ":shared:" + permits;
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+        for (int number = 0; number < count; number++) {
+            Lock lock =
+                    permits < 0
+                            ? it.lock.apply(name + ":" + number)
+                            : it.shared.apply(name, permits);
+            threads.add(
+                    new Thread(
+                            () -> {
+                                while (System.nanoTime() < end) {
+                                    lock.acquire();
+                                    lock.release();
+                                    turns.increment();
+                                }
+                            }));
+        }
+        threads.forEach(Thread::start);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return "{\"turns\": %d}".formatted(turns.sum());
+    }
+
     private static String runPairs(Lock lock, int count) {
         long since = System.nanoTime();
         for (int i = 0; i < count; i++) {
@@ -273,6 +341,8 @@ public final class Field {
                         case "crowd" ->
                                 runCrowd(
                                         it, (int) number[0], (int) number[1], number[2], number[3]);
+                        case "shared" ->
+                                runShared(it, (int) number[0], (int) number[1], number[2]);
                         case "hold" -> hold(it, (int) number[0], Duration.ofMillis(number[1]));
                         default -> throw new IllegalArgumentException(line);
                     });

@@ -39,6 +39,7 @@ bool is_x[CLIENTS];   /* the outermost is exclusive */
 byte x;               /* in the header: how many are */
 byte n;               /* how many are in S */
 byte extra;           /* in the header: what they weigh beyond one each */
+bool readers;         /* in the header: all are shared and light, and nobody is queued */
 byte busy_until;      /* S was lost: K stays until it ends */
 byte queue[CLIENTS], queued; /* 1 more than each client */
 
@@ -86,7 +87,7 @@ inline read() {
 	j = 0;
 #endif
 	if
-	:: n == 0 -> x = 0; extra = 0
+	:: n == 0 -> x = 0; extra = 0; readers = false
 	:: else
 	fi
 }
@@ -191,6 +192,11 @@ inline acquire(c) {
 		fi
 	fi;
 	found = 0;
+#ifdef MUTANT_A_QUEUE_BEHIND_READERS
+	readers = readers || (n && x == 0 && extra == 0 && queued == 0);
+#else
+	readers = n && x == 0 && extra == 0 && queued == 0;
+#endif
 	asks_at[c] = now + 1
 }
 
@@ -220,38 +226,48 @@ inline nest(c, exclusively) {
 /* The outermost hold goes. With a nested one that is a downgrade: K stays, and is shared. */
 inline release(c) {
 	sure[c] = 0; sure_x[c] = false;
-	read();
 	if
-	:: ends[c] ->
+	:: readers && ends[c] -> /* neither the queue nor what has ended is looked at */
 		ends[c] = 0; n--;
-		extra = extra - (weight[c] - 1);
-#ifdef MUTANT_DOWNGRADE_FREES
+		readers = n > 0
+	:: else ->
+		read();
 		if
-		:: is_x[c] && nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
-		:: else
-		fi;
+		:: ends[c] ->
+			ends[c] = 0; n--;
+			extra = extra - (weight[c] - 1);
+#ifdef MUTANT_DOWNGRADE_FREES
+			if
+			:: is_x[c] && nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
+			:: else
+			fi;
 #endif
 #ifdef MUTANT_DOWNGRADE_KEEPS_X
-		x = (is_x[c] && n == 0 -> 0 : x);
+			x = (is_x[c] && n == 0 -> 0 : x);
 #else
-		x = (is_x[c] -> x - 1 : x);
+			x = (is_x[c] -> x - 1 : x);
 #endif
-		is_x[c] = false
-	:: else
+			is_x[c] = false
+		:: else
+		fi;
+		grant()
 	fi;
-	grant();
 	woken()
 }
 
 inline release_nested(c) {
 	sure_nested[c] = 0;
-	read();
 	if
-	:: nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
-	:: else
+	:: readers && nested[c] -> nested[c] = 0; n--; readers = n > 0
+	:: else ->
+		read();
+		if
+		:: nested[c] -> nested[c] = 0; n--; extra = extra - (weight[c] - 1)
+		:: else
+		fi;
+		x = (n == 0 -> 0 : x);
+		grant()
 	fi;
-	x = (n == 0 -> 0 : x);
-	grant();
 	woken()
 }
 
@@ -332,7 +348,7 @@ end:
 				busy_until = (nested[j] > busy_until -> nested[j] : busy_until);
 				ends[j] = 0; nested[j] = 0; is_x[j] = false
 			}
-			n = 0; x = 0; extra = 0; j = 0
+			n = 0; x = 0; extra = 0; readers = false; j = 0
 		}
 	   }
 	od

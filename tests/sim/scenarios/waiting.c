@@ -217,6 +217,33 @@ static void test_a_try_passes_nobody_who_waits(void **state) {
     hf_hold_close(hold);
 }
 
+static hf_lock *reader_of(hf_client *of, const char *owner) {
+    return open_lock(of, "k", owner,
+                     OPTIONS(.lease_ms = 60000, .renew = HF_OFF, .mode = HF_SHARED));
+}
+
+/* One reader has another form than two, and neither's release looks at a queue that is not there.
+ */
+static void test_a_writer_behind_readers_is_not_passed_and_is_next(void **state) {
+    (void)state;
+    hf_lock *reads = reader_of(other, "one"), *also = reader_of(other, "two"),
+            *late = reader_of(client, "late");
+    give_back(hold, HF_OK);
+    for (int readers = 1; readers <= 2; readers++) {
+        hf_hold *first = held(reads), *second = readers == 2 ? held(also) : NULL, *none;
+        waiter *w = waiter_start(lock, 20000);
+        assert_soon(queued("k") == 1);
+        assert_status(hf_lock_acquire(late, 0, &none), HF_EBUSY);
+        give_back(first, HF_OK);
+        if (second != NULL)
+            give_back(second, HF_OK);
+        assert_had_within(w, now_ms(), 1000);
+    }
+    hf_lock_close(reads);
+    hf_lock_close(also);
+    hf_lock_close(late);
+}
+
 /* ------------------------------------------------------ Dead connections */
 
 /* F10: a request that nobody answers stands in front of the renewal. */
@@ -429,6 +456,7 @@ int main(int count, char **words) {
         TEST(test_an_answer_that_comes_after_the_grant_changes_nothing),
         TEST(test_who_waits_is_served_in_the_order_of_arrival),
         TEST(test_a_try_passes_nobody_who_waits),
+        TEST(test_a_writer_behind_readers_is_not_passed_and_is_next),
         TEST(test_a_renewal_does_not_wait_for_an_older_request_without_an_answer),
         TEST(test_a_grant_does_not_wait_for_an_answer_that_does_not_come),
         TEST(test_a_grant_that_overtakes_the_answer_to_its_request_leaves_no_dead_id),
