@@ -174,7 +174,7 @@ static hf_names *names_at(int which) {
 }
 
 static void request(hf_names *names) {
-    hf_task *task = hf_task_new(sizeof *task, task_ended, NULL);
+    hf_task *task = hf_task_new(sizeof *task, NULL, task_ended, NULL);
     ended = false;
     hf_request_heal(&task->request, names, 1000);
     hf_task_submit(links, task, hf_after(hf_now(), 5000));
@@ -257,8 +257,8 @@ static void note_doubt(hf_task *task, hf_status status, const redisReply *reply)
 static void test_what_was_not_sent_is_not_in_doubt(void **state) {
     (void)state;
     hf_names *names = names_at(B);
-    hf_task *first = hf_task_new(sizeof *first, NULL, NULL);
-    hf_task *second = hf_task_new(sizeof *second, note_doubt, NULL);
+    hf_task *first = hf_task_new(sizeof *first, NULL, NULL, NULL);
+    hf_task *second = hf_task_new(sizeof *second, NULL, note_doubt, NULL);
     atomic_store(&hears, false);
     script_at_b = hear_later;
     hf_request_heal(&first->request, names, 1000);

@@ -265,19 +265,16 @@ static bool enter_locked(hf_op *op, int64_t pause_ms) {
 /* The keeper takes an op out of the queue. */
 typedef struct leave_task {
     hf_task task;
-    hf_client *client;
-    hf_names *names;
     hf_status why;
     char id[HF_ID_LENGTH + 1];
 } leave_task;
 
-static void drop_leave(hf_task *task) { hf_names_drop(HF_OF(leave_task, task, task)->names); }
-
 static void left(hf_task *task, hf_status status, const redisReply *reply) {
     leave_task *mine = HF_OF(leave_task, task, task);
-    hf_op *op = hf_op_find_locked(mine->client, mine->id);
+    hf_client *client = hf_task_client(task);
+    hf_op *op = hf_op_find_locked(client, mine->id);
     if (status == HF_OK && mine->why != HF_ETIMEOUT && hf_reply_release(reply) == HF_RELEASE_MORE)
-        hf_kick_locked(mine->client, mine->names);
+        hf_kick_locked(client, task->names);
     if (op == NULL || (op->canceled && mine->why == HF_ETIMEOUT))
         return; /* the grant was faster, or a cancel */
     left_locked(op, mine->why, status, reply, task->link, task->sent_at);
@@ -290,7 +287,7 @@ static void withdraw_op(hf_op *op, hf_status why) {
         end_here(op, why);
         return;
     }
-    hf_task *task = hf_task_new(sizeof(leave_task), left, drop_leave);
+    hf_task *task = hf_task_new(sizeof(leave_task), op->hold->names, left, NULL);
     if (task == NULL) {
         hf_fail(HF_ENOMEM, "no memory");
         op->canceled = why != HF_ETIMEOUT;
@@ -298,8 +295,6 @@ static void withdraw_op(hf_op *op, hf_status why) {
         return;
     }
     leave_task *mine = HF_OF(leave_task, task, task);
-    mine->client = client;
-    mine->names = hf_names_keep(op->hold->names);
     mine->why = why;
     memcpy(mine->id, op->hold->id, sizeof mine->id);
     task->explains = true;

@@ -100,6 +100,11 @@ void hf_client_tell_locked(hf_client *client, int fd);
 /* A new hold id: random, 32 hex digits and a NUL. */
 hf_status hf_client_new_id_locked(hf_client *client, char *id);
 
+/* The client of a task, once it is submitted. */
+static inline hf_client *hf_task_client(const hf_task *task) {
+    return HF_OF(hf_client, links, task->links);
+}
+
 /* For how long a call without a timeout may take, from now on. */
 int64_t hf_client_patience(const hf_client *client);
 /* Send the request on this thread, without the mutex, with that patience; and free it. */

@@ -139,7 +139,7 @@ static hf_status start(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
-    hf_task *task = hf_task_new(sizeof(started), started_answered, drop_started);
+    hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
     if (news == NULL || task == NULL) {
         free(news);
         free(task);

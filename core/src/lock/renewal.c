@@ -297,7 +297,6 @@ hf_status hf_started_locked(hf_client *client, int64_t number, hf_news *news) {
 
 typedef struct renewal_task {
     hf_task task;
-    hf_client *client;
     unsigned place; /* of them all */
     size_t count;
     hf_hold *holds[]; /* with a reference of each */
@@ -353,31 +352,30 @@ static void renewed_one(hf_hold *hold, unsigned place, int64_t sent_at, int64_t 
 }
 
 /* Its answer may take half of what is left, so that a failed try leaves time for another. */
-static void submit_renewal(renewal_task *mine, int64_t now) {
+static void submit_renewal(hf_client *client, renewal_task *mine, int64_t now) {
     int64_t until = HF_NO_DEADLINE;
     for (size_t i = 0; i < mine->count; i++)
         if (mine->holds[i]->validity.deadline < until)
             until = mine->holds[i]->validity.deadline;
     if (until != HF_NO_DEADLINE)
         mine->task.answer_ms = hf_until(until, now) / 2 + 1;
-    hf_task_submit(&mine->client->links, &mine->task, until);
+    hf_task_submit(&client->links, &mine->task, until);
 }
 
 static void renewed(hf_task *task, hf_status status, const redisReply *reply);
 
 static void tried(hf_task *task, hf_status status) {
     renewal_task *mine = HF_OF(renewal_task, task, task);
-    renewal_fails(mine->client, mine->holds, mine->count, status, mine->place);
+    renewal_fails(hf_task_client(task), mine->holds, mine->count, status, mine->place);
 }
 
 static renewal_task *new_renewal(hf_client *client, hf_hold *const *holds, size_t count) {
     renewal_task *mine;
-    hf_task *task = hf_task_new(sizeof *mine + count * sizeof *holds, renewed, drop_renewal);
+    hf_task *task = hf_task_new(sizeof *mine + count * sizeof *holds, NULL, renewed, drop_renewal);
     if (task == NULL)
         return NULL;
     mine = HF_OF(renewal_task, task, task);
     task->tried = tried;
-    mine->client = client;
     mine->place = hf_discovery_place(client->transport->discovery, holds[0]->names->slot);
     mine->count = count;
     memcpy(mine->holds, holds, count * sizeof *holds);
@@ -403,7 +401,7 @@ static void renew_together(hf_client *client, hf_hold *const *holds, size_t coun
             hf_hold_renewal(hold, lease_ms, hold->looks ? HF_RENEW_LOOK : HF_RENEW_LONGER);
     }
     hf_request_renew(&mine->task.request, renewals, count);
-    submit_renewal(mine, hf_now());
+    submit_renewal(client, mine, hf_now());
 }
 
 /* A key that the user may not use, or of another type, has the server refuse all that came with
@@ -419,11 +417,11 @@ static void renewed(hf_task *task, hf_status status, const redisReply *reply) {
         tried(task, status);
     for (size_t i = 0; i < mine->count; i++)
         if (refused && is_held(mine->holds[i]))
-            renew_together(mine->client, &mine->holds[i], 1);
+            renew_together(hf_task_client(task), &mine->holds[i], 1);
         else
             renewed_one(mine->holds[i], mine->place, task->sent_at, left_ms[i]);
     if (status == HF_OK)
-        renewal_works(mine->client);
+        renewal_works(hf_task_client(task));
 }
 
 void hf_renewal_flush_locked(hf_client *client) {
@@ -473,7 +471,7 @@ void hf_hold_claim_locked(hf_hold *hold, int64_t now) {
     hold->asked = true;
     hold->looks = false;
     hf_hold_claim_request(&mine->task.request, hold);
-    submit_renewal(mine, now);
+    submit_renewal(hold->client, mine, now);
 }
 
 static void hold_due(hf_timer *timer, int64_t now) {

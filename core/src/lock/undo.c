@@ -28,19 +28,15 @@ struct hf_undoing {
     hf_timer timer;
 };
 
-typedef struct names_task {
+typedef struct undo_task {
     hf_task task;
-    hf_client *client;
-    hf_names *names;
     hf_hold *hold; /* that is undone, under this id; or NULL */
     char id[HF_ID_LENGTH];
-} names_task;
+} undo_task;
 
-static void drop_names(hf_task *task) {
-    names_task *mine = HF_OF(names_task, task, task);
-    hf_names_drop(mine->names);
-    if (mine->hold != NULL)
-        hf_hold_drop(mine->hold);
+static void drop_undo(hf_task *task) {
+    if (HF_OF(undo_task, task, task)->hold != NULL)
+        hf_hold_drop(HF_OF(undo_task, task, task)->hold);
 }
 
 /* NULL: no memory, or no thread that sends it. This thread's message stays. */
@@ -48,12 +44,8 @@ static hf_task *new_task(hf_client *client, hf_names *names,
                          void (*done)(hf_task *, hf_status, const redisReply *)) {
     hf_error error = *hf_error_last();
     bool thread = hf_thread_start_locked(client) == HF_OK;
-    hf_task *task = thread ? hf_task_new(sizeof(names_task), done, drop_names) : NULL;
+    hf_task *task = thread ? hf_task_new(sizeof(undo_task), names, done, drop_undo) : NULL;
     hf_error_set(&error);
-    if (task == NULL)
-        return NULL;
-    HF_OF(names_task, task, task)->client = client;
-    HF_OF(names_task, task, task)->names = hf_names_keep(names);
     return task;
 }
 
@@ -71,9 +63,8 @@ static bool insist(hf_client *client, hf_task *task, int64_t ms) {
 /* ------------------------------------------------------------------ Kicks */
 
 static void kicked(hf_task *task, hf_status status, const redisReply *reply) {
-    const names_task *mine = HF_OF(names_task, task, task);
     if (status == HF_OK && hf_reply_kick_again(reply))
-        hf_kick_locked(mine->client, mine->names);
+        hf_kick_locked(hf_task_client(task), task->names);
 }
 
 void hf_kick_locked(hf_client *client, hf_names *names) {
@@ -110,12 +101,12 @@ static void undo_later(hf_client *client, hf_hold *hold, const char *id) {
 }
 
 static void undone(hf_task *task, hf_status status, const redisReply *reply) {
-    const names_task *mine = HF_OF(names_task, task, task);
+    const undo_task *mine = HF_OF(undo_task, task, task);
     hf_release_outcome outcome = status == HF_OK ? hf_reply_release(reply) : HF_RELEASE_NONSENSE;
     if (outcome == HF_RELEASE_MORE)
-        hf_kick_locked(mine->client, mine->names);
+        hf_kick_locked(hf_task_client(task), task->names);
     else if (outcome == HF_RELEASE_SPLIT && mine->hold != NULL)
-        undo_later(mine->client, mine->hold, mine->id);
+        undo_later(hf_task_client(task), mine->hold, mine->id);
 }
 
 void hf_undo_remember_locked(hf_client *client, hf_names *names, const char *id) {
@@ -157,8 +148,8 @@ static void undo(hf_hold *hold, const hf_ask *ask, int64_t fence, bool bury) {
         return;
     }
     hf_hold_grab(hold);
-    HF_OF(names_task, task, task)->hold = hold;
-    memcpy(HF_OF(names_task, task, task)->id, ask->id, HF_ID_LENGTH);
+    HF_OF(undo_task, task, task)->hold = hold;
+    memcpy(HF_OF(undo_task, task, task)->id, ask->id, HF_ID_LENGTH);
     hf_request_release(&task->request, hold->names, ask, fence, bury);
     int64_t lease_ms = hold->validity.longest_ms;
     /* A place in the queue stays for as long as this client listens. */

@@ -224,8 +224,6 @@ static bool is_stale(const hf_op *op) {
 
 typedef struct recheck_task {
     hf_task task;
-    hf_client *client;
-    hf_names *names;
     bool aside; /* not the queue's own question */
     bool wait;  /* they are to have a place in the queue */
     hf_way way;
@@ -233,7 +231,10 @@ typedef struct recheck_task {
     char ids[][HF_ID_LENGTH + 1];
 } recheck_task;
 
-static void drop_recheck(hf_task *task) { hf_names_drop(HF_OF(recheck_task, task, task)->names); }
+/* NULL: it is over. */
+static hf_op *find_op(const recheck_task *mine, size_t at) {
+    return hf_op_find_locked(hf_task_client(&mine->task), mine->ids[at]);
+}
 
 /* The server did not answer it, as this thread's message says: it asks again; or its caller learns
  * why it cannot. */
@@ -274,7 +275,7 @@ static hf_ask ask_of(hf_op *op, bool wait) {
 
 static hf_answer_kind read_standings(const recheck_task *mine, const redisReply *reply,
                                      hf_look *look, hf_standing *standings) {
-    const hf_op *op = hf_op_find_locked(mine->client, mine->ids[0]);
+    const hf_op *op = find_op(mine, 0);
     if (mine->way != HF_BY_ACQUIRE)
         return op != NULL ? hf_way_reply(mine->way, op->hold, mine->wait || op->hold->out > 0,
                                          reply, look, standings)
@@ -285,7 +286,7 @@ static hf_answer_kind read_standings(const recheck_task *mine, const redisReply 
 
 /* The cheap question did nothing: ask the general one. False: there is none to ask for. */
 static bool ask_in_general(recheck_task *mine) {
-    hf_op *op = hf_op_find_locked(mine->client, mine->ids[0]);
+    hf_op *op = find_op(mine, 0);
     if (op == NULL || op->canceled || op->queue == NULL)
         return false;
     hf_ask ask = ask_of(op, mine->wait);
@@ -302,21 +303,21 @@ static bool ask_in_general(recheck_task *mine) {
 static void hear_all(const recheck_task *mine) {
     bool doubtful = mine->task.course.doubtful;
     for (size_t i = 0; i < mine->count; i++) {
-        hf_op *op = hf_op_find_locked(mine->client, mine->ids[i]);
+        hf_op *op = find_op(mine, i);
         if (op != NULL)
             hf_op_heard_locked(op, doubtful);
     }
     if (!doubtful)
         return;
     HF_MARK("H25");
-    hf_queue_recheck_locked(mine->client, mine->names);
+    hf_queue_recheck_locked(hf_task_client(&mine->task), mine->task.names);
 }
 
 /* Sent after its end it could be granted a lock for nobody, if the server has lost the dead id. */
 static bool recheck_over(const hf_task *task) {
     const recheck_task *mine = HF_OF(const recheck_task, task, task);
     for (size_t i = 0; i < mine->count; i++)
-        if (hf_op_find_locked(mine->client, mine->ids[i]) != NULL)
+        if (find_op(mine, i) != NULL)
             return false;
     return true;
 }
@@ -324,27 +325,27 @@ static bool recheck_over(const hf_task *task) {
 /* What the answer is for one of them; standing: NULL if there is none. */
 static void hear(const recheck_task *mine, size_t at, hf_status status, const hf_look *look,
                  const hf_standing *standing, bool refused) {
-    hf_op *op = hf_op_find_locked(mine->client, mine->ids[at]);
+    hf_op *op = find_op(mine, at);
     if (op == NULL) {
         if (standing != NULL && standing->state == HF_STANDS_HELD)
-            hf_undo_grant_locked(mine->client, mine->ids[at], standing->fence);
+            hf_undo_grant_locked(hf_task_client(&mine->task), mine->ids[at], standing->fence);
         return;
     }
     if (standing != NULL)
         hf_op_answer_locked(op, mine->task.link, look, standing, mine->task.sent_at);
     else if (status != HF_OK && op->early.fence == 0)
         recheck_failed(op, status, refused);
-    op = hf_op_find_locked(mine->client, mine->ids[at]);
+    op = find_op(mine, at);
     if (op != NULL && op->early.fence != 0 && (status != HF_OK || !comes_early(op)))
         deliver_early(op);
-    op = hf_op_find_locked(mine->client, mine->ids[at]);
+    op = find_op(mine, at);
     if (op != NULL && op->tries && op->asking == 0 && !op->busy && !hf_op_try_locked(op, true))
         hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory"));
 }
 
 static void rechecked(hf_task *task, hf_status status, const redisReply *reply) {
     recheck_task *mine = HF_OF(recheck_task, task, task);
-    hf_client *client = mine->client;
+    hf_client *client = hf_task_client(task);
     hf_standing standings[RECHECK_OPS];
     hf_look look;
     hf_answer_kind kind = HF_ANSWER_NONSENSE;
@@ -352,12 +353,12 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     if (status == HF_OK)
         kind = read_standings(mine, reply, &look, standings);
     if (kind == HF_ANSWER_ASK && mine->way == HF_BY_WAIT)
-        hf_waiting_in_vain_locked(client, mine->names);
+        hf_waiting_in_vain_locked(client, task->names);
     if (kind == HF_ANSWER_ASK && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
         status = hf_unexpected("acquire");
-    hf_queue *queue = hf_queue_find_locked(client, mine->names);
+    hf_queue *queue = hf_queue_find_locked(client, task->names);
     if (queue != NULL && !mine->aside)
         queue->asking = false;
     hf_error error = *hf_error_last();
@@ -367,7 +368,7 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
             hf_error_set(&error); /* another op may have its own */
         hear(mine, i, status, &look, kind == HF_ANSWER_GOOD ? &standings[i] : NULL, refused);
     }
-    queue = hf_queue_find_locked(client, mine->names);
+    queue = hf_queue_find_locked(client, task->names);
     if (queue != NULL && queue->ops.first == NULL)
         hf_queue_drop_locked(queue);
     else if (queue != NULL)
@@ -391,14 +392,13 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     hf_client *client = queue->client;
     recheck_task *mine;
     hf_ask asks[RECHECK_OPS];
-    hf_task *task = hf_task_new(sizeof *mine + count * sizeof *mine->ids, rechecked, drop_recheck);
+    hf_task *task =
+        hf_task_new(sizeof *mine + count * sizeof *mine->ids, queue->names, rechecked, NULL);
     if (task == NULL)
         return false;
     mine = HF_OF(recheck_task, task, task);
     task->explains = true;
     task->over = recheck_over;
-    mine->client = client;
-    mine->names = hf_names_keep(queue->names);
     mine->aside = aside;
     mine->wait = wait;
     mine->count = count;
@@ -619,7 +619,7 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
         next = hf_op_each_locked(client, op);
         hf_ask ask = hf_op_ask(op);
         /* Without memory the place is skipped, because nobody listens. */
-        hf_task *task = hf_task_new(sizeof *task, NULL, NULL);
+        hf_task *task = hf_task_new(sizeof *task, NULL, NULL, NULL);
         if (task != NULL) {
             hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence, true);
             hf_list_add_last(tasks, &task->item);

@@ -240,13 +240,8 @@ static void fail_test(hf_links *links, hf_link *link, bool poll) {
     set_mode(links, link, poll || ++link->tests_failed > most ? HF_POLLING : HF_UNTESTED);
 }
 
-typedef struct test_task {
-    hf_task task;
-    hf_links *links;
-} test_task;
-
 static void test_answered(hf_task *task, hf_status status, const redisReply *reply) {
-    hf_links *links = HF_OF(test_task, task, task)->links;
+    hf_links *links = task->links;
     hf_link *link = task->link;
     if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
         return; /* the message decides */
@@ -257,10 +252,9 @@ static void test_answered(hf_task *task, hf_status status, const redisReply *rep
 
 /* False: no memory. */
 static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel) {
-    hf_task *task = hf_task_new(sizeof(test_task), test_answered, NULL);
+    hf_task *task = hf_task_new(sizeof(hf_task), NULL, test_answered, NULL);
     if (task == NULL)
         return false;
-    HF_OF(test_task, task, task)->links = links;
     link->mode = HF_TESTING;
     link->tested_at = hf_now();
     hf_request_selftest(&task->request, channel->names, channel->name, channel->length);

@@ -54,11 +54,13 @@ void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us) {
 
 /* ---------------------------------------------------------------- Tasks */
 
-hf_task *hf_task_new(size_t size, void (*done)(hf_task *, hf_status, const redisReply *),
+hf_task *hf_task_new(size_t size, hf_names *names,
+                     void (*done)(hf_task *, hf_status, const redisReply *),
                      void (*drop)(hf_task *)) {
     hf_task *task = calloc(1, size);
     if (task == NULL)
         return NULL;
+    task->names = names != NULL ? hf_names_keep(names) : NULL;
     task->done = done;
     task->drop = drop;
     hf_bytes_init(&task->request.encoded);
@@ -71,6 +73,7 @@ void hf_task_free(hf_task *task) {
     if (task->drop != NULL)
         task->drop(task);
     hf_request_free(&task->request);
+    hf_names_drop(task->names);
     free(task);
 }
 
@@ -107,6 +110,7 @@ static void put_last(hf_links *links, hf_task *task) {
 }
 
 void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
+    task->links = links;
     if (links->closed) {
         hf_task_end(task, hf_fail(HF_ECLOSED, "the client is closed"), NULL);
         return;

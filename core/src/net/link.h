@@ -26,7 +26,9 @@ typedef struct hf_links hf_links;
  * its kind needs. */
 typedef struct hf_task {
     hf_item item;
+    hf_links *links;      /* from hf_task_submit() on */
     struct hf_link *link; /* that it waits on, or was sent on */
+    hf_names *names;      /* of the lock; or NULL */
     hf_request request;
     hf_course course;
     bool pinned;   /* to its link, whichever node serves the slot */
@@ -145,8 +147,9 @@ hf_link *hf_link_of(hf_links *links, unsigned slot);
 /* Note the server's clock at an answer. */
 void hf_link_pair(hf_link *link, int64_t sent_at, int64_t server_us);
 
-/* A task of that size, all zeros but for these. NULL: no memory. */
-hf_task *hf_task_new(size_t size, void (*done)(hf_task *, hf_status, const redisReply *),
+/* A task of that size, all zeros but for these; it keeps the names, or NULL. NULL: no memory. */
+hf_task *hf_task_new(size_t size, hf_names *names,
+                     void (*done)(hf_task *, hf_status, const redisReply *),
                      void (*drop)(hf_task *));
 void hf_task_free(hf_task *task);
 /* Why the server was not asked, for this thread's message: the status of the last dial. */
