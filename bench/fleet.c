@@ -39,6 +39,8 @@ typedef struct member {
     hf_client *client;
     want *wants;
     int64_t count, capacity;
+    int64_t begun; /* of these; the others follow */
+    int64_t under_way;
     bool troubled;
 } member;
 
@@ -81,8 +83,12 @@ static void open_more(int64_t count) {
     }
 }
 
+/* What is asked for at once is answered in the time for a command. */
+#define WINDOW 200
+
 static void begin(member *one, int64_t op) {
     waiting++;
+    one->under_way += !one->wants[op].turns;
     check(hf_lock_acquire_start(one->wants[op].lock, NULL, 0, HF_FOREVER, NULL, op + 1));
 }
 
@@ -98,7 +104,12 @@ static void want_one(member *one, const char *name, int64_t lease_ms, bool in_tu
     want *mine = &one->wants[one->count];
     *mine = (want){.turns = in_turn};
     check(hf_lock_open(one->client, name, strlen(name), NULL, 0, &options, &mine->lock));
-    begin(one, one->count++);
+    one->count++;
+}
+
+static void begin_more(member *one) {
+    while (one->begun < one->count && one->under_way < WINDOW)
+        begin(one, one->begun++);
 }
 
 static void hold_more(int64_t count, int64_t lease_ms, int64_t from) {
@@ -108,6 +119,8 @@ static void hold_more(int64_t count, int64_t lease_ms, int64_t from) {
             snprintf(name, sizeof name, "%sh%" PRId64, prefix, from + i * count + j);
             want_one(&members[i], name, lease_ms, false);
         }
+    for (int64_t i = 0; i < member_count; i++)
+        begin_more(&members[i]);
 }
 
 static void wait_more(int64_t count, int64_t locks, int64_t from) {
@@ -117,6 +130,8 @@ static void wait_more(int64_t count, int64_t locks, int64_t from) {
             snprintf(name, sizeof name, "%sw%" PRId64, prefix, (from + i * count + j) % locks);
             want_one(&members[i], name, 10000, true);
         }
+    for (int64_t i = 0; i < member_count; i++)
+        begin_more(&members[i]);
 }
 
 static void cancel_all(void) {
@@ -162,6 +177,8 @@ static void close_all(void) {
 
 static void acquired(member *one, const hf_completion *what) {
     waiting--;
+    one->under_way -= !one->wants[what->op - 1].turns;
+    begin_more(one);
     if (what->status != HF_OK) {
         ended++;
         if (what->status != HF_ECANCELED)

@@ -1,5 +1,6 @@
 /* holdfast bench: check the server's settings for locks, and measure their speed. */
 #include "cli.h"
+#include "plan.h"
 #include "times.h"
 
 #include <errno.h>
@@ -23,11 +24,14 @@ static const char help[] =
     "                           latency of one call; more show the throughput of the server\n"
     "      --name PREFIX        how the names of its locks begin; default: holdfast-bench\n"
     "  -c, --check              check the settings only, without measurements\n"
+    "      --plan WISH          and say what servers, memory and options a fleet needs, like\n"
+    "                           locks=1000,hosts=20,rate=50 (also waiters, names and lease); with\n"
+    "                           8 threads, unless --threads says otherwise\n"
     "      --json               one JSON object on each line\n"
     "\n"
     "Exit status: 0 all is well, 1 a problem was found; others: man holdfast.\n";
 
-enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON };
+enum { OPTION_NAME = CLI_OPTION_OWN, OPTION_JSON, OPTION_PLAN };
 enum {
     SERVERS_MAX = 1000,
     THREADS_MAX = 256,
@@ -35,13 +39,15 @@ enum {
     LEASE_MS = 10000,
     PATIENCE_MS = 2000, /* every waiter is granted the lock much earlier */
     WORK_NS = 200000,   /* at most, of the server and of waking two threads */
+    PLAN_THREADS = 8,   /* a plan is made from the throughput of the server */
     QUEUED_MS = 5000    /* a client that receives its grants queues within this time */
 };
 
 static int64_t seconds_ms = 2000;
-static int threads = 1;
+static int threads;
 static const char *prefix = "holdfast-bench";
-static bool check_only, json;
+static bool check_only, json, plans;
+static plan_wish wish;
 static hf_client *clients[CLIENTS];
 static bool bad; /* a problem was found */
 
@@ -193,7 +199,8 @@ static const measurement measurements[] = {
     {"handoff", "from a holder's release to the next holder's acquire", 1.5, true, false, handoff},
     {"renewal", "renew a lock that is held", 1, false, true, renewal},
 };
-enum { MEASUREMENTS = sizeof measurements / sizeof *measurements };
+enum { PAIR = 1, HANDOFF, RENEWAL, MEASUREMENTS }; /* in this order */
+_Static_assert(MEASUREMENTS == sizeof measurements / sizeof *measurements, "one for each");
 
 static struct {
     const measurement *of;
@@ -277,8 +284,9 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     printf("}\n");
 }
 
-/* Run a measurement and print it. *trip_ns: the median of PING, set by its measurement. */
-static void measure(const measurement *of, int64_t *trip_ns) {
+/* Run a measurement, print it, and return the median of its times; 0: it failed. *trip_ns: that of
+ * PING, set by its measurement. */
+static int64_t measure(const measurement *of, int64_t *trip_ns) {
     static worker workers[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
     static bench_times all;
@@ -301,6 +309,7 @@ static void measure(const measurement *of, int64_t *trip_ns) {
     for (int i = 0; i < running; i++)
         pthread_join(ids[i], NULL);
     double seconds = (double)(now_ns() - run.begins) / 1e9;
+    int64_t half = 0;
     for (int i = 0; i < running; i++) {
         bench_times_add(&all, &workers[i].times);
         done += workers[i].done;
@@ -313,9 +322,11 @@ static void measure(const measurement *of, int64_t *trip_ns) {
         if (failure == NULL && all.count == 0)
             failure = "no call finished in time: increase --seconds";
         tell(of, &all, seconds > 0 ? (double)done / seconds : 0, *trip_ns, failure);
+        half = failure == NULL ? bench_percentile(&all, 50) : 0;
     }
     for (int i = 0; i < began; i++)
         end_worker(&workers[i]);
+    return half;
 }
 
 /* --------------------------------------------------------------- Settings */
@@ -410,10 +421,13 @@ static void look_at_queue(void) {
 /* ------------------------------------------------------------ The command */
 
 static void read_options(int argc, char **argv) {
-    static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'},      {"threads", required_argument, NULL, 't'},
-        {"name", required_argument, NULL, OPTION_NAME}, {"check", no_argument, NULL, 'c'},
-        {"json", no_argument, NULL, OPTION_JSON},       CLI_COMMON_OPTIONS};
+    static const struct option options[] = {{"seconds", required_argument, NULL, 's'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"name", required_argument, NULL, OPTION_NAME},
+                                            {"plan", required_argument, NULL, OPTION_PLAN},
+                                            {"check", no_argument, NULL, 'c'},
+                                            {"json", no_argument, NULL, OPTION_JSON},
+                                            CLI_COMMON_OPTIONS};
     for (int option; (option = cli_option(argc, argv, "s:t:c", options)) != -1;) {
         if (option == 's')
             seconds_ms = cli_duration("--seconds", optarg);
@@ -421,11 +435,19 @@ static void read_options(int argc, char **argv) {
             threads = (int)cli_number("--threads", optarg, 1, THREADS_MAX);
         if (option == OPTION_NAME)
             prefix = optarg;
+        if (option == OPTION_PLAN) {
+            wish = plan_read(optarg);
+            plans = true;
+        }
         check_only = check_only || option == 'c';
         json = json || option == OPTION_JSON;
     }
     if (optind < argc)
         cli_usage("bench takes no arguments: '%s'", argv[optind]);
+    if (plans && check_only)
+        cli_usage("--plan needs the measurements, which --check leaves out");
+    if (threads == 0)
+        threads = plans ? PLAN_THREADS : 1;
     if (seconds_ms < 100 || seconds_ms > 3600000)
         cli_usage("--seconds takes 100ms to 1h");
     if (*prefix == '\0' || strlen(prefix) > HF_NAME_MAX - 32)
@@ -464,9 +486,17 @@ static int bench(int argc, char **argv) {
     int64_t trip_ns = 0;
     if (status == CLI_OK && !check_only && !interrupted)
         look_at_queue();
+    int64_t half[MEASUREMENTS] = {0};
     for (int i = 0; status == CLI_OK && !check_only && i < MEASUREMENTS && !interrupted; i++) {
-        measure(&measurements[i], &trip_ns);
+        half[i] = measure(&measurements[i], &trip_ns);
         fflush(stdout);
+    }
+    if (plans && half[PAIR] > 0 && half[HANDOFF] > 0 && half[RENEWAL] > 0) {
+        /* By the medians, so that a moment in which the machine stood still does not count; one
+         * handoff follows the other. */
+        plan_costs costs = {(double)half[PAIR] / threads / 1e9, (double)half[HANDOFF] / 1e9,
+                            (double)half[RENEWAL] / threads / 1e9};
+        plan_print(&wish, &costs, json);
     }
     for (int i = 0; i < CLIENTS; i++)
         hf_client_close(clients[i]);

@@ -50,6 +50,7 @@ set -l bench '__holdfast_command_is bench'
 complete -c holdfast -n $bench -s s -l seconds -x -d 'How long each measurement takes'
 complete -c holdfast -n $bench -s t -l threads -x -d 'How many threads measure at once'
 complete -c holdfast -n $bench -l name -x -d 'How the names of its locks begin'
+complete -c holdfast -n $bench -l plan -x -d 'Print what a fleet needs: locks=N,hosts=N,rate=N'
 complete -c holdfast -n $bench -s c -l check -d 'Check the settings only'
 complete -c holdfast -n $bench -l json -d 'Print one object per line'
 

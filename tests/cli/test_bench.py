@@ -94,6 +94,38 @@ def test_people_get_two_tables(good: redis.Redis, cli: Program) -> None:
     assert "expected: 2 and the server's work" in done.stdout
 
 
+def plan_of(cli: Program, wish: str) -> dict[str, Any]:
+    done = cli("bench", "--json", "--plan", wish, *BRIEF)
+    assert done.returncode == 0, done.stdout
+    lines = objects(done.stdout)
+    assert {line["threads"] for line in lines if line["kind"] == "measurement"} == {8}
+    assert lines[-1]["kind"] == "plan"
+    return lines[-1]
+
+
+def test_a_plan_follows_from_what_was_measured(good: redis.Redis, cli: Program) -> None:
+    plan = plan_of(cli, "locks=1000,hosts=20,rate=50,waiters=10,names=5000,lease=30s")
+    assert (plan["locks"], plan["hosts"], plan["rate"]) == (1000, 20, 50)
+    assert (plan["waiters"], plan["names"], plan["lease_ms"]) == (10, 5000, 30000)
+    parts = plan["acquire_percent"] + plan["renew_percent"] + plan["wait_percent"]
+    assert plan["load_percent"] == pytest.approx(parts, abs=0.05)
+    assert min(plan["acquire_percent"], plan["renew_percent"], plan["wait_percent"]) > 0
+    assert plan["connections"] == 60
+    # 240 bytes for a lock, 180 for a name, 290 for a waiter, 20,000 for a connection
+    assert plan["memory_bytes"] == plan["masters"] * 60 * 20000 + 240000 + 900000 + 2900
+
+
+def test_a_plan_for_a_million_locks_wants_a_cluster(good: redis.Redis, cli: Program) -> None:
+    plan = plan_of(cli, "locks=100000000,hosts=1000,rate=0")
+    assert plan["acquire_percent"] == plan["wait_percent"] == 0
+    assert plan["masters"] > 10  # a core renews some hundred thousand locks, lease 10 s
+    assert plan["masters"] == pytest.approx(plan["load_percent"] / 50, abs=1)
+    done = cli("bench", "--plan", "locks=100000000,hosts=1000,rate=0", *BRIEF)
+    assert "\nPlan: 100000000 locks held at once by 1000 hosts, 0 acquisitions" in done.stdout
+    assert "a Cluster of " in done.stdout
+    assert "renewals are most of the load: a lease of 30 s needs a third" in done.stdout
+
+
 def test_check_measures_nothing_and_writes_nothing(good: redis.Redis, cli: Program) -> None:
     done = cli("bench", "--check", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -195,6 +227,12 @@ def test_a_signal_ends_it_and_gives_the_locks_back(
         (("--seconds", "1ms"), "--seconds takes 100ms to 1h"),
         (("--threads", "0"), "--threads takes a number from 1 to 256"),
         (("--name", ""), "--name takes 1 to"),
+        (("--plan", "many"), "--plan takes locks=1000,hosts=20,rate=50, not 'many'"),
+        (("--plan", "locks=1,hosts=1"), "--plan needs locks, hosts and rate"),
+        (("--plan", "locks=x,hosts=1,rate=1"), "--plan takes a number for locks"),
+        (("--plan", "locks=1,hosts=1,rate=1,size=2"), "--plan knows locks, hosts, rate"),
+        (("--plan", "locks=1,hosts=1,rate=1,lease=1ms"), "--plan takes a lease of 1s or more"),
+        (("--plan", "locks=1,hosts=1,rate=1", "--check"), "--plan needs the measurements"),
     ],
 )
 def test_mistakes_are_refused(cli: Program, arguments: tuple[str, ...], said: str) -> None:
