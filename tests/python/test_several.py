@@ -384,6 +384,24 @@ def test_locks_of_mixed_kinds(
     assert free(client, names)
 
 
+def test_one_of_several_takes_more_of_its_permits(
+    client: holdfast.Client, other: holdfast.Client, names: list[str]
+) -> None:
+    a, b, c = names
+    pool, theirs = client.lock(b, permits=5), other.lock(b, permits=5)
+    heavy = client.locks_all(c, pool.shared(weight=3), client.lock(a).shared())
+    with heavy:
+        assert [holder.weight for holder in pool.inspect().holders] == [3]
+        more = other.locks_all(other.lock(a).shared(), theirs.shared(weight=3))
+        assert not more.acquire(blocking=False)
+        with other.locks_all(other.lock(a).shared(), theirs.shared(weight=2)):
+            assert sum(holder.weight for holder in pool.inspect().holders) == 5
+    with theirs.shared(weight=3), pytest.raises(holdfast.LockTimeout) as busy:
+        heavy.hold(timeout=0.01)
+    assert busy.value.name == b
+    assert free(client, names)
+
+
 def test_mixed_kinds_in_opposite_orders_do_not_deadlock(
     client: holdfast.Client, other: holdfast.Client, names: list[str]
 ) -> None:

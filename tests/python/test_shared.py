@@ -247,6 +247,12 @@ def test_a_function_runs_so_often_at_once(client: holdfast.Client, name: str) ->
     results = [thread.finish() for thread in [Thread(work) for _ in range(3)]]
     assert 3 in results
 
+    @client.locked(name, permits=3, weight=2)
+    def heavy() -> int:
+        return client.lock(name).inspect().holders[0].weight
+
+    assert heavy() == 2
+
     @client.locked(name, permits=3, shared=False)
     def alone() -> bool:
         return client.lock(name).inspect().shared
