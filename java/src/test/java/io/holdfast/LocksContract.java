@@ -100,12 +100,12 @@ abstract class LocksContract extends ClientTest {
 
     @Test
     void locksOfMixedKindsAreHeldTogether() throws Exception {
-        LockOptions two = LockOptions.defaults().permits(2);
+        LockOptions three = LockOptions.defaults().permits(3);
         HoldfastLock read = client.lock(names.get(1)).shared();
-        HoldfastLock seat = client.lock(names.get(2), two).shared();
+        HoldfastLock seat = client.lock(names.get(2), three).shared(2);
         HoldfastLocks mixed = client.locksAll(List.of(seat, client.lock(names.get(0)), read));
         HoldfastLock reader = other.lock(names.get(1)).shared();
-        HoldfastLock seated = other.lock(names.get(2), two).shared();
+        HoldfastLock seated = other.lock(names.get(2), three).shared();
         try (Hold beside = reader.acquire();
                 Hold one = seated.acquire();
                 Holds holds = mixed.acquire(Duration.ZERO)) {
@@ -113,6 +113,7 @@ abstract class LocksContract extends ClientTest {
                     List.of(names.get(2), names.get(0), names.get(1)),
                     List.copyOf(holds.fences().keySet()));
             assertEquals(2, read.inspect().count());
+            assertEquals(2, seat.inspect().count()); // of which one takes two
             assertThrowsExactly(
                     LockTimeoutException.class, () -> seated.acquire(Duration.ZERO));
             assertThrowsExactly(
