@@ -87,6 +87,7 @@ fuzz_packages() {
 
 abi_packages() { has abidiff || echo abigail-tools; }
 go_packages() { has go || echo golang-go; } # builds actionlint and kubeconform, from their modules
+image_packages() { has skopeo || echo skopeo; }
 qemu_packages() { has qemu-aarch64-static || echo qemu-user-static; }
 # scripts/musl compiles CPython with a Python of its version, and OpenJDK.
 musl_packages() {
