@@ -34,8 +34,9 @@ typedef struct lock_of {
     int64_t left[FENCES]; /* on purpose */
     size_t left_count;
     int several;
-    bool deserted;  /* the close may not have reached the server */
-    char head[600]; /* of its queue, and what the last fence was */
+    int64_t refused; /* up to this fence a release of one of several may have been refused */
+    bool deserted;   /* the close may not have reached the server */
+    char head[600];  /* of its queue, and what the last fence was */
     int64_t last;
     struct {
         int64_t fence, at, until;
@@ -174,10 +175,18 @@ bool rules_left_for_ever(const char *key) {
 
 void rules_abandon(void) { abandoned = true; }
 
-void rules_several(const char *key, int change) { lock_named(key)->several += change; }
+void rules_several(const char *key, int change) {
+    lock_of *l = lock_named(key);
+    int64_t fences[STORE_HOLDS];
+    size_t count = were_forbidden && change < 0 ? store_fences(key, fences, STORE_HOLDS) : 0;
+    l->several += change;
+    for (size_t i = 0; i < count; i++)
+        if (fences[i] > l->refused)
+            l->refused = fences[i];
+}
 
 static bool is_known(const lock_of *l, int64_t fence) {
-    return was_left(l, fence) || l->several > 0 || fence <= l->reverted ||
+    return was_left(l, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
            (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
 
