@@ -35,6 +35,7 @@
 %ignore hf_status_name;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
+%ignore hf_hold_votes;
 %ignore hf_lock_acquire_all;
 %ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;

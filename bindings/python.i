@@ -12,6 +12,7 @@
 /* Not for Python: other functions do the same, or Python does not need them. */
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
+%ignore hf_hold_votes;
 %ignore hf_lock_acquire_all;
 %ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;

@@ -269,6 +269,8 @@ typedef struct hf_client_options {
  *                 `unix://[[user]:password@]/path/to/socket`
  *                 `redis+sentinel://[[user]:password@]host[:port],.../service[/database]`
  *                 `redis+cluster://[[user]:password@]host[:port],...`
+ *                 `redis+quorum://[[user]:password@]host[:port],host[:port],host[:port][/database]`:
+ *                 3 to 9 independent masters, of which a majority must agree
  *                 `valkey` stands for `redis` as well. `rediss` or `valkeys` means
  *                 TLS 1.2 or newer; the client checks the server's certificate and
  *                 name. Options follow a `?`:
@@ -279,7 +281,10 @@ typedef struct hf_client_options {
  *                 hf_client_options can stand there too: `connect_timeout`,
  *                 `command_timeout` and `keepalive` in seconds (`0.5`; a
  *                 keepalive of `0` turns it off), `client_name`, `lazy=on`,
- *                 `fence_life` in seconds.
+ *                 `fence_life` in seconds. For a quorum `quarantine`, in seconds,
+ *                 default 30: a master that has been up for less gives no new hold,
+ *                 because it may have forgotten others; no lease may be longer. `0`:
+ *                 the masters keep their data over a restart, and leases have any length.
  * @param options  NULL for the defaults. A member that is set overrides the URL.
  * @param[out] client_out  The client; close it with hf_client_close().
  * @retval HF_OK
@@ -1216,6 +1221,17 @@ HF_API hf_status hf_hold_check(hf_hold *hold);
  * Threads:  any.   Blocks: never.   Since: 0.1.
  */
 HF_API int64_t hf_hold_fence(const hf_hold *hold);
+
+/**
+ * Count the masters of a quorum (`redis+quorum://`) that have the hold now. It stands while a
+ * majority of them does; a master that misses it is asked again.
+ *
+ * @param[out] masters_out  The number of masters: 1 without a quorum; may be NULL.
+ * @return  The number of masters that have it; without a quorum 1 while it is held, else 0.
+ *
+ * Threads:  any.   Blocks: never.   Since: 0.1.
+ */
+HF_API size_t hf_hold_votes(const hf_hold *hold, size_t *masters_out);
 
 /**
  * Return how long the hold is certain to last, less a margin for clock drift.

@@ -9,6 +9,7 @@
 #include "lock/hold.h"
 #include "lock/lock.h"
 #include "lock/outcome.h"
+#include "lock/quorum.h"
 #include "lock/reading.h"
 #include "lock/renewal.h"
 #include "lock/replicas.h"
@@ -566,6 +567,21 @@ static void run_locked(acquiring *call) {
     }
 }
 
+/* The same at several masters. */
+static void ask_masters_locked(acquiring *call) {
+    hf_op *op = &call->op;
+    hf_status status = hf_quorum_check_lease(call->client, op->hold->terms.lease_ms, "a lease");
+    if (status == HF_OK)
+        status = begin_locked(call);
+    if (status == HF_OK)
+        status = hf_thread_start_locked(call->client);
+    if (status == HF_OK)
+        call->client->quorum->ways->run(op, call->interruptible);
+    else
+        hf_op_fail_locked(op, status);
+    call->held_at = op->done_at;
+}
+
 /* Put the new hold into the table. Otherwise than HF_OK: it has been released. */
 static hf_status keep_won_locked(acquiring *call, bool keep) {
     hf_hold *hold = call->op.hold;
@@ -590,7 +606,10 @@ static hf_status acquire(acquiring *call, bool keep) {
     hf_op *op = &call->op;
     op->why = &call->why;
     hf_client_lock(call->client);
-    run_locked(call);
+    if (call->client->quorum != NULL)
+        ask_masters_locked(call);
+    else
+        run_locked(call);
     hf_brake_set(NULL); /* what follows is not for it to end */
     hf_op_free_locked(op);
     if (op->explained)
@@ -723,16 +742,24 @@ static hf_op *new_started(hf_hold *hold, int64_t timeout_ms, const hf_op *with) 
     return op;
 }
 
+static bool begin_started_locked(hf_op *op, int64_t pause_ms) {
+    return op->hold->client->quorum != NULL ? op->hold->client->quorum->ways->begin(op, pause_ms)
+                                            : enter_locked(op, pause_ms);
+}
+
 hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pause_ms,
                                   const hf_op *with, hf_op **op_out) {
     hf_client *client = hold->client;
     hf_status status = hf_hold_equip_locked(hold);
+    if (status == HF_OK && client->quorum != NULL)
+        status = hf_quorum_check_lease(client, hold->terms.lease_ms, "a lease");
     if (status == HF_OK)
         status = hf_table_new_id_locked(client, hold);
     if (status != HF_OK)
         return status;
+    memcpy(hold->id + HF_ID_LENGTH / 2, hold->tag, strlen(hold->tag));
     hf_op *op = new_started(hold, timeout_ms, with);
-    if (op == NULL || !enter_locked(op, pause_ms)) {
+    if (op == NULL || !begin_started_locked(op, pause_ms)) {
         if (op != NULL) {
             hf_op_leave_locked(op);
             hf_op_free_locked(op);
@@ -741,7 +768,7 @@ hf_status hf_acquire_begin_locked(hf_hold *hold, int64_t timeout_ms, int64_t pau
     }
     op->news = with->news;
     *op_out = op;
-    if (timeout_ms > 0)
+    if (timeout_ms > 0 && op->ballot == NULL)
         hf_thread_timer_locked(client, &op->timer, op->until);
     return HF_OK;
 }
@@ -761,6 +788,24 @@ static hf_status start_acquire_locked(hf_client *client, hf_hold *hold, int64_t 
     if (status != HF_OK)
         hf_news_free_locked(with.news);
     return status;
+}
+
+hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how) {
+    hf_client *client = hold->client;
+    hf_status status = start_acquire_locked(client, hold, how->timeout_ms, how->number, 0);
+    if (status != HF_OK || how->timeout_ms == 0)
+        return status;
+    hf_op *op = hf_news_find_locked(client, how->number)->op;
+    op->score = how->score;
+    op->until = how->until;
+    if (how->until != HF_NO_DEADLINE)
+        hf_thread_timer_locked(client, &op->timer, how->until);
+    return HF_OK;
+}
+
+int64_t hf_op_score_locked(const hf_client *client, int64_t number) {
+    const hf_news *news = hf_news_find_locked(client, number);
+    return news != NULL && news->op != NULL ? news->op->score : 0;
 }
 
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
@@ -793,8 +838,10 @@ hf_status hf_op_cancel(hf_client *client, int64_t op_number) {
     hf_client_lock(client);
     const hf_news *news = hf_news_find_locked(client, op_number);
     hf_op *op = news != NULL ? news->op : NULL;
-    if (op == NULL || op->queue == NULL)
+    if (op == NULL || (op->queue == NULL && op->ballot == NULL))
         status = hf_fail(HF_ENOTHELD, "no such acquire is under way");
+    else if (op->ballot != NULL)
+        client->quorum->ways->cancel(op, HF_ECANCELED);
     else if (!op->canceled)
         withdraw_op(op, HF_ECANCELED);
     if (op != NULL && status == HF_ENOTHELD) /* it is confirmed, and may be one of several */

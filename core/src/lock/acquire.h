@@ -21,6 +21,18 @@ hf_status hf_acquire(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
 hf_status hf_acquire_start(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,
                            const hf_acquire_options *options, int64_t op_number);
 
+/* How a vote is acquired: at once, or by a place in the line. */
+typedef struct hf_voting {
+    int64_t timeout_ms, until; /* 0: at once */
+    int64_t score;             /* its first place in another line; 0: none */
+    int64_t number;            /* of its completion */
+} hf_voting;
+
+/* Otherwise than HF_OK the hold stays the caller's. */
+hf_status hf_acquire_vote_locked(hf_hold *hold, const hf_voting *how);
+/* The first place in the queue of the started acquire with that number; 0: not known. */
+int64_t hf_op_score_locked(const hf_client *client, int64_t number);
+
 /* The parts of a started acquire. A hold with the options of the lock and of the acquire, checked.
  * Without the mutex. */
 hf_status hf_acquire_prepare(hf_lock *lock, const hf_caller *caller, int64_t timeout_ms,

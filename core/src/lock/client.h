@@ -29,6 +29,7 @@ struct hf_undoing;
 struct hf_renewing;
 struct hf_waiting;
 struct hf_confirming;
+struct hf_quorum;
 
 /* Descriptors to be written to when the mutex has been let go: a thread that is woken
  * under it would at once wait for it. */
@@ -39,6 +40,7 @@ struct hf_client {
     unsigned generation;
     int64_t fence_life_ms; /* 0: a day */
     hf_transport *transport;
+    struct hf_quorum *quorum; /* several masters: their clients ask; or NULL */
     hf_interrupt interrupt;
     void *interrupt_context;
     hf_event closing;                       /* set when the client is closed: ends waits */

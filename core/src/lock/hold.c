@@ -7,7 +7,9 @@
 #include "base/simulated.h"
 #include "lock/lock.h"
 #include "lock/outcome.h"
+#include "lock/quorum.h"
 #include "lock/renewal.h"
+#include "lock/thread.h"
 #include "lock/undo.h"
 #include "lock/waiting.h"
 
@@ -21,6 +23,23 @@ int hf_hold_cause(const hf_hold *hold) {
         cause = hf_loss_cause(hold);
     hf_client_unlock(hold->client);
     return cause;
+}
+
+size_t hf_hold_votes(const hf_hold *hold, size_t *masters_out) {
+    size_t votes = 0, masters = 1;
+    if (hold != NULL && !hf_client_inherited(hold->client)) {
+        hf_client_lock(hold->client);
+        if (hold->client->quorum != NULL) {
+            masters = hold->client->quorum->count;
+            votes = hold->client->quorum->ways->votes(hold);
+        } else {
+            votes = hf_hold_state_now(hold, hf_now()) == HF_STATE_HELD;
+        }
+        hf_client_unlock(hold->client);
+    }
+    if (masters_out != NULL)
+        *masters_out = masters;
+    return votes;
 }
 
 /* ------------------------------------------------------------- Operations */
@@ -61,6 +80,9 @@ typedef struct operation {
     bool keeps;          /* afterwards the hold is left to the server for that time */
     int64_t lease_ms;    /* that is asked for */
     hf_renew_mode mode;
+    /* At several masters: */
+    hf_round_kind round;
+    int64_t floor; /* of one that is confirmed */
 } operation;
 
 static void drop_operation(operation *mine) {
@@ -91,8 +113,13 @@ static hf_status run(operation *mine, int64_t deadline) {
     return mine->status;
 }
 
+static hf_status ask_masters(operation *mine);
+static hf_status start_masters(const operation *given, int64_t number);
+
 static hf_status perform_until(operation *mine, int64_t deadline) {
     hf_request request;
+    if (mine->hold->client->quorum != NULL)
+        return ask_masters(mine);
     mine->request = &request;
     mine->may_drop = true;
     hf_client_lock(mine->hold->client);
@@ -137,6 +164,8 @@ static void started_answered(hf_task *task, hf_status status, const redisReply *
 
 static hf_status start(const operation *given, int64_t number) {
     hf_client *client = given->hold->client;
+    if (client->quorum != NULL)
+        return start_masters(given, number);
     hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
     hf_news *news = hf_news_new(&completion);
     hf_task *task = hf_task_new(sizeof(started), NULL, started_answered, drop_started);
@@ -468,6 +497,8 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     hf_status status = check_held(hold);
     if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->terms.max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    if (status == HF_OK && hold->client->quorum != NULL)
+        status = hf_quorum_check_lease(hold->client, duration_ms, "an extension");
     return status;
 }
 
@@ -600,6 +631,195 @@ hf_status hf_hold_extend_start(hf_hold *hold, int64_t duration_ms, uint32_t flag
     return extend(hold, duration_ms, flags, op);
 }
 
+/* -------------------------------------------------------- Several masters */
+
+/* One is asked again, with a floor. */
+static hf_status begin_confirmation(operation *mine) {
+    hf_ask ask = hf_hold_ask(mine->hold);
+    mine->hold->out++;
+    hf_request_acquire(mine->request, mine->hold->names, &ask, 1, mine->floor);
+    return HF_OK;
+}
+
+static verdict was_confirmed(operation *mine, hf_status status, const redisReply *reply,
+                             int64_t sent_at) {
+    hf_hold *hold = mine->hold;
+    hf_standing standing;
+    hf_look look;
+    (void)sent_at;
+    if (!mine->doubtful && hold->out > 0)
+        hold->out--;
+    mine->status = status;
+    if (status != HF_OK)
+        return OVER;
+    if (!hf_reply_acquire(reply, &look, &standing, 1)) {
+        mine->status = hf_unexpected("acquire");
+        return OVER;
+    }
+    if (standing.state == HF_STANDS_HELD && standing.fence == hold->fence) {
+        mine->status = hold->state == HF_STATE_HELD ? HF_OK : hf_hold_explain_not_held(hold);
+        return OVER;
+    }
+    if (standing.state == HF_STANDS_HELD && hold->state == HF_STATE_HELD)
+        hold->out++; /* it was begun anew: whatever has its id is given back */
+    if (hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
+        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
+    mine->status = hf_hold_explain_gone(hold);
+    return OVER;
+}
+
+hf_status hf_hold_confirm_start(hf_hold *hold, int64_t floor, int64_t op) {
+    operation mine = {.hold = hold,
+                      .kind = HF_KIND_RENEWAL,
+                      .begin = begin_confirmation,
+                      .answered = was_confirmed,
+                      .floor = floor};
+    hf_status status = check_held(hold);
+    return status == HF_OK ? perform(&mine, op) : status;
+}
+
+/* What a majority of its votes has come to. */
+static void settle_masters(operation *mine, hf_status status) {
+    hf_hold *hold = mine->hold;
+    bool gone = status == HF_ELOST;
+    if (mine->round == HF_ROUND_RELEASE) { /* as if one server had said so */
+        redisReply reply = {.type = REDIS_REPLY_INTEGER, .integer = gone ? 0 : 1};
+        mine->answered(mine, gone ? HF_OK : status, &reply, hf_now());
+        return;
+    }
+    if (mine->keeps && status == HF_OK) {
+        hold->client->quorum->ways->forget(hold);
+        int state = end_locked(hold, hf_now(), &mine->listed);
+        mine->status = state == HF_STATE_HELD   ? HF_OK
+                       : state == HF_STATE_LOST ? hf_hold_explain_lost(hold, "its lease ended")
+                                                : hf_hold_explain_not_held(hold);
+        hold->terms.counting.tally->stats.kept += state == HF_STATE_HELD;
+        return;
+    }
+    hold->client->quorum->ways->refresh(hold);
+    if (mine->replaces)
+        hf_renewal_next_locked(hold, hf_now());
+    int64_t left_ms = gone ? HF_RENEWAL_GONE : 0;
+    if (gone && hold->state == HF_STATE_HELD && hf_hold_is_listed(hold))
+        hf_hold_lose_locked(hold, HF_CAUSE_GONE);
+    mine->status = renewal_status(hold, gone ? HF_OK : status, true, left_ms);
+}
+
+static hf_status begin_masters(operation *mine) {
+    hf_hold *hold = mine->hold;
+    if (mine->begin == begin_release) {
+        hf_request request; /* for one server: it is not sent */
+        mine->round = HF_ROUND_RELEASE;
+        if (mine->left != NULL)
+            return hf_quorum_refuse("calls that are made once, and results");
+        mine->may_drop = false;
+        mine->request = &request;
+        hf_status status = begin_release(mine);
+        if (status == HF_OK)
+            hf_request_free(&request);
+        mine->request = NULL;
+        return status;
+    }
+    if (hold->state == HF_STATE_RELEASED)
+        return hf_hold_explain_not_held(hold);
+    mine->round = mine->keeps                      ? HF_ROUND_KEEP
+                  : mine->begin == begin_extension ? HF_ROUND_EXTEND
+                  : mine->mode == HF_RENEW_LOOK    ? HF_ROUND_LOOK
+                                                   : HF_ROUND_RENEW;
+    if (mine->replaces) {
+        hold->validity.lease_ms = mine->duration_ms;
+        int64_t until = hf_deadline(hf_now(), mine->duration_ms);
+        hold->validity.deadline = hf_earlier(hold->validity.deadline, until);
+    }
+    return HF_OK;
+}
+
+/* By a thread that waits, or as something that was started. */
+typedef struct masters {
+    operation operation;
+    int over; /* the thread waits for 1 */
+    hf_error error;
+    hf_news *news; /* of what was started */
+} masters;
+
+static void told_thread(void *context, hf_status status) {
+    masters *mine = context;
+    settle_masters(&mine->operation, status);
+    mine->error = *hf_error_last();
+    int *over = &mine->over;
+    __atomic_store_n(over, 1, __ATOMIC_RELEASE);
+    hf_wake(over);
+}
+
+static hf_status poll_masters(operation *mine, void (*told)(void *, hf_status), void *context) {
+    hf_status status = begin_masters(mine);
+    if (status == HF_OK)
+        status = mine->hold->client->quorum->ways->poll(mine->hold, mine->round, mine->duration_ms,
+                                                        mine->replaces ? HF_EXTEND_REPLACE : 0,
+                                                        told, context);
+    if (status != HF_OK && mine->round == HF_ROUND_RELEASE)
+        mine->hold->client->quorum->ways->give_up(mine->hold);
+    return status;
+}
+
+/* Its end is bounded: each of the masters' clients gives up in time. */
+static hf_status ask_masters(operation *given) {
+    hf_client *client = given->hold->client;
+    masters mine = {.operation = *given};
+    hf_client_lock(client);
+    hf_status status = hf_thread_start_locked(client);
+    if (status == HF_OK)
+        status = poll_masters(&mine.operation, told_thread, &mine);
+    hf_client_unlock(client);
+    while (status == HF_OK && __atomic_load_n(&mine.over, __ATOMIC_ACQUIRE) == 0)
+        hf_sleep_while(&mine.over, 0, 60000);
+    if (status == HF_OK) {
+        status = mine.operation.status;
+        hf_error_set(&mine.error);
+    }
+    drop_operation(&mine.operation);
+    return status;
+}
+
+static void told_start(void *context, hf_status status) {
+    masters *mine = context;
+    hf_hold *hold = mine->operation.hold;
+    hf_client *client = hf_client_keep(hold->client);
+    settle_masters(&mine->operation, status);
+    hf_completion completion = mine->news->completion;
+    completion.status = mine->operation.status;
+    hf_tell_locked(client, &mine->news, &completion);
+    drop_operation(&mine->operation);
+    hf_news_free_locked(mine->news);
+    hf_hold_drop(hold);
+    free(mine);
+    hf_client_drop(client);
+}
+
+static hf_status start_masters(const operation *given, int64_t number) {
+    hf_client *client = given->hold->client;
+    hf_completion completion = {.kind = given->kind, .hold_number = given->hold->number};
+    masters *mine = calloc(1, sizeof *mine);
+    if (mine == NULL || (mine->news = hf_news_new(&completion)) == NULL) {
+        free(mine);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    mine->operation = *given;
+    hf_client_lock(client);
+    hf_hold_grab(given->hold);
+    hf_status status = hf_started_locked(client, number, mine->news);
+    if (status == HF_OK)
+        status = poll_masters(&mine->operation, told_start, mine);
+    if (status != HF_OK) {
+        drop_operation(&mine->operation);
+        hf_news_free_locked(mine->news);
+        hf_hold_drop(given->hold);
+        free(mine);
+    }
+    hf_client_unlock(client);
+    return status;
+}
+
 /* ------------------------------------------------------------------ Keep */
 
 static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
@@ -612,6 +832,12 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
     if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "keep for %lld ms: it takes 0 ms to 10 years",
                        (long long)duration_ms);
+    if (hold != NULL && duration_ms > 0 && hold->client->quorum != NULL) {
+        hf_status status =
+            hf_quorum_check_lease(hold->client, mine.duration_ms, "to keep the lock");
+        if (status != HF_OK)
+            return status;
+    }
     return duration_ms > 0 ? perform_held(&mine, number) : leave(hold, NULL, number);
 }
 
@@ -680,6 +906,8 @@ hf_status hf_hold_hand_over(hf_hold *hold, void *token, size_t capacity, size_t 
     if (token == NULL || token_len_out == NULL)
         return hf_fail(HF_EINVAL, "token or token_len_out is NULL");
     hf_status status = check_held(hold);
+    if (status == HF_OK && hold->client->quorum != NULL)
+        status = hf_quorum_refuse("to hand a hold over");
     if (status != HF_OK)
         return status;
     const hf_names *names = hold->names;
@@ -764,6 +992,8 @@ hf_status hf_lock_adopt(hf_lock *lock, const void *token, size_t token_len, hf_h
     if (lock == NULL || hold_out == NULL)
         return hf_fail(HF_EINVAL, "a handle is NULL");
     hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK && lock->client->quorum != NULL)
+        status = hf_quorum_refuse("to adopt a hold");
     if (status != HF_OK)
         return status;
     if (!read_token(token, token_len, &of))
@@ -812,6 +1042,8 @@ void hf_hold_close(hf_hold *hold) {
     /* Nobody can release it any more: it is not renewed either. A client that is being
      * closed sees to its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
+        if (hold->ballot != NULL)
+            hold->client->quorum->ways->forget(hold);
         if (hold->pushed && hold->state == HF_STATE_HELD) /* it has its whole lease */
             hf_hold_claim_locked(hold, hf_now());
         hf_table_remove_locked(client, hold);

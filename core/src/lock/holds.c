@@ -73,8 +73,8 @@ static bool take_text(hf_hold *hold, const hf_hold *outer) {
     return true;
 }
 
-hf_hold *hf_hold_like(const hf_hold *hold) {
-    hf_hold *made = hf_hold_new(hold->client, hold->names, hold->owner, hold->owner_length);
+static hf_hold *copy(hf_client *client, const hf_hold *hold) {
+    hf_hold *made = hf_hold_new(client, hold->names, hold->owner, hold->owner_length);
     if (made == NULL)
         return NULL;
     if (!take_text(made, hold)) {
@@ -84,6 +84,18 @@ hf_hold *hf_hold_like(const hf_hold *hold) {
     hf_validity_begin(&made->validity, hold->validity.lease_ms);
     made->reached = -1;
     made->terms = hold->terms;
+    return made;
+}
+
+hf_hold *hf_hold_like(const hf_hold *hold) { return copy(hold->client, hold); }
+
+hf_hold *hf_hold_for(hf_client *client, const hf_hold *hold) {
+    hf_hold *made = copy(client, hold);
+    if (made == NULL)
+        return NULL;
+    made->terms.reentrant = made->terms.whole = false;
+    made->terms.lock_serial = 0;
+    made->terms.counting = hf_numbers_common(client);
     return made;
 }
 
@@ -368,9 +380,9 @@ static uint64_t stack_of(const hf_hold *hold) {
 }
 
 /* A live hold of the same owner; or NULL. */
-static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
+static hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
     uint64_t stack = stack_of(hold);
-    for (const hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
+    for (hf_hold *other = client->table->stacks[stack % BUCKETS]; other != NULL;
          other = other->older)
         if (other->stack == stack && hf_names_equal(other->names, hold->names) &&
             other->owner_length == hold->owner_length &&
@@ -378,6 +390,12 @@ static const hf_hold *find_live(const hf_client *client, const hf_hold *hold) {
             hf_hold_state_now(other, hf_now()) == HF_STATE_HELD)
             return other;
     return NULL;
+}
+
+hf_hold *hf_table_outer_locked(const hf_hold *hold) {
+    hf_hold *outer = hold->inside[0] != '\0' ? find_live(hold->client, hold) : NULL;
+    return outer != NULL && memcmp(outer->id, hold->inside, sizeof hold->inside) == 0 ? outer
+                                                                                      : NULL;
 }
 
 bool hf_table_believes_locked(const hf_hold *hold, int64_t fence) {

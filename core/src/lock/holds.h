@@ -34,8 +34,9 @@ typedef struct hf_terms {
 } hf_terms;
 
 struct hf_hold {
-    int references; /* the caller's handle, the table's, and one of each task */
-    bool equipped;  /* hf_hold_equip_locked() */
+    int references;                 /* the caller's handle, the table's, and one of each task */
+    bool equipped;                  /* hf_hold_equip_locked() */
+    char tag[HF_ID_LENGTH / 2 + 1]; /* of a vote: its ids end so; or empty */
     hf_client *client;
     hf_names *names;
     int64_t number; /* for completions; never reused by this client */
@@ -43,6 +44,9 @@ struct hf_hold {
     int64_t fence;
 
     hf_terms terms;                /* what the lock and the call ask for */
+    struct hf_ballot *ballot;      /* of several masters: whose votes it stands on; or NULL */
+    struct hf_hold *beside;        /* the next one that does */
+    int64_t vote_floor;            /* of a vote: its fence lies above this */
     struct hf_once *once;          /* of one whose call is made once; or NULL */
     bool nests;                    /* reentrant, and not alone: hf_table_new_id_locked() */
     char inside[HF_ID_LENGTH + 1]; /* a live hold of the same owner; or empty */
@@ -103,6 +107,8 @@ static inline const char *hf_hold_text(const hf_hold *hold, size_t *length) {
 }
 /* Another with the same owner and options, which has not been acquired. NULL: no memory. */
 hf_hold *hf_hold_like(const hf_hold *hold);
+/* A vote for it, at the master of that client. NULL: no memory. */
+hf_hold *hf_hold_for(hf_client *client, const hf_hold *hold);
 /* All the memory that it will ever need, before it is acquired: then it can be kept. */
 hf_status hf_hold_equip_locked(hf_hold *hold);
 hf_hold *hf_hold_grab(hf_hold *hold);
@@ -166,6 +172,8 @@ void hf_table_end(struct hf_table *table);
  * here, does not nest: what the server still has of it is the orphan of a release that was lost,
  * and others may have held the lock since, with greater fences. */
 hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold);
+/* The live hold of this client in which it nests, as its id was made; or NULL. */
+hf_hold *hf_table_outer_locked(const hf_hold *hold);
 /* The highest fence of this name that was seen, or 0. */
 int64_t hf_table_floor_locked(const hf_client *client, const hf_names *names);
 /* Can it be granted to that hold? A lower one than was seen before comes from another server's

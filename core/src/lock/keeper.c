@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lock/client.h"
+#include "lock/quorum.h"
 #include "lock/renewal.h"
 
 #define LINK_OF(at) HF_OF(hf_link, item, at)
@@ -43,7 +44,8 @@ static size_t make_room(poll_set *set, size_t count) {
 }
 
 static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
-    size_t wanted = 2 + 2 * client->links.all.count, room = make_room(set, wanted);
+    size_t masters = client->quorum != NULL ? client->quorum->count : 0;
+    size_t wanted = 2 + masters + 2 * client->links.all.count, room = make_room(set, wanted);
     struct pollfd *fds = room >= wanted ? set->fds : set->some;
     size_t most = room >= wanted ? wanted : sizeof set->some / sizeof *set->some;
     if (most < wanted) { /* no memory to look at all: soon again */
@@ -53,8 +55,10 @@ static void sleep_until(hf_client *client, poll_set *set, int64_t wake) {
     fds[0] = (struct pollfd){.fd = client->wake.fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->clock_fd, .events = POLLIN};
     size_t count = 2;
+    for (size_t i = 0; i < masters && count < most; i++)
+        fds[count++] = (struct pollfd){.fd = hf_quorum_fd(client, i), .events = POLLIN};
     HF_EACH(at, &client->links.all)
-    if (count < most) {
+    if (count + 1 < most) {
         watch_link(LINK_OF(at), fds + count);
         count += 2;
     }
@@ -72,6 +76,8 @@ void *hf_keeper_run(void *argument) {
     poll_set set = {0};
     hf_client_lock(client);
     while (!client->stop) {
+        if (client->quorum != NULL)
+            client->quorum->ways->hear(client);
         int64_t now = hf_now();
         hf_timers_fire(&client->timers, now);
         hf_renewal_flush_locked(client);

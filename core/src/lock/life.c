@@ -34,6 +34,7 @@ hf_status hf_op_renew_id_locked(hf_op *op) {
     hf_status status = hf_client_new_id_locked(hf_op_client(op), id);
     if (status != HF_OK)
         return status;
+    memcpy(id + HF_ID_LENGTH / 2, op->hold->tag, strlen(op->hold->tag));
     hf_undo_acquire_locked(op->hold, &ask);
     hf_op_rename_locked(op, id);
     op->early.fence = 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/quorum.h"
 #include "lock/undo.h"
 
 /* --------------------------------------------------------------- Options */
@@ -144,6 +145,8 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
     if (status != HF_OK)
         return status;
     status = check_options(&chosen);
+    if (status == HF_OK && client->quorum != NULL)
+        status = hf_quorum_check(client, &chosen);
     if (status == HF_OK)
         status = check_owner(owner, owner_len);
     if (status == HF_OK)

@@ -107,6 +107,10 @@ static hf_tally *tally_of_locked(struct hf_numbers *numbers, hf_names *names) {
     return tally;
 }
 
+hf_counting hf_numbers_common(const hf_client *client) {
+    return (hf_counting){.tally = &client->numbers->rest};
+}
+
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting) {
     struct hf_numbers *numbers = client->numbers;

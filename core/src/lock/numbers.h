@@ -39,6 +39,9 @@ void hf_numbers_end(struct hf_numbers *numbers);
 hf_status hf_numbers_lock(hf_client *client, hf_names *names, const hf_lock_options *options,
                           hf_counting *counting);
 
+/* As a client counts what no lock of its own asks for. */
+hf_counting hf_numbers_common(const hf_client *client);
+
 /* Here, because every acquire and release does it. */
 static inline void hf_record(hf_histogram *histogram, int64_t ns) {
     uint64_t us = ns > 0 ? (uint64_t)(ns + 500) / 1000 : 0;

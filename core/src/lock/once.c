@@ -5,6 +5,7 @@
 #include "lock/acquire.h"
 #include "lock/hold.h"
 #include "lock/outcome.h"
+#include "lock/quorum.h"
 #include "lock/undo.h"
 
 /* A result stays for so long at least, or those that wait could miss it. */
@@ -21,6 +22,12 @@ static hf_status check_print(const void *print, size_t length, hf_caller *caller
     return HF_OK;
 }
 
+static hf_status check_one_master(const hf_client *client) {
+    return client != NULL && client->quorum != NULL
+               ? hf_quorum_refuse("calls that are made once, and results")
+               : HF_OK;
+}
+
 hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_options *options,
                         const void *print, size_t print_len, hf_hold **hold_out) {
     hf_caller caller;
@@ -28,6 +35,8 @@ hf_status hf_once_begin(hf_lock *lock, int64_t timeout_ms, const hf_acquire_opti
         return hf_fail(HF_EINVAL, "hold_out is NULL");
     *hold_out = NULL;
     hf_status status = check_print(print, print_len, &caller);
+    if (status == HF_OK)
+        status = check_one_master(lock != NULL ? lock->client : NULL);
     if (status == HF_OK)
         status = hf_acquire(lock, &caller, timeout_ms, options, hold_out);
     return status == HF_EDONE ? hf_once_status(*hold_out) : status;
@@ -37,6 +46,8 @@ hf_status hf_once_begin_start(hf_lock *lock, int64_t timeout_ms, const hf_acquir
                               const void *print, size_t print_len, int64_t op) {
     hf_caller caller;
     hf_status status = check_print(print, print_len, &caller);
+    if (status == HF_OK)
+        status = check_one_master(lock != NULL ? lock->client : NULL);
     return status == HF_OK ? hf_acquire_start(lock, &caller, timeout_ms, options, op) : status;
 }
 

@@ -8,6 +8,7 @@
 #include "lock/holds.h"
 
 struct hf_queue;
+struct hf_ballot;
 
 /* What wakes a thread that waits. */
 typedef struct hf_bell {
@@ -42,12 +43,13 @@ typedef struct hf_op {
     bool owed;      /* the client is closed: its thread undoes it itself */
     bool done;      /* status says how it ended; if HF_OK, hold is held */
     hf_status status;
-    int64_t done_at;        /* if HF_OK */
-    struct hf_queue *queue; /* NULL: it is in none */
-    hf_link *link;          /* that of the queue's channel */
-    hf_item place;          /* in the queue */
-    size_t owner;           /* its bucket of owners */
-    struct hf_op *same_id;  /* the next in its bucket of ids */
+    int64_t done_at;          /* if HF_OK */
+    struct hf_ballot *ballot; /* of several masters, until it is done; or NULL */
+    struct hf_queue *queue;   /* NULL: it is in none */
+    hf_link *link;            /* that of the queue's channel */
+    hf_item place;            /* in the queue */
+    size_t owner;             /* its bucket of owners */
+    struct hf_op *same_id;    /* the next in its bucket of ids */
 
     /* Of one with a thread, which has the op on its stack. */
     hf_bell *bell; /* tells it to look again; NULL until it waits */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/ballot.h"
 #include "lock/completions.h"
 #include "lock/keeper.h"
 #include "lock/renewal.h"
@@ -31,6 +32,7 @@ static hf_status name_client(hf_client *client, const char *name) {
 
 /* Free what a failed open, or the last handle, leaves. */
 static void destroy_client(hf_client *client) {
+    hf_quorum_end(client->quorum);
     hf_waiting_end(client);
     if (client->transport != NULL) {
         hf_discovery_set_wake(client->transport->discovery, -1);
@@ -94,22 +96,12 @@ static hf_status begin_parts(hf_client *client, const hf_client_options *options
                           client->id);
 }
 
-hf_status hf_client_open(const char *url, const hf_client_options *options,
-                         hf_client **client_out) {
-    HF_NOT_CANCELLED;
-    hf_client_options chosen;
-    hf_address address;
-    if (client_out == NULL)
-        return hf_fail(HF_EINVAL, "client_out is NULL");
-    *client_out = NULL;
-    if (url == NULL)
-        return hf_fail(HF_EINVAL, "the URL is NULL");
-    hf_status status = hf_options_copy(&chosen, sizeof chosen, options, "hf_client_options");
-    if (status == HF_OK)
-        status = hf_address_parse(url, &address);
-    if (status != HF_OK)
-        return status;
-    status = hf_address_options(&address, &chosen);
+/* Takes the address over. */
+static hf_status open_client(hf_address given, const hf_client_options *options,
+                             hf_client **client_out) {
+    hf_address address = given;
+    hf_client_options chosen = *options;
+    hf_status status = hf_address_options(&address, &chosen);
     hf_client *client = status == HF_OK ? new_client() : NULL;
     if (client == NULL) {
         hf_address_free(&address);
@@ -135,6 +127,101 @@ hf_status hf_client_open(const char *url, const hf_client_options *options,
     }
     *client_out = client;
     return HF_OK;
+}
+
+/* The client of one master, which connects when it is asked. */
+static hf_status open_master(const char *url, const hf_client_options *options, size_t at,
+                             hf_members *members, hf_client **client_out) {
+    hf_client_options chosen = *options;
+    hf_address address;
+    hf_status status = hf_address_parse(url, &address);
+    if (status != HF_OK)
+        return status;
+    status = hf_address_pick(&address, at);
+    if (status != HF_OK) {
+        hf_address_free(&address);
+        return status;
+    }
+    address.members = hf_members_keep(members);
+    address.member = at;
+    chosen.lazy = HF_ON;
+    chosen.trouble = HF_OFF;
+    chosen.count_names = HF_OFF;
+    chosen.alarm_timeouts = 0;
+    chosen.alarm_window_ms = 0;
+    status = open_client(address, &chosen, client_out);
+    if (status == HF_OK && hf_client_fd(*client_out) < 0)
+        status = HF_ENOMEM;
+    return status;
+}
+
+static hf_members *name_members(const hf_address *address) {
+    char names[HF_MASTERS_MAX][300];
+    const char *all[HF_MASTERS_MAX];
+    for (size_t i = 0; i < address->place_count; i++) {
+        snprintf(names[i], sizeof names[i], "%.280s:%d", address->places[i].host,
+                 address->places[i].port);
+        all[i] = names[i];
+    }
+    return hf_members_new(all, address->place_count, address->quarantine_ms);
+}
+
+/* An ordinary client beside those of the masters: it asks the first one what only one can tell. */
+static hf_status open_quorum(const char *url, hf_address *address, const hf_client_options *options,
+                             hf_client **client_out) {
+    hf_members *members = name_members(address);
+    hf_client *masters[HF_MASTERS_MAX] = {NULL};
+    hf_client_options chosen = *options;
+    bool lazy =
+        options->lazy != HF_DEFAULT ? options->lazy == HF_ON : address->options.lazy == HF_ON;
+    size_t count = address->place_count, opened = 0;
+    hf_status status = members != NULL ? hf_address_pick(address, 0) : HF_ENOMEM;
+    chosen.lazy = HF_ON;
+    if (status == HF_OK) {
+        status = open_client(*address, &chosen, client_out);
+    } else {
+        hf_address_free(address);
+        hf_fail(status, "no memory");
+    }
+    while (opened < count && status == HF_OK) {
+        status = open_master(url, options, opened, members, &masters[opened]);
+        opened += masters[opened] != NULL;
+    }
+    if (status == HF_OK)
+        status = hf_quorum_adopt(*client_out, members, masters, &hf_ballot);
+    hf_members_drop(members);
+    if (status != HF_OK)
+        for (size_t i = 0; i < opened; i++)
+            hf_client_close(masters[i]);
+    else if (!lazy)
+        status = hf_quorum_try(*client_out, NULL);
+    if (status == HF_OK)
+        return HF_OK;
+    hf_error error = *hf_error_last();
+    if (*client_out != NULL)
+        hf_client_close(*client_out);
+    *client_out = NULL;
+    hf_error_set(&error);
+    return status;
+}
+
+hf_status hf_client_open(const char *url, const hf_client_options *options,
+                         hf_client **client_out) {
+    HF_NOT_CANCELLED;
+    hf_client_options chosen;
+    hf_address address;
+    if (client_out == NULL)
+        return hf_fail(HF_EINVAL, "client_out is NULL");
+    *client_out = NULL;
+    if (url == NULL)
+        return hf_fail(HF_EINVAL, "the URL is NULL");
+    hf_status status = hf_options_copy(&chosen, sizeof chosen, options, "hf_client_options");
+    if (status == HF_OK)
+        status = hf_address_parse(url, &address);
+    if (status != HF_OK)
+        return status;
+    return address.kind == HF_QUORUM ? open_quorum(url, &address, &chosen, client_out)
+                                     : open_client(address, &chosen, client_out);
 }
 
 /* ---------------------------------------------------------------- Closing */
@@ -178,6 +265,35 @@ static void tell_server(hf_client *client, const hf_list *tasks, const hf_list *
     }
 }
 
+static void close_client(hf_client *client, bool release);
+
+typedef struct closing {
+    hf_client *client;
+    bool release, runs;
+    pthread_t thread;
+} closing;
+
+static void *run_close(void *argument) {
+    const closing *mine = argument;
+    close_client(mine->client, mine->release);
+    return NULL;
+}
+
+/* The clients of several masters, all at once, so that one that hangs delays no other. */
+static void close_masters(hf_client *client, bool release) {
+    const struct hf_quorum *quorum = client->quorum;
+    closing all[HF_MASTERS_MAX];
+    for (size_t i = 0; i < quorum->count; i++) {
+        all[i] = (closing){.client = quorum->masters[i].client, .release = release};
+        all[i].runs = hf_thread_run(&all[i].thread, "holdfast", run_close, &all[i]) == 0;
+    }
+    for (size_t i = 0; i < quorum->count; i++)
+        if (all[i].runs)
+            pthread_join(all[i].thread, NULL);
+        else
+            run_close(&all[i]);
+}
+
 void hf_client_stop(hf_client *client) {
     HF_NOT_CANCELLED;
     if (client == NULL || hf_client_inherited(client))
@@ -204,12 +320,16 @@ static void close_client(hf_client *client, bool release) {
     hf_links_take(&client->links, &tasks);
     hf_waiting_close_locked(client, &tasks);
     hf_confirming_cancel_locked(client);
+    if (client->quorum != NULL)
+        client->quorum->ways->close(client);
     end_holds_locked(client, &ended);
     hf_completions_cancel_locked(client, hf_hold_drop);
     hf_waiting_notify_locked(client);
     hf_client_unlock(client);
 
-    if (release)
+    if (client->quorum != NULL)
+        close_masters(client, release);
+    else if (release)
         tell_server(client, &tasks, &ended);
     hf_transport_shut(client->transport);
 
@@ -230,7 +350,9 @@ void hf_client_abandon(hf_client *client) { close_client(client, false); }
 /* ---------------------------------------------------- What it can tell */
 
 const char *hf_client_warning(const hf_client *client) {
-    return client != NULL ? client->transport->warning : "";
+    if (client == NULL)
+        return "";
+    return client->quorum != NULL ? client->quorum->warning : client->transport->warning;
 }
 
 int hf_client_fd(hf_client *client) {

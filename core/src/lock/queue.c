@@ -193,8 +193,7 @@ static size_t owner_bucket(const hf_hold *hold) {
     return hf_hash(hold->names->hash, hold->owner, hold->owner_length) % OWNERS;
 }
 
-/* Give the op of a thread an event to wake it. */
-static bool equip(hf_op *op) {
+bool hf_op_equip_locked(hf_op *op) {
     if (op->started || op->bell != NULL)
         return true;
     hf_item *spare = hf_list_take_first(&hf_op_client(op)->waiting->spare);
@@ -210,7 +209,7 @@ static bool equip(hf_op *op) {
 
 bool hf_op_enter_locked(hf_op *op) {
     hf_client *client = hf_op_client(op);
-    hf_queue *queue = equip(op) ? make_queue(client, op->hold->names) : NULL;
+    hf_queue *queue = hf_op_equip_locked(op) ? make_queue(client, op->hold->names) : NULL;
     if (queue == NULL)
         return false;
     op->queue = queue;

@@ -17,6 +17,8 @@ void hf_waiting_end(hf_client *client);
 bool hf_op_enter_locked(hf_op *op);
 /* Take it out of its queue, if it is in one. */
 void hf_op_leave_locked(hf_op *op);
+/* What wakes its thread. False: no memory, or no descriptor. */
+bool hf_op_equip_locked(hf_op *op);
 /* What it has of the system is for the next one. */
 void hf_op_free_locked(hf_op *op);
 /* Give it that id, in place of the one that it has. */

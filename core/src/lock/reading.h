@@ -20,4 +20,8 @@ typedef enum { HF_UNTIL_CHANNEL, HF_UNTIL_NO_PLACE, HF_UNTIL_TIMEOUT, HF_UNTIL_D
  * is done, its brake is pulled, or as `wait` says. */
 hf_status hf_op_wait_locked(hf_op *op, hf_wait wait, bool interruptible);
 
+/* Sleep until its bell rings, a brake is pulled or a signal comes, without the mutex; or for a
+ * while. HF_EINTR. *listens: the language looks for signals, and is to go on. */
+hf_status hf_op_sleep_locked(hf_op *op, bool interruptible, bool *listens);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "lock/quorum.h"
 #include "lock/thread.h"
 #include "lock/undo.h"
 #include "lock/waiting.h"
@@ -241,7 +242,7 @@ static void lose(hf_hold *hold, int cause, bool gone) {
     if (known)
         hf_tell_locked(client, &hold->news, &completion);
     /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
-    if (!gone) {
+    if (!gone || client->quorum != NULL) {
         HF_MARK("H13");
         hf_undo_locked(hold);
     } else if (hold->pushed || hold->out > 0) {
@@ -478,6 +479,10 @@ static void hold_due(hf_timer *timer, int64_t now) {
     hf_hold *hold = HF_OF(hf_hold, timer, timer);
     if (hold->state != HF_STATE_HELD)
         return;
+    if (hold->client->quorum != NULL) {
+        hold->client->quorum->ways->due(hold, now);
+        return;
+    }
     if (now >= hold->validity.deadline) {
         hf_hold_lose_locked(hold, hf_loss_cause(hold));
         return;

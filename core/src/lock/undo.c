@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "lock/quorum.h"
 #include "lock/thread.h"
 #include "net/flush.h"
 
@@ -195,8 +196,18 @@ bool hf_undo_bury_locked(hf_hold *hold) {
     return insist(client, task, COPIES_MS);
 }
 
+/* With several masters the clients of the masters undo. */
+static bool is_of_ballot(hf_hold *hold) {
+    if (hold->client->quorum == NULL)
+        return false;
+    hold->client->quorum->ways->give_up(hold);
+    return true;
+}
+
 bool hf_undo_locked(hf_hold *hold) {
     hf_ask ask = hf_hold_ask(hold);
+    if (is_of_ballot(hold))
+        return true;
     if (hold->client->swept)
         return false;
     undo(hold, &ask, hold->fence, hold->out > 0);
@@ -205,13 +216,14 @@ bool hf_undo_locked(hf_hold *hold) {
 
 void hf_undo_id_locked(hf_hold *hold) {
     hf_ask ask = hf_hold_ask(hold);
-    if (!hold->client->swept)
+    if (!is_of_ballot(hold) && !hold->client->swept)
         undo(hold, &ask, 0, true);
 }
 
 bool hf_undo_acquire_locked(hf_hold *hold, const hf_ask *ask) {
     hf_ask alone = hf_hold_ask(hold);
-    bool owed = hold->out > 0 || hold->stray || (ask != NULL && ask->score > 0);
+    bool owed =
+        !is_of_ballot(hold) && (hold->out > 0 || hold->stray || (ask != NULL && ask->score > 0));
     if (owed && hold->client->swept)
         return false;
     if (owed)

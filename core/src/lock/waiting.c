@@ -270,6 +270,8 @@ static hf_ask ask_of(hf_op *op, bool wait) {
     if (!wait)
         ask.channel = NULL;
     op->hold->floor = hf_table_floor_locked(hf_op_client(op), op->hold->names);
+    if (op->hold->floor < op->hold->vote_floor)
+        op->hold->floor = op->hold->vote_floor;
     return ask;
 }
 
@@ -409,7 +411,9 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
             ops[i]->epoch = queue->channel->epoch;
         hf_op_sent_locked(ops[i]);
     }
-    mine->way = count == 1 ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
+    /* A vote's fence lies ahead of the server's clock, and `take` gives none such. */
+    bool cheap = count == 1 && ops[0]->hold->vote_floor == 0;
+    mine->way = cheap ? hf_waiting_way_locked(ops[0]->hold, asks) : HF_BY_ACQUIRE;
     if (count == 1)
         hf_way_request(&task->request, mine->way, ops[0]->hold, asks);
     else

@@ -1,8 +1,156 @@
 /* One lock: who holds it, who waits; and a hold that is taken away from outside. */
+#include <string.h>
+
 #include "lock/lock.h"
+#include "lock/majority.h"
+#include "lock/quorum.h"
 #include "lock/undo.h"
 #include "look/node.h"
 #include "look/view.h"
+#include "look/wire.h"
+
+/* ------------------------------------------------------- Several masters */
+
+/* What each master says of a lock. */
+typedef struct looks {
+    size_t masters, answered;
+    redisReply *replies[HF_MASTERS_MAX]; /* or NULL */
+    hf_found found[HF_MASTERS_MAX];
+} looks;
+
+static void free_looks(looks *of) {
+    for (size_t i = 0; i < of->masters; i++)
+        freeReplyObject(of->replies[i]);
+}
+
+static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t most, looks *of) {
+    const struct hf_quorum *quorum = lock->client->quorum;
+    *of = (looks){.masters = quorum->count};
+    for (size_t i = 0; i < quorum->count; i++) {
+        hf_client *master = quorum->masters[i].client;
+        hf_request request;
+        hf_answer answer;
+        hf_request_inspect(&request, lock->names, first, most, false);
+        hf_status status =
+            hf_transport_call(master->transport, &request, hf_client_patience(master), &answer);
+        hf_request_free(&request);
+        if (status == HF_OK && !hf_reply_inspect(answer.reply, &of->found[i])) {
+            freeReplyObject(answer.reply);
+            status = hf_unexpected("inspect");
+        }
+        if (status == HF_OK)
+            of->replies[i] = answer.reply;
+        of->answered += status == HF_OK;
+        hf_client_lock(lock->client);
+        hf_master_note(&lock->client->quorum->masters[i], status);
+        hf_client_unlock(lock->client);
+    }
+    if (of->answered >= hf_majority(of->masters))
+        return HF_OK;
+    free_looks(of);
+    hf_client_lock(lock->client);
+    hf_status status = hf_quorum_explain(lock->client, lock->names);
+    hf_client_unlock(lock->client);
+    return status;
+}
+
+/* The votes of one ballot have ids that end alike. */
+static bool is_vote_with(const looks *of, size_t at, size_t other) {
+    const char *id = of->found[at].first.id, *theirs = of->found[other].first.id;
+    if (of->replies[at] == NULL || of->replies[other] == NULL || !of->found[at].held ||
+        of->found[at].held != of->found[other].held ||
+        of->found[at].foreign != of->found[other].foreign)
+        return false;
+    return of->found[at].foreign ||
+           memcmp(id + HF_ID_LENGTH / 2, theirs + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2) == 0;
+}
+
+/* So many masters say what that one says: who holds it, or that nobody does. */
+static size_t count_like(const looks *of, size_t at) {
+    size_t count = 0;
+    for (size_t i = 0; i < of->masters; i++)
+        if (of->replies[i] != NULL && !of->found[at].held)
+            count += !of->found[i].held;
+        else
+            count += is_vote_with(of, at, i);
+    return count;
+}
+
+/* The first master that says what most of them do. */
+static size_t find_view(const looks *of) {
+    size_t best = of->masters, most = 0;
+    for (size_t i = 0; i < of->masters; i++) {
+        size_t count = of->replies[i] != NULL ? count_like(of, i) : 0;
+        if (count > most) {
+            most = count;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static hf_status inspect_masters(hf_lock *lock, int64_t first, int64_t most, hf_view **view) {
+    looks of;
+    hf_status status = look_everywhere(lock, first, most, &of);
+    if (status != HF_OK)
+        return status;
+    size_t at = find_view(&of);
+    redisReply *reply = of.replies[at];
+    of.replies[at] = NULL;
+    free_looks(&of);
+    return hf_view_new(lock->names, reply, view);
+}
+
+static hf_status break_masters(hf_lock *lock, int64_t fence, bool foreign) {
+    const struct hf_quorum *quorum = lock->client->quorum;
+    size_t broken = 0, named = quorum->count;
+    looks of;
+    hf_status status = look_everywhere(lock, 0, 1, &of);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < of.masters; i++)
+        if (of.replies[i] != NULL && of.found[i].held &&
+            (of.found[i].foreign ? foreign && fence == 0
+                                 : fence > 0 && of.found[i].first.fence == fence) &&
+            (named == quorum->count || count_like(&of, i) > count_like(&of, named)))
+            named = i;
+    for (size_t i = 0; i < of.masters && named < quorum->count; i++) {
+        hf_client *master = quorum->masters[i].client;
+        hf_ask ask = {.id = of.found[i].first.id, .owner = "", .mode = HF_MODE_EXCLUSIVE};
+        hf_request request;
+        hf_answer answer;
+        if (!is_vote_with(&of, named, i))
+            continue;
+        if (foreign && of.found[i].foreign)
+            hf_request_break(&request, lock->names, 0, true);
+        else
+            hf_request_release(&request, lock->names, &ask, 0, true);
+        status =
+            hf_transport_call(master->transport, &request, hf_client_patience(master), &answer);
+        hf_request_free(&request);
+        if (status != HF_OK)
+            continue;
+        hf_release_outcome outcome = hf_reply_release(answer.reply);
+        freeReplyObject(answer.reply);
+        broken += outcome != HF_RELEASE_NONSENSE;
+        hf_client_lock(master);
+        if (outcome == HF_RELEASE_MORE)
+            hf_kick_locked(master, lock->names);
+        hf_client_unlock(master);
+    }
+    size_t votes = named < quorum->count ? count_like(&of, named) : 0;
+    free_looks(&of);
+    if (named == quorum->count)
+        return hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
+                       hf_names_quoted(lock->names));
+    if (broken == votes)
+        return HF_OK;
+    return hf_fail(HF_EUNKNOWN,
+                   "only %zu of the %zu masters that have that hold of lock %s answered", broken,
+                   votes, hf_names_quoted(lock->names));
+}
+
+/* ---------------------------------------------------------------- Public */
 
 hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_view **view_out) {
     redisReply *reply;
@@ -18,10 +166,14 @@ hf_status hf_lock_inspect(hf_lock *lock, int64_t first, hf_lock_info *info, hf_v
     hf_status status = hf_client_check(lock->client);
     if (status != HF_OK)
         return status;
-    status = hf_node_inspect(lock->client, lock->names, first, view_out != NULL ? HF_VIEW_MAX : 1,
-                             false, &reply);
-    if (status == HF_OK)
-        status = hf_view_new(lock->names, reply, &view);
+    int64_t most = view_out != NULL ? HF_VIEW_MAX : 1;
+    if (lock->client->quorum != NULL) {
+        status = inspect_masters(lock, first, most, &view);
+    } else {
+        status = hf_node_inspect(lock->client, lock->names, first, most, false, &reply);
+        if (status == HF_OK)
+            status = hf_view_new(lock->names, reply, &view);
+    }
     if (status != HF_OK)
         return status;
     if (info != NULL)
@@ -61,6 +213,8 @@ hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags) {
                        (long long)fence);
     if ((flags & ~HF_BREAK_FOREIGN) != 0)
         return hf_fail(HF_EINVAL, "the flags for breaking a lock have an unknown bit");
+    if (lock->client->quorum != NULL)
+        return break_masters(lock, fence, (flags & HF_BREAK_FOREIGN) != 0);
     hf_request_break(&request, lock->names, fence, (flags & HF_BREAK_FOREIGN) != 0);
     status = hf_client_call(lock->client, &request, &answer);
     if (status != HF_OK)

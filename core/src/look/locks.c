@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/quorum.h"
 #include "look/glob.h"
 #include "look/node.h"
 #include "look/set.h"
@@ -510,6 +511,8 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
         return hf_fail(HF_EINVAL, "locks_out is NULL");
     *locks_out = NULL;
     hf_status status = hf_client_check(client);
+    if (status == HF_OK)
+        client = hf_quorum_look(client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_locks_options");
     if (status != HF_OK)

@@ -1,6 +1,7 @@
 /* The record of a call that is made once: looked at, and settled by hand. */
 #include "lock/lock.h"
 #include "lock/outcome.h"
+#include "lock/quorum.h"
 #include "lock/undo.h"
 #include "look/node.h"
 #include "look/wire.h"
@@ -32,6 +33,8 @@ hf_status hf_once_look(hf_lock *lock, hf_hold **hold_out) {
     if (lock == NULL || hold_out == NULL)
         return hf_fail(HF_EINVAL, "a handle is NULL");
     hf_status status = hf_client_check(lock->client);
+    if (status == HF_OK && lock->client->quorum != NULL)
+        status = hf_quorum_refuse("calls that are made once, and results");
     if (status != HF_OK)
         return status;
     hf_hold *hold = hf_hold_new(lock->client, lock->names, "", 0);
@@ -118,6 +121,8 @@ hf_status hf_once_settle(hf_lock *lock, int32_t state, int64_t fence, uint32_t f
                           .note = note,
                           .note_length = note_len};
     hf_status status = check_settle(lock, state, flags, &said);
+    if (status == HF_OK && lock->client->quorum != NULL)
+        status = hf_quorum_refuse("calls that are made once, and results");
     if (status == HF_OK)
         status = hf_lock_choose_owner(lock, NULL, 0, true, &who);
     if (status != HF_OK)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/quorum.h"
 #include "look/node.h"
 
 /* The server's clock and ours may differ by so much before it is worth a word. */
@@ -36,7 +37,9 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
     size_t servers = 0;
     if (servers_out != NULL)
         *servers_out = 0;
-    if (status != HF_OK)
+    if (status == HF_OK && client->quorum != NULL)
+        status = hf_quorum_try(client, servers_out);
+    if (status != HF_OK || client->quorum != NULL)
         return status;
     for (int node = 0; status == HF_OK; node++, servers++) {
         char shown[HF_SHOWN_MAX];
@@ -317,6 +320,12 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
                        "a survey needs room for %d findings, and a place for their count",
                        HF_FINDINGS_MAX);
     *count_out = 0;
+    if (client->quorum != NULL) { /* each master is a server */
+        if (server >= client->quorum->count)
+            return HF_OK;
+        client = client->quorum->masters[server].client;
+        server = 0;
+    }
     if (name != NULL)
         status = hf_names_new(name, name_len, 0, &names);
     if (status != HF_OK)

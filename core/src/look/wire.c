@@ -65,6 +65,7 @@ bool hf_reply_holding(const redisReply *reply, size_t which, hf_holding *holding
                     &holding->note_length))
         return false;
     holding->shared = length == 1 && *mode == 's';
+    snprintf(holding->id, sizeof holding->id, "%.*s", (int)id_length, id);
     holding->kept = strncmp(id, KEPT, strlen(KEPT)) == 0;
     holding->fence = hf_reply_number(parts[2]);
     holding->remaining_ms = hf_reply_number(parts[3]);

@@ -16,6 +16,7 @@ void hf_request_nodes(hf_request *request);
 
 /* One holder, in the reply. */
 typedef struct hf_holding {
+    char id[HF_ID_LENGTH + 1];
     const char *owner, *note;
     size_t owner_length, note_length;
     bool shared, kept;

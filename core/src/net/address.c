@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "net/member.h"
+
 /* A flagged fence, which says whether ids are dead, lives for a day whatever the user chooses. */
 #define FENCE_LIFE_MIN 1000
 
@@ -81,10 +83,14 @@ static const struct {
     {"valkeys+sentinel", HF_SENTINEL, true, true},
     {"valkey+cluster", HF_CLUSTER, false, true},
     {"valkeys+cluster", HF_CLUSTER, true, true},
+    {"redis+quorum", HF_QUORUM, false, true},
+    {"rediss+quorum", HF_QUORUM, true, true},
+    {"valkey+quorum", HF_QUORUM, false, true},
+    {"valkeys+quorum", HF_QUORUM, true, true},
 };
 #define SCHEMES                                                                                    \
-    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster; or "     \
-    "valkey for redis"
+    "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster, "        \
+    "redis+quorum, rediss+quorum; or valkey for redis"
 
 static hf_status parse_scheme(const char *url, size_t length, hf_address *address, bool *tcp) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
@@ -182,12 +188,13 @@ static hf_status parse_option(const char *name, size_t name_length, const char *
 static hf_status refuse_option(const char *name) {
     size_t length = strcspn(name, "=&");
     bool named = length > 0 && name[length] == '=';
-    return hf_fail(HF_EINVAL,
-                   "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
-                   "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
-                   "keepalive, client_name, lazy, fence_life, each with a = and a value",
-                   named ? "unknown option " : "an option without a name or a value",
-                   named ? hf_quote(name, length) : "");
+    return hf_fail(
+        HF_EINVAL,
+        "%s%s in the URL: after the ? it takes db, tls_ca, tls_cert, tls_key, "
+        "tls_verify, password_file, password_env, connect_timeout, command_timeout, "
+        "keepalive, client_name, lazy, fence_life, quarantine, each with a = and a value",
+        named ? "unknown option " : "an option without a name or a value",
+        named ? hf_quote(name, length) : "");
 }
 
 /* *unknown: the first option with an unknown name, or NULL. */
@@ -230,6 +237,12 @@ static hf_status parse_query(const char *query, hf_address *address, const char 
             address->database = number(value, value_length, 1000000);
             if (address->database < 0)
                 return hf_fail(HF_EINVAL, "malformed URL: db takes a number");
+        } else if (is(query, name, "quarantine")) {
+            address->quarantine_ms = milliseconds(value, value_length);
+            if (address->quarantine_ms < 0)
+                return hf_fail(HF_EINVAL, "malformed URL: quarantine takes seconds, like 30, or 0");
+            if (address->kind != HF_QUORUM)
+                return hf_fail(HF_EINVAL, "malformed URL: quarantine needs redis+quorum://");
         } else if (!known && *unknown == NULL) {
             *unknown = query;
         }
@@ -273,6 +286,21 @@ static hf_status parse_host(const char *from, size_t length, int usual, hf_place
     if (status != HF_OK)
         free(place->host);
     return status;
+}
+
+/* Each master must be another server, and a majority of them must be more than one. */
+static hf_status check_masters(const hf_address *address) {
+    if (address->place_count < HF_MASTERS_MIN || address->place_count > HF_MASTERS_MAX)
+        return hf_fail(HF_EINVAL,
+                       "malformed URL: %zu masters: a quorum takes %d to %d, like "
+                       "redis+quorum://host,host,host",
+                       address->place_count, HF_MASTERS_MIN, HF_MASTERS_MAX);
+    for (size_t i = 0; i < address->place_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcasecmp(address->places[i].host, address->places[j].host) == 0 &&
+                address->places[i].port == address->places[j].port)
+                return hf_fail(HF_EINVAL, "malformed URL: it names one master of the quorum twice");
+    return HF_OK;
 }
 
 /* One host, or several separated by commas. */
@@ -339,6 +367,7 @@ static hf_status parse(const char *url, hf_address *address) {
     if (status != HF_OK)
         return status;
     address->verify = true;
+    address->quarantine_ms = HF_QUARANTINE_MS;
     const char *rest = separator + 3, *query = strchr(rest, '?');
     const char *end = query != NULL ? query : rest + strlen(rest), *unknown = NULL;
     if (query != NULL && (status = parse_query(query + 1, address, &unknown)) != HF_OK)
@@ -380,6 +409,8 @@ static hf_status parse(const char *url, hf_address *address) {
         status = hf_fail(HF_EINVAL, "malformed URL: a cluster has only the database 0");
     if (status == HF_OK)
         status = parse_hosts(rest, authority_end, address);
+    if (status == HF_OK && address->kind == HF_QUORUM)
+        status = check_masters(address);
     return status == HF_OK && unknown != NULL ? refuse_option(unknown) : status;
 }
 
@@ -470,6 +501,22 @@ hf_status hf_address_options(hf_address *address, const hf_client_options *chose
     return HF_OK;
 }
 
+hf_status hf_address_pick(hf_address *address, size_t at) {
+    for (size_t i = 0; i < address->place_count; i++)
+        if (i == at)
+            address->host = address->places[i].host;
+        else
+            free(address->places[i].host);
+    address->port = address->places[at].port;
+    free(address->places);
+    free(address->shown);
+    address->places = NULL;
+    address->place_count = 0;
+    address->kind = HF_SERVER;
+    address->shown = show(address, address->tls ? "rediss" : "redis");
+    return address->shown != NULL ? HF_OK : hf_fail(HF_ENOMEM, "no memory");
+}
+
 void hf_secret_free(char *secret) {
     if (secret != NULL)
         hf_wipe(secret, strlen(secret));
@@ -491,6 +538,7 @@ void hf_address_free(hf_address *address) {
     free(address->certificate);
     free(address->key);
     free(address->shown);
+    hf_members_drop(address->members);
     memset(address, 0, sizeof *address);
 }
 

@@ -10,11 +10,11 @@ typedef struct hf_place {
 } hf_place;
 
 typedef struct hf_address {
-    enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER } kind;
+    enum { HF_SERVER, HF_SENTINEL, HF_CLUSTER, HF_QUORUM } kind;
     char *host; /* of a server over TCP, or NULL */
     int port;
     char *path;       /* of a server's unix socket, or NULL */
-    hf_place *places; /* of sentinels, or of a cluster's nodes */
+    hf_place *places; /* of sentinels, of a cluster's nodes, or of a quorum's masters */
     size_t place_count;
     char *service; /* the sentinels' name for the master */
     int database;
@@ -30,6 +30,10 @@ typedef struct hf_address {
 
     hf_client_options options; /* those of the URL; hf_address_options() completes them */
 
+    int64_t quarantine_ms;      /* of a quorum */
+    struct hf_members *members; /* that this server is one of, and its place; or NULL */
+    size_t member;
+
     char *shown; /* the address for messages: no user, no password */
 } hf_address;
 
@@ -40,6 +44,9 @@ void hf_address_free(hf_address *address);
 /* Check the caller's options, and let them override the URL's and the defaults. Afterwards every
  * field of address->options is set. HF_EINVAL with a message. */
 hf_status hf_address_options(hf_address *address, const hf_client_options *chosen);
+
+/* Make the address of a quorum that of one of its masters. HF_ENOMEM. */
+hf_status hf_address_pick(hf_address *address, size_t at);
 
 /* The same log-in and TLS at another place. name: the certificate's name, or NULL for the host's.
  * The address borrows from the original, which must outlive it; hf_address_unmake() frees the

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simulated.h"
+#include "net/member.h"
 #include "protocol/errors.h"
 
 /* The server's error as a status. A server that does not know AUTH quotes the password: the
@@ -142,7 +143,44 @@ hf_status hf_login_authenticate(hf_connection *connection, const hf_address *add
 }
 
 /* The commands of the log-in, sent in one write, in the order of their answers. */
-enum { AUTH, HELLO, ROLE, SELECT, GREETINGS };
+enum { AUTH, HELLO, ROLE, SELECT, RUN, LIST, LISTED, GREETINGS };
+
+/* Which run of the server is it, and which masters do others use beside it? */
+static bool append_member(hf_connection *connection, const hf_members *members) {
+    const char *info[] = {"INFO", "server"}, *get[] = {"GET", HF_MEMBERS_KEY};
+    const char *set[] = {"SET", HF_MEMBERS_KEY, members->list, "NX"};
+    return hf_connection_append_words(connection, 2, info, NULL) &&
+           hf_connection_append_words(connection, 4, set, NULL) &&
+           hf_connection_append_words(connection, 2, get, NULL);
+}
+
+static hf_status check_run(const hf_address *address, const redisReply *reply, int64_t sent_at) {
+    hf_run run;
+    if (reply->type != REDIS_REPLY_STRING)
+        return refused(address, "INFO, which the masters of a quorum are asked for", reply);
+    if (!hf_run_read(reply->str, &run))
+        return hf_fail(HF_EUNSUPPORTED,
+                       "%s does not tell since when it runs: it cannot be a master of a quorum",
+                       address->shown);
+    return hf_member_met(address->members, address->member, &run, sent_at);
+}
+
+/* The list is written where there is none. A server that cannot write gives no votes either. */
+static hf_status check_list(const hf_address *address, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_NIL)
+        return HF_OK;
+    if (reply->type != REDIS_REPLY_STRING)
+        return refused(address, "GET " HF_MEMBERS_KEY, reply);
+    return hf_member_lists(address->members, address->member, reply->str, reply->len);
+}
+
+static hf_status check_written(const hf_address *address, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "READONLY", 8) == 0)
+        return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
+    if (reply->type == REDIS_REPLY_ERROR && hf_error_permission(reply->str))
+        return refused(address, "SET " HF_MEMBERS_KEY, reply);
+    return HF_OK;
+}
 
 static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
                              bool sent[GREETINGS]) {
@@ -153,9 +191,11 @@ static bool append_greetings(hf_connection *connection, const hf_address *addres
     sent[HELLO] = true;
     sent[ROLE] = needs == HF_NEEDS_MASTER;
     sent[SELECT] = address->database != 0;
+    sent[RUN] = sent[LIST] = sent[LISTED] = address->members != NULL;
     return hf_connection_append_words(connection, 4, hello, NULL) &&
            (!sent[ROLE] || hf_connection_append_words(connection, 1, role, NULL)) &&
-           (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL));
+           (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL)) &&
+           (!sent[RUN] || append_member(connection, address->members));
 }
 
 static hf_status append_log_in(hf_connection *connection, const hf_address *address, int needs,
@@ -184,6 +224,12 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
         return check_hello(connection, address, reply, deadline);
     if (which == ROLE)
         return check_role(address, reply);
+    if (which == RUN)
+        return check_run(address, reply, connection->used_at);
+    if (which == LIST)
+        return check_written(address, reply);
+    if (which == LISTED)
+        return check_list(address, reply);
     bool ok = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
     return ok ? HF_OK : refused(address, names[which], reply);
 }

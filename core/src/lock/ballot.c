@@ -1,0 +1,1245 @@
+#include "lock/ballot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/brake.h"
+#include "base/simulated.h"
+#include "lock/acquire.h"
+#include "lock/hold.h"
+#include "lock/life.h"
+#include "lock/majority.h"
+#include "lock/queue.h"
+#include "lock/reading.h"
+#include "lock/renewal.h"
+#include "lock/thread.h"
+
+/* The masters' clocks, and the ways to them, differ by so much: a fence that is proposed lies ahead
+ * of all of them. */
+#define AHEAD_MS 5
+/* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
+#define RECHECK_MS 1000
+#define STOOD_BACK_MS 50
+/* The head of the line asks again after 1, 2, 4 … ms, up to this; and so often before it lets go.
+ */
+#define HEAD_MS 64
+#define HEAD_ROUNDS 8
+#define HEAD_MAX_MS 1000
+/* A try that has the first master's vote asks so often again, within this. */
+#define TRY_ROUNDS 3
+#define TRY_MS 50
+/* And looks so often whether that master is still up. */
+#define LOOK_MS 250
+/* A vote that is missing while the lock is held is asked for after this, and then each time later.
+ */
+#define JOIN_MIN_MS 20
+#define JOIN_MAX_MS 1000
+/* Where no majority can be asked. */
+#define NOBODY_MS 100
+/* A master that was down is the first in line again when it has answered for this long. */
+#define UP_MS 10000
+
+typedef enum { ASK, LINE, CONFIRM, ROUND } call_kind;
+
+/* Something that was started at a master's client; its completion has the address as its number. */
+typedef struct hf_call {
+    hf_call_head head; /* in master->calls; or in quorum->lines */
+    call_kind kind;
+    size_t at;
+    struct hf_ballot *ballot; /* NULL: nobody wants it any more, and what it brings goes back */
+    struct round *round;
+    hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
+    int64_t fence; /* that is to be confirmed */
+} hf_call;
+
+typedef struct vote {
+    hf_hold *hold;   /* with a reference; or NULL */
+    hf_call *asking; /* an acquire, or a confirmation, without an answer; or NULL */
+    bool confirms;   /* the chosen fence */
+    bool refuses;    /* others have this master */
+} vote;
+
+struct hf_ballot {
+    hf_item item;
+    hf_client *client;
+    hf_hold *like;  /* what a vote is like; with a reference, and not acquired */
+    hf_op *op;      /* while it acquires */
+    hf_hold *holds; /* the caller's, by `beside`: those that nest in the first, too */
+    char tag[HF_ID_LENGTH / 2 + 1];
+    int64_t fence;
+    vote votes[HF_MASTERS_MAX];
+    hf_timer timer;
+    int64_t asked_at; /* the round that is under way, or the last, began then */
+    unsigned rounds;
+    size_t reached;  /* so many masters had answered when a round ended last */
+    bool asks;       /* a round is under way */
+    bool last;       /* and it is the last: the time is up */
+    bool late;       /* the time is up, and the line is left just now */
+    bool waited;     /* it has stood in line */
+    bool stood_back; /* it left a majority to whom the first master has let in */
+    bool doubts;   /* it is asked whether the others still know theirs: so long it joins nowhere */
+    bool keeps;    /* its votes are being left to the masters */
+    bool gone;     /* a master does not know a vote any more */
+    size_t office; /* where it stands in line, or would */
+    hf_call *line;
+    int64_t join_ms;    /* so long after the last time it asks for what is missing */
+    int64_t recheck_at; /* in line, all masters are tried again then */
+    int64_t score;      /* its first place in a line; 0: not known */
+    int64_t head_at;    /* it came to the head of the line then; 0: it has not */
+};
+
+static hf_master *master_of(const struct hf_ballot *ballot, size_t at) {
+    return &ballot->client->quorum->masters[at];
+}
+
+static size_t masters_of(const struct hf_ballot *ballot) { return ballot->client->quorum->count; }
+
+static size_t majority_of(const struct hf_ballot *ballot) {
+    return hf_majority(masters_of(ballot));
+}
+
+/* ------------------------------------------------------------------ Calls */
+
+static hf_call *new_call(hf_client *client, call_kind kind, size_t at, hf_hold *hold) {
+    hf_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    *call = (hf_call){.kind = kind, .at = at, .head.sent_at = hf_now()};
+    call->hold = hold != NULL ? hf_hold_grab(hold) : NULL;
+    hf_list_add_last(kind == LINE ? &client->quorum->lines : &client->quorum->masters[at].calls,
+                     &call->head.item);
+    return call;
+}
+
+static int64_t number_of(const hf_call *call) { return (int64_t)(intptr_t)call; }
+
+static void drop_call(hf_call *call) {
+    if (call->head.item.list != NULL)
+        hf_list_remove(&call->head.item);
+    if (call->hold != NULL)
+        hf_hold_drop(call->hold);
+    free(call);
+}
+
+/* Give a vote back in the background. The reference is its caller's no more. */
+static void give_back(hf_client *client, size_t at, hf_hold *hold) {
+    hf_call *call = new_call(client, ROUND, at, NULL);
+    if (call != NULL && hf_hold_release_start(hold, number_of(call)) != HF_OK)
+        drop_call(call); /* it is released, or its client closes and does so */
+    hf_hold_close(hold);
+}
+
+/* Nobody wants its answer any more. */
+static void abandon(hf_call **asking) {
+    hf_call *call = *asking;
+    *asking = NULL;
+    if (call == NULL)
+        return;
+    call->ballot = NULL;
+    if (call->kind == ASK || call->kind == LINE)
+        hf_op_cancel(call->hold->client, number_of(call));
+}
+
+/* ----------------------------------------------------------------- Asking */
+
+/* The highest fence that was seen, or just below one that lies ahead of all masters' clocks: then
+ * all give the same. */
+static int64_t propose(const struct hf_ballot *ballot) {
+    const struct hf_quorum *quorum = ballot->client->quorum;
+    int64_t floor = hf_table_floor_locked(ballot->client, ballot->like->names);
+    int64_t clock = hf_members_clock(quorum->members, hf_now()), ahead_ms = AHEAD_MS;
+    for (size_t i = 0; i < quorum->count; i++)
+        if (quorum->masters[i].trip_ms > ahead_ms && !quorum->masters[i].down)
+            ahead_ms = quorum->masters[i].trip_ms;
+    if (clock > 0 && clock + ahead_ms * 1000 - 1 > floor)
+        floor = clock + ahead_ms * 1000 - 1;
+    return floor > ballot->fence ? floor : ballot->fence;
+}
+
+/* Acquire the vote of that master, by a place in its line or at once. */
+static bool acquire_vote(struct hf_ballot *ballot, call_kind kind, size_t at, int64_t floor) {
+    hf_client *client = master_of(ballot, at)->client;
+    hf_hold *hold = hf_hold_for(client, ballot->like);
+    hf_call *call = hold != NULL ? new_call(ballot->client, kind, at, NULL) : NULL;
+    if (call == NULL) {
+        if (hold != NULL)
+            hf_hold_drop(hold);
+        return false;
+    }
+    memcpy(hold->tag, ballot->tag, sizeof hold->tag);
+    hold->vote_floor = floor;
+    call->ballot = ballot;
+    call->hold = hf_hold_grab(hold);
+    hf_voting how = {.timeout_ms = 0, .number = number_of(call)};
+    if (kind == LINE) {
+        how.timeout_ms = ballot->op->timeout_ms;
+        how.until = ballot->op->until;
+        how.score = ballot->score;
+    }
+    hf_client_lock(client);
+    hf_member_answered(ballot->client->quorum->members, at, client->links.first.pair_sent,
+                       client->links.first.pair_server);
+    hf_status status = hf_acquire_vote_locked(hold, &how);
+    hf_client_unlock(client);
+    if (status != HF_OK) {
+        hf_hold_drop(hold);
+        drop_call(call);
+        return false;
+    }
+    if (kind == LINE)
+        ballot->line = call;
+    else
+        ballot->votes[at].asking = call;
+    return true;
+}
+
+/* No master that has begun anew just now is asked for a new vote: it may have forgotten others. */
+static bool is_young(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return hf_member_young_ms(ballot->client->quorum->members, at, now) > 0;
+}
+
+/* Are there enough to ask without those that are silent? */
+static bool can_spare_silent(const struct hf_ballot *ballot, int64_t now) {
+    size_t count = 0;
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        count += ballot->votes[i].hold != NULL ||
+                 (!is_young(ballot, i, now) && !hf_master_is_silent(ballot->client, i, now));
+    return count >= majority_of(ballot);
+}
+
+static void confirm(struct hf_ballot *ballot, size_t at) {
+    vote *of = &ballot->votes[at];
+    hf_call *call = new_call(ballot->client, CONFIRM, at, of->hold);
+    if (call == NULL)
+        return;
+    call->ballot = ballot;
+    call->fence = ballot->fence;
+    if (hf_hold_confirm_start(of->hold, ballot->fence, number_of(call)) == HF_OK)
+        of->asking = call;
+    else
+        drop_call(call);
+}
+
+/* ---------------------------------------------------------------- Votes */
+
+static int64_t deadline_of(const hf_hold *hold) {
+    hf_client_lock(hold->client);
+    int64_t deadline = hold->state == HF_STATE_HELD ? hold->validity.deadline : INT64_MIN;
+    hf_client_unlock(hold->client);
+    return deadline;
+}
+
+static int64_t majority_deadline(const struct hf_ballot *ballot) {
+    int64_t deadlines[HF_MASTERS_MAX];
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        const hf_hold *hold = ballot->votes[i].hold;
+        deadlines[i] = hold != NULL ? deadline_of(hold) : INT64_MIN;
+    }
+    return hf_majority_deadline(deadlines, masters_of(ballot));
+}
+
+/* All that it has, but for the vote of that master. */
+static void let_go(struct hf_ballot *ballot, size_t but) {
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        vote *of = &ballot->votes[i];
+        if (i == but)
+            continue;
+        abandon(&of->asking);
+        if (of->hold != NULL)
+            give_back(ballot->client, i, of->hold);
+        *of = (vote){0};
+    }
+    ballot->fence = 0;
+}
+
+#define ALL SIZE_MAX
+
+static void free_ballot(struct hf_ballot *ballot) {
+    hf_client *client = ballot->client;
+    abandon(&ballot->line);
+    let_go(ballot, ALL);
+    hf_timer_clear(&client->timers, &ballot->timer);
+    hf_timer_unreserve(&client->timers);
+    hf_list_remove(&ballot->item);
+    hf_hold_drop(ballot->like);
+    free(ballot);
+}
+
+/* It ends without the lock. */
+static void end(struct hf_ballot *ballot, hf_status status, bool explained) {
+    hf_op *op = ballot->op;
+    hf_error error = *hf_error_last();
+    op->ballot = NULL;
+    free_ballot(ballot);
+    hf_error_set(&error);
+    if (explained)
+        hf_op_fail_locked(op, status);
+    else
+        hf_op_finish_locked(op, status);
+}
+
+/* ----------------------------------------------------------------- Rounds */
+
+static void give_up(hf_hold *hold);
+static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+                            void (*told)(void *context, hf_status status), void *context);
+static void step(struct hf_ballot *ballot);
+static void plan_join(struct hf_ballot *ballot);
+static void ask_missing(struct hf_ballot *ballot, int64_t now);
+
+static void wake_at(struct hf_ballot *ballot, int64_t due) {
+    if (ballot->op != NULL && ballot->op->timeout_ms != 0 && !ballot->last && !ballot->late)
+        due = hf_earlier(due, ballot->op->until);
+    hf_thread_timer_locked(ballot->client, &ballot->timer, due);
+}
+
+static void pause_for(struct hf_ballot *ballot, int64_t ms) {
+    ballot->asks = false;
+    wake_at(ballot, hf_after(hf_now(), ms));
+}
+
+/* Ask all masters that have not given their vote. */
+static void ask_all(struct hf_ballot *ballot) {
+    int64_t now = hf_now(), floor = propose(ballot);
+    bool spares = can_spare_silent(ballot, now);
+    ballot->asks = true;
+    ballot->asked_at = now;
+    ballot->rounds++;
+    ballot->fence = 0;
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        vote *of = &ballot->votes[i];
+        of->confirms = of->refuses = false;
+        if (of->hold == NULL && of->asking == NULL && !is_young(ballot, i, now) &&
+            !(spares && hf_master_is_silent(ballot->client, i, now)))
+            acquire_vote(ballot, ASK, i, floor);
+    }
+    step(ballot);
+}
+
+static bool may_wait(const struct hf_ballot *ballot, size_t at, int64_t now) {
+    return !is_young(ballot, at, now) && !hf_master_is_silent(ballot->client, at, now);
+}
+
+/* Where to stand in line: at the first master that may be asked, and has been up for a while; or
+ * where it stands. ALL: nowhere. */
+static size_t find_office(const struct hf_ballot *ballot) {
+    int64_t now = hf_now();
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        const hf_master *master = master_of(ballot, i);
+        bool here = ballot->line != NULL && ballot->line->at == i;
+        bool up = !master->down &&
+                  (here || master->up_since == 0 || now >= hf_after(master->up_since, UP_MS));
+        if (up && may_wait(ballot, i, now))
+            return i;
+    }
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (!master_of(ballot, i)->down && may_wait(ballot, i, now))
+            return i;
+    return ALL;
+}
+
+/* planned: the next recheck stands. */
+static void plan_recheck(struct hf_ballot *ballot, bool planned) {
+    int64_t lease_ms = ballot->like->validity.lease_ms, now = hf_now();
+    int64_t ms = lease_ms < RECHECK_MS ? lease_ms : RECHECK_MS;
+    if (ballot->stood_back)
+        ms = STOOD_BACK_MS;
+    ballot->stood_back = false;
+    if (!planned || ballot->recheck_at == 0)
+        ballot->recheck_at = hf_after(now, hf_jitter(ms - ms / 4, ms + 1));
+    ballot->asks = false;
+    wake_at(ballot, hf_earlier(ballot->recheck_at, hf_after(now, LOOK_MS)));
+}
+
+/* Where its first place is, for when it has to move. */
+static void learn_score(struct hf_ballot *ballot) {
+    hf_call *line = ballot->line;
+    hf_client *client = line->hold->client;
+    if (ballot->score != 0)
+        return;
+    hf_client_lock(client);
+    ballot->score = hf_op_score_locked(client, number_of(line));
+    hf_client_unlock(client);
+}
+
+static void line_up(struct hf_ballot *ballot, bool planned) {
+    size_t office = find_office(ballot);
+    ballot->waited = true;
+    ballot->head_at = 0;
+    if (ballot->line != NULL)
+        learn_score(ballot);
+    if (ballot->line != NULL && ballot->line->at != office && office != ALL) {
+        abandon(&ballot->line);
+    }
+    if (ballot->line == NULL && office != ALL) {
+        ballot->office = office;
+        acquire_vote(ballot, LINE, office,
+                     hf_table_floor_locked(ballot->client, ballot->like->names));
+    }
+    if (ballot->line != NULL)
+        plan_recheck(ballot, planned);
+    else
+        pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
+}
+
+/* So many masters have said something. */
+static size_t count_answers(const struct hf_ballot *ballot) {
+    size_t count = 0;
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        count += ballot->votes[i].hold != NULL || ballot->votes[i].refuses;
+    return count;
+}
+
+static void time_is_up(struct hf_ballot *ballot) {
+    if (ballot->line == NULL && ballot->reached < majority_of(ballot))
+        end(ballot, hf_quorum_explain(ballot->client, ballot->like->names), true);
+    else
+        end(ballot, ballot->op->timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT, false);
+}
+
+/* The head of the line has no majority. */
+static void go_on_as_head(struct hf_ballot *ballot) {
+    int64_t now = hf_now(), ms = HEAD_MS;
+    if (ballot->head_at == 0) {
+        ballot->head_at = now;
+        ballot->rounds = 0;
+    }
+    if (ballot->rounds < 6)
+        ms = INT64_C(1) << ballot->rounds;
+    if (ballot->rounds <= HEAD_ROUNDS) {
+        pause_for(ballot, hf_jitter(ms - ms / 2, ms + 1));
+        return;
+    }
+    if (now < hf_after(ballot->head_at, HEAD_MAX_MS)) {
+        let_go(ballot, ballot->office);
+        pause_for(ballot, hf_jitter(0, 2 * HEAD_MS + 1));
+        return;
+    }
+    let_go(ballot, ALL);
+    line_up(ballot, false);
+}
+
+/* No majority can say yes any more. */
+static void came_to_nothing(struct hf_ballot *ballot) {
+    const hf_op *op = ballot->op;
+    bool first = ballot->votes[ballot->office].hold != NULL;
+    ballot->asks = false;
+    if (ballot->last) {
+        time_is_up(ballot);
+    } else if (op->timeout_ms == 0) {
+        bool again = first && ballot->rounds <= TRY_ROUNDS &&
+                     hf_now() < hf_after(op->since, TRY_MS) &&
+                     ballot->reached >= majority_of(ballot);
+        if (again)
+            pause_for(ballot, INT64_C(1) << ballot->rounds);
+        else
+            time_is_up(ballot);
+    } else if (first && ballot->line == NULL) {
+        go_on_as_head(ballot);
+    } else {
+        let_go(ballot, ALL);
+        line_up(ballot, false);
+    }
+}
+
+/* Others wait at the first master, and have just been let in there: to take a majority behind their
+ * back would let a busy caller overtake them for ever. */
+static bool stands_back(const struct hf_ballot *ballot) {
+    return !ballot->waited && ballot->op->timeout_ms != 0 && ballot->votes[ballot->office].refuses;
+}
+
+static void won(struct hf_ballot *ballot) {
+    int64_t now = hf_now(), deadline = majority_deadline(ballot);
+    hf_op *op = ballot->op;
+    hf_hold *hold = op->hold;
+    ballot->reached = count_answers(ballot);
+    if (deadline <= now) {
+        let_go(ballot, ALL);
+        came_to_nothing(ballot);
+        return;
+    }
+    if (stands_back(ballot)) {
+        ballot->stood_back = true;
+        hf_waiting_handed_on_locked(ballot->client, hold->names, now);
+        let_go(ballot, ALL);
+        came_to_nothing(ballot);
+        return;
+    }
+    abandon(&ballot->line);
+    ballot->asks = false;
+    hf_timer_clear(&ballot->client->timers, &ballot->timer);
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        const vote *of = &ballot->votes[i];
+        if (of->hold != NULL && of->asking == NULL && !of->confirms &&
+            of->hold->fence < ballot->fence)
+            confirm(ballot, i);
+    }
+    hf_hold_begin(hold, ballot->fence, ballot->asked_at, deadline);
+    hold->validity.deadline = hf_earlier(deadline, hold->validity.end);
+    hold->waited = ballot->waited;
+    hold->ballot = ballot;
+    hold->beside = NULL;
+    ballot->holds = hold;
+    ballot->op = NULL;
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (ballot->votes[i].hold == NULL) {
+            plan_join(ballot);
+            break;
+        }
+    op->ballot = NULL;
+    op->done_at = now;
+    hf_waiting_handed_on_locked(ballot->client, hold->names, ballot->waited ? now : 0);
+    hf_op_finish_locked(op, HF_OK);
+}
+
+/* patient: those that are silent may answer yet. */
+static hf_said said_by(const struct hf_ballot *ballot, size_t at, int64_t now, bool patient) {
+    const vote *of = &ballot->votes[at];
+    bool asked = of->asking != NULL;
+    bool open = asked && (patient || !hf_master_is_silent(ballot->client, at, now));
+    if (of->hold != NULL)
+        return (hf_said){.said = HF_SAID_YES,
+                         .fence = of->hold->fence,
+                         .confirms = of->confirms,
+                         .asked = asked};
+    return (hf_said){.said = open ? HF_SAID_NOTHING : HF_SAID_NO};
+}
+
+/* Until an answer comes, or is overdue. */
+static void await_answers(struct hf_ballot *ballot, int64_t now) {
+    int64_t due = HF_NO_DEADLINE;
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (ballot->votes[i].asking != NULL && !hf_master_is_silent(ballot->client, i, now))
+            due = hf_earlier(due, hf_master_silent_at(ballot->client, i));
+    wake_at(ballot, due);
+}
+
+static bool is_any_asked(const struct hf_ballot *ballot) {
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (ballot->votes[i].asking != NULL)
+            return true;
+    return false;
+}
+
+/* What has been said: is that enough? */
+static void step(struct hf_ballot *ballot) {
+    hf_said said[HF_MASTERS_MAX];
+    if (!ballot->asks)
+        return;
+    for (;;) {
+        int64_t now = hf_now(), before = ballot->fence;
+        bool patient = count_answers(ballot) < majority_of(ballot);
+        for (size_t i = 0; i < masters_of(ballot); i++)
+            said[i] = said_by(ballot, i, now, patient);
+        hf_choice choice = hf_choose(said, masters_of(ballot), &ballot->fence);
+        for (size_t i = 0; i < masters_of(ballot) && ballot->fence != before; i++)
+            ballot->votes[i].confirms = false;
+        switch (choice) {
+        case HF_CHOICE_HELD:
+            for (size_t i = 0; i < masters_of(ballot); i++)
+                if (ballot->votes[i].hold != NULL && ballot->votes[i].hold->fence == ballot->fence)
+                    ballot->votes[i].confirms = true;
+            won(ballot);
+            return;
+        case HF_CHOICE_WAIT:
+            await_answers(ballot, now);
+            return;
+        case HF_CHOICE_NONE:
+            if (patient && is_any_asked(ballot)) { /* which tell whether others have it */
+                wake_at(ballot, HF_NO_DEADLINE);
+                return;
+            }
+            ballot->reached = count_answers(ballot);
+            came_to_nothing(ballot);
+            return;
+        default:
+            break;
+        }
+        size_t asked = 0;
+        for (size_t i = 0; i < masters_of(ballot); i++) {
+            const vote *of = &ballot->votes[i];
+            if (of->hold == NULL || of->hold->fence >= ballot->fence)
+                continue;
+            if (of->asking != NULL) /* for another fence: its answer says nothing of this one */
+                abandon(&ballot->votes[i].asking);
+            confirm(ballot, i);
+            asked += of->asking != NULL;
+        }
+        if (asked == 0) { /* no memory */
+            ballot->reached = count_answers(ballot);
+            let_go(ballot, ALL);
+            came_to_nothing(ballot);
+            return;
+        }
+    }
+}
+
+/* Of those of this client that are in line for that lock, is it the first? */
+static bool is_first_in_line(const struct hf_ballot *ballot) {
+    HF_EACH(at, &ballot->client->quorum->ballots) {
+        const struct hf_ballot *other = HF_OF(struct hf_ballot, item, at);
+        if (other == ballot)
+            return true;
+        if (other->line != NULL && hf_names_equal(other->like->names, ballot->like->names))
+            return false;
+    }
+    return true;
+}
+
+static void ballot_due(hf_timer *timer, int64_t now) {
+    struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
+    hf_op *op = ballot->op;
+    if (op == NULL) {
+        ask_missing(ballot, now);
+        return;
+    }
+    if (now >= op->until && op->timeout_ms != 0 && !ballot->last) {
+        if (ballot->late || (!ballot->asks && ballot->line == NULL && ballot->rounds > 0)) {
+            time_is_up(ballot);
+            return;
+        }
+        if (ballot->line != NULL) { /* which tells who has it; but not for long */
+            const hf_master *master = master_of(ballot, ballot->line->at);
+            bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
+            ballot->late = true;
+            wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
+            return;
+        }
+        ballot->last = true; /* only a majority's word shows that others kept the lock */
+    }
+    if (ballot->asks)
+        step(ballot);
+    else if (ballot->line == NULL ||
+             (!ballot->late && now >= ballot->recheck_at && is_first_in_line(ballot)))
+        ask_all(ballot);
+    else if (!ballot->late)
+        line_up(ballot, now < ballot->recheck_at);
+    else
+        time_is_up(ballot);
+}
+
+/* ------------------------------------------------------------- What is told */
+
+/* How the master is, from the end of a call. */
+static void note(hf_client *client, const hf_call *call, const hf_completion *completion) {
+    hf_master *master = &client->quorum->masters[call->at];
+    if (completion->status == HF_ECANCELED)
+        return;
+    master->tried = master->tried || call->kind != LINE;
+    hf_error_set(&completion->error);
+    hf_master_note(master, completion->status);
+    int64_t trip_ms = (hf_now() - call->head.sent_at) / HF_MS;
+    if (!master->down && call->kind != LINE) /* one that was slow says little of the next */
+        master->trip_ms += trip_ms > master->trip_ms ? (trip_ms - master->trip_ms + 7) / 8
+                                                     : trip_ms - master->trip_ms;
+}
+
+/* An acquire of a vote has ended. */
+static void voted(hf_call *call, const hf_completion *completion) {
+    struct hf_ballot *ballot = call->ballot;
+    size_t at = call->at;
+    hf_client *client = ballot->client;
+    bool held = completion->status == HF_OK, in_line = ballot->line == call;
+    vote *of = &ballot->votes[at];
+    if (in_line)
+        ballot->line = NULL;
+    else
+        of->asking = NULL;
+    if (held && ballot->op != NULL &&
+        hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0) {
+        give_back(client, at, completion->hold);
+        held = false;
+    } else if (held && of->hold != NULL) { /* by a place in line, and by asking all beside that */
+        give_back(client, at, completion->hold);
+    } else if (held) {
+        if (of->asking != NULL)
+            abandon(&of->asking);
+        if (ballot->line != NULL && ballot->line->at == at)
+            abandon(&ballot->line);
+        of->hold = completion->hold;
+        of->refuses = false;
+    } else {
+        of->refuses = completion->status == HF_EBUSY;
+    }
+    if (ballot->op == NULL) { /* it joins a hold that stands */
+        if (held)
+            ballot->join_ms = 0;
+        return;
+    }
+    if (in_line && completion->status == HF_ETIMEOUT) {
+        hf_error_set(&completion->error);
+        end(ballot, HF_ETIMEOUT, true);
+    } else if (in_line && held) {
+        ballot->office = at;
+        ballot->head_at = 0;
+        ballot->rounds = 0;
+        ballot->score = 0;
+        ask_all(ballot);
+    } else if (in_line && !ballot->asks) {
+        pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
+    } else {
+        step(ballot);
+    }
+}
+
+static void confirmed(const hf_call *call, hf_status status) {
+    struct hf_ballot *ballot = call->ballot;
+    vote *of = &ballot->votes[call->at];
+    of->asking = NULL;
+    if (status == HF_OK) {
+        of->confirms = call->fence == ballot->fence;
+    } else if (of->hold != NULL) {
+        give_back(ballot->client, call->at, of->hold);
+        of->hold = NULL;
+    }
+    if (ballot->op != NULL)
+        step(ballot);
+}
+
+/* Take over what the votes say now. */
+static void refresh(struct hf_ballot *ballot) {
+    if (ballot->keeps)
+        return;
+    int64_t deadline = majority_deadline(ballot);
+    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        hold->validity.deadline =
+            deadline == INT64_MIN ? 0 : hf_earlier(deadline, hold->validity.end);
+}
+
+static void plan_join(struct hf_ballot *ballot) {
+    ballot->join_ms = hf_backoff(ballot->join_ms, JOIN_MIN_MS, JOIN_MAX_MS);
+    hf_thread_timer_locked(ballot->client, &ballot->timer,
+                           hf_after(hf_now(), hf_spread(ballot->join_ms)));
+}
+
+static void ask_missing(struct hf_ballot *ballot, int64_t now) {
+    bool missing = false;
+    if (ballot->doubts || ballot->keeps)
+        return;
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        const vote *of = &ballot->votes[i];
+        missing = missing || of->hold == NULL;
+        if (of->hold == NULL && of->asking == NULL && !hf_master_is_silent(ballot->client, i, now))
+            acquire_vote(ballot, ASK, i, ballot->fence);
+    }
+    if (missing)
+        plan_join(ballot);
+}
+
+static void lose_all(struct hf_ballot *ballot, int cause) {
+    for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
+        next = hold->beside;
+        if (hf_hold_is_listed(hold) && hold->state == HF_STATE_HELD)
+            hf_hold_lose_locked(hold, cause);
+    }
+}
+
+/* The others have said whether they know their votes. */
+static void doubted(void *context, hf_status status) {
+    hf_hold *hold = context;
+    hf_client *client = hf_client_keep(hold->client);
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot != NULL) {
+        ballot->doubts = false;
+        refresh(ballot);
+        if (status == HF_OK && ballot->holds->validity.deadline > hf_now())
+            ask_missing(ballot, hf_now());
+        else if (status == HF_ELOST)
+            lose_all(ballot, HF_CAUSE_GONE);
+    }
+    hf_hold_drop(hold);
+    hf_client_drop(client);
+}
+
+/* A master does not know a vote any more. It may have come back empty; but somebody may just be
+ * breaking the lock, at each master in turn, and to join again would undo that. */
+static void doubt(struct hf_ballot *ballot) {
+    hf_hold *hold = ballot->holds;
+    if (ballot->doubts)
+        return;
+    ballot->join_ms = 0;
+    ballot->doubts = true;
+    hf_hold_grab(hold);
+    if (poll_votes(hold, HF_ROUND_RENEW, 0, 0, doubted, hold) == HF_OK)
+        return;
+    ballot->doubts = false; /* no memory: the next look joins */
+    hf_hold_drop(hold);
+}
+
+/* A master's client has lost a vote. */
+static void lost_vote(hf_client *client, size_t at, const hf_completion *completion) {
+    HF_EACH(item, &client->quorum->ballots) {
+        struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, item);
+        vote *of = &ballot->votes[at];
+        if (of->hold == NULL || of->hold->number != completion->hold_number)
+            continue;
+        abandon(&of->asking);
+        hf_hold_close(of->hold);
+        *of = (vote){0};
+        ballot->gone = ballot->gone || completion->cause == HF_CAUSE_GONE;
+        if (ballot->op != NULL) {
+            step(ballot);
+            return;
+        }
+        refresh(ballot);
+        int64_t now = hf_now();
+        if (ballot->holds->validity.deadline <= now)
+            lose_all(ballot, ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(ballot->holds));
+        else if (completion->cause == HF_CAUSE_GONE)
+            doubt(ballot);
+        else
+            ask_missing(ballot, now);
+        return;
+    }
+}
+
+static void polled(hf_call *call, const hf_completion *completion);
+
+static void hear(hf_client *client, size_t at, const hf_completion *completion) {
+    if (completion->kind == HF_KIND_LOSS) {
+        lost_vote(client, at, completion);
+        return;
+    }
+    hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
+    if (call == NULL)
+        return;
+    if (call->head.item.list != NULL)
+        hf_list_remove(&call->head.item);
+    note(client, call, completion);
+    if (call->round != NULL)
+        polled(call, completion);
+    else if (call->ballot == NULL && completion->hold != NULL)
+        give_back(client, at, completion->hold);
+    else if (call->ballot != NULL && call->kind == CONFIRM)
+        confirmed(call, completion->status);
+    else if (call->ballot != NULL)
+        voted(call, completion);
+    drop_call(call);
+}
+
+/* ----------------------------------------------------------------- Acquire */
+
+static struct hf_ballot *new_ballot(hf_op *op) {
+    hf_client *client = op->hold->client;
+    struct hf_ballot *ballot = calloc(1, sizeof *ballot);
+    if (ballot == NULL)
+        return NULL;
+    ballot->like = hf_hold_like(op->hold);
+    if (ballot->like == NULL || !hf_timer_reserve(&client->timers)) {
+        if (ballot->like != NULL)
+            hf_hold_drop(ballot->like);
+        free(ballot);
+        return NULL;
+    }
+    ballot->client = client;
+    ballot->op = op;
+    ballot->timer.fire = ballot_due;
+    memcpy(ballot->tag, op->hold->id + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2);
+    hf_list_add_last(&client->quorum->ballots, &ballot->item);
+    op->ballot = ballot;
+    return ballot;
+}
+
+/* A lock for which others have just waited is waited for; else all are asked. */
+static void begin(struct hf_ballot *ballot) {
+    size_t office = find_office(ballot);
+    ballot->office = office != ALL ? office : 0;
+    if (ballot->op->timeout_ms != 0 && office != ALL &&
+        hf_waiting_expected_locked(ballot->client, ballot->like->names))
+        line_up(ballot, false);
+    else
+        ask_all(ballot);
+}
+
+/* It nests in a hold of the same owner: another handle of the same ballot. */
+static bool nests(hf_op *op) {
+    hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
+    if (outer == NULL || outer->ballot == NULL)
+        return false;
+    refresh(outer->ballot);
+    hf_hold_begin(hold, outer->fence, hf_now(), outer->validity.deadline);
+    hold->validity.deadline = hf_earlier(hold->validity.deadline, hold->validity.end);
+    hold->ballot = outer->ballot;
+    hold->beside = outer->beside;
+    outer->beside = hold;
+    op->done_at = hf_now();
+    hf_op_finish_locked(op, HF_OK);
+    return true;
+}
+
+/* It was won; but its thread may have slept past that. */
+static bool stands(hf_op *op) {
+    op->done_at = hf_now();
+    if (op->done_at < op->hold->validity.deadline)
+        return true;
+    give_up(op->hold);
+    op->hold->state = 0;
+    op->hold->stray = false;
+    op->done = false;
+    return false;
+}
+
+static void run(hf_op *op, bool interruptible) {
+    hf_client *client = op->hold->client;
+    bool listens = client->interrupt != NULL;
+    if (nests(op))
+        return;
+    struct hf_ballot *ballot = hf_op_equip_locked(op) ? new_ballot(op) : NULL;
+    if (ballot == NULL) {
+        hf_op_fail_locked(op, hf_fail(HF_ENOMEM, "no memory or file descriptor to wait with"));
+        return;
+    }
+    begin(ballot);
+    for (;;) {
+        hf_status status = HF_OK;
+        if (op->done && (op->status != HF_OK || stands(op)))
+            return;
+        if (op->ballot == NULL && hf_now() < op->until && new_ballot(op) != NULL) {
+            begin(op->ballot);
+            continue;
+        }
+        if (op->ballot == NULL) {
+            hf_op_fail_locked(op, hf_fail(HF_EBUSY,
+                                          "the lease of lock %s ended before the answers came",
+                                          hf_names_quoted(op->hold->names)));
+            return;
+        }
+        if (client->swept || hf_brake_is_pulled())
+            status = HF_ECANCELED;
+        else
+            status = hf_op_sleep_locked(op, interruptible, &listens);
+        if (status == HF_OK)
+            continue;
+        if (op->done && op->status == HF_OK) { /* the caller wants to hear of the signal */
+            give_up(op->hold);
+            op->hold->state = 0;
+            op->hold->stray = false;
+            op->done = false;
+        }
+        if (op->ballot != NULL)
+            end(op->ballot, status, status == HF_EINTR);
+        else if (!op->done)
+            hf_op_finish_locked(op, status);
+        return;
+    }
+}
+
+static void begin_due(hf_timer *timer, int64_t now) {
+    struct hf_ballot *ballot = HF_OF(struct hf_ballot, timer, timer);
+    (void)now;
+    timer->fire = ballot_due;
+    if (!nests(ballot->op))
+        begin(ballot);
+    else
+        free_ballot(ballot);
+}
+
+/* Its first step is the keeper's: the caller does not know of it yet. */
+static bool begin_started(hf_op *op, int64_t pause_ms) {
+    struct hf_ballot *ballot = new_ballot(op);
+    if (ballot == NULL)
+        return false;
+    hf_thread_timer_locked(ballot->client, &ballot->timer, hf_after(hf_now(), pause_ms));
+    ballot->timer.fire = begin_due;
+    return true;
+}
+
+static void cancel(hf_op *op, hf_status status) { end(op->ballot, status, false); }
+
+/* ------------------------------------------------------------ While it is held */
+
+static size_t votes(const hf_hold *hold) {
+    size_t votes = 0;
+    int64_t now = hf_now();
+    for (size_t i = 0; hold->ballot != NULL && i < masters_of(hold->ballot); i++)
+        votes +=
+            hold->ballot->votes[i].hold != NULL && deadline_of(hold->ballot->votes[i].hold) > now;
+    return votes;
+}
+
+static void hold_due(hf_hold *hold, int64_t now) {
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot != NULL)
+        refresh(ballot);
+    if (now >= hold->validity.deadline) {
+        hf_hold_lose_locked(hold,
+                            ballot != NULL && ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold));
+        return;
+    }
+    if (ballot != NULL)
+        ask_missing(ballot, now);
+    hold->renew_at = now + hf_renewal_interval(hold) / 4;
+    hf_renewal_plan_locked(hold);
+}
+
+/* The hold leaves its ballot. Answers the ballot, if that was its last one. */
+static struct hf_ballot *leave(hf_hold *hold) {
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot == NULL)
+        return NULL;
+    hf_hold **at = &ballot->holds;
+    while (*at != hold)
+        at = &(*at)->beside;
+    *at = hold->beside;
+    hold->ballot = NULL;
+    hold->beside = NULL;
+    return ballot->holds == NULL ? ballot : NULL;
+}
+
+static void give_up(hf_hold *hold) {
+    struct hf_ballot *ballot = leave(hold);
+    if (ballot != NULL)
+        free_ballot(ballot);
+}
+
+static void forget(hf_hold *hold) {
+    struct hf_ballot *ballot = leave(hold);
+    for (size_t i = 0; ballot != NULL && i < masters_of(ballot); i++)
+        if (ballot->votes[i].hold != NULL) {
+            hf_hold_close(ballot->votes[i].hold); /* it is renewed no more, and ends by itself */
+            ballot->votes[i].hold = NULL;
+        }
+    if (ballot != NULL)
+        free_ballot(ballot);
+}
+
+/* ------------------------------------------------------------- All votes at once */
+
+typedef struct round {
+    hf_item item; /* until it is told */
+    hf_client *client;
+    hf_names *names;
+    hf_round_kind kind;
+    size_t office;
+    size_t references;         /* calls without an answer */
+    bool open[HF_MASTERS_MAX]; /* these */
+    size_t good, gone, vague;  /* answers; vague: it may have been done */
+    void (*told)(void *context, hf_status status);
+    void *context;
+    hf_timer timer;
+    hf_error why;
+    hf_status failure;
+} round;
+
+static void free_round(round *mine) {
+    if (mine->item.list != NULL)
+        hf_list_remove(&mine->item);
+    hf_timer_clear(&mine->client->timers, &mine->timer);
+    hf_timer_unreserve(&mine->client->timers);
+    hf_names_drop(mine->names);
+    free(mine);
+}
+
+static void tell(round *mine, hf_status status) {
+    hf_list_remove(&mine->item);
+    hf_timer_clear(&mine->client->timers, &mine->timer);
+    mine->told(mine->context, status);
+    if (mine->references == 0)
+        free_round(mine);
+}
+
+/* What it has come to, if that is sure by now. */
+static void judge(round *mine) {
+    const struct hf_quorum *quorum = mine->client->quorum;
+    int64_t now = hf_now(), due = HF_NO_DEADLINE;
+    size_t majority = hf_majority(quorum->count), open = 0, silent = 0;
+    bool office = false, patient = mine->good + mine->gone + mine->vague < majority;
+    if (mine->item.list == NULL)
+        return;
+    for (size_t i = 0; i < quorum->count; i++) {
+        if (!mine->open[i])
+            continue;
+        bool is_silent = hf_master_is_silent(mine->client, i, now);
+        silent += is_silent;
+        open += !is_silent;
+        office = office || (i == mine->office && !is_silent);
+        if (!is_silent)
+            due = hf_earlier(due, hf_master_silent_at(mine->client, i));
+    }
+    if (mine->good >= majority && !(office && mine->kind == HF_ROUND_RELEASE)) {
+        tell(mine, HF_OK);
+    } else if (mine->good + open + silent + mine->vague < majority) {
+        tell(mine, HF_ELOST);
+    } else if (open > 0) {
+        hf_thread_timer_locked(mine->client, &mine->timer, due);
+    } else if (silent > 0 && patient) {
+        hf_timer_clear(&mine->client->timers, &mine->timer); /* each answers, or is given up */
+    } else if (mine->failure != HF_OK && mine->vague == 0 && silent == 0) {
+        hf_error_set(&mine->why);
+        tell(mine, mine->failure);
+    } else {
+        tell(mine,
+             hf_fail(HF_EUNKNOWN,
+                     "fewer than a majority of the %zu masters answered for lock %s; the client "
+                     "goes on in the background",
+                     quorum->count, hf_names_quoted(mine->names)));
+    }
+}
+
+static void round_due(hf_timer *timer, int64_t now) {
+    (void)now;
+    judge(HF_OF(round, timer, timer));
+}
+
+static void count_answer(round *mine, hf_status status, const hf_error *error) {
+    if (status == HF_OK) {
+        mine->good++;
+    } else if (status == HF_ELOST || status == HF_ENOTHELD) {
+        mine->gone++;
+    } else {
+        mine->vague++;
+        mine->failure = status;
+        mine->why = *error;
+    }
+}
+
+static void polled(hf_call *call, const hf_completion *completion) {
+    round *mine = call->round;
+    mine->references--;
+    mine->open[call->at] = false;
+    count_answer(mine, completion->status, &completion->error);
+    if (mine->item.list != NULL)
+        judge(mine);
+    else if (mine->references == 0)
+        free_round(mine);
+}
+
+static hf_status start_one(round *mine, hf_call *call, int64_t duration_ms, uint32_t flags) {
+    int64_t number = number_of(call);
+    switch (mine->kind) {
+    case HF_ROUND_RELEASE:
+        return hf_hold_release_start(call->hold, number);
+    case HF_ROUND_RENEW:
+        return hf_hold_renew_start(call->hold, number);
+    case HF_ROUND_LOOK:
+        return hf_hold_check_start(call->hold, number);
+    case HF_ROUND_EXTEND:
+        return hf_hold_extend_start(call->hold, duration_ms, flags, number);
+    default:
+        return hf_hold_keep_start(call->hold, duration_ms, number);
+    }
+}
+
+static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms, uint32_t flags) {
+    hf_call *call = new_call(mine->client, ROUND, at, hold);
+    if (call == NULL) {
+        mine->vague++;
+        return;
+    }
+    call->round = mine;
+    hf_status status = start_one(mine, call, duration_ms, flags);
+    if (status == HF_OK) {
+        mine->references++;
+        mine->open[at] = true;
+        return;
+    }
+    count_answer(mine, status, hf_error_last());
+    drop_call(call);
+}
+
+static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+                            void (*told)(void *context, hf_status status), void *context) {
+    hf_client *client = hold->client;
+    struct hf_ballot *ballot = hold->ballot;
+    if (ballot == NULL) { /* it is lost, or was released */
+        told(context, HF_ELOST);
+        return HF_OK;
+    }
+    if (kind == HF_ROUND_RELEASE && (ballot->holds != hold || hold->beside != NULL)) {
+        leave(hold); /* others nest in it, or it in another */
+        told(context, HF_OK);
+        return HF_OK;
+    }
+    round *mine = calloc(1, sizeof *mine);
+    if (mine == NULL || !hf_timer_reserve(&client->timers)) {
+        free(mine);
+        return hf_fail(HF_ENOMEM, "no memory");
+    }
+    *mine = (round){.client = client,
+                    .names = hf_names_keep(hold->names),
+                    .kind = kind,
+                    .office = ballot->office,
+                    .told = told,
+                    .context = context,
+                    .timer.fire = round_due};
+    hf_list_add_last(&client->quorum->rounds, &mine->item);
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (ballot->votes[i].hold != NULL)
+            ask_vote(mine, i, ballot->votes[i].hold, duration_ms, flags);
+    if (kind == HF_ROUND_RELEASE) {
+        leave(hold);
+        for (size_t i = 0; i < masters_of(ballot); i++)
+            if (ballot->votes[i].hold != NULL) {
+                hf_hold_close(ballot->votes[i].hold);
+                ballot->votes[i].hold = NULL;
+            }
+        free_ballot(ballot);
+    } else if (kind == HF_ROUND_KEEP) {
+        ballot->keeps = true;
+    } else if (kind == HF_ROUND_EXTEND) {
+        refresh(ballot); /* a shorter lease counts at once */
+    }
+    judge(mine);
+    return HF_OK;
+}
+
+static void refresh_hold(hf_hold *hold) {
+    if (hold->ballot == NULL)
+        return;
+    hold->ballot->keeps = false;
+    refresh(hold->ballot);
+}
+
+static void end_all(struct hf_quorum *quorum) {
+    while (quorum->ballots.first != NULL)
+        free_ballot(HF_OF(struct hf_ballot, item, quorum->ballots.first));
+    for (size_t i = 0; i <= quorum->count; i++) {
+        hf_list *calls = i < quorum->count ? &quorum->masters[i].calls : &quorum->lines;
+        while (calls->first != NULL) {
+            hf_call *call = HF_OF(hf_call, head.item, calls->first);
+            round *mine = call->round;
+            drop_call(call);
+            if (mine != NULL && --mine->references == 0)
+                free_round(mine);
+        }
+    }
+}
+
+static void close_all(hf_client *client) {
+    HF_EACH(at, &client->quorum->ballots) {
+        struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, at);
+        if (ballot->op != NULL && ballot->op->started)
+            end(ballot, HF_ECANCELED, false);
+        else if (ballot->op != NULL)
+            hf_op_notify_locked(ballot->op); /* its thread ends it */
+    }
+    HF_EACH(at, &client->quorum->rounds)
+    tell(HF_OF(round, item, at), hf_fail(HF_ECLOSED, "the client is closed"));
+}
+
+/* Read what the masters' clients tell. */
+static void hear_all(hf_client *client) {
+    const struct hf_quorum *quorum = client->quorum;
+    for (size_t i = 0; i < quorum->count; i++)
+        for (;;) {
+            hf_completion completion = {.size = sizeof completion};
+            if (hf_client_next(quorum->masters[i].client, &completion) != HF_OK ||
+                completion.kind == HF_KIND_NONE)
+                break;
+            hear(client, i, &completion);
+        }
+}
+
+const hf_ballot_ways hf_ballot = {.run = run,
+                                  .begin = begin_started,
+                                  .cancel = cancel,
+                                  .due = hold_due,
+                                  .refresh = refresh_hold,
+                                  .give_up = give_up,
+                                  .forget = forget,
+                                  .votes = votes,
+                                  .poll = poll_votes,
+                                  .hear = hear_all,
+                                  .close = close_all,
+                                  .end = end_all};

@@ -1,0 +1,117 @@
+/*
+ * Several masters: the client of a quorum, and what it knows of each master. For each one it has an
+ * ordinary client, which knows of no other: it sends, waits in the queue, renews and undoes as
+ * ever. What these do is started under the quorum's own mutex, which may be held while theirs is
+ * taken, never the other way round; and the quorum's keeper hears of it by their completions.
+ */
+#ifndef HF_QUORUM_H
+#define HF_QUORUM_H
+
+#include "lock/client.h"
+#include "net/member.h"
+
+struct hf_hold;
+struct hf_op;
+
+/* What all masters do with their votes for a hold. */
+typedef enum {
+    HF_ROUND_RELEASE,
+    HF_ROUND_RENEW,
+    HF_ROUND_LOOK,
+    HF_ROUND_EXTEND,
+    HF_ROUND_KEEP
+} hf_round_kind;
+
+/* What ballot.c does, for the files below it. With the quorum's mutex. */
+typedef struct hf_ballot_ways {
+    /* Acquire on the calling thread, until op->done. */
+    void (*run)(struct hf_op *op, bool interruptible);
+    /* Begin a started acquire, after a pause. False: no memory. */
+    bool (*begin)(struct hf_op *op, int64_t pause_ms);
+    /* It ends without the lock. */
+    void (*cancel)(struct hf_op *op, hf_status status);
+    /* The hold's timer: a vote that is missing is asked for; or the hold is lost. */
+    void (*due)(struct hf_hold *hold, int64_t now);
+    /* Its deadline is what its votes say now. */
+    void (*refresh)(struct hf_hold *hold);
+    /* The hold is given up: its votes go back in the background, with the last hold of the
+     * ballot. */
+    void (*give_up)(struct hf_hold *hold);
+    /* It is left to itself: its votes end with their leases. */
+    void (*forget)(struct hf_hold *hold);
+    /* So many masters have it now. */
+    size_t (*votes)(const struct hf_hold *hold);
+    /* Have all masters do that with their votes, and tell what the majority comes to, with the
+     * thread's message: HF_OK, HF_ELOST, HF_EUNKNOWN, or why no majority answers. Told at once if
+     * there is nothing to ask. After a release the hold has no votes. HF_ENOMEM: nothing is told.
+     */
+    hf_status (*poll)(struct hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
+                      void (*told)(void *context, hf_status status), void *context);
+    /* Read what the masters' clients tell. */
+    void (*hear)(hf_client *client);
+    /* The client is being closed; and then it goes, with all that was never answered. */
+    void (*close)(hf_client *client);
+    void (*end)(struct hf_quorum *quorum);
+} hf_ballot_ways;
+
+/* Something that was started at a master's client. */
+typedef struct hf_call_head {
+    hf_item item;
+    int64_t sent_at;
+} hf_call_head;
+
+typedef struct hf_master {
+    hf_client *client;
+    hf_list calls; /* started there, without an answer, the oldest first; but for those in line */
+    bool tried;    /* one of them has ended: it is known how long they take */
+    bool down;     /* the last one failed, as `why` says */
+    int64_t up_since; /* it was down before then */
+    int64_t trip_ms;  /* the last answer took so long */
+    char why[200];
+} hf_master;
+
+struct hf_quorum {
+    const hf_ballot_ways *ways;
+    hf_members *members;
+    size_t count;
+    hf_master masters[HF_MASTERS_MAX];
+    hf_list ballots, rounds;
+    hf_list lines;     /* calls that stand in line, or did */
+    char warning[400]; /* the answer of hf_client_warning() */
+};
+
+/* Adopt a client of each master: each with a reference more than the handle's, until
+ * hf_quorum_end(). HF_ENOMEM. */
+hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
+                          const hf_ballot_ways *ways);
+/* Log in at all masters at once, and see that a majority answers, or that none is wrong. Without
+ * the mutex. */
+hf_status hf_quorum_try(hf_client *client, size_t *answered_out);
+void hf_quorum_end(struct hf_quorum *quorum);
+
+/* What its keeper polls. */
+int hf_quorum_fd(const hf_client *client, size_t at);
+
+/* For a short while nothing more is sent to a master that owes an answer for long: then it is
+ * silent. */
+bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now);
+int64_t hf_master_patience_ms(const hf_master *master);
+/* A call to it has ended so, as this thread's message says. */
+void hf_master_note(hf_master *master, hf_status status);
+/* When it will be, if the oldest call has no answer until then; HF_NO_DEADLINE: it owes nothing. */
+int64_t hf_master_silent_at(const hf_client *client, size_t at);
+/* This thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT. */
+hf_status hf_quorum_explain(const hf_client *client, const hf_names *names);
+
+/* The client that tells of all locks: the first master's that is up, or this one itself. Without
+ * the mutex. */
+hf_client *hf_quorum_look(hf_client *client);
+
+/* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for what a quorum does not do.
+ */
+hf_status hf_quorum_check(const hf_client *client, const hf_lock_options *options);
+hf_status hf_quorum_check_lease(const hf_client *client, int64_t lease_ms, const char *what);
+/* What one master must do alone. HF_EUNSUPPORTED. */
+hf_status hf_quorum_refuse(const char *what);
+
+#endif

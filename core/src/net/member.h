@@ -1,0 +1,77 @@
+/*
+ * The masters of a quorum, as log-ins find them: which run of the server it is, since when it runs,
+ * what its clock says, and which list of masters other clients use. Any thread may call these
+ * functions; unless a function's comment says otherwise, its caller may hold any other mutex.
+ */
+#ifndef HF_MEMBER_H
+#define HF_MEMBER_H
+
+#include <pthread.h>
+
+#include "base/util.h"
+
+/* A quorum has so many masters, and waits for one that has begun anew for so long. */
+#define HF_MASTERS_MIN 3
+#define HF_MASTERS_MAX 9
+#define HF_QUARANTINE_MS 30000
+
+#define HF_RUN_ID_MAX 63
+
+/* What INFO told of a run. */
+typedef struct hf_run {
+    char id[HF_RUN_ID_MAX + 1];
+    int64_t uptime_s;
+    int64_t server_us; /* its time; 0: it does not tell */
+} hf_run;
+
+typedef struct hf_member {
+    char shown[128];
+    hf_run run;                     /* the last that was found; an empty id: none was */
+    char before[HF_RUN_ID_MAX + 1]; /* the run before that one */
+    int64_t started_at;             /* it began then at the latest, on hf_now()'s clock */
+    int64_t seen_at;                /* and has answered then */
+    int64_t pair_sent;              /* a request's send time, and */
+    int64_t pair_server;            /* the server's time (us) in its answer; 0: not known */
+    bool forgets;                   /* it keeps nothing over a restart */
+} hf_member;
+
+typedef struct hf_members {
+    pthread_mutex_t mutex; /* of the rest of `of` */
+    int references;        /* the client's, and one of each address of a member */
+    size_t count;
+    int64_t quarantine_ms;
+    char *list; /* as in the key */
+    hf_member of[HF_MASTERS_MAX];
+} hf_members;
+
+/* The key that says to all clients which masters there are, and how long the quarantine is. */
+#define HF_MEMBERS_KEY "hf1:members"
+
+/* The names are `host:port`. NULL: no memory. */
+hf_members *hf_members_new(const char *const *names, size_t count, int64_t quarantine_ms);
+hf_members *hf_members_keep(hf_members *members);
+void hf_members_drop(hf_members *members);
+
+/* Pure: read an answer of INFO. False: it does not tell the run and its uptime. */
+bool hf_run_read(const char *info, hf_run *run);
+/* Pure: may clients of both lists work at once? Yes, if they are equal, or if one has one master
+ * more than the other and the quarantines are the same: then any two majorities share a master. */
+bool hf_members_agree(const char *one, const char *other);
+
+/* A log-in at that master has found this run, by a question that was sent then. HF_EINVAL: the
+ * server stands in the list twice, or several stand behind one name. */
+hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64_t sent_at);
+/* A log-in has found this list. HF_EINVAL. */
+hf_status hf_member_lists(const hf_members *members, size_t at, const char *found, size_t length);
+/* It has answered a request that was sent then, with the server's time (us), or 0. */
+void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us);
+
+/* How long is it in quarantine, for a request that was sent then? 0: it is not, or no log-in has
+ * come to it yet. */
+int64_t hf_member_young_ms(hf_members *members, size_t at, int64_t sent_at);
+/* Has a log-in come to it? */
+bool hf_member_known(hf_members *members, size_t at);
+/* The newest of all clocks of the masters now (us); 0: none is known. */
+int64_t hf_members_clock(hf_members *members, int64_t now);
+
+#endif

@@ -1,0 +1,89 @@
+"""Several masters: the same program, with another URL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+import holdfast
+from conftest import SERVER, WITH_REDIS, beside
+
+pytestmark = pytest.mark.redis
+MASTERS = 3
+
+
+@pytest.fixture(scope="module")
+def masters() -> Iterator[list[str]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(beside(WITH_REDIS, SERVER))[0] for _ in range(MASTERS)]
+
+
+@pytest.fixture
+def url(masters: list[str]) -> str:
+    places = ",".join(master.removeprefix("redis://") for master in masters)
+    return f"redis+quorum://{places}?quarantine=0"
+
+
+def test_a_lock_is_held_at_all_masters(url: str, masters: list[str], name: str) -> None:
+    with holdfast.connect(url) as client, holdfast.connect(url) as other:
+        lock = client.lock(name)
+        with lock as hold:
+            fence = hold.fence
+            with lock as inner:
+                assert inner.fence == fence
+            assert not other.lock(name).acquire(timeout=0)
+            assert not other.lock(name).acquire(timeout=0.05)
+            hold.renew()
+            assert hold.valid
+        with other.lock(name) as hold:
+            assert hold.fence > fence
+    for master in masters:
+        with redis.Redis.from_url(master) as raw:
+            assert raw.exists(name) == 0
+            assert int(raw.get(f"{{{name}}}{name}:hf1:f")[:16]) >= fence
+
+
+def test_tasks_hold_it_one_after_the_other(url: str, name: str) -> None:
+    inside = 0
+    fences: list[int] = []
+
+    async def work(client: holdfast.Client) -> None:
+        nonlocal inside
+        async with client.aio.lock(name) as hold:
+            inside += 1
+            assert inside == 1
+            fences.append(hold.fence)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    async def main() -> None:
+        with holdfast.connect(url) as client:
+            await asyncio.gather(*(work(client) for _ in range(8)))
+
+    asyncio.run(main())
+    assert len(fences) == 8
+    assert fences == sorted(set(fences))
+
+
+def test_what_needs_one_server_is_refused(url: str, name: str) -> None:
+    with holdfast.connect(url) as client:
+        wrongs: list[Callable[[], object]] = [
+            lambda: client.lock(name).shared().acquire(timeout=0),
+            lambda: client.lock(name, lease=None).acquire(timeout=0),
+            lambda: client.lock(name, replicas=1).acquire(timeout=0),
+        ]
+        for wrong in wrongs:
+            with pytest.raises(holdfast.UnsupportedError):
+                wrong()
+
+
+def test_a_wrong_list_is_refused(masters: list[str]) -> None:
+    host = masters[0].removeprefix("redis://")
+    with pytest.raises(ValueError, match="a quorum takes 3 to 9"):
+        holdfast.connect(f"redis+quorum://{host}")
+    with pytest.raises(ValueError, match="names one master of the quorum twice"):
+        holdfast.connect(f"redis+quorum://{host},{host},{host}")
