@@ -490,10 +490,11 @@ static void test_a_hold_nests_extends_and_is_kept(void **state) {
     assert_true(hf_hold_remaining_ms(hold) > 90000);
     assert_status(hf_hold_extend(hold, 20000, HF_EXTEND_REPLACE), HF_OK);
     assert_true(hf_hold_remaining_ms(hold) <= 20000);
+    assert_soon(has_votes(hold, 3));
     assert_status(hf_hold_keep(hold, 60000), HF_OK);
     hf_hold_close(hold);
     is_refused(others);
-    assert_true(is_held_at_all(3));
+    assert_soon(is_held_at_all(3));
     hf_lock_close(lock);
     hf_lock_close(others);
     hf_client_close(client);

@@ -304,9 +304,21 @@ void hf_client_stop(hf_client *client) {
     hf_event_set(client->closing.to);
 }
 
+/* Nobody wants the answer of these any more: sent now, an acquire could be granted a lock for
+ * nobody, if the server has lost the dead id. */
+static void take_over_locked(hf_list *tasks, hf_list *over) {
+    HF_EACH(at, tasks) {
+        hf_task *task = HF_OF(hf_task, item, at);
+        if (task->over == NULL || !task->over(task))
+            continue;
+        hf_list_remove(at);
+        hf_list_add_last(over, at);
+    }
+}
+
 static void close_client(hf_client *client, bool release) {
     HF_NOT_CANCELLED;
-    hf_list tasks = {0}, ended = {0};
+    hf_list tasks = {0}, over = {0}, ended = {0};
     if (client == NULL || hf_client_inherited(client))
         return;
     hf_client_stop(client);
@@ -319,6 +331,7 @@ static void close_client(hf_client *client, bool release) {
     hf_links_close(&client->links);
     hf_links_take(&client->links, &tasks);
     hf_waiting_close_locked(client, &tasks);
+    take_over_locked(&tasks, &over);
     hf_confirming_cancel_locked(client);
     if (client->quorum != NULL)
         client->quorum->ways->close(client);
@@ -334,6 +347,7 @@ static void close_client(hf_client *client, bool release) {
     hf_transport_shut(client->transport);
 
     hf_client_lock(client);
+    hf_list_move(&over, &tasks);
     for (hf_item *at; (at = hf_list_take_first(&tasks)) != NULL;)
         hf_task_end(HF_OF(hf_task, item, at), hf_fail(HF_ECLOSED, "the client is closed"), NULL);
     for (hf_item *at; (at = hf_list_take_first(&ended)) != NULL;)
