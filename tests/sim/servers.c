@@ -31,13 +31,14 @@ sim_redis *servers_redis(int which) { return servers[which].redis; }
 sim_redis *servers_sentinel(int which) { return sentinels[which].redis; }
 int servers_host(int which) { return servers[which].host; }
 int servers_any(void) { return (int)sim_random((uint64_t)count); }
-bool servers_is_master(int which) { return kind == CLUSTER || which == master; }
+bool servers_is_master(int which) { return kind == CLUSTER || kind == MASTERS || which == master; }
 
 const char *servers_url(deployment what) {
     static const char *const urls[] = {
         "redis://10.0.0.1:6379",
         "redis+sentinel://10.0.0.12:26379,10.0.0.13:26379,10.0.0.14:26379/mymaster",
         "redis+cluster://10.0.0.1:6379,10.0.0.8:6379",
+        "redis+quorum://10.0.0.1:6379,10.0.0.8:6379,10.0.0.9:6379",
     };
     return urls[what];
 }
@@ -257,6 +258,14 @@ static void give_slots(int at, int first, int last, int node) {
     plan_tick(&servers[at]);
 }
 
+static void begin_masters(void) {
+    static const char *const names[] = {"master1", "master2", "master3"};
+    count = 3;
+    for (int i = 0; i < count; i++)
+        begin(&servers[i], names[i], i == 0 ? MASTER_HOST : OTHER_HOSTS + i - 1, PORT,
+              i == 0 ? UNIX_PATH : NULL);
+}
+
 static void begin_cluster(void) {
     static const char *const names[] = {"node1", "node2", "node3"};
     count = 3;
@@ -344,6 +353,8 @@ void servers_begin(deployment what, uint64_t seed) {
         begin_sentinels(2 + (int)(seed % 2));
     else if (kind == CLUSTER)
         begin_cluster();
+    else if (kind == MASTERS)
+        begin_masters();
     else
         begin(&servers[0], "redis", MASTER_HOST, PORT, UNIX_PATH);
 }

@@ -8,8 +8,9 @@
 /* Servers' hosts; programs are on those before. */
 enum { MASTER_HOST = 1, OTHER_HOSTS = 8, SENTINEL_HOSTS = 12 };
 
-/* One server, or one behind sentinels with its replicas, or the nodes of a cluster. */
-typedef enum { ONE_SERVER, SENTINELS, CLUSTER, DEPLOYMENTS } deployment;
+/* One server, or one behind sentinels with its replicas, or the nodes of a cluster, or independent
+ * masters. */
+typedef enum { ONE_SERVER, SENTINELS, CLUSTER, MASTERS, DEPLOYMENTS } deployment;
 void servers_begin(deployment what, uint64_t seed);
 void servers_end(void);
 const char *servers_url(deployment what);

@@ -147,6 +147,10 @@ const char *sim_mode(const sim_redis *server) {
 static void tell_server(const sim_redis *server, sim_buffer *to) {
     sim_addf(to, "redis_version:%s\r\nredis_mode:%s\r\nos:simulation\r\narch_bits:64\r\n",
              server->version, sim_mode(server));
+    int64_t now_us = server->host.now_us(server->world);
+    sim_addf(to, "run_id:%020d%020lld\r\n", server->pid, (long long)server->runs);
+    sim_addf(to, "server_time_usec:%lld\r\nuptime_in_seconds:%lld\r\n", (long long)now_us,
+             (long long)(now_us / 1000000 - server->began_us / 1000000));
     sim_addf(to, "process_id:%d\r\ntcp_port:%d\r\nhz:10\r\n", server->pid, server->port);
 }
 
@@ -455,6 +459,7 @@ sim_redis *sim_redis_new(const sim_redis_host *host, void *world,
     server->version = copy_of(options->version, "7.0.15");
     server->port = options->port;
     server->pid = options->pid;
+    server->began_us = host->now_us(world);
     server->debug = options->debug;
     server->max_clients = options->max_clients > 0 ? options->max_clients : 10000;
     server->next_id = 1;
@@ -501,6 +506,8 @@ void sim_redis_free(sim_redis *server) {
 void sim_redis_restart(sim_redis *server, bool keep_data) {
     for (int i = 0; i < SIM_DATABASES && !keep_data; i++)
         sim_db_clear(&server->dbs[i]);
+    server->runs++;
+    server->began_us = server->host.now_us(server->world);
     sim_replication_restart(server);
     for (sim_peer *peer = server->first_peer; peer != NULL; peer = peer->after) {
         peer->output.length = 0;

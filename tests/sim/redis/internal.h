@@ -190,6 +190,7 @@ struct sim_redis {
     void *world;
     char *shown_host, *version;
     int port, pid;
+    int64_t runs, began_us; /* it has begun anew so often, and last then by its own clock */
     bool debug;
     sim_setting settings[SIM_SETTINGS];
     int64_t max_memory, max_clients;

@@ -1,0 +1,237 @@
+/* Three independent masters: a majority holds, whatever happens to one of them at each step; clocks
+ * that jump, partitions, masters that come back empty, and a line that moves. */
+#include "scenario.h"
+
+deployment sim_deployment = MASTERS;
+
+enum { COUNT_OF_MASTERS = 3, QUARANTINE_MS = 30000 };
+
+static hf_client *ann, *ben;
+static int64_t last_fence;
+
+static void set_way(int which, bool open) {
+    sim_way(HERE, servers_host(which), open);
+    sim_way(servers_host(which), HERE, open);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    alarm(200);
+    for (int i = 0; i < COUNT_OF_MASTERS; i++) {
+        set_way(i, true);
+        servers_command(i, "FLUSHALL");
+    }
+    servers_heal();
+    sleep_ms(2 * QUARANTINE_MS);
+    ann = open_with(servers_url(MASTERS), 2000, 2000);
+    ben = open_with(servers_url(MASTERS), 2000, 2000);
+    last_fence = 0;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hf_client_close(ann);
+    hf_client_close(ben);
+    return 0;
+}
+
+static bool is_at(int which, const char *key) {
+    sim_seen seen;
+    return sim_redis_see(servers_redis(which), 0, (sim_bytes){key, strlen(key)}, &seen);
+}
+
+static bool is_free_everywhere(void) {
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        if (is_at(i, "k"))
+            return false;
+    return true;
+}
+
+static hf_hold *acquire(hf_lock *lock) {
+    hf_hold *hold;
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire(lock, 10000, &hold), HF_OK);
+    assert_in_range(now_ms() - since, 0, 3000);
+    assert_true(hf_hold_fence(hold) > last_fence);
+    last_fence = hf_hold_fence(hold);
+    return hold;
+}
+
+static void is_refused(hf_lock *lock) {
+    hf_hold *hold;
+    assert_status(hf_lock_acquire(lock, 0, &hold), HF_EBUSY);
+}
+
+static bool has_votes(const hf_hold *hold, size_t votes) {
+    return hf_hold_votes(hold, NULL) == votes;
+}
+
+typedef enum { CUT, DEAF, MUTE, PAUSED, FULL, REFUSES, FAULTS } fault;
+
+/* One master fails in that way, or is mended. */
+static void set_fault(int which, fault kind, bool on) {
+    switch (kind) {
+    case CUT:
+        set_way(which, !on);
+        break;
+    case DEAF:
+        sim_way(HERE, servers_host(which), !on);
+        break;
+    case MUTE:
+        sim_way(servers_host(which), HERE, !on);
+        break;
+    case PAUSED:
+        sim_server_pause(servers_at(which), on);
+        break;
+    case FULL:
+        servers_command(which, on ? "CONFIG SET maxmemory 1" : "CONFIG SET maxmemory 0");
+        break;
+    default:
+        servers_refuse(which, SIM_WRITES, on ? "MISCONF it cannot write" : NULL, on ? -1 : 0);
+    }
+}
+
+/* Before the acquire; between acquire and release; while another waits. */
+static void test_one_master_may_fail_in_each_way_at_each_step(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++)
+        for (fault kind = CUT; kind < FAULTS; kind++) {
+            print_message("master %d, fault %d\n", which, (int)kind);
+            set_fault(which, kind, true);
+            hf_hold *hold = acquire(anns);
+            is_refused(bens);
+            assert_status(hf_hold_renew(hold), HF_OK);
+            give_back(hold, HF_OK);
+            set_fault(which, kind, false);
+            assert_soon(is_free_everywhere());
+
+            hold = acquire(bens);
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            set_fault(which, kind, true);
+            is_refused(anns);
+            waiter *w = waiter_start(anns, 60000);
+            sleep_ms(100);
+            give_back(hold, HF_OK);
+            waiter_join(w, HF_OK);
+            assert_true(hf_hold_fence(w->hold) > last_fence);
+            last_fence = hf_hold_fence(w->hold);
+            give_back(w->hold, HF_OK);
+            set_fault(which, kind, false);
+            assert_soon(is_free_everywhere());
+        }
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+/* Its clock, and that of another one back: the vote ends there, and is asked for again. */
+static void test_clocks_that_jump_by_minutes_take_no_hold_away(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++) {
+        hf_hold *hold = acquire(anns);
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        sim_server_step(servers_at(which), 180 * SIM_S);
+        for (int64_t until = now_ms() + 30000; now_ms() < until; sleep_ms(500)) {
+            assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+            is_refused(bens);
+        }
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+        sim_server_step(servers_at(which), -170 * SIM_S);
+        is_refused(bens);
+        give_back(hold, HF_OK);
+        give_back(acquire(bens), HF_OK);
+    }
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+/* The whole set, one after the other and then all at once. */
+static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(anns), *other;
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (int n = 0; n < 2 * COUNT_OF_MASTERS; n++) {
+        servers_restart(n % COUNT_OF_MASTERS, false, 50 * SIM_MS);
+        for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(20)) {
+            hf_status status = hf_lock_acquire(bens, 0, &other);
+            assert_true(status == HF_EBUSY || status == HF_ECONNECT);
+            assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+        }
+        assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    }
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        servers_restart(i, false, 50 * SIM_MS);
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire(bens, 60000, &other), HF_OK);
+    assert_true(now_ms() - since >= QUARANTINE_MS - 2000);
+    assert_int_equal(hf_hold_state(hold), HF_STATE_LOST);
+    assert_true(hf_hold_fence(other) > hf_hold_fence(hold));
+    give_back(other, HF_OK);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+/* Whoever is cut off with a minority counts no further than the majority does. */
+static void test_a_holder_that_is_cut_off_ends_before_another_begins(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 5000, HF_ON), *bens = lease_lock(ben, "k", 5000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    set_way(1, false);
+    set_way(2, false);
+    assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+    set_way(1, true);
+    set_way(2, true);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    give_back(acquire(bens), HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+static int find_done(waiter *const *waiters, int count) {
+    for (int i = 0; i < count; i++)
+        if (waiters[i] != NULL && atomic_load(&waiters[i]->done))
+            return i;
+    return -1;
+}
+
+/* Neither of the two that split the masters waits for the other for ever. */
+static void test_many_that_ask_at_once_come_one_after_the_other(void **state) {
+    enum { WAITERS = 8 };
+    waiter *waiters[WAITERS];
+    hf_lock *locks[] = {lease_lock(ann, "k", 20000, HF_ON), lease_lock(ben, "k", 20000, HF_ON)};
+    (void)state;
+    int64_t since = now_ms(), fences[WAITERS];
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = waiter_start_as(locks[i % 2], text("owner %d", i), 60000);
+    for (int n = 0; n < WAITERS; n++) {
+        assert_soon(find_done(waiters, WAITERS) >= 0);
+        int at = find_done(waiters, WAITERS);
+        waiter *w = waiters[at];
+        waiters[at] = NULL;
+        waiter_join(w, HF_OK);
+        fences[n] = hf_hold_fence(w->hold);
+        assert_true(n == 0 || fences[n] > fences[n - 1]);
+        give_back(w->hold, HF_OK);
+    }
+    assert_in_range(now_ms() - since, 0, 5000);
+    hf_lock_close(locks[0]);
+    hf_lock_close(locks[1]);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_master_may_fail_in_each_way_at_each_step),
+        TEST(test_clocks_that_jump_by_minutes_take_no_hold_away),
+        TEST(test_masters_that_come_back_empty_let_nobody_in),
+        TEST(test_a_holder_that_is_cut_off_ends_before_another_begins),
+        TEST(test_many_that_ask_at_once_come_one_after_the_other),
+    };
+    return RUN_TESTS(tests, count, words);
+}
