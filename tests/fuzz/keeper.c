@@ -86,6 +86,7 @@ unsigned __wrap_hf_discovery_version(hf_discovery *discovery, int node);
 bool __wrap_hf_discovery_clustered(const hf_discovery *discovery);
 int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *text);
 void __wrap_hf_discovery_look(hf_discovery *discovery);
+void __wrap_hf_pool_drop(hf_pool *pool, int node);
 
 hf_status __wrap_hf_transport_call(hf_transport *transport, const hf_request *request,
                                    int64_t deadline, hf_answer *answer) {
@@ -156,6 +157,8 @@ int __wrap_hf_discovery_redirect(hf_discovery *discovery, int node, const char *
 }
 
 void __wrap_hf_discovery_look(hf_discovery *discovery) { (void)discovery; }
+
+void __wrap_hf_pool_drop(hf_pool *pool, int node) { (void)pool, (void)node; }
 
 /* Somebody has to let the client in. */
 static void *let_in(void *listener) {

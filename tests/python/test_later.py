@@ -113,7 +113,7 @@ def test_an_answer_that_is_not_as_expected_is_logged_and_counted(
 
 
 def test_a_close_waits_until_that_is_logged(
-    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
+    server: Server, client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
 ) -> None:
     begun, told = threading.Event(), threading.Event()
 

@@ -30,7 +30,7 @@ final class AtRiskTest {
         TroubleNotice risk = told.get(0);
         assertEquals(TroubleNotice.Kind.AT_RISK, risk.kind());
         assertEquals(1, risk.holds());
-        assertTrue(risk.endsIn().compareTo(Duration.ofSeconds(9)) < 0, risk.toString());
+        assertTrue(risk.endsIn().compareTo(Duration.ofSeconds(12)) < 0, risk.toString());
         assertTrue(risk.message().startsWith("cannot renew 1 hold, which ends in "), risk.message());
         TroubleNotice over = told.get(1);
         assertEquals(TroubleNotice.Kind.OVER, over.kind());
