@@ -50,13 +50,16 @@ static const char *url_of(int masters, const char *more) {
     return text("%s?%s", list, more);
 }
 
-static hf_client *open_quorum(int masters, const char *more) {
-    hf_client_options options = {.size = sizeof options,
-                                 .connect_timeout_ms = PATIENCE_MS,
-                                 .command_timeout_ms = PATIENCE_MS};
+static hf_client *open_patient(int masters, const char *more, int64_t ms) {
+    hf_client_options options = {
+        .size = sizeof options, .connect_timeout_ms = ms, .command_timeout_ms = ms};
     hf_client *client;
     assert_status(hf_client_open(url_of(masters, more), &options, &client), HF_OK);
     return client;
+}
+
+static hf_client *open_quorum(int masters, const char *more) {
+    return open_patient(masters, more, PATIENCE_MS);
 }
 
 static hf_client *open_trusted(int masters) { return open_quorum(masters, "quarantine=0"); }
@@ -602,6 +605,24 @@ static void test_wrong_masters_are_refused(void **state) {
     assert_status(opened(url_of(3, "quarantine=60")), HF_EINVAL);
 }
 
+/* No time mends that: not even a wait without a limit goes on. */
+static void test_a_wait_ends_where_the_masters_refuse_its_client(void **state) {
+    hf_client *client = open_patient(3, "quarantine=0", 2000);
+    hf_lock *lock = lock_of(client);
+    (void)state;
+    release(acquire(lock));
+    for (int i = 0; i < 3; i++) {
+        tell(ports[i], "EVAL "
+                       "return(redis.call('set','hf1:members',table.concat({'1','0','a:1,b:2,c:3'},"
+                       "string.char(32)))) 0");
+        tell(ports[i], "CLIENT KILL TYPE normal");
+    }
+    assert_status(hf_lock_acquire(lock, HF_FOREVER, NULL), HF_EINVAL);
+    assert_message("belongs to another quorum");
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 static void test_an_even_number_is_warned_of(void **state) {
     hf_client *client = open_trusted(4);
     (void)state;
@@ -673,6 +694,7 @@ int main(int argc, char **argv) {
         TEST(test_a_hold_without_a_majority_is_lost_in_time),
         TEST(test_a_close_releases_what_is_held),
         TEST(test_wrong_masters_are_refused),
+        TEST(test_a_wait_ends_where_the_masters_refuse_its_client),
         TEST(test_an_even_number_is_warned_of),
         TEST(test_what_does_not_work_is_refused),
     };

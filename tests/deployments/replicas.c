@@ -379,7 +379,8 @@ static void test_a_started_acquire_without_the_replicas_is_told_how_many(void **
     /* More at once than there are threads for it; each lock is its own. */
     hf_lock *many[40];
     for (int i = 0; i < 40; i++) {
-        hf_lock_options options = {.size = sizeof options, .replicas = 2, .replica_timeout_ms = 300};
+        hf_lock_options options = {
+            .size = sizeof options, .replicas = 2, .replica_timeout_ms = 300};
         const char *name = number(i);
         assert_status(hf_lock_open(ann, name, strlen(name), NULL, 0, &options, &many[i]), HF_OK);
         assert_status(hf_lock_acquire_start(many[i], NULL, 0, 0, NULL, 100 + i), HF_OK);

@@ -127,7 +127,8 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
                                         : sim_promised(asked, remaining_ms);
     sim_trace("counts on %s (%lld) for %lld ms, until %.6f", b->key, (long long)b->fence,
               (long long)remaining_ms, (double)until / 1e9);
-    /* What was certain stays so, unless its holder gives it up, or joins it with what ends sooner. */
+    /* What was certain stays so, unless its holder gives it up, or joins it with what ends sooner.
+     */
     if (b->until > sim_now())
         look_at(b);
     if (b->joined || until > b->until || b->until <= sim_now()) {

@@ -425,7 +425,9 @@ static void came_to_nothing(struct hf_ballot *ballot) {
     const hf_op *op = ballot->op;
     bool first = ballot->votes[ballot->office].hold != NULL;
     ballot->asks = false;
-    if (ballot->last) {
+    if (hf_quorum_refuses(ballot->client)) {
+        end(ballot, hf_quorum_explain(ballot->client, ballot->like->names), true);
+    } else if (ballot->last) {
         time_is_up(ballot);
     } else if (op->timeout_ms == 0) {
         bool again = first && ballot->rounds <= TRY_ROUNDS &&
@@ -635,6 +637,22 @@ static void note(hf_client *client, const hf_call *call, const hf_completion *co
                                                      : trip_ms - master->trip_ms;
 }
 
+/* Take over what the votes say now. A hold whose deadline has passed is lost, whatever they say. */
+static void refresh(struct hf_ballot *ballot) {
+    if (ballot->keeps)
+        return;
+    int64_t deadline = majority_deadline(ballot), now = hf_now();
+    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        if (hold->validity.deadline > now)
+            hold->validity.deadline =
+                deadline == INT64_MIN ? 0 : hf_earlier(deadline, hold->validity.end);
+}
+
+static bool still_stands(struct hf_ballot *ballot) {
+    refresh(ballot);
+    return ballot->holds->validity.deadline > hf_now();
+}
+
 /* An acquire of a vote has ended. */
 static void voted(hf_call *call, const hf_completion *completion) {
     struct hf_ballot *ballot = call->ballot;
@@ -646,8 +664,11 @@ static void voted(hf_call *call, const hf_completion *completion) {
         ballot->line = NULL;
     else
         of->asking = NULL;
-    if (held && ballot->op != NULL &&
-        hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0) {
+    /* A hold that is lost takes no more votes, though it has not been told yet. */
+    bool late = ballot->op != NULL
+                    ? hf_member_young_ms(client->quorum->members, at, call->head.sent_at) > 0
+                    : !still_stands(ballot);
+    if (held && late) {
         give_back(client, at, completion->hold);
         held = false;
     } else if (held && of->hold != NULL) { /* by a place in line, and by asking all beside that */
@@ -665,6 +686,8 @@ static void voted(hf_call *call, const hf_completion *completion) {
     if (ballot->op == NULL) { /* it joins a hold that stands */
         if (held)
             ballot->join_ms = 0;
+        if (held && of->hold->fence < ballot->fence) /* it was asked before that was chosen */
+            confirm(ballot, at);
         return;
     }
     if (in_line && completion->status == HF_ETIMEOUT) {
@@ -689,22 +712,12 @@ static void confirmed(const hf_call *call, hf_status status) {
     of->asking = NULL;
     if (status == HF_OK) {
         of->confirms = call->fence == ballot->fence;
-    } else if (of->hold != NULL) {
+    } else if (of->hold != NULL && ballot->op != NULL) { /* one that stands is told if it is lost */
         give_back(ballot->client, call->at, of->hold);
         of->hold = NULL;
     }
     if (ballot->op != NULL)
         step(ballot);
-}
-
-/* Take over what the votes say now. */
-static void refresh(struct hf_ballot *ballot) {
-    if (ballot->keeps)
-        return;
-    int64_t deadline = majority_deadline(ballot);
-    for (hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
-        hold->validity.deadline =
-            deadline == INT64_MIN ? 0 : hf_earlier(deadline, hold->validity.end);
 }
 
 static void plan_join(struct hf_ballot *ballot) {
@@ -857,7 +870,10 @@ static bool nests(hf_op *op) {
     hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
     if (outer == NULL || outer->ballot == NULL)
         return false;
-    refresh(outer->ballot);
+    if (!still_stands(outer->ballot)) {
+        lose_all(outer->ballot, outer->ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(outer));
+        return false;
+    }
     hf_hold_begin(hold, outer->fence, hf_now(), outer->validity.deadline);
     hold->validity.deadline = hf_earlier(hold->validity.deadline, hold->validity.end);
     hold->ballot = outer->ballot;

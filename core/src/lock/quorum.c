@@ -186,9 +186,11 @@ void hf_master_note(hf_master *master, hf_status status) {
         if (master->down)
             master->up_since = hf_now();
         master->down = false;
+        master->refusal = HF_OK;
         return;
     }
     master->down = true;
+    master->refusal = is_fatal(status) ? status : HF_OK;
     snprintf(master->why, sizeof master->why, "%.*s", (int)sizeof master->why - 1,
              hf_error_message());
 }
@@ -228,13 +230,24 @@ hf_client *hf_quorum_look(hf_client *client) {
 
 /* ---------------------------------------------------------------- Messages */
 
+bool hf_quorum_refuses(const hf_client *client) {
+    const struct hf_quorum *quorum = client->quorum;
+    size_t left = quorum->count;
+    for (size_t i = 0; i < quorum->count; i++)
+        left -= quorum->masters[i].refusal != HF_OK;
+    return left < hf_majority(quorum->count);
+}
+
 hf_status hf_quorum_explain(const hf_client *client, const hf_names *names) {
     const struct hf_quorum *quorum = client->quorum;
+    hf_status status = HF_ECONNECT;
     char why[700] = "";
     int64_t now = hf_now();
     for (size_t i = 0; i < quorum->count; i++) {
         const hf_master *master = &quorum->masters[i];
         size_t length = strlen(why);
+        if (status == HF_ECONNECT && master->refusal != HF_OK && hf_quorum_refuses(client))
+            status = master->refusal;
         int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
         if (young_ms > 0)
             snprintf(why + length, sizeof why - length,
@@ -246,8 +259,7 @@ hf_status hf_quorum_explain(const hf_client *client, const hf_names *names) {
         else if (master->down)
             snprintf(why + length, sizeof why - length, "; %s", master->why);
     }
-    return hf_fail(HF_ECONNECT,
-                   "fewer than a majority of the %zu masters can be asked for lock %s%s",
+    return hf_fail(status, "fewer than a majority of the %zu masters can be asked for lock %s%s",
                    quorum->count, hf_names_quoted(names), why);
 }
 

@@ -65,8 +65,9 @@ typedef struct hf_master {
     hf_list calls; /* started there, without an answer, the oldest first; but for those in line */
     bool tried;    /* one of them has ended: it is known how long they take */
     bool down;     /* the last one failed, as `why` says */
-    int64_t up_since; /* it was down before then */
-    int64_t trip_ms;  /* the last answer took so long */
+    int64_t up_since;  /* it was down before then */
+    int64_t trip_ms;   /* the last answer took so long */
+    hf_status refusal; /* it is down for a reason that no time mends; or HF_OK */
     char why[200];
 } hf_master;
 
@@ -100,7 +101,10 @@ int64_t hf_master_patience_ms(const hf_master *master);
 void hf_master_note(hf_master *master, hf_status status);
 /* When it will be, if the oldest call has no answer until then; HF_NO_DEADLINE: it owes nothing. */
 int64_t hf_master_silent_at(const hf_client *client, size_t at);
-/* This thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT. */
+/* Do masters refuse this client, so that it never has a majority? */
+bool hf_quorum_refuses(const hf_client *client);
+/* This thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT, or the
+ * status with which masters refuse this client. */
 hf_status hf_quorum_explain(const hf_client *client, const hf_names *names);
 
 /* The client that tells of all locks: the first master's that is up, or this one itself. Without
