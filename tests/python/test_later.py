@@ -113,7 +113,7 @@ def test_an_answer_that_is_not_as_expected_is_logged_and_counted(
 
 
 def test_a_close_waits_until_that_is_logged(
-    server: Server, client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
+    client: holdfast.Client, lock: holdfast.Lock, raw: redis.Redis, name: str
 ) -> None:
     begun, told = threading.Event(), threading.Event()
 
@@ -129,6 +129,7 @@ def test_a_close_waits_until_that_is_logged(
     log.addHandler(handler)
     try:
         hold.release()
+        client._notices_here().listen()
         assert begun.wait(20)  # the client's thread logs it
         client.close()
         assert told.is_set()
