@@ -740,6 +740,10 @@ static void ask_missing(struct hf_ballot *ballot, int64_t now) {
         plan_join(ballot);
 }
 
+static int cause_of_loss(const struct hf_ballot *ballot, const hf_hold *hold) {
+    return ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold);
+}
+
 static void lose_all(struct hf_ballot *ballot, int cause) {
     for (hf_hold *hold = ballot->holds, *next; hold != NULL; hold = next) {
         next = hold->beside;
@@ -798,7 +802,7 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
         refresh(ballot);
         int64_t now = hf_now();
         if (ballot->holds->validity.deadline <= now)
-            lose_all(ballot, ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(ballot->holds));
+            lose_all(ballot, cause_of_loss(ballot, ballot->holds));
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
         else
@@ -871,7 +875,7 @@ static bool nests(hf_op *op) {
     if (outer == NULL || outer->ballot == NULL)
         return false;
     if (!still_stands(outer->ballot)) {
-        lose_all(outer->ballot, outer->ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(outer));
+        lose_all(outer->ballot, cause_of_loss(outer->ballot, outer));
         return false;
     }
     hf_hold_begin(hold, outer->fence, hf_now(), outer->validity.deadline);
@@ -980,7 +984,7 @@ static void hold_due(hf_hold *hold, int64_t now) {
         refresh(ballot);
     if (now >= hold->validity.deadline) {
         hf_hold_lose_locked(hold,
-                            ballot != NULL && ballot->gone ? HF_CAUSE_GONE : hf_loss_cause(hold));
+                            ballot != NULL ? cause_of_loss(ballot, hold) : hf_loss_cause(hold));
         return;
     }
     if (ballot != NULL)

@@ -241,12 +241,13 @@ bool hf_quorum_refuses(const hf_client *client) {
 hf_status hf_quorum_explain(const hf_client *client, const hf_names *names) {
     const struct hf_quorum *quorum = client->quorum;
     hf_status status = HF_ECONNECT;
+    bool refused = hf_quorum_refuses(client);
     char why[700] = "";
     int64_t now = hf_now();
     for (size_t i = 0; i < quorum->count; i++) {
         const hf_master *master = &quorum->masters[i];
         size_t length = strlen(why);
-        if (status == HF_ECONNECT && master->refusal != HF_OK && hf_quorum_refuses(client))
+        if (status == HF_ECONNECT && master->refusal != HF_OK && refused)
             status = master->refusal;
         int64_t young_ms = hf_member_young_ms(quorum->members, i, now);
         if (young_ms > 0)
