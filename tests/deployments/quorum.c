@@ -590,19 +590,49 @@ static hf_status opened(const char *url) {
     return status;
 }
 
-static void test_wrong_masters_are_refused(void **state) {
+static bool have_list(int masters, const char *names_before) {
+    for (int i = 0; i < MOST; i++) {
+        redisReply *reply = tell(ports[i], "GET hf1:members");
+        bool found = reply != NULL && reply->type == REDIS_REPLY_STRING;
+        if (found != (i < masters) ||
+            (found && strncmp(reply->str, names_before, strlen(names_before)) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Such a client would shut the right ones out, if it wrote its list on the masters that it can
+ * reach before it is refused. */
+static void test_a_refused_client_leaves_no_list(void **state) {
     (void)state;
-    assert_status(opened(text("redis+quorum://127.0.0.1:%d,127.0.0.2:%d,127.0.0.1:%d", ports[0],
-                              ports[0], ports[1])),
-                  HF_EINVAL);
-    assert_message("are one server");
-    set_up(state);
-    assert_status(opened(url_of(3, "quarantine=0")), HF_OK);
-    assert_status(opened(url_of(4, "quarantine=0")),
-                  HF_OK); /* one more is the way to replace one */
+    for (int i = 0; i < 20; i++) {
+        assert_status(opened(text("redis+quorum://127.0.0.1:%d,127.0.0.2:%d,127.0.0.1:%d", ports[0],
+                                  ports[0], ports[1])),
+                      HF_EINVAL);
+        assert_message("are one server");
+    }
+    hf_client *client = open_trusted(3);
+    hf_lock *lock = lock_of(client);
+    release(acquire(lock));
+    assert_soon(have_list(3, "1 0 "));
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+static void test_wrong_masters_are_refused(void **state) {
+    hf_client *client = open_trusted(3);
+    hf_lock *lock = lock_of(client);
+    (void)state;
+    release(acquire(lock));
+    assert_soon(have_list(3, "1 0 "));
+    hf_lock_close(lock);
+    hf_client_close(client);
     assert_status(opened(url_of(5, "quarantine=0")), HF_EINVAL);
     assert_message("belongs to another quorum");
     assert_status(opened(url_of(3, "quarantine=60")), HF_EINVAL);
+    assert_true(have_list(3, "1 0 "));
+    /* Another one more is the way to replace a master. */
+    assert_status(opened(url_of(4, "quarantine=0")), HF_OK);
 }
 
 /* No time mends that: not even a wait without a limit goes on. */
@@ -642,7 +672,7 @@ static void test_what_does_not_work_is_refused(void **state) {
         {{.lease_ms = HF_NEVER}, HF_EUNSUPPORTED, "without an end"},
         {{.lease_ms = 3600001}, HF_EINVAL, "longer than the quarantine"},
     };
-    hf_client *client = open_quorum(3, "quarantine=3600");
+    hf_client *client = open_quorum(3, "quarantine=3600&lazy=on");
     hf_lock *lock;
     char token[200];
     size_t length;
@@ -654,7 +684,6 @@ static void test_what_does_not_work_is_refused(void **state) {
         assert_message(rows[i].part);
     }
     hf_client_close(client);
-    set_up(state);
     client = open_trusted(3);
     lock = lock_of(client);
     hf_hold *hold = acquire(lock);
@@ -693,6 +722,7 @@ int main(int argc, char **argv) {
         TEST(test_a_broken_hold_is_lost_and_joins_nowhere),
         TEST(test_a_hold_without_a_majority_is_lost_in_time),
         TEST(test_a_close_releases_what_is_held),
+        TEST(test_a_refused_client_leaves_no_list),
         TEST(test_wrong_masters_are_refused),
         TEST(test_a_wait_ends_where_the_masters_refuse_its_client),
         TEST(test_an_even_number_is_warned_of),

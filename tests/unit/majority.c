@@ -205,6 +205,25 @@ static void test_a_master_is_in_quarantine_after_a_restart(void **state) {
     hf_members_drop(members);
 }
 
+static void test_only_a_client_that_all_let_in_writes_its_list(void **state) {
+    hf_members *members = three(30000);
+    hf_run runs[] = {run_of("one", 3600), run_of("two", 3600), run_of("three", 3600)};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_false(hf_members_let_in(members));
+        assert_status(hf_member_met(members, i, &runs[i], 1), HF_OK);
+        assert_status(hf_member_lists(members, i, members->list), HF_OK);
+    }
+    assert_true(hf_members_let_in(members));
+    assert_status(hf_member_lists(members, 1, "1 30000 a:1,d:1,e:1"), HF_EINVAL);
+    assert_false(hf_members_let_in(members));
+    assert_status(hf_member_lists(members, 1, "1 30000 a:1,b:1,c:1,d:1"), HF_OK);
+    assert_true(hf_members_let_in(members));
+    assert_status(hf_member_met(members, 1, &runs[0], 2), HF_EINVAL);
+    assert_false(hf_members_let_in(members));
+    hf_members_drop(members);
+}
+
 static void test_one_server_is_one_master(void **state) {
     hf_members *members = three(30000);
     hf_run one = run_of("one", 3600), two = run_of("two", 3600);
@@ -243,6 +262,7 @@ int main(void) {
         cmocka_unit_test(test_lists_of_masters_may_differ_by_one),
         cmocka_unit_test(test_a_run_is_read_from_info),
         cmocka_unit_test(test_a_master_is_in_quarantine_after_a_restart),
+        cmocka_unit_test(test_only_a_client_that_all_let_in_writes_its_list),
         cmocka_unit_test(test_one_server_is_one_master),
         cmocka_unit_test(test_the_newest_clock_counts),
     };

@@ -143,16 +143,7 @@ hf_status hf_login_authenticate(hf_connection *connection, const hf_address *add
 }
 
 /* The commands of the log-in, sent in one write, in the order of their answers. */
-enum { AUTH, HELLO, ROLE, SELECT, RUN, LIST, LISTED, GREETINGS };
-
-/* Which run of the server is it, and which masters do others use beside it? */
-static bool append_member(hf_connection *connection, const hf_members *members) {
-    const char *info[] = {"INFO", "server"}, *get[] = {"GET", HF_MEMBERS_KEY};
-    const char *set[] = {"SET", HF_MEMBERS_KEY, members->list, "NX"};
-    return hf_connection_append_words(connection, 2, info, NULL) &&
-           hf_connection_append_words(connection, 4, set, NULL) &&
-           hf_connection_append_words(connection, 2, get, NULL);
-}
+enum { AUTH, HELLO, ROLE, SELECT, RUN, LIST, GREETINGS };
 
 static hf_status check_run(const hf_address *address, const redisReply *reply, int64_t sent_at) {
     hf_run run;
@@ -165,15 +156,6 @@ static hf_status check_run(const hf_address *address, const redisReply *reply, i
     return hf_member_met(address->members, address->member, &run, sent_at);
 }
 
-/* The list is written where there is none. A server that cannot write gives no votes either. */
-static hf_status check_list(const hf_address *address, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_NIL)
-        return HF_OK;
-    if (reply->type != REDIS_REPLY_STRING)
-        return refused(address, "GET " HF_MEMBERS_KEY, reply);
-    return hf_member_lists(address->members, address->member, reply->str, reply->len);
-}
-
 static hf_status check_written(const hf_address *address, const redisReply *reply) {
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "READONLY", 8) == 0)
         return hf_fail(HF_ECONNECT, "%s is not a master now", address->shown);
@@ -182,20 +164,50 @@ static hf_status check_written(const hf_address *address, const redisReply *repl
     return HF_OK;
 }
 
+/* The client whose list stands there first is right: another client of this moment is refused at
+ * its next log-in. */
+static hf_status write_list(hf_connection *connection, const hf_address *address,
+                            int64_t deadline) {
+    redisReply *reply;
+    const char *set[] = {"SET", HF_MEMBERS_KEY, address->members->list, "NX"};
+    hf_status status = hf_connection_ask(connection, deadline, &reply, 4, set);
+    if (status != HF_OK)
+        return status;
+    status = check_written(address, reply);
+    freeReplyObject(reply);
+    return status;
+}
+
+/* A client that some master refuses writes its list on none, so that a mistyped URL shuts nobody
+ * out. */
+static hf_status check_list(hf_connection *connection, const hf_address *address,
+                            const redisReply *reply, int64_t deadline) {
+    bool missing = reply->type == REDIS_REPLY_NIL;
+    if (!missing && reply->type != REDIS_REPLY_STRING)
+        return refused(address, "GET " HF_MEMBERS_KEY, reply);
+    hf_status status = hf_member_lists(address->members, address->member,
+                                       missing ? address->members->list : reply->str);
+    if (status == HF_OK && missing && hf_members_let_in(address->members))
+        status = write_list(connection, address, deadline);
+    return status;
+}
+
 static bool append_greetings(hf_connection *connection, const hf_address *address, int needs,
                              bool sent[GREETINGS]) {
     char number[16];
     const char *hello[] = {"HELLO", "2", "SETNAME", address->options.client_name};
     const char *role[] = {"ROLE"}, *choose[] = {"SELECT", number};
+    const char *info[] = {"INFO", "server"}, *get[] = {"GET", HF_MEMBERS_KEY};
     snprintf(number, sizeof number, "%d", address->database);
     sent[HELLO] = true;
     sent[ROLE] = needs == HF_NEEDS_MASTER;
     sent[SELECT] = address->database != 0;
-    sent[RUN] = sent[LIST] = sent[LISTED] = address->members != NULL;
+    sent[RUN] = sent[LIST] = address->members != NULL;
     return hf_connection_append_words(connection, 4, hello, NULL) &&
            (!sent[ROLE] || hf_connection_append_words(connection, 1, role, NULL)) &&
            (!sent[SELECT] || hf_connection_append_words(connection, 2, choose, NULL)) &&
-           (!sent[RUN] || append_member(connection, address->members));
+           (!sent[RUN] || hf_connection_append_words(connection, 2, info, NULL)) &&
+           (!sent[LIST] || hf_connection_append_words(connection, 2, get, NULL));
 }
 
 static hf_status append_log_in(hf_connection *connection, const hf_address *address, int needs,
@@ -227,9 +239,7 @@ static hf_status check_greeting(hf_connection *connection, const hf_address *add
     if (which == RUN)
         return check_run(address, reply, connection->used_at);
     if (which == LIST)
-        return check_written(address, reply);
-    if (which == LISTED)
-        return check_list(address, reply);
+        return check_list(connection, address, reply, deadline);
     bool ok = reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
     return ok ? HF_OK : refused(address, names[which], reply);
 }

@@ -164,23 +164,34 @@ hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64
             member->pair_sent = sent_at;
             member->pair_server = run->server_us;
         }
+    } else {
+        member->lets_in = false;
     }
     pthread_mutex_unlock(&members->mutex);
     return status;
 }
 
-hf_status hf_member_lists(const hf_members *members, size_t at, const char *found, size_t length) {
-    char *list = strndup(found, length);
-    if (list == NULL)
-        return hf_fail(HF_ENOMEM, "no memory");
-    bool agree = hf_members_agree(members->list, list);
-    free(list);
+hf_status hf_member_lists(hf_members *members, size_t at, const char *found) {
+    bool agree = hf_members_agree(members->list, found);
+    pthread_mutex_lock(&members->mutex);
+    members->of[at].lets_in = agree;
+    pthread_mutex_unlock(&members->mutex);
     if (agree)
         return HF_OK;
     return hf_fail(HF_EINVAL,
                    "%s belongs to another quorum: its key %s has %s, and this client has %s: lists "
                    "may differ by one master, and must have one quarantine",
-                   members->of[at].shown, HF_MEMBERS_KEY, hf_quote(found, length), members->list);
+                   members->of[at].shown, HF_MEMBERS_KEY, hf_quote(found, strlen(found)),
+                   members->list);
+}
+
+bool hf_members_let_in(hf_members *members) {
+    bool all = true;
+    pthread_mutex_lock(&members->mutex);
+    for (size_t i = 0; i < members->count; i++)
+        all = all && members->of[i].lets_in;
+    pthread_mutex_unlock(&members->mutex);
+    return all;
 }
 
 void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us) {

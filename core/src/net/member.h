@@ -32,7 +32,7 @@ typedef struct hf_member {
     int64_t seen_at;                /* and has answered then */
     int64_t pair_sent;              /* a request's send time, and */
     int64_t pair_server;            /* the server's time (us) in its answer; 0: not known */
-    bool forgets;                   /* it keeps nothing over a restart */
+    bool lets_in;                   /* its list, if it has one, allows this client */
 } hf_member;
 
 typedef struct hf_members {
@@ -61,8 +61,10 @@ bool hf_members_agree(const char *one, const char *other);
 /* A log-in at that master has found this run, by a question that was sent then. HF_EINVAL: the
  * server stands in the list twice, or several stand behind one name. */
 hf_status hf_member_met(hf_members *members, size_t at, const hf_run *run, int64_t sent_at);
-/* A log-in has found this list. HF_EINVAL. */
-hf_status hf_member_lists(const hf_members *members, size_t at, const char *found, size_t length);
+/* A log-in has found this list there, or none and takes the client's own for it. HF_EINVAL. */
+hf_status hf_member_lists(hf_members *members, size_t at, const char *found);
+/* Have all masters let this client in, each as a server of its own? */
+bool hf_members_let_in(hf_members *members);
 /* It has answered a request that was sent then, with the server's time (us), or 0. */
 void hf_member_answered(hf_members *members, size_t at, int64_t sent_at, int64_t server_us);
 

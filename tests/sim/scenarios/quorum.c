@@ -225,6 +225,32 @@ static void test_many_that_ask_at_once_come_one_after_the_other(void **state) {
     hf_lock_close(locks[1]);
 }
 
+static bool have_lists(bool first, bool second, bool third) {
+    return is_at(0, "hf1:members") == first && is_at(1, "hf1:members") == second &&
+           is_at(2, "hf1:members") == third;
+}
+
+/* Its URL may be mistyped: what it wrote would shut the right clients out. */
+static void test_a_refused_client_leaves_no_list(void **state) {
+    hf_client *cat;
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    sleep_ms(5000); /* the last log-ins of set_up() are over */
+    for (int i = 0; i < COUNT_OF_MASTERS; i++)
+        servers_command(i, "DEL hf1:members");
+    servers_command(1, "SET hf1:members another");
+    for (int i = 0; i < 50; i++) {
+        assert_status(hf_client_open(servers_url(MASTERS), NULL, &cat), HF_EINVAL);
+        assert_message("belongs to another quorum");
+        sleep_ms(100);
+        assert_true(have_lists(false, true, false));
+    }
+    servers_command(1, "DEL hf1:members");
+    give_back(acquire(lock), HF_OK);
+    assert_soon(have_lists(true, true, true));
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -232,6 +258,7 @@ int main(int count, char **words) {
         TEST(test_masters_that_come_back_empty_let_nobody_in),
         TEST(test_a_holder_that_is_cut_off_ends_before_another_begins),
         TEST(test_many_that_ask_at_once_come_one_after_the_other),
+        TEST(test_a_refused_client_leaves_no_list),
     };
     return RUN_TESTS(tests, count, words);
 }
