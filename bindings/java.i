@@ -35,7 +35,6 @@
 %ignore hf_status_name;
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
-%ignore hf_hold_votes;
 %ignore hf_lock_acquire_all;
 %ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;
@@ -339,6 +338,19 @@ static jobjectArray hf_view_array(JNIEnv *env, const hf_view *view)
             (*jenv)->DeleteLocalRef(jenv, text);
         }
     }
+}
+
+/* hf_hold_votes() answers both numbers. */
+%typemap(jni) size_t hf_hold_votes "jintArray"
+%typemap(jtype) size_t hf_hold_votes "int[]"
+%typemap(jstype) size_t hf_hold_votes "int[]"
+%typemap(javaout) size_t hf_hold_votes { return $jnicall; }
+%typemap(out) size_t hf_hold_votes "$result = (*jenv)->NewIntArray(jenv, 2);"
+%typemap(in, numinputs = 0) size_t *masters_out (size_t masters = 0) "$1 = &masters;"
+%typemap(argout) size_t *masters_out {
+    const jint both[] = {(jint)result, (jint)*$1};
+    if ($result)
+        (*jenv)->SetIntArrayRegion(jenv, $result, 0, 2, both);
 }
 
 /* hf_client_ping() tells no number. */

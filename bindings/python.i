@@ -12,7 +12,6 @@
 /* Not for Python: other functions do the same, or Python does not need them. */
 %ignore hf_error_message;
 %ignore hf_lock_acquire;
-%ignore hf_hold_votes;
 %ignore hf_lock_acquire_all;
 %ignore hf_lock_acquire_all_start;
 %ignore hf_lock_release;
@@ -239,6 +238,13 @@ static PyObject *hf_view_tuple(const hf_view *view)
     }
     if (!$result)
         SWIG_fail;
+}
+
+/* hf_hold_votes() answers both numbers. */
+%typemap(in, numinputs = 0) size_t *masters_out (size_t masters = 0) "$1 = &masters;"
+%typemap(argout) size_t *masters_out {
+    Py_DECREF($result);
+    $result = Py_BuildValue("nn", (Py_ssize_t)result, (Py_ssize_t)*$1);
 }
 
 /* hf_client_ping() tells no number. */

@@ -119,6 +119,15 @@ class BaseHold(Bound):
         return seconds(self._core.hf_hold_remaining_ms(self._handle))
 
     @property
+    def votes(self) -> tuple[int, int]:
+        """How many masters have the hold now, and of how many: (4, 5) of a quorum. Sends nothing.
+
+        A hold stands while a majority has it; the client asks the others again. Without a quorum
+        it is (1, 1) while it is held, else (0, 1).
+        """
+        return self._core.hf_hold_votes(self._handle)
+
+    @property
     def state(self) -> State:
         """One of "held", "lost" and "released", as far as this process knows. Sends nothing."""
         return _STATES[self._core.hf_hold_state(self._handle)]

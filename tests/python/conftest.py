@@ -97,6 +97,23 @@ def beside(program: Path, script: str) -> Iterator[tuple[str, str]]:
         started.communicate(timeout=20)
 
 
+MASTERS = 3
+
+
+@pytest.fixture(scope="session")
+def masters() -> Iterator[list[str]]:
+    """The URLs of the masters of a quorum."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(beside(WITH_REDIS, SERVER))[0] for _ in range(MASTERS)]
+
+
+@pytest.fixture(scope="session")
+def quorum(masters: list[str]) -> str:
+    """The URL of all of them; they have just begun."""
+    places = ",".join(master.removeprefix("redis://") for master in masters)
+    return f"redis+quorum://{places}?quarantine=0"
+
+
 class Databases(NamedTuple):
     """The URLs of a PostgreSQL and a MariaDB."""
 

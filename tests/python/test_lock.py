@@ -30,6 +30,7 @@ def test_a_free_lock_is_acquired_and_released(
         assert raw.exists(name)
         assert hold.valid
         assert hold.state == "held"
+        assert hold.votes == (1, 1)
         assert hold.fence > 0
         assert lock.owned()
         assert lock.locked()
@@ -37,6 +38,7 @@ def test_a_free_lock_is_acquired_and_released(
     assert not raw.exists(name)
     assert str(hold.state) == "released"
     assert not hold.valid
+    assert hold.votes == (0, 1)
     assert hold.remaining == 0
     assert not lock.owned()
     assert not lock.locked()

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import redis
 
 import holdfast
-from conftest import SERVER, WITH_REDIS, beside
+from conftest import MASTERS, until
 
 pytestmark = pytest.mark.redis
-MASTERS = 3
 
 
-@pytest.fixture(scope="module")
-def masters() -> Iterator[list[str]]:
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(beside(WITH_REDIS, SERVER))[0] for _ in range(MASTERS)]
-
-
-@pytest.fixture
-def url(masters: list[str]) -> str:
-    places = ",".join(master.removeprefix("redis://") for master in masters)
-    return f"redis+quorum://{places}?quarantine=0"
-
-
-def test_a_lock_is_held_at_all_masters(url: str, masters: list[str], name: str) -> None:
-    with holdfast.connect(url) as client, holdfast.connect(url) as other:
+def test_a_lock_is_held_at_all_masters(quorum: str, masters: list[str], name: str) -> None:
+    with holdfast.connect(quorum) as client, holdfast.connect(quorum) as other:
         lock = client.lock(name)
         with lock as hold:
             fence = hold.fence
@@ -39,6 +25,8 @@ def test_a_lock_is_held_at_all_masters(url: str, masters: list[str], name: str) 
             assert not other.lock(name).acquire(timeout=0.05)
             hold.renew()
             assert hold.valid
+            until(lambda: hold.votes == (MASTERS, MASTERS))
+        assert hold.votes == (0, MASTERS)
         with other.lock(name) as hold:
             assert hold.fence > fence
     for master in masters:
@@ -47,7 +35,7 @@ def test_a_lock_is_held_at_all_masters(url: str, masters: list[str], name: str) 
             assert int(raw.get(f"{{{name}}}{name}:hf1:f")[:16]) >= fence
 
 
-def test_tasks_hold_it_one_after_the_other(url: str, name: str) -> None:
+def test_tasks_hold_it_one_after_the_other(quorum: str, name: str) -> None:
     inside = 0
     fences: list[int] = []
 
@@ -57,11 +45,12 @@ def test_tasks_hold_it_one_after_the_other(url: str, name: str) -> None:
             inside += 1
             assert inside == 1
             fences.append(hold.fence)
+            assert MASTERS // 2 < hold.votes[0] <= hold.votes[1] == MASTERS
             await asyncio.sleep(0)
             inside -= 1
 
     async def main() -> None:
-        with holdfast.connect(url) as client:
+        with holdfast.connect(quorum) as client:
             await asyncio.gather(*(work(client) for _ in range(8)))
 
     asyncio.run(main())
@@ -69,8 +58,8 @@ def test_tasks_hold_it_one_after_the_other(url: str, name: str) -> None:
     assert fences == sorted(set(fences))
 
 
-def test_what_needs_one_server_is_refused(url: str, name: str) -> None:
-    with holdfast.connect(url) as client:
+def test_what_needs_one_server_is_refused(quorum: str, name: str) -> None:
+    with holdfast.connect(quorum) as client:
         wrongs: list[Callable[[], object]] = [
             lambda: client.lock(name).shared().acquire(timeout=0),
             lambda: client.lock(name, lease=None).acquire(timeout=0),

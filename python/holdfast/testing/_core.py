@@ -824,6 +824,11 @@ def hf_hold_remaining_ms(hold: Handle) -> int:
     return _holdfast.HF_NEVER if left == math.inf else math.floor(max(left, 0))
 
 
+def hf_hold_votes(hold: Handle) -> tuple[int, int]:
+    """Say how many masters have it, and of how many."""
+    return int(hf_hold_state(hold) == _holdfast.HF_STATE_HELD), 1
+
+
 def hf_hold_state(hold: Handle) -> int:
     """Say whether it is held, lost or released."""
     if os.getpid() != hold.hold.client.pid:

@@ -43,6 +43,21 @@ public interface Hold extends AutoCloseable {
     boolean isValid();
 
     /**
+     * How many of the {@link #masters()} have the hold now. It stands while a majority of them has
+     * it; the client asks the others again. Sends nothing.
+     *
+     * @return without a quorum 1 while it is held, else 0
+     */
+    int votes();
+
+    /**
+     * How many masters the client's URL names: 3 to 9 for {@code redis+quorum://}.
+     *
+     * @return 1 without a quorum
+     */
+    int masters();
+
+    /**
      * Why the hold was lost. Sends nothing.
      *
      * @return the cause; empty if the hold was not lost, as far as this process knows

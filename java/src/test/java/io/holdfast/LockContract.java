@@ -32,12 +32,15 @@ abstract class LockContract extends ClientTest {
         assertTrue(lock.isLocked());
         assertTrue(lock.isLocked());
         assertTrue(hold.isValid());
+        assertEquals(1, hold.votes());
         assertTrue(hold.fence() > 0);
         long fence = hold.fence();
         hold.close();
         assertFalse(lock.isLocked());
         assertFalse(lock.isLocked());
         assertFalse(hold.isValid());
+        assertEquals(0, hold.votes());
+        assertEquals(1, hold.masters());
         assertEquals(Duration.ZERO, hold.remaining());
         assertEquals(fence, hold.fence());
     }

@@ -257,6 +257,16 @@ final class MemoryHold implements Hold {
     }
 
     @Override
+    public int votes() {
+        return isValid() ? 1 : 0;
+    }
+
+    @Override
+    public int masters() {
+        return 1;
+    }
+
+    @Override
     public Optional<LossCause> lossCause() {
         return locked(() -> Optional.ofNullable(cause));
     }

@@ -35,6 +35,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     private final HoldfastLock lock;
     private final long fence;
     private final long number;
+    private final int masters;
     /** Takes it out of what the client knows of the holds in hand. */
     private final Runnable forget;
 
@@ -71,6 +72,7 @@ final class RedisHold implements Hold, Completions.Watcher {
         this.lock = lock;
         this.fence = fence;
         this.number = number;
+        this.masters = Core.hf_hold_votes(pointer)[1];
         this.forget = forget;
         if (key != null) {
             client.held.add(key, self);
@@ -92,6 +94,17 @@ final class RedisHold implements Hold, Completions.Watcher {
     public boolean isValid() {
         Integer state = handle.call(Core::hf_hold_state);
         return state != null && state == Core.HF_STATE_HELD;
+    }
+
+    @Override
+    public int votes() {
+        int[] votes = handle.call(Core::hf_hold_votes);
+        return votes == null ? 0 : votes[0];
+    }
+
+    @Override
+    public int masters() {
+        return masters;
     }
 
     @Override
