@@ -15,6 +15,7 @@ import io.holdfast.OnceOptions;
 import io.holdfast.Outcome;
 import io.holdfast.OutcomeUnknownException;
 import io.holdfast.Turn;
+import io.holdfast.UnsupportedException;
 import io.holdfast.internal.core.Bytes;
 import io.holdfast.internal.core.Core;
 import io.holdfast.internal.core.Handle;
@@ -260,7 +261,11 @@ final class RedisLock implements HoldfastLock {
 
     private synchronized Handle otherMode() {
         if (otherMode == null) {
-            otherMode = open(options, !shares);
+            try {
+                otherMode = open(options, !shares);
+            } catch (UnsupportedException e) {
+                otherMode = handle; // a quorum has no shared holds
+            }
         }
         return otherMode;
     }
