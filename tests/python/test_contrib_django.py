@@ -173,6 +173,14 @@ def test_a_view_runs_under_the_lock_of_its_arguments(name: str) -> None:
     assert not get_client().lock(f"{name}:1").locked()
 
 
+def test_several_masters_take_another_url(quorum: str, name: str) -> None:
+    with override_settings(HOLDFAST={"URL": quorum}), holdfast.connect(quorum) as other:
+        assert get("plain", name).content == b"done"
+        assert told[0][1] is True
+        with other.lock(f"{name}:1"):
+            assert get("plain", name).status_code == 409
+
+
 def test_a_busy_view_is_answered_as_it_says(held: holdfast.Lock, name: str) -> None:
     answer = get("busy_503", name)
     assert (answer.status_code, answer["Retry-After"]) == (503, "3")

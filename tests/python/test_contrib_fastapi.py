@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,10 +166,15 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
+    with serving(server.tcp, tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+@contextlib.contextmanager
+def serving(url: str, folder: Path) -> Iterator[Site]:
     folder.joinpath("app.py").write_text(APP)
     port = free_port()
-    with programs(folder, HOLDFAST_URL=server.tcp) as start:
+    with programs(folder, HOLDFAST_URL=url) as start:
         process = start("-m", "uvicorn", "app:app", "--port", str(port), "--log-level", "warning")
         until(lambda: listens(port, process), 30)
         yield Site(process, port)
@@ -186,6 +193,17 @@ def test_a_route_runs_under_the_lock_of_its_path(site: Site, client: holdfast.Cl
     assert site.get("/named/07").text == "true"
     assert site.get(f"/typed/seven/{key}").status == 422
     assert not client.lock(f"seven:{key}").locked()
+
+
+def test_several_masters_take_another_url(quorum: str, name: str, tmp_path: Path) -> None:
+    with serving(quorum, tmp_path) as site, holdfast.connect(quorum) as client:
+        answer = site.get(f"/thread/{name}")
+        assert answer.status == 200, answer.text
+        lock = client.lock(name, owner="somebody")
+        until(lambda: lock.acquire(timeout=0))  # it is released after its answer
+        answer = site.get(f"/plain/{name}")
+        assert (answer.status, json.loads(answer.text)["detail"]["owner"]) == (409, "somebody")
+        lock.release()
 
 
 def test_a_busy_route_says_who_holds_the_lock(

@@ -2,6 +2,7 @@ package io.holdfast.spring;
 
 import static io.holdfast.spring.Application.said;
 import static io.holdfast.spring.Application.unique;
+import static java.util.stream.Collectors.joining;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -16,6 +17,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.autoconfigure.health.HealthContributorAutoConfiguration;
 import org.springframework.boot.actuate.autoconfigure.health.HealthEndpointAutoConfiguration;
@@ -77,6 +79,29 @@ final class AutoConfigurationTest {
                             assertThat(application.getBean(LockedTest.More.class).nested("x"))
                                     .isPositive();
                         });
+    }
+
+    @Test
+    void severalMastersTakeAnotherUrl() {
+        try (TestRedis one = TestRedis.start();
+                TestRedis two = TestRedis.start();
+                TestRedis three = TestRedis.start()) {
+            String url =
+                    Stream.of(one, two, three)
+                            .map(master -> master.url().replace("redis://", ""))
+                            .collect(joining(",", "redis+quorum://", "?quarantine=0"));
+            empty.withPropertyValues("holdfast.url=" + url)
+                    .withUserConfiguration(LockedTest.More.class)
+                    .run(
+                            application -> {
+                                assertThat(application.getBean(LockedTest.More.class).nested("x"))
+                                        .isPositive();
+                                HoldfastClient client = application.getBean(HoldfastClient.class);
+                                try (Hold hold = client.lock("x").acquire()) {
+                                    assertThat(hold.masters()).isEqualTo(3);
+                                }
+                            });
+        }
     }
 
     static class Customizers {
