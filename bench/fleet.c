@@ -39,8 +39,7 @@ typedef struct member {
     hf_client *client;
     want *wants;
     int64_t count, capacity;
-    int64_t begun; /* of these; the others follow */
-    int64_t under_way;
+    int64_t begun; /* of these */
     bool troubled;
 } member;
 
@@ -83,12 +82,8 @@ static void open_more(int64_t count) {
     }
 }
 
-/* What is asked for at once is answered in the time for a command. */
-#define WINDOW 200
-
 static void begin(member *one, int64_t op) {
     waiting++;
-    one->under_way += !one->wants[op].turns;
     check(hf_lock_acquire_start(one->wants[op].lock, NULL, 0, HF_FOREVER, NULL, op + 1));
 }
 
@@ -108,7 +103,7 @@ static void want_one(member *one, const char *name, int64_t lease_ms, bool in_tu
 }
 
 static void begin_more(member *one) {
-    while (one->begun < one->count && one->under_way < WINDOW)
+    while (one->begun < one->count)
         begin(one, one->begun++);
 }
 
@@ -177,8 +172,6 @@ static void close_all(void) {
 
 static void acquired(member *one, const hf_completion *what) {
     waiting--;
-    one->under_way -= !one->wants[what->op - 1].turns;
-    begin_more(one);
     if (what->status != HF_OK) {
         ended++;
         if (what->status != HF_ECANCELED)

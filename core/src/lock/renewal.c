@@ -360,6 +360,7 @@ static void submit_renewal(hf_client *client, renewal_task *mine, int64_t now) {
             until = mine->holds[i]->validity.deadline;
     if (until != HF_NO_DEADLINE)
         mine->task.answer_ms = hf_until(until, now) / 2 + 1;
+    mine->task.urgent = true;
     hf_task_submit(&client->links, &mine->task, until);
 }
 

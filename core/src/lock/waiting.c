@@ -405,6 +405,7 @@ static bool recheck(hf_queue *queue, hf_op *const *ops, size_t count, bool wait,
     mine->wait = wait;
     mine->count = count;
     for (size_t i = 0; i < count; i++) {
+        task->patient = task->patient || ops[i]->until == HF_NO_DEADLINE;
         memcpy(mine->ids[i], ops[i]->hold->id, sizeof *mine->ids);
         asks[i] = ask_of(ops[i], wait);
         if (!aside) /* a try asks for no place, and keeps its turn to ask for one */

@@ -258,7 +258,7 @@ static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel
     link->mode = HF_TESTING;
     link->tested_at = hf_now();
     hf_request_selftest(&task->request, channel->names, channel->name, channel->length);
-    task->pinned = true;
+    task->pinned = task->urgent = true;
     task->link = link;
     hf_task_submit(links, task, hf_after(link->tested_at, TEST_MS));
     return true;

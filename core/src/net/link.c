@@ -13,6 +13,9 @@
 #define RETRY_MAX_MS 200
 /* How long the keeper waits for a connection that calls use, if two usual answers take less. */
 #define SHORT_MS 50
+/* Requests without an answer. A server that answers more than that at once would need longer for
+ * the last than it has for each, and the connection would be given up, and all sent again. */
+#define UNANSWERED_MAX 256
 
 #define TASK_OF(at) HF_OF(hf_task, item, at)
 
@@ -116,7 +119,10 @@ void hf_task_submit(hf_links *links, hf_task *task, int64_t give_up_at) {
         return;
     }
     task->give_up_at = give_up_at;
-    put_last(links, task);
+    if (task->urgent)
+        hf_list_add_first(route(links, task), &task->item);
+    else
+        put_last(links, task);
     links->listener->wake(links);
 }
 
@@ -291,18 +297,25 @@ static hf_status explain_given_up(const hf_links *links, const hf_link *link, co
     return task->course.doubtful ? hf_transport_unknown(links->transport) : status;
 }
 
+/* When the task is given up. Until an answer arrives it is not known how many come before it. */
+static int64_t gives_up_at(const hf_links *links, const hf_link *link, const hf_task *task) {
+    int64_t later = hf_after(link->answered_at, links->transport->connect_ms);
+    return task->patient && later > task->give_up_at ? later : task->give_up_at;
+}
+
 /* End the sent tasks whose time is over. Each keeps its place until its answer arrives, and the
  * server may still carry it out. */
 static void give_up_sent(hf_links *links, hf_link *link, int64_t now) {
     HF_EACH(at, &link->sent) {
         hf_task *task = TASK_OF(at);
-        if (now >= task->give_up_at) {
+        int64_t until = gives_up_at(links, link, task);
+        if (now >= until) {
             HF_MARK("H39");
             task->course.doubtful = true;
             call_done(task, explain_given_up(links, link, task), NULL);
             task->done = NULL;
         } else if (task->done != NULL) {
-            link->overdue_at = hf_earlier(link->overdue_at, task->give_up_at);
+            link->overdue_at = hf_earlier(link->overdue_at, until);
         }
     }
 }
@@ -313,8 +326,9 @@ static void give_up_old(hf_links *links, hf_link *link, int64_t now) {
         return;
     link->overdue_at = HF_NO_DEADLINE;
     HF_EACH(at, &link->waiting) {
-        if (now < TASK_OF(at)->give_up_at) {
-            link->overdue_at = hf_earlier(link->overdue_at, TASK_OF(at)->give_up_at);
+        int64_t until = gives_up_at(links, link, TASK_OF(at));
+        if (now < until) {
+            link->overdue_at = hf_earlier(link->overdue_at, until);
             continue;
         }
         hf_list_remove(at);
@@ -335,9 +349,14 @@ static int64_t answer_by(const hf_links *links, const hf_link *link, const hf_ta
                       hf_after(task->sent_at, task->answer_ms > usual ? task->answer_ms : usual));
 }
 
-/* Send what waits. False: no memory for a whole request, and the connection must be closed. */
+static bool may_send(const hf_link *link) {
+    return link->waiting.first != NULL && link->sent.count < UNANSWERED_MAX;
+}
+
+/* Send what may be sent. False: no memory for a whole request, and the connection must be closed.
+ */
 static bool send_waiting(const hf_links *links, hf_link *link, int64_t now) {
-    while (link->waiting.first != NULL) {
+    while (may_send(link)) {
         hf_task *task = TASK_OF(hf_list_take_first(&link->waiting));
         if (task->request.encoded.failed) {
             hf_task_end(task, hf_fail(HF_ENOMEM, "no memory"), NULL);
@@ -384,6 +403,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply, now);
+    link->answered_at = now;
     end_task(links, task, HF_OK, reply);
     return true;
 }
@@ -479,6 +499,7 @@ static void tell_silence(const hf_links *links, const hf_link *link, int64_t now
                    hf_fail(HF_ECONNECT, "%s does not answer", links->transport->shown));
 }
 
+/* False: the connection is of no use any more. */
 static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
     for (;;) {
         redisReply *reply;
@@ -494,7 +515,14 @@ static bool read_answers(hf_links *links, hf_link *link, int64_t now) {
     }
 }
 
+static bool exchange(hf_links *links, hf_link *link, int64_t now) {
+    return hf_connection_drive(link->commands) == HF_OK && read_answers(links, link, now);
+}
+
 void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
+    bool late = now >= link->silent_at || now >= link->overdue_at;
+    /* An answer that is overdue may be here: this thread may have been late. */
+    bool good = link->commands == NULL || !late || exchange(links, link, now);
     give_up_old(links, link, now);
     if (!have_connection(links, link, now))
         return;
@@ -502,12 +530,11 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
     bool answered = is_answered(links, link, now);
     if (!answered)
         tell_silence(links, link, now);
-    bool good = answered && hf_discovery_current(links->discovery, link->commands) &&
-                !(rests && HF_UNUSUAL("the keeper closes a good connection"));
+    good = good && answered && hf_discovery_current(links->discovery, link->commands) &&
+           !(rests && HF_UNUSUAL("the keeper closes a good connection"));
     do
-        good = good && send_waiting(links, link, now) &&
-               hf_connection_drive(link->commands) == HF_OK && read_answers(links, link, now);
-    while (good && link->waiting.first != NULL);
+        good = good && send_waiting(links, link, now) && exchange(links, link, now);
+    while (good && may_send(link));
     if (!good)
         fail_connection(links, link, now);
     else if (link->sent.first == NULL)
@@ -518,7 +545,7 @@ int64_t hf_link_requests_due(const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && link->waiting.first != NULL)
         due = hf_earlier(due, link->short_since != 0 ? patience(link) : link->retry_at);
-    if (link->commands != NULL && link->waiting.first != NULL)
+    if (link->commands != NULL && may_send(link))
         due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)
         due = hf_earlier(due, link->silent_at);

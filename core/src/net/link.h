@@ -41,6 +41,9 @@ typedef struct hf_task {
     char *refusal;    /* and the text; or NULL */
     int64_t retry_at; /* while it is delayed */
     int64_t sent_at, give_up_at;
+    bool urgent; /* it is sent before those that wait */
+    bool
+        patient; /* it is given up no earlier than connect_timeout after the server's last answer */
     int64_t answer_ms; /* how long its answer may take; 0: as long as that of any command */
     /* Called once, but for `unclear`, with the mutex held; or NULL. The reply is the link's, no
      * error, and there only with HF_OK; otherwise the thread's message explains. Then the task is
@@ -98,6 +101,7 @@ typedef struct hf_link {
     int64_t silent_at;          /* and none that was sent must be answered before that */
     bool asked_first;           /* ASKING is answered, but not yet what it stood before */
     int64_t left_at;            /* when the last connection was lost or given back */
+    int64_t answered_at;        /* when the last answer came that was no error */
     hf_status failure;          /* why the last dial came to nothing, with the message */
     char why[200];
     int64_t trip_ms;                /* how long the last answer took */

@@ -14,6 +14,10 @@ static int64_t connections(void) {
     return atoll(strstr(STRING("INFO clients"), "connected_clients:") + 18) - 1;
 }
 
+static int64_t connects(void) {
+    return atoll(strstr(STRING("INFO stats"), "total_connections_received:") + 27);
+}
+
 /* Three while threads and started acquires come at once, wait and renew; and after a minute without
  * any, one. */
 static void test_a_burst_has_three_connections_and_leaves_one(void **state) {
@@ -185,6 +189,80 @@ static void test_one_silent_connection_is_enough_to_try_a_new_one(void **state) 
     hf_client_close(client);
 }
 
+/* A flood takes the server longer than a command may take. Each request has its time from when the
+ * server can get to it, and a renewal does not stand behind all of them. */
+static void test_a_flood_of_started_acquires_is_answered_over_one_connection(void **state) {
+    enum { FLOOD = 3000 };
+    hf_lock *locks[FLOOD];
+    hf_hold *holds[FLOOD];
+    (void)state;
+    relay *way = relay_start(SERVER);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way->port), 2000, 2000);
+    warm_up(client);
+    hf_lock *renewed = lease_lock(client, "renewed", 3000, HF_ON);
+    hf_hold *hold = held(renewed);
+    int64_t before = connects();
+    atomic_store(&way->bytes, 16384);
+    for (int i = 0; i < FLOOD; i++) {
+        locks[i] = lease_lock(client, text("f%d", i), 60000, HF_OFF);
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, HF_FOREVER, NULL, i + 1), HF_OK);
+    }
+    int64_t since = now_ms();
+    for (int i = 0; i < FLOOD; i++) {
+        hf_completion done = completion_within(client, 30000);
+        assert_int_equal(done.kind, HF_KIND_ACQUIRE);
+        assert_status(done.status, HF_OK);
+        holds[i] = done.hold;
+    }
+    assert_in_range(now_ms() - since, 4000, 30000); /* twice as long as a command may take */
+    assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    assert_int_equal(connects(), before + 1); /* for the grants */
+    atomic_store(&way->bytes, 0);
+    for (int i = 0; i < FLOOD; i++) {
+        give_back(holds[i], HF_OK);
+        hf_lock_close(locks[i]);
+    }
+    give_back(hold, HF_OK);
+    hf_lock_close(renewed);
+    hf_client_close(client);
+    relay_stop(way);
+}
+
+static void stop_while_it_is_asked(void *argument) {
+    (void)argument;
+    hf_stats stats = {.size = sizeof stats};
+    hf_client *client = must_open(unix_url());
+    warm_up(client);
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_OFF);
+    raise(SIGSTOP);
+    must_be(hf_lock_acquire_start(lock, NULL, 0, 0, NULL, 1), HF_OK);
+    sleep_ms(50); /* the request is sent */
+    raise(SIGSTOP);
+    hf_completion done = completion_within(client, 1000);
+    must_be(done.status, HF_OK);
+    must_be(hf_client_stats(client, &stats), HF_OK);
+    must(stats.reconnects == 0);
+    must_be(hf_hold_release(done.hold), HF_OK);
+    hf_hold_close(done.hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
+/* The answer was there in time, and only this process was late. */
+static void test_a_process_that_stood_still_reads_the_answer_that_is_there(void **state) {
+    int how;
+    (void)state;
+    pid_t pid = worker_start(stop_while_it_is_asked, NULL);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    sim_server_pause(servers_at(0), true);
+    worker_go_on(pid);
+    assert_int_equal(waitpid(pid, &how, WUNTRACED), pid);
+    sim_server_pause(servers_at(0), false);
+    sleep_ms(2500); /* longer than a command may take */
+    worker_go_on(pid);
+    worker_join(pid);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int count, char **words) {
@@ -194,6 +272,8 @@ int main(int count, char **words) {
         TEST(test_all_are_told_why_no_connection_was_opened),
         TEST(test_a_renewal_does_not_wait_for_calls),
         TEST(test_one_silent_connection_is_enough_to_try_a_new_one),
+        TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
+        TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
     };
     return RUN_TESTS(tests, count, words);
 }
