@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pauses between tries: the first, those up to which they double, the longest; and the part of the
+ * time since the first failure in between. */
+#define TRY_MIN_MS 5
+#define TRY_SOON_MS 200
+#define TRY_MAX_MS 3000
+#define TRY_PART 16
+
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
@@ -142,6 +149,16 @@ int64_t hf_spread(int64_t ms) { return hf_jitter(ms / 2, ms + 1); }
 
 int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms) {
     return ms < least_ms ? least_ms : ms < most_ms / 2 ? 2 * ms : most_ms;
+}
+
+void hf_try_later(hf_tries *tries, int64_t now) {
+    if (tries->since == 0 ||
+        now > hf_after(tries->at, TRY_MAX_MS)) /* nothing was tried meanwhile */
+        *tries = (hf_tries){.since = now};
+    int64_t most_ms = (now - tries->since) / HF_MS / TRY_PART;
+    most_ms = most_ms < TRY_SOON_MS ? TRY_SOON_MS : most_ms < TRY_MAX_MS ? most_ms : TRY_MAX_MS;
+    tries->pause_ms = hf_backoff(tries->pause_ms, TRY_MIN_MS, most_ms);
+    tries->at = hf_after(now, hf_spread(tries->pause_ms));
 }
 
 size_t hf_digits(char *to, int64_t number) {

@@ -55,6 +55,13 @@ int64_t hf_jitter(int64_t low, int64_t high);
 int64_t hf_spread(int64_t ms);
 /* The pause after one of so many ms: twice as long, from the least up to the most. */
 int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms);
+/* The tries to reach a server, since the first one that failed. All zeros: none has. */
+typedef struct hf_tries {
+    int64_t since, pause_ms, at; /* not to be tried again before `at` */
+} hf_tries;
+/* Plan the next try. Pauses grow to a sixteenth of the time since the first failure, so that a hold
+ * that outlives an outage is renewed, and a fleet that waits for its server does not storm it. */
+void hf_try_later(hf_tries *tries, int64_t now);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */
 size_t hf_digits(char *to, int64_t number);

@@ -18,9 +18,6 @@
 /* How long a channel without waiters is kept: of a cluster, and of a single server. */
 #define LINGER_MS 3000
 #define OWN_LINGER_MS 60000
-/* The first and the longest pause before a refused subscription is tried again. */
-#define RETRY_MIN_MS 5
-#define RETRY_MAX_MS 200
 
 #define CHANNEL_OF(at) HF_OF(hf_channel, item, at)
 
@@ -194,17 +191,14 @@ void hf_link_close_subscription(hf_link *link) {
 }
 
 void hf_link_deaf(hf_links *links, hf_link *link) {
-    int64_t now = hf_now(), ms = link->listen_ms;
+    int64_t now = hf_now();
     if (link->subscription != NULL) {
         HF_MARK("H3");
         hf_discovery_broke(links->discovery);
     }
     hf_link_close_subscription(link);
     hf_discovery_look(links->discovery);
-    if (link->failing_since == 0)
-        link->failing_since = now;
-    link->listen_ms = hf_backoff(ms, RETRY_MIN_MS, RETRY_MAX_MS);
-    link->listen_at = hf_after(now, hf_spread(ms));
+    hf_try_later(&link->listens, now);
     links->listener->deaf(links, link);
     links->listener->wake(links);
     bool hopeless = link->failure != HF_OK && link->failure != HF_ECONNECT;
@@ -269,8 +263,7 @@ static void subscribed(hf_links *links, hf_channel *channel) {
     link->subscribed += !channel->subscribed;
     channel->subscribed = true;
     channel->epoch++;
-    channel->retry_ms = 0;
-    link->listen_ms = link->failing_since = 0;
+    channel->tries = link->listens = (hf_tries){0};
     if (link->mode == HF_UNTESTED && !begin_test(links, link, channel)) {
         hf_link_deaf(links, link); /* and made anew, when there may be memory */
         return;
@@ -280,11 +273,9 @@ static void subscribed(hf_links *links, hf_channel *channel) {
 
 /* Subscribe again, after a growing pause: the subscription was refused, or has ended. */
 static void ask_again(hf_links *links, hf_channel *channel) {
-    int64_t ms = channel->retry_ms;
     hf_link *link = channel->link;
     set_asked(channel, false);
-    channel->retry_ms = hf_backoff(ms, RETRY_MIN_MS, RETRY_MAX_MS);
-    channel->retry_at = hf_after(hf_now(), hf_spread(ms));
+    hf_try_later(&channel->tries, hf_now());
     if (link->mode == HF_TESTING && link->subscribed == 0)
         link->mode = HF_UNTESTED;
     if (channel->users.first == NULL)
@@ -381,7 +372,7 @@ static bool ask_for_channels(const hf_links *links, hf_link *link, int64_t now) 
     bool clustered = hf_discovery_clustered(links->discovery);
     HF_EACH(at, &link->unasked) {
         hf_channel *channel = CHANNEL_OF(at);
-        if (!channel->wanted || now < channel->retry_at)
+        if (!channel->wanted || now < channel->tries.at)
             continue;
         const char *words[] = {clustered ? "SSUBSCRIBE" : "SUBSCRIBE", channel->name};
         size_t lengths[] = {strlen(words[0]), channel->length};
@@ -419,6 +410,7 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
     link->heard_at = link->pinged_at = now;
     if (status == HF_OK) {
         link->failure = HF_OK;
+        link->tries.at = 0; /* the server is there */
         return true;
     }
     hf_link_failed(links, link, status);
@@ -434,7 +426,7 @@ static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
         hf_link_deaf(links, link);
     if (link->subscription != NULL)
         return true;
-    if (link->subscription_dial == NULL && now >= link->listen_at) {
+    if (link->subscription_dial == NULL && now >= link->listens.at) {
         link->subscription_dial = hf_dial_start(links->transport, link->node);
         if (link->subscription_dial == NULL)
             hf_link_deaf(links, link);
@@ -457,7 +449,7 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
     }
     if (link->wanted == 0 && (link->subscription != NULL || link->subscription_dial != NULL)) {
         hf_link_close_subscription(link); /* all its channels have gone */
-        link->failing_since = 0;
+        link->listens = (hf_tries){0};
     }
     if (link->mode == HF_POLLING && now >= link->retest_at) {
         HF_MARK("M12");
@@ -488,12 +480,12 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
     if (link->mode == HF_POLLING)
         return link->retest_at;
     if (link->subscription == NULL)
-        return link->subscription_dial != NULL ? HF_NO_DEADLINE : link->listen_at;
+        return link->subscription_dial != NULL ? HF_NO_DEADLINE : link->listens.at;
     int64_t command_ms = links->transport->command_ms;
     int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
     HF_EACH(at, &link->unasked)
     if (CHANNEL_OF(at)->wanted)
-        due = hf_earlier(due, CHANNEL_OF(at)->retry_at);
+        due = hf_earlier(due, CHANNEL_OF(at)->tries.at);
     if (link->subscribed > 0)
         due = hf_earlier(due, hf_after(link->pinged_at, PING_MS));
     if (link->mode == HF_TESTING)
@@ -509,7 +501,7 @@ static void move_channels(hf_links *links, hf_link *link, hf_list *channels) {
             continue;
         take_channel(channel);
         put_channel(channel, to, &to->unasked);
-        channel->retry_at = 0;
+        channel->tries.at = 0;
         links->listener->moved(links, channel, link);
         if (channel->users.first == NULL)
             free_channel(links, channel);

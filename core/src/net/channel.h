@@ -14,10 +14,10 @@ typedef struct hf_channel {
     hf_names *names; /* of the last lock that came to it: the key of the test */
     bool wanted;     /* it has waiters, or had some a short time ago */
     bool subscribed;
-    unsigned epoch;             /* one more with each time that it was */
-    int64_t deaf_since;         /* since then it is wanted, and has no subscription yet */
-    int64_t retry_at, retry_ms; /* when it is asked for again that was refused */
-    int64_t left_at;            /* by the last that waited */
+    unsigned epoch;     /* one more with each time that it was */
+    int64_t deaf_since; /* since then it is wanted, and has no subscription yet */
+    hf_tries tries;     /* to subscribe to it */
+    int64_t left_at;    /* by the last that waited */
     struct hf_channel *same_hash;
     size_t length;
     char name[];

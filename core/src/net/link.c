@@ -8,9 +8,6 @@
 #include "net/pool.h"
 #include "protocol/errors.h"
 
-/* The first and the longest pause before a failed connection is tried again. */
-#define RETRY_MIN_MS 5
-#define RETRY_MAX_MS 200
 /* How long the keeper waits for a connection that calls use, if two usual answers take less. */
 #define SHORT_MS 50
 /* Requests without an answer. A server that answers more than that at once would need longer for
@@ -277,8 +274,7 @@ static void fail_connection(hf_links *links, hf_link *link, int64_t now) {
     hf_discovery_look(links->discovery); /* its slots may be elsewhere by now */
     hf_link_lose_requests(links, link, now);
     hf_pool_drop(links->transport->pool, link->node); /* the idle ones may be dead, too */
-    link->retry_ms = hf_backoff(link->retry_ms, RETRY_MIN_MS, RETRY_MAX_MS);
-    link->retry_at = hf_after(now, hf_spread(link->retry_ms));
+    hf_try_later(&link->tries, now);
 }
 
 hf_status hf_link_explain(const hf_links *links, const hf_link *link) {
@@ -399,7 +395,7 @@ static bool take_answer(hf_links *links, hf_link *link, redisReply *reply, int64
     }
     link->asked_first = false;
     hf_task *task = TASK_OF(hf_list_take_first(&link->sent));
-    link->retry_ms = 0;
+    link->tries = (hf_tries){0};
     link->trip_ms = (now - task->sent_at) / HF_MS;
     if (reply->type == REDIS_REPLY_ERROR)
         return take_error(links, link, task, reply, now);
@@ -437,6 +433,7 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_pool_opened(links->transport->pool, link->node, link->commands, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
+        link->listens.at = 0; /* the server is there */
         return true;
     }
     hf_link_failed(links, link, status);
@@ -476,7 +473,7 @@ static bool have_connection(hf_links *links, hf_link *link, int64_t now) {
         return true;
     if (link->waiting.first == NULL)
         forgo(links, link);
-    else if (link->dial == NULL && now >= link->retry_at)
+    else if (link->dial == NULL && now >= link->tries.at)
         borrow(links, link, now);
     return link->commands != NULL || (link->dial != NULL && take_dialled(links, link, now));
 }
@@ -544,7 +541,7 @@ void hf_link_drive_requests(hf_links *links, hf_link *link, int64_t now) {
 int64_t hf_link_requests_due(const hf_link *link) {
     int64_t due = link->overdue_at;
     if (link->commands == NULL && link->dial == NULL && link->waiting.first != NULL)
-        due = hf_earlier(due, link->short_since != 0 ? patience(link) : link->retry_at);
+        due = hf_earlier(due, link->short_since != 0 ? patience(link) : link->tries.at);
     if (link->commands != NULL && may_send(link))
         due = 0; /* another link has sent it here, after this one was driven */
     if (link->sent.first != NULL)

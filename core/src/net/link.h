@@ -92,17 +92,17 @@ typedef struct hf_link {
     unsigned version; /* of that node, when it was last looked at */
 
     /* Requests: link.c. */
-    hf_connection *commands;    /* the pool's, while something waits for it */
-    hf_dial *dial;              /* to it */
-    int64_t short_since;        /* since then all of the pool's are in use; or 0 */
-    hf_list waiting, sent;      /* tasks */
-    int64_t retry_at, retry_ms; /* when a failed connection is tried again */
-    int64_t overdue_at;         /* no task here is given up before that */
-    int64_t silent_at;          /* and none that was sent must be answered before that */
-    bool asked_first;           /* ASKING is answered, but not yet what it stood before */
-    int64_t left_at;            /* when the last connection was lost or given back */
-    int64_t answered_at;        /* when the last answer came that was no error */
-    hf_status failure;          /* why the last dial came to nothing, with the message */
+    hf_connection *commands; /* the pool's, while something waits for it */
+    hf_dial *dial;           /* to it */
+    int64_t short_since;     /* since then all of the pool's are in use; or 0 */
+    hf_list waiting, sent;   /* tasks */
+    hf_tries tries;          /* to open one */
+    int64_t overdue_at;      /* no task here is given up before that */
+    int64_t silent_at;       /* and none that was sent must be answered before that */
+    bool asked_first;        /* ASKING is answered, but not yet what it stood before */
+    int64_t left_at;         /* when the last connection was lost or given back */
+    int64_t answered_at;     /* when the last answer came that was no error */
+    hf_status failure;       /* why the last dial came to nothing, with the message */
     char why[200];
     int64_t trip_ms;                /* how long the last answer took */
     int64_t pair_sent, pair_server; /* a request's send time, and the server's time (us) in its
@@ -115,8 +115,8 @@ typedef struct hf_link {
     size_t wanted, subscribed; /* how many of these */
     hf_link_mode mode;
     int64_t retest_at, retest_ms; /* while grants do not work: when that is tried again */
-    int64_t listen_at, listen_ms; /* when a failed subscription is tried again */
-    int64_t failing_since, pinged_at, heard_at, tested_at;
+    hf_tries listens;             /* tries to subscribe */
+    int64_t pinged_at, heard_at, tested_at;
     int tests_failed; /* one after the other */
 
     /* The waiters, and the thread that reads: written by the listener. A link with waiters is kept,

@@ -80,7 +80,7 @@ static void follow_server(hf_links *links, hf_link *link, int64_t now) {
     if (version == link->version)
         return;
     link->version = version;
-    link->retry_at = link->listen_at = 0;
+    link->tries.at = link->listens.at = 0;
     hf_link_lose_requests(links, link, now);
 }
 

@@ -228,6 +228,61 @@ static void test_a_flood_of_started_acquires_is_answered_over_one_connection(voi
     relay_stop(way);
 }
 
+/* A way that hangs up while it is shut, and counts. */
+typedef struct door {
+    relay way;
+    _Atomic bool shut;
+    _Atomic int knocks;
+} door;
+
+static void open_the_door(void *of, int fd) {
+    door *mine = of;
+    if (!atomic_load(&mine->shut)) {
+        relay_talk(&mine->way, fd);
+        return;
+    }
+    atomic_fetch_add(&mine->knocks, 1);
+}
+
+static int knocks_within(door *mine, int64_t ms) {
+    atomic_store(&mine->knocks, 0);
+    sleep_ms((int)ms);
+    return atomic_load(&mine->knocks);
+}
+
+/* A fleet that waits for its server does not storm it, and comes back soon when it is there. */
+static void test_an_outage_is_met_with_ever_fewer_tries(void **state) {
+    static door way;
+    (void)state;
+    alarm(1000);
+    way.way.host = SERVER;
+    fake_start_many(&way.way.door, open_the_door, &way);
+    hf_client *client = open_with(text("redis://127.0.0.1:%d", way.way.door.port), 2000, 2000);
+    hf_client *other = must_open(unix_url());
+    hf_lock *lock = lease_lock(client, "k", 60000, HF_ON),
+            *theirs = lease_lock(other, "k", 10000, HF_ON);
+    hf_hold *hold = held(theirs);
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    assert_soon(queued("k") == 1);
+    atomic_store(&way.shut, true);
+    sim_cut(HERE, SERVER, 1);
+    assert_in_range(knocks_within(&way, 3000), 20, 80); /* leases are still to be renewed */
+    sleep_ms(57000);
+    assert_in_range(knocks_within(&way, 600000), 400, 850); /* two connections, each 1.5 to 3 s */
+    atomic_store(&way.shut, false);
+    int64_t since = now_ms();
+    give_back(hold, HF_OK);
+    hf_completion done = completion_within(client, 10000);
+    assert_status(done.status, HF_OK);
+    assert_in_range(now_ms() - since, 0, 3500);
+    give_back(done.hold, HF_OK);
+    hf_lock_close(lock);
+    hf_lock_close(theirs);
+    hf_client_close(client);
+    hf_client_close(other);
+    fake_stop(&way.way.door);
+}
+
 static void stop_while_it_is_asked(void *argument) {
     (void)argument;
     hf_stats stats = {.size = sizeof stats};
@@ -273,6 +328,7 @@ int main(int count, char **words) {
         TEST(test_a_renewal_does_not_wait_for_calls),
         TEST(test_one_silent_connection_is_enough_to_try_a_new_one),
         TEST(test_a_flood_of_started_acquires_is_answered_over_one_connection),
+        TEST(test_an_outage_is_met_with_ever_fewer_tries),
         TEST(test_a_process_that_stood_still_reads_the_answer_that_is_there),
     };
     return RUN_TESTS(tests, count, words);
