@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -107,6 +108,9 @@ CONTENDERS = [
         "none",
     ),
 ]
+NODE = Contender(
+    "node-redlock", "node", "node-redlock", "redlock", "polls after 200 to 300 ms", "none"
+)
 NOTHING = Contender("nothing", "python", "nothing", "holdfast", "not at all", "none")
 
 
@@ -184,3 +188,26 @@ class Languages:
         for line in (HERE / "go" / "go.mod").read_text().splitlines():
             if found := re.match(r"\s*(github\S+) v(\S+)", line):
                 self.versions[found[1]] = found[2]
+
+    def _find_node(self, build: Path, java: str) -> None:
+        npm, node = shutil.which("npm"), shutil.which("node")
+        if npm is None or node is None:
+            self.missing["node-redlock"] = "Node.js is not here"
+            return
+        folder = (build / "bench" / "field-node").resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in ("package.json", "field.js"):
+            shutil.copy(HERE / "node" / file, folder)
+        installed = subprocess.run(
+            [npm, "install", "--no-audit", "--no-fund", "--no-package-lock"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+        if installed.returncode != 0:
+            why = (installed.stderr.strip().splitlines() or ["?"])[0]
+            self.missing["node-redlock"] = f"npm install: {why}"
+            return
+        self._commands["node"] = [node, str(folder / "field.js")]
+        self.versions["Node.js"] = _output(node, "--version").removeprefix("v")
+        self.versions |= json.loads((HERE / "node" / "package.json").read_text())["dependencies"]

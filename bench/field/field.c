@@ -3,7 +3,9 @@
  * Holdfast; a lock by hand over hiredis (SET NX PX, compare and delete, a poll every 10 ms);
  * and a token by LPUSH and BLPOP, which is no lock, but the least that a handoff costs.
  *
- *     field NAME HOST PORT PAGE
+ *     field NAME HOST PORT[,PORT…] PAGE
+ *
+ * Several ports are independent masters, for Holdfast.
  */
 #include <err.h>
 #include <errno.h>
@@ -24,8 +26,8 @@
 #define LEASE_MS 10000
 #define POLL_US 10000
 
-static const char *host;
-static int port;
+static const char *host, *ports;
+static int port; /* the first */
 
 typedef struct {
     const char *name;
@@ -54,16 +56,30 @@ static void check(hf_status status) {
         errx(1, "%s: %s", hf_status_name(status), hf_error_message());
 }
 
+static const char *url_of_masters(void) {
+    static char url[600];
+    size_t length;
+
+    if (!strchr(ports, ',')) {
+        snprintf(url, sizeof url, "redis://%s:%s", host, ports);
+        return url;
+    }
+    length = (size_t)snprintf(url, sizeof url, "redis+quorum://");
+    for (const char *at = ports; *at; at += strcspn(at, ","), at += *at == ',')
+        length += (size_t)snprintf(url + length, sizeof url - length, "%s%s:%.*s",
+                                   at > ports ? "," : "", host, (int)strcspn(at, ","), at);
+    snprintf(url + length, sizeof url - length, "?quarantine=0");
+    return url;
+}
+
 static void *open_ours(const char *name, int64_t lease_ms, bool renew) {
     static hf_client *client;
     hf_lock_options options = {
         .size = sizeof options, .lease_ms = lease_ms, .renew = renew ? HF_ON : HF_OFF};
     our_lock *self = allocate(sizeof *self);
-    char url[300];
 
-    snprintf(url, sizeof url, "redis://%s:%d", host, port);
     if (!client)
-        check(hf_client_open(url, NULL, &client));
+        check(hf_client_open(url_of_masters(), NULL, &client));
     check(hf_lock_open(client, name, strlen(name), NULL, 0, &options, &self->lock));
     return self;
 }
@@ -292,14 +308,15 @@ int main(int argc, char **argv) {
     void *lock = NULL;
 
     if (argc != 5)
-        errx(2, "usage: field NAME HOST PORT PAGE");
+        errx(2, "usage: field NAME HOST PORT[,PORT...] PAGE");
     for (size_t i = 0; i < sizeof contenders / sizeof *contenders; i++)
         if (strcmp(contenders[i].name, argv[1]) == 0)
             it = &contenders[i];
     if (!it)
         errx(2, "no contender is called %s", argv[1]);
     host = argv[2];
-    port = atoi(argv[3]);
+    ports = argv[3];
+    port = atoi(ports);
     int file = open(argv[4], O_RDWR | O_CLOEXEC);
     void *memory = mmap(NULL, PAGE * sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (file < 0 || memory == MAP_FAILED)

@@ -1,6 +1,8 @@
 """The contenders in Python, for run.py, which has the protocol that all these programs speak.
 
-field.py NAME HOST PORT PAGE
+field.py NAME HOST PORT[,PORT…] PAGE
+
+Several ports are independent masters, for those that know what to do with them.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ LEASE = 10
 class Holdfast:
     """Ours."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._client = holdfast.connect(f"redis://{host}:{port}")
+    def __init__(self, host: str, port: int, *others: int) -> None:
+        masters = ",".join(f"{host}:{each}" for each in (port, *others))
+        self._client = holdfast.connect(
+            f"redis+quorum://{masters}?quarantine=0" if others else f"redis://{masters}"
+        )
 
     def lock(self, name: str):
         return self._client.lock(name, lease=LEASE, renew=False)
@@ -66,13 +71,13 @@ class PythonRedisLock:
 
 
 class Pottery:
-    """pottery's Redlock, of one master: it polls after up to 0.2 s."""
+    """pottery's Redlock: it polls after up to 0.2 s."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, *ports: int) -> None:
         import pottery
 
         self._lock = pottery.Redlock
-        self._masters = {redis.Redis(host, port)}
+        self._masters = {redis.Redis(host, port) for port in ports}
 
     def lock(self, name: str):
         return self._lock(key=name, masters=self._masters, auto_release_time=LEASE)
@@ -203,10 +208,10 @@ class Tasks:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # run.py ends us
-    name, host, port, path = sys.argv[1:]
+    name, host, ports, path = sys.argv[1:]
     with open(path, "r+b") as file:
         page = memoryview(mmap.mmap(file.fileno(), 5 * struct.calcsize("q"))).cast("q")
-    tasks = Tasks(CONTENDERS[name](host, int(port)), name, page)
+    tasks = Tasks(CONTENDERS[name](host, *map(int, ports.split(","))), name, page)
     for line in sys.stdin:
         what, *numbers = line.split()
         print(json.dumps(getattr(tasks, what)(*map(int, numbers))), flush=True)

@@ -1,6 +1,8 @@
 // The contenders in Go, for ../run.py, which has the protocol that all these programs speak.
 //
-//	field NAME HOST PORT PAGE
+//	field NAME HOST PORT[,PORT…] PAGE
+//
+// Several ports are independent masters, for redsync.
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -111,8 +114,12 @@ func (l *redsyncLock) release() {
 	check(err)
 }
 
-func redsyncLocks(address string) contender {
-	all := redsync.New(goredis.NewPool(redis.NewClient(&redis.Options{Addr: address})))
+func redsyncLocks(addresses []string) contender {
+	var pools []redsyncredis.Pool
+	for _, address := range addresses {
+		pools = append(pools, goredis.NewPool(redis.NewClient(&redis.Options{Addr: address})))
+	}
+	all := redsync.New(pools...)
 	return func(name string) lock {
 		return &redsyncLock{all.NewMutex(name, redsync.WithExpiry(lease))}
 	}
@@ -148,12 +155,13 @@ func bsmLocks(address string) contender {
 	return func(name string) lock { return &bsmLock{client: client, name: name} }
 }
 
-func connect(kind, address string) contender {
+func connect(kind string, addresses []string) contender {
+	address := addresses[0]
 	switch kind {
 	case "rueidislock":
 		return rueidisLocks(address, lease)
 	case "redsync":
-		return redsyncLocks(address)
+		return redsyncLocks(addresses)
 	case "redislock":
 		return bsmLocks(address)
 	}
@@ -241,10 +249,14 @@ func runPairs(lock lock, count int64) any {
 
 func main() {
 	if len(os.Args) != 5 {
-		check(errors.New("usage: field NAME HOST PORT PAGE"))
+		check(errors.New("usage: field NAME HOST PORT[,PORT...] PAGE"))
 	}
 	key = os.Args[1]
-	kind, address := key, os.Args[2]+":"+os.Args[3]
+	kind := key
+	var addresses []string
+	for _, port := range strings.Split(os.Args[3], ",") {
+		addresses = append(addresses, os.Args[2]+":"+port)
+	}
 	file, err := os.OpenFile(os.Args[4], os.O_RDWR, 0)
 	check(err)
 	size := int(unsafe.Sizeof(page{}))
@@ -252,7 +264,7 @@ func main() {
 	check(err)
 	shared = (*page)(unsafe.Pointer(&bytes[0]))
 
-	it := connect(kind, address)
+	it := connect(kind, addresses)
 	pairs, handoff := it(fmt.Sprintf("%s:pairs:%d", key, os.Getpid())), it(key+":handoff")
 	var held []lock
 	answer := json.NewEncoder(os.Stdout)
@@ -280,7 +292,7 @@ func main() {
 			if kind != "rueidislock" {
 				check(fmt.Errorf("%s renews nothing", kind))
 			}
-			renewed := rueidisLocks(address, time.Duration(numbers[1])*time.Millisecond)
+			renewed := rueidisLocks(addresses[0], time.Duration(numbers[1])*time.Millisecond)
 			for i := int64(0); i < numbers[0]; i++ {
 				held = append(held, renewed(fmt.Sprintf("%s:held:%d", key, i)))
 				held[i].acquire()
