@@ -546,6 +546,52 @@ static void test_a_broken_hold_is_lost_and_joins_nowhere(void **state) {
     hf_client_close(ben);
 }
 
+static bool is_listed(hf_client *client) {
+    hf_lock_info info = {.size = sizeof info};
+    hf_locks *locks;
+    hf_view *view;
+    size_t length, found = 0;
+    assert_status(hf_locks_open(client, NULL, 0, NULL, &locks), HF_OK);
+    for (;; hf_view_close(view)) {
+        assert_status(hf_locks_next(locks, &info, &view), HF_OK);
+        if (view == NULL)
+            break;
+        const char *name = hf_view_name(view, &length);
+        found += length == 5 && memcmp(name, "stock", 5) == 0;
+    }
+    hf_locks_close(locks);
+    return found == 1;
+}
+
+/* The first master hangs: where waiters stand, and of which locks are listed. */
+static void test_looks_and_breaks_wait_for_no_master_that_hangs(void **state) {
+    hf_client *ann = open_trusted(3);
+    hf_lock *anns = lock_of(ann);
+    hf_hold *hold = acquire(anns);
+    hf_lock_info info = {.size = sizeof info};
+    (void)state;
+    assert_soon(has_votes(hold, 3));
+    fail_at(0, HUNG);
+    int64_t since = now_ms();
+    hf_client *ben = open_trusted(3);
+    hf_lock *bens = lock_of(ben);
+    assert_status(hf_client_ping(ben, NULL), HF_OK);
+    assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
+    assert_true(info.held);
+    assert_true(is_listed(ben));
+    assert_status(hf_lock_break(bens, info.fence, 0), HF_OK);
+    assert_status(hf_lock_inspect(bens, 0, &info, NULL), HF_OK);
+    assert_false(info.held);
+    assert_status(hf_hold_renew(hold), HF_ELOST);
+    assert_true(now_ms() - since < PATIENCE_MS / 2);
+    mend(0, HUNG);
+    hf_hold_close(hold);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+    hf_client_close(ann);
+    hf_client_close(ben);
+}
+
 static void test_a_hold_without_a_majority_is_lost_in_time(void **state) {
     hf_client_options options = {
         .size = sizeof options, .connect_timeout_ms = 300, .command_timeout_ms = 300};
@@ -720,6 +766,7 @@ int main(int argc, char **argv) {
         TEST(test_a_hold_nests_extends_and_is_kept),
         TEST(test_several_locks_are_held_together),
         TEST(test_a_broken_hold_is_lost_and_joins_nowhere),
+        TEST(test_looks_and_breaks_wait_for_no_master_that_hangs),
         TEST(test_a_hold_without_a_majority_is_lost_in_time),
         TEST(test_a_close_releases_what_is_held),
         TEST(test_a_refused_client_leaves_no_list),

@@ -12,8 +12,113 @@
 #define SILENT_MS 50
 /* And one of which it is not known yet how long a way takes. */
 #define UNKNOWN_MS 500
-/* When a majority has answered an open, the others have so much more time to say what is wrong. */
+/* When a majority has answered, the others have as long again, and this. */
 #define GRACE_MS 50
+
+/* --------------------------------------------------------------- Gathering */
+
+typedef struct question {
+    hf_gathering *of;
+    hf_client *master;
+    size_t at;
+} question;
+
+hf_gathering *hf_gathering_new(const hf_client *client) {
+    hf_gathering *of = calloc(1, sizeof *of);
+    if (of == NULL)
+        return NULL;
+    of->references = 1;
+    of->masters = client->quorum->count;
+    for (size_t i = 0; i < of->masters; i++)
+        of->from[i].asked = true;
+    pthread_mutex_init(&of->mutex, NULL);
+    return of;
+}
+
+void hf_gathering_drop(hf_gathering *of) {
+    if (__atomic_sub_fetch(&of->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (size_t i = 0; i < of->masters; i++) {
+        hf_request_free(&of->from[i].request);
+        freeReplyObject(of->from[i].reply);
+    }
+    pthread_mutex_destroy(&of->mutex);
+    free(of);
+}
+
+static void note_answer(hf_gathering *of, size_t at, hf_status status, redisReply *reply) {
+    hf_heard *from = &of->from[at];
+    pthread_mutex_lock(&of->mutex);
+    if (!of->over) {
+        from->answered = true;
+        from->status = status;
+        from->error = *hf_error_last();
+        from->reply = reply;
+        reply = NULL;
+    }
+    of->answers++;
+    pthread_mutex_unlock(&of->mutex);
+    freeReplyObject(reply);
+    hf_wake(&of->answers);
+}
+
+static void *run_question(void *argument) {
+    question *mine = argument;
+    hf_discovery *discovery = mine->master->transport->discovery;
+    redisReply *reply = NULL;
+    hf_status status = mine->of->ask(mine->master, &mine->of->from[mine->at].request, &reply);
+    note_answer(mine->of, mine->at, status, reply);
+    hf_gathering_drop(mine->of);
+    hf_client_drop(mine->master);
+    free(mine);
+    hf_discovery_drop(discovery);
+    return NULL;
+}
+
+static void start_question(hf_gathering *of, size_t at, hf_client *master) {
+    question *mine = calloc(1, sizeof *mine);
+    if (mine != NULL) {
+        *mine = (question){of, hf_client_keep(master), at};
+        __atomic_add_fetch(&of->references, 1, __ATOMIC_RELAXED);
+        if (hf_discovery_detach(master->transport->discovery, run_question, mine))
+            return;
+        hf_gathering_drop(of);
+        hf_client_drop(master);
+        free(mine);
+    }
+    note_answer(of, at, hf_fail(HF_ENOMEM, "no thread"), NULL);
+}
+
+void hf_gathering_run(hf_gathering *of, const hf_client *client,
+                      hf_status (*ask)(hf_client *master, const hf_request *request,
+                                       redisReply **reply)) {
+    int64_t began = hf_now(), until = hf_after(began, client->transport->connect_ms);
+    of->ask = ask;
+    for (size_t i = 0; i < of->masters; i++)
+        if (of->from[i].asked)
+            start_question(of, i, client->quorum->masters[i].client);
+    pthread_mutex_lock(&of->mutex);
+    for (bool enough = false;;) {
+        int answers = of->answers;
+        int64_t now = hf_now();
+        size_t good = 0, open = 0;
+        for (size_t i = 0; i < of->masters; i++) {
+            good += of->from[i].answered && of->from[i].status == HF_OK;
+            open += of->from[i].asked && !of->from[i].answered;
+        }
+        if (!enough && good >= hf_majority(of->masters)) {
+            enough = true;
+            until = hf_earlier(until, now + (now - began) + GRACE_MS * HF_MS);
+        }
+        if (open == 0 || now >= until)
+            break;
+        pthread_mutex_unlock(&of->mutex);
+        hf_sleep_while(&of->answers, answers, hf_until(until, now));
+        pthread_mutex_lock(&of->mutex);
+    }
+    of->over = true;
+    pthread_mutex_unlock(&of->mutex);
+}
 
 /* ------------------------------------------------------------------ Opening */
 
@@ -35,128 +140,56 @@ hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *con
     return HF_OK;
 }
 
-/* One open, shared by its caller and a thread for each master. */
-typedef struct opening {
-    pthread_mutex_t mutex;
-    int answers; /* so many; they wake the caller */
-    int references;
-    size_t good, bad, fatal;
-    hf_status status; /* of the last bad one, or of a fatal one, with the message */
-    hf_error error;
-    char why[600]; /* of all of them */
-} opening;
-
-typedef struct ping {
-    opening *of;
-    hf_client *master;
-} ping;
-
-static void drop_opening(opening *of) {
-    pthread_mutex_lock(&of->mutex);
-    bool last = --of->references == 0;
-    pthread_mutex_unlock(&of->mutex);
-    if (!last)
-        return;
-    pthread_mutex_destroy(&of->mutex);
-    free(of);
-}
-
 /* No later answer mends that. */
 static bool is_fatal(hf_status status) {
     return status == HF_EINVAL || status == HF_EAUTH || status == HF_EUNSUPPORTED ||
            status == HF_EPROTOCOL;
 }
 
-static void *run_ping(void *argument) {
-    ping *mine = argument;
-    opening *of = mine->of;
-    hf_discovery *discovery = mine->master->transport->discovery;
+static hf_status log_in(hf_client *master, const hf_request *request, redisReply **reply) {
     hf_connection *connection = NULL;
-    hf_status status = hf_discovery_connect(discovery, 0, HF_NO_DEADLINE, &connection);
+    hf_status status =
+        hf_discovery_connect(master->transport->discovery, 0, HF_NO_DEADLINE, &connection);
+    (void)request;
+    (void)reply;
     hf_connection_close(connection);
-    pthread_mutex_lock(&of->mutex);
-    of->good += status == HF_OK;
-    of->bad += status != HF_OK;
-    if (status != HF_OK) {
-        size_t length = strlen(of->why);
-        snprintf(of->why + length, sizeof of->why - length, "; %s", hf_error_message());
-        if (of->fatal == 0) {
-            of->status = status;
-            of->error = *hf_error_last();
-        }
-        of->fatal += is_fatal(status);
-    }
-    of->answers++;
-    pthread_mutex_unlock(&of->mutex);
-    hf_wake(&of->answers);
-    drop_opening(of);
-    hf_client_drop(mine->master);
-    free(mine);
-    hf_discovery_drop(discovery);
-    return NULL;
-}
-
-static bool start_ping(opening *of, hf_client *master) {
-    ping *mine = calloc(1, sizeof *mine);
-    if (mine == NULL)
-        return false;
-    *mine = (ping){of, hf_client_keep(master)};
-    if (hf_discovery_detach(master->transport->discovery, run_ping, mine))
-        return true;
-    hf_client_drop(master);
-    free(mine);
-    return false;
-}
-
-static hf_status opened(const struct hf_quorum *quorum, opening *of) {
-    size_t majority = hf_majority(quorum->count);
-    if (of->fatal > 0) {
-        hf_error_set(&of->error);
-        return of->status;
-    }
-    if (of->good >= majority)
-        return HF_OK;
-    return hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed%s", of->good,
-                   quorum->count, of->why);
+    return status;
 }
 
 hf_status hf_quorum_try(hf_client *client, size_t *answered_out) {
-    int64_t connect_ms = client->transport->connect_ms;
     const struct hf_quorum *quorum = client->quorum;
-    size_t majority = hf_majority(quorum->count);
-    opening *of = calloc(1, sizeof *of);
+    hf_gathering *of = hf_gathering_new(client);
+    const hf_heard *fatal = NULL;
+    size_t good = 0, length = 0;
+    char why[600] = "";
     if (of == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
-    of->references = (int)quorum->count + 1;
-    pthread_mutex_init(&of->mutex, NULL);
-    for (size_t i = 0; i < quorum->count; i++)
-        if (!start_ping(of, quorum->masters[i].client)) {
-            pthread_mutex_lock(&of->mutex);
-            of->bad++;
-            of->answers++;
-            of->references--;
-            pthread_mutex_unlock(&of->mutex);
+    hf_gathering_run(of, client, log_in);
+    for (size_t i = 0; i < quorum->count; i++) {
+        const hf_heard *each = &of->from[i];
+        if (each->answered && each->status == HF_OK) {
+            good++;
+            continue;
         }
-    int64_t until = hf_after(hf_now(), connect_ms);
-    bool enough = false;
-    pthread_mutex_lock(&of->mutex);
-    while (of->good + of->bad < quorum->count && of->fatal == 0 && hf_now() < until) {
-        if (!enough && of->good >= majority) {
-            enough = true;
-            until = hf_earlier(until, hf_after(hf_now(), GRACE_MS));
-        }
-        int answers = of->answers;
-        pthread_mutex_unlock(&of->mutex);
-        hf_sleep_while(&of->answers, answers, hf_until(until, hf_now()));
-        pthread_mutex_lock(&of->mutex);
+        if (fatal == NULL && each->answered && is_fatal(each->status))
+            fatal = each;
+        if (length < sizeof why)
+            length += (size_t)snprintf(why + length, sizeof why - length, "; %s%s",
+                                       each->answered ? each->error.message
+                                                      : quorum->members->of[i].shown,
+                                       each->answered ? "" : " does not answer");
     }
-    hf_status status = opened(quorum, of);
     if (answered_out != NULL)
-        *answered_out = of->good;
-    pthread_mutex_unlock(&of->mutex);
-    hf_error error = *hf_error_last();
-    drop_opening(of);
-    hf_error_set(&error);
+        *answered_out = good;
+    hf_status status = HF_OK;
+    if (fatal != NULL) {
+        status = fatal->status;
+        hf_error_set(&fatal->error);
+    } else if (good < hf_majority(quorum->count)) {
+        status = hf_fail(HF_ECONNECT, "%zu of %zu masters answer, and a majority is needed%s", good,
+                         quorum->count, why);
+    }
+    hf_gathering_drop(of);
     return status;
 }
 
@@ -213,19 +246,6 @@ int64_t hf_master_silent_at(const hf_client *client, size_t at) {
 
 bool hf_master_is_silent(const hf_client *client, size_t at, int64_t now) {
     return now >= hf_master_silent_at(client, at);
-}
-
-hf_client *hf_quorum_look(hf_client *client) {
-    const struct hf_quorum *quorum = client->quorum;
-    if (quorum == NULL)
-        return client;
-    hf_client_lock(client);
-    size_t at = 0;
-    int64_t now = hf_now();
-    while (at < quorum->count && (quorum->masters[at].down || hf_master_is_silent(client, at, now)))
-        at++;
-    hf_client_unlock(client);
-    return quorum->masters[at < quorum->count ? at : 0].client;
 }
 
 /* ---------------------------------------------------------------- Messages */

@@ -85,6 +85,37 @@ struct hf_quorum {
  * hf_quorum_end(). HF_ENOMEM. */
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways);
+/* What one master said. */
+typedef struct hf_heard {
+    bool asked;         /* true, unless the caller says no before the run */
+    hf_request request; /* to ask; the caller's before the run */
+    bool answered;      /* in time */
+    hf_status status;
+    hf_error error;
+    redisReply *reply; /* the caller may take it */
+} hf_heard;
+
+/* A question to several masters, each on a thread of its own, so that a master that hangs delays
+ * no answer of another. */
+typedef struct hf_gathering {
+    pthread_mutex_t mutex;
+    int references; /* the caller's, and one of each thread */
+    int answers;    /* wakes the caller */
+    bool over;      /* what is answered now, nobody hears */
+    size_t masters;
+    hf_status (*ask)(hf_client *master, const hf_request *request, redisReply **reply);
+    hf_heard from[HF_MASTERS_MAX];
+} hf_gathering;
+
+/* NULL: no memory. */
+hf_gathering *hf_gathering_new(const hf_client *client);
+/* Ask, and wait until all have answered, or a majority has and the others are late. Without the
+ * mutex. */
+void hf_gathering_run(hf_gathering *of, const hf_client *client,
+                      hf_status (*ask)(hf_client *master, const hf_request *request,
+                                       redisReply **reply));
+void hf_gathering_drop(hf_gathering *of);
+
 /* Log in at all masters at once, and see that a majority answers, or that none is wrong. Without
  * the mutex. */
 hf_status hf_quorum_try(hf_client *client, size_t *answered_out);
@@ -106,10 +137,6 @@ bool hf_quorum_refuses(const hf_client *client);
 /* This thread's message: fewer than a majority could be asked for that lock. HF_ECONNECT, or the
  * status with which masters refuse this client. */
 hf_status hf_quorum_explain(const hf_client *client, const hf_names *names);
-
-/* The client that tells of all locks: the first master's that is up, or this one itself. Without
- * the mutex. */
-hf_client *hf_quorum_look(hf_client *client);
 
 /* Of a lock's options: HF_EUNSUPPORTED or HF_EINVAL with the reason for what a quorum does not do.
  */

@@ -23,34 +23,46 @@ static void free_looks(looks *of) {
         freeReplyObject(of->replies[i]);
 }
 
+static hf_status send(hf_client *master, const hf_request *request, redisReply **reply) {
+    hf_answer answer;
+    hf_status status =
+        hf_transport_call(master->transport, request, hf_client_patience(master), &answer);
+    if (status == HF_OK)
+        *reply = answer.reply;
+    return status;
+}
+
 static hf_status look_everywhere(const hf_lock *lock, int64_t first, int64_t most, looks *of) {
-    const struct hf_quorum *quorum = lock->client->quorum;
-    *of = (looks){.masters = quorum->count};
-    for (size_t i = 0; i < quorum->count; i++) {
-        hf_client *master = quorum->masters[i].client;
-        hf_request request;
-        hf_answer answer;
-        hf_request_inspect(&request, lock->names, first, most, false);
-        hf_status status =
-            hf_transport_call(master->transport, &request, hf_client_patience(master), &answer);
-        hf_request_free(&request);
-        if (status == HF_OK && !hf_reply_inspect(answer.reply, &of->found[i])) {
-            freeReplyObject(answer.reply);
-            status = hf_unexpected("inspect");
+    hf_client *client = lock->client;
+    hf_gathering *heard = hf_gathering_new(client);
+    if (heard == NULL)
+        return hf_fail(HF_ENOMEM, "no memory");
+    *of = (looks){.masters = heard->masters};
+    for (size_t i = 0; i < of->masters; i++)
+        hf_request_inspect(&heard->from[i].request, lock->names, first, most, false);
+    hf_gathering_run(heard, client, send);
+    hf_client_lock(client);
+    for (size_t i = 0; i < of->masters; i++) {
+        hf_heard *from = &heard->from[i];
+        if (!from->answered)
+            continue;
+        hf_error_set(&from->error);
+        if (from->status == HF_OK && !hf_reply_inspect(from->reply, &of->found[i]))
+            from->status = hf_unexpected("inspect");
+        if (from->status == HF_OK) {
+            of->replies[i] = from->reply;
+            from->reply = NULL;
         }
-        if (status == HF_OK)
-            of->replies[i] = answer.reply;
-        of->answered += status == HF_OK;
-        hf_client_lock(lock->client);
-        hf_master_note(&lock->client->quorum->masters[i], status);
-        hf_client_unlock(lock->client);
+        of->answered += from->status == HF_OK;
+        hf_master_note(&client->quorum->masters[i], from->status);
     }
-    if (of->answered >= hf_majority(of->masters))
-        return HF_OK;
-    free_looks(of);
-    hf_client_lock(lock->client);
-    hf_status status = hf_quorum_explain(lock->client, lock->names);
-    hf_client_unlock(lock->client);
+    hf_status status = HF_OK;
+    if (of->answered < hf_majority(of->masters))
+        status = hf_quorum_explain(client, lock->names);
+    hf_client_unlock(client);
+    hf_gathering_drop(heard);
+    if (status != HF_OK)
+        free_looks(of);
     return status;
 }
 
@@ -76,12 +88,13 @@ static size_t count_like(const looks *of, size_t at) {
     return count;
 }
 
-/* The first master that says what most of them do. */
+/* The first master that says what most of them do; or the one of these where clients wait. */
 static size_t find_view(const looks *of) {
     size_t best = of->masters, most = 0;
     for (size_t i = 0; i < of->masters; i++) {
         size_t count = of->replies[i] != NULL ? count_like(of, i) : 0;
-        if (count > most) {
+        if (count > most ||
+            (count > 0 && count == most && of->found[i].waiters > of->found[best].waiters)) {
             most = count;
             best = i;
         }
@@ -101,53 +114,64 @@ static hf_status inspect_masters(hf_lock *lock, int64_t first, int64_t most, hf_
     return hf_view_new(lock->names, reply, view);
 }
 
-static hf_status break_masters(hf_lock *lock, int64_t fence, bool foreign) {
-    const struct hf_quorum *quorum = lock->client->quorum;
-    size_t broken = 0, named = quorum->count;
-    looks of;
-    hf_status status = look_everywhere(lock, 0, 1, &of);
-    if (status != HF_OK)
-        return status;
-    for (size_t i = 0; i < of.masters; i++)
-        if (of.replies[i] != NULL && of.found[i].held &&
-            (of.found[i].foreign ? foreign && fence == 0
-                                 : fence > 0 && of.found[i].first.fence == fence) &&
-            (named == quorum->count || count_like(&of, i) > count_like(&of, named)))
-            named = i;
-    for (size_t i = 0; i < of.masters && named < quorum->count; i++) {
-        hf_client *master = quorum->masters[i].client;
-        hf_ask ask = {.id = of.found[i].first.id, .owner = "", .mode = HF_MODE_EXCLUSIVE};
-        hf_request request;
-        hf_answer answer;
-        if (!is_vote_with(&of, named, i))
+/* Release each vote of the hold that this master has, and bury it, so that its client joins
+ * nowhere again. Answers how many masters did. */
+static size_t break_like(const hf_lock *lock, const looks *of, size_t named, hf_gathering *heard) {
+    size_t broken = 0;
+    for (size_t i = 0; i < of->masters; i++) {
+        hf_ask ask = {.id = of->found[i].first.id, .owner = "", .mode = HF_MODE_EXCLUSIVE};
+        heard->from[i].asked = is_vote_with(of, named, i);
+        if (!heard->from[i].asked)
             continue;
-        if (foreign && of.found[i].foreign)
-            hf_request_break(&request, lock->names, 0, true);
+        if (of->found[i].foreign)
+            hf_request_break(&heard->from[i].request, lock->names, 0, true);
         else
-            hf_request_release(&request, lock->names, &ask, 0, true);
-        status =
-            hf_transport_call(master->transport, &request, hf_client_patience(master), &answer);
-        hf_request_free(&request);
-        if (status != HF_OK)
+            hf_request_release(&heard->from[i].request, lock->names, &ask, 0, true);
+    }
+    hf_gathering_run(heard, lock->client, send);
+    for (size_t i = 0; i < of->masters; i++) {
+        hf_client *master = lock->client->quorum->masters[i].client;
+        if (!heard->from[i].answered || heard->from[i].status != HF_OK)
             continue;
-        hf_release_outcome outcome = hf_reply_release(answer.reply);
-        freeReplyObject(answer.reply);
+        hf_release_outcome outcome = hf_reply_release(heard->from[i].reply);
         broken += outcome != HF_RELEASE_NONSENSE;
         hf_client_lock(master);
         if (outcome == HF_RELEASE_MORE)
             hf_kick_locked(master, lock->names);
         hf_client_unlock(master);
     }
-    size_t votes = named < quorum->count ? count_like(&of, named) : 0;
+    return broken;
+}
+
+static hf_status break_masters(const hf_lock *lock, int64_t fence, bool foreign) {
+    size_t masters = lock->client->quorum->count, named = masters;
+    looks of;
+    hf_status status = look_everywhere(lock, 0, 1, &of);
+    if (status != HF_OK)
+        return status;
+    for (size_t i = 0; i < masters; i++)
+        if (of.replies[i] != NULL && of.found[i].held &&
+            (of.found[i].foreign ? foreign && fence == 0
+                                 : fence > 0 && of.found[i].first.fence == fence) &&
+            (named == masters || count_like(&of, i) > count_like(&of, named)))
+            named = i;
+    hf_gathering *heard = hf_gathering_new(lock->client);
+    if (named == masters)
+        status = hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
+                         hf_names_quoted(lock->names));
+    else if (heard == NULL)
+        status = hf_fail(HF_ENOMEM, "no memory");
+    if (status == HF_OK) {
+        size_t votes = count_like(&of, named), broken = break_like(lock, &of, named, heard);
+        if (broken < votes)
+            status = hf_fail(HF_EUNKNOWN,
+                             "only %zu of the %zu masters that have that hold of lock %s answered",
+                             broken, votes, hf_names_quoted(lock->names));
+    }
+    if (heard != NULL)
+        hf_gathering_drop(heard);
     free_looks(&of);
-    if (named == quorum->count)
-        return hf_fail(HF_ENOTHELD, "lock %s is not held with that fence",
-                       hf_names_quoted(lock->names));
-    if (broken == votes)
-        return HF_OK;
-    return hf_fail(HF_EUNKNOWN,
-                   "only %zu of the %zu masters that have that hold of lock %s answered", broken,
-                   votes, hf_names_quoted(lock->names));
+    return status;
 }
 
 /* ---------------------------------------------------------------- Public */

@@ -46,8 +46,9 @@ typedef struct place {
 } place;
 
 struct hf_locks {
-    hf_client *client;
-    pthread_mutex_t mutex;  /* of all below: a language may be careless */
+    hf_client *opener;      /* with a reference */
+    hf_client *client;      /* whose servers are walked: its own, or one of its masters' */
+    pthread_mutex_t mutex;  /* of `client` and all below: a language may be careless */
     bool records;           /* list them, too */
     int64_t rate, ready_at; /* looks a second, or HF_NEVER; when the next may be sent */
     size_t place_count;
@@ -152,7 +153,28 @@ static hf_status refresh(hf_locks *locks) {
     return status;
 }
 
+static hf_status ping(hf_client *master, const hf_request *request, redisReply **reply) {
+    (void)request;
+    return hf_node_ask(master, 0, NULL, reply, 1, (const char *[]){"PING"});
+}
+
+/* The client of one master: of several, the first that answers. */
+static hf_client *choose_master(hf_client *client) {
+    hf_gathering *of = client->quorum != NULL ? hf_gathering_new(client) : NULL;
+    if (of == NULL)
+        return client;
+    size_t at = 0;
+    hf_gathering_run(of, client, ping);
+    while (at < of->masters && !(of->from[at].answered && of->from[at].status == HF_OK))
+        at++;
+    hf_client *chosen = client->quorum->masters[at < of->masters ? at : 0].client;
+    hf_gathering_drop(of);
+    return chosen;
+}
+
 static hf_status begin_pass(hf_locks *locks) {
+    if (locks->passes == 0)
+        locks->client = choose_master(locks->opener);
     hf_status status = refresh(locks);
     if (status != HF_OK)
         return status;
@@ -468,11 +490,11 @@ static hf_status step(hf_locks *locks) {
 }
 
 static hf_status find_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out) {
-    hf_status status = hf_client_check(locks->client);
+    hf_status status = hf_client_check(locks->opener);
     while (status == HF_OK && locks->found_at == locks->found_count &&
            (!locks->over || locks->trouble != HF_OK)) {
         status = step(locks);
-        hf_status closed = hf_client_check(locks->client);
+        hf_status closed = hf_client_check(locks->opener);
         status = closed != HF_OK ? closed : status;
     }
     if (locks->found_at == locks->found_count)
@@ -494,8 +516,8 @@ hf_status hf_locks_next(hf_locks *locks, hf_lock_info *info, hf_view **view_out)
         *view_out = NULL;
     if (locks == NULL || view_out == NULL || (info != NULL && info->size < sizeof info->size))
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_lock_info.size is not set");
-    if (hf_client_inherited(locks->client))
-        return hf_client_check(locks->client); /* another thread may have had the mutex */
+    if (hf_client_inherited(locks->opener))
+        return hf_client_check(locks->opener); /* another thread may have had the mutex */
     pthread_mutex_lock(&locks->mutex);
     hf_status status = find_next(locks, info, view_out);
     pthread_mutex_unlock(&locks->mutex);
@@ -511,8 +533,6 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
         return hf_fail(HF_EINVAL, "locks_out is NULL");
     *locks_out = NULL;
     hf_status status = hf_client_check(client);
-    if (status == HF_OK)
-        client = hf_quorum_look(client);
     if (status == HF_OK)
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_locks_options");
     if (status != HF_OK)
@@ -544,7 +564,7 @@ hf_status hf_locks_open(hf_client *client, const void *pattern, size_t pattern_l
         return hf_fail(HF_ENOMEM, "no memory");
     }
     pthread_mutex_init(&locks->mutex, NULL);
-    locks->client = hf_client_keep(client);
+    locks->opener = locks->client = hf_client_keep(client);
     locks->records = (chosen.flags & HF_LOCKS_RECORDS) != 0;
     locks->rate = chosen.rate == 0 ? HF_RATE_DEFAULT : chosen.rate;
     locks->node = -1;
@@ -566,8 +586,8 @@ static int64_t expected_keys(const hf_locks *locks) {
 hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
     if (locks == NULL || progress == NULL || progress->size < sizeof progress->size)
         return hf_fail(HF_EINVAL, "a pointer is NULL, or hf_progress.size is not set");
-    if (hf_client_inherited(locks->client))
-        return hf_client_check(locks->client);
+    if (hf_client_inherited(locks->opener))
+        return hf_client_check(locks->opener);
     pthread_mutex_lock(&locks->mutex);
     int64_t keys = locks->node >= 0 ? locks->places[locks->node].keys : 0;
     hf_progress told = {
@@ -585,7 +605,7 @@ hf_status hf_locks_progress(hf_locks *locks, hf_progress *progress) {
 }
 
 void hf_locks_close(hf_locks *locks) {
-    if (locks == NULL || hf_client_inherited(locks->client))
+    if (locks == NULL || hf_client_inherited(locks->opener))
         return;
     while (locks->suspects.first != NULL)
         drop_suspect(locks);
@@ -593,7 +613,7 @@ void hf_locks_close(hf_locks *locks) {
         hf_view_close(locks->found[locks->found_at++]);
     pthread_mutex_destroy(&locks->mutex);
     hf_set_free(locks->told);
-    hf_client_drop(locks->client);
+    hf_client_drop(locks->opener);
     free(locks->places);
     free(locks);
 }
