@@ -418,7 +418,13 @@ static bool acquired(run_state *run, const hf_completion *completion, int signal
         cli_error("%s", completion->error.message);
         *result = cli_status_of(completion->status);
     } else {
-        return true;
+        /* Several masters may refuse the period; else a release keeps the lock only after success.
+         */
+        hf_status status = hf_hold_keep_at_least(run->hold, run->wish->once_ms);
+        hf_hold_keep_at_least(run->hold, 0);
+        if (status == HF_OK)
+            return true;
+        *result = cli_failed(status);
     }
     return false;
 }

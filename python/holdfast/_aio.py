@@ -487,6 +487,8 @@ class _Entered(Protocol):
 
     def _keep_at_least(self, milliseconds: int) -> None: ...
 
+    async def release(self) -> None: ...
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -542,7 +544,11 @@ class Holding(Awaitable[Held]):
 
     async def _acquire(self, on_lost: Callable[[Held], object] | None) -> Held:
         held = await self._lock._acquire(*self._arguments, loose, on_lost, self._quiet)
-        held._keep_at_least(self._least)
+        try:
+            held._keep_at_least(self._least)
+        except ValueError:  # several masters keep for no longer than their quarantine
+            await held.release()
+            raise
         return held
 
     def __await__(self) -> Generator[object, None, Held]:

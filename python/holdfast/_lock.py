@@ -414,7 +414,11 @@ class Lock(Bound):
         """
         milliseconds, quiet, least = wishes(timeout, on_lost, raise_on_lost, at_least)
         hold = self._acquire(milliseconds, owner, loose, on_lost, quiet)
-        hold._keep_at_least(least)
+        try:
+            hold._keep_at_least(least)
+        except ValueError:  # several masters keep for no longer than their quarantine
+            hold.release()
+            raise
         return hold
 
     def count(self, *, owner: str | bytes | None = None) -> int:

@@ -743,6 +743,77 @@ static void test_what_does_not_work_is_refused(void **state) {
     hf_client_close(client);
 }
 
+static int64_t left_at(int at) {
+    redisReply *left = tell(ports[at], "PTTL stock");
+    return left != NULL && left->type == REDIS_REPLY_INTEGER ? left->integer : 0;
+}
+
+/* A master that restarts without its data gives others the lock after the quarantine: by then each
+ * hold that it has forgotten must have ended. */
+static void test_no_lease_is_longer_than_the_quarantine(void **state) {
+    hf_acquire_options longer = {.size = sizeof longer, .lease_ms = 5001};
+    hf_lock *lock;
+    hf_hold *hold;
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_soon(is_old(i, 7));
+    hf_client *client = open_quorum(3, "quarantine=5");
+    hf_lock_options given = {.size = sizeof given, .lease_ms = 10000};
+    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, &given, &lock), HF_EINVAL);
+    assert_message("a lease of 10000 ms: it must not be longer than the quarantine");
+    assert_status(hf_lock_open(client, "stock", 5, NULL, 0, NULL, &lock), HF_OK);
+    hold = acquire(lock);
+    assert_in_range(hf_hold_remaining_ms(hold), 1, 5000);
+    release(hold);
+    hf_lock_close(lock);
+    lock = exclusive_lock(client, "stock", 4000);
+    assert_status(hf_lock_acquire_as(lock, NULL, 0, 0, &longer, &hold), HF_EINVAL);
+    assert_message("a lease of 5001 ms");
+    assert_status(hf_lock_acquire_start(lock, NULL, 0, 0, &longer, 1), HF_EINVAL);
+    hold = acquire(lock);
+    assert_soon(has_votes(hold, 3));
+    assert_status(hf_hold_extend(hold, 4900, 0), HF_EINVAL);
+    assert_message("an extension to a lease of");
+    assert_status(hf_hold_extend(hold, 5001, HF_EXTEND_REPLACE), HF_EINVAL);
+    assert_message("an extension of 5001 ms");
+    assert_status(hf_hold_keep(hold, 5001), HF_EINVAL);
+    assert_status(hf_hold_keep_at_least(hold, 5001), HF_EINVAL);
+    assert_message("a keep of 5001 ms");
+    assert_status(hf_hold_extend(hold, 100, 0), HF_OK);
+    assert_status(hf_hold_extend(hold, 5000, HF_EXTEND_REPLACE), HF_OK);
+    assert_status(hf_hold_renew(hold), HF_OK);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(left_at(i), 1, 5000);
+    release(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    assert_status(opened(url_of(3, "quarantine=5&fence_life=4")), HF_EINVAL);
+    assert_message("fence_life of 4000 ms: it must not be shorter than the quarantine");
+}
+
+/* One vote has just been renewed, and the others long ago: an extension brings all to one end. */
+static void test_an_extension_makes_no_vote_outlast_the_hold(void **state) {
+    hf_client *client = open_trusted(3);
+    hf_lock *lock = lock_of(client);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, 3));
+    assert_status(hf_hold_extend(hold, 100000, HF_EXTEND_REPLACE), HF_OK);
+    fail_at(1, REFUSES);
+    fail_at(2, REFUSES);
+    assert_status(hf_hold_extend(hold, 50000, 0), HF_EUNKNOWN);
+    mend(1, REFUSES);
+    mend(2, REFUSES);
+    assert_true(left_at(0) > 140000);
+    assert_true(hf_hold_remaining_ms(hold) < 101000);
+    assert_status(hf_hold_extend(hold, 20000, 0), HF_OK);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(left_at(i), 110000, 150000);
+    release(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(int argc, char **argv) {
@@ -774,6 +845,8 @@ int main(int argc, char **argv) {
         TEST(test_a_wait_ends_where_the_masters_refuse_its_client),
         TEST(test_an_even_number_is_warned_of),
         TEST(test_what_does_not_work_is_refused),
+        TEST(test_no_lease_is_longer_than_the_quarantine),
+        TEST(test_an_extension_makes_no_vote_outlast_the_hold),
     };
     return cmocka_run_group_tests(tests, start_all, stop_all);
 }

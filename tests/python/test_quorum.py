@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -68,6 +69,35 @@ def test_what_needs_one_server_is_refused(quorum: str, name: str) -> None:
         for wrong in wrongs:
             with pytest.raises(holdfast.UnsupportedError):
                 wrong()
+
+
+def is_up(raw: redis.Redis) -> bool:
+    return int(raw.info("server")["uptime_in_seconds"]) > 2
+
+
+def test_a_period_longer_than_the_quarantine_is_refused_before_the_work(
+    masters: list[str], name: str
+) -> None:
+    places = ",".join(master.removeprefix("redis://") for master in masters)
+    for master in masters:
+        with redis.Redis.from_url(master) as raw:
+            until(functools.partial(is_up, raw))
+            raw.delete("hf1:members")
+    with holdfast.connect(f"redis+quorum://{places}?quarantine=1") as client:
+        lock = client.lock(name)  # its lease is that of the quarantine
+        with pytest.raises(ValueError, match="longer than the quarantine"):
+            lock.hold(timeout=5, at_least=2)
+        assert not lock.owned()
+
+        async def main() -> None:
+            with pytest.raises(ValueError, match="longer than the quarantine"):
+                await client.aio.lock(name, lease=1).hold(timeout=5, at_least=2)
+
+        asyncio.run(main())
+        lock.hold(timeout=5, at_least=1).release()
+    for master in masters:
+        with redis.Redis.from_url(master) as raw:
+            raw.delete("hf1:members")
 
 
 def test_a_wrong_list_is_refused(masters: list[str]) -> None:

@@ -571,7 +571,8 @@ typedef struct hf_lock_options {
     int32_t renew;
     /**
      * The lease: how long the server keeps the lock for a hold that is not renewed, so how long a
-     * crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000.
+     * crashed holder delays the others. Milliseconds, or HF_NEVER; default 10000, or the quarantine
+     * of a quorum if that is shorter.
      */
     int64_t lease_ms;
     /** Whether an owner that holds the lock may acquire it again. Default HF_ON. */

@@ -1032,6 +1032,7 @@ typedef struct round {
     hf_names *names;
     hf_round_kind kind;
     size_t office;
+    int64_t end;               /* of an extension: no vote shall last longer */
     size_t references;         /* calls without an answer */
     bool open[HF_MASTERS_MAX]; /* these */
     size_t good, gone, vague;  /* answers; vague: it may have been done */
@@ -1125,7 +1126,13 @@ static void polled(hf_call *call, const hf_completion *completion) {
         free_round(mine);
 }
 
-static hf_status start_one(round *mine, hf_call *call, int64_t duration_ms, uint32_t flags) {
+/* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
+static int64_t extension_of(const hf_hold *hold, int64_t end) {
+    int64_t until = deadline_of(hold), ms = until > INT64_MIN ? hf_until(end, until) : 0;
+    return ms > HF_LEASE_MIN ? ms : HF_LEASE_MIN;
+}
+
+static hf_status start_one(const round *mine, hf_call *call, int64_t duration_ms, uint32_t flags) {
     int64_t number = number_of(call);
     switch (mine->kind) {
     case HF_ROUND_RELEASE:
@@ -1135,6 +1142,8 @@ static hf_status start_one(round *mine, hf_call *call, int64_t duration_ms, uint
     case HF_ROUND_LOOK:
         return hf_hold_check_start(call->hold, number);
     case HF_ROUND_EXTEND:
+        if ((flags & HF_EXTEND_REPLACE) == 0)
+            duration_ms = extension_of(call->hold, mine->end);
         return hf_hold_extend_start(call->hold, duration_ms, flags, number);
     default:
         return hf_hold_keep_start(call->hold, duration_ms, number);
@@ -1180,6 +1189,7 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
                     .names = hf_names_keep(hold->names),
                     .kind = kind,
                     .office = ballot->office,
+                    .end = hf_after(majority_deadline(ballot), duration_ms),
                     .told = told,
                     .context = context,
                     .timer.fire = round_due};

@@ -497,8 +497,11 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
     hf_status status = check_held(hold);
     if (status == HF_OK && replace && duration_ms == HF_NEVER && hold->terms.max_hold_ms > 0)
         return hf_fail(HF_EINVAL, "max_hold needs a lease that ends");
+    if (status == HF_OK && hold->client->quorum != NULL && replace)
+        return hf_quorum_check_lease(hold->client, duration_ms, "an extension");
     if (status == HF_OK && hold->client->quorum != NULL)
-        status = hf_quorum_check_lease(hold->client, duration_ms, "an extension");
+        return hf_quorum_check_lease(hold->client, duration_ms + hf_hold_remaining_ms(hold),
+                                     "an extension to a lease");
     return status;
 }
 
@@ -833,8 +836,7 @@ static hf_status keep(hf_hold *hold, int64_t duration_ms, int64_t number) {
         return hf_fail(HF_EINVAL, "keep for %lld ms: it takes 0 ms to 10 years",
                        (long long)duration_ms);
     if (hold != NULL && duration_ms > 0 && hold->client->quorum != NULL) {
-        hf_status status =
-            hf_quorum_check_lease(hold->client, mine.duration_ms, "to keep the lock");
+        hf_status status = hf_quorum_check_lease(hold->client, mine.duration_ms, "a keep");
         if (status != HF_OK)
             return status;
     }
@@ -855,6 +857,11 @@ hf_status hf_hold_keep_at_least(hf_hold *hold, int64_t duration_ms) {
     if (duration_ms < 0 || duration_ms > HF_LEASE_MAX)
         return hf_fail(HF_EINVAL, "keep for %lld ms at least: it takes 0 ms to 10 years",
                        (long long)duration_ms);
+    if (duration_ms > 0 && hold->client->quorum != NULL) {
+        hf_status status = hf_quorum_check_lease(hold->client, duration_ms, "a keep");
+        if (status != HF_OK)
+            return status;
+    }
     hf_client_lock(hold->client);
     hold->least_until = duration_ms > 0 ? hf_after(hold->began_at, duration_ms) : 0;
     hf_client_unlock(hold->client);

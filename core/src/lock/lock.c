@@ -88,10 +88,15 @@ static hf_status check_mode(const hf_lock_options *options) {
     return HF_OK;
 }
 
+static int64_t default_lease_ms(const hf_client *client) {
+    int64_t most_ms = client->quorum != NULL ? client->quorum->members->quarantine_ms : 0;
+    return most_ms > 0 && most_ms < HF_LEASE_DEFAULT ? most_ms : HF_LEASE_DEFAULT;
+}
+
 /* Check them, and put defaults where there are none. */
-static hf_status check_options(hf_lock_options *options) {
+static hf_status check_options(const hf_client *client, hf_lock_options *options) {
     if (options->lease_ms == 0)
-        options->lease_ms = HF_LEASE_DEFAULT;
+        options->lease_ms = default_lease_ms(client);
     hf_status status = check_lease(options->lease_ms, options->renew);
     if (status == HF_OK)
         status = check_max_hold(options->max_hold_ms, options->lease_ms, options->renew);
@@ -144,7 +149,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         status = hf_options_copy(&chosen, sizeof chosen, options, "hf_lock_options");
     if (status != HF_OK)
         return status;
-    status = check_options(&chosen);
+    status = check_options(client, &chosen);
     if (status == HF_OK && client->quorum != NULL)
         status = hf_quorum_check(client, &chosen);
     if (status == HF_OK)

@@ -124,6 +124,11 @@ void hf_gathering_run(hf_gathering *of, const hf_client *client,
 
 hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *const *masters,
                           const hf_ballot_ways *ways) {
+    if (client->fence_life_ms > 0 && client->fence_life_ms < members->quarantine_ms)
+        return hf_fail(HF_EINVAL,
+                       "fence_life of %lld ms: it must not be shorter than the quarantine of the "
+                       "masters, which is %lld ms: else they forget a fence that still counts",
+                       (long long)client->fence_life_ms, (long long)members->quarantine_ms);
     struct hf_quorum *quorum = calloc(1, sizeof *quorum);
     if (quorum == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
