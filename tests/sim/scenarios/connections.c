@@ -14,10 +14,6 @@ static int64_t connections(void) {
     return atoll(strstr(STRING("INFO clients"), "connected_clients:") + 18) - 1;
 }
 
-static int64_t connects(void) {
-    return atoll(strstr(STRING("INFO stats"), "total_connections_received:") + 27);
-}
-
 /* Three while threads and started acquires come at once, wait and renew; and after a minute without
  * any, one. */
 static void test_a_burst_has_three_connections_and_leaves_one(void **state) {

@@ -19,14 +19,14 @@ static int begin_day(void **state) {
     return result;
 }
 
-static void join(int i) {
+static void join(int i, int64_t lease_ms) {
     hf_client_options options = {.size = sizeof options, .fence_life_ms = 1800000};
     member *one = &members[i];
     assert_status(
         hf_client_open(text("redis://%s:6379", sim_address(SERVER)), &options, &one->client),
         HF_OK);
     assert_true(hf_client_fd(one->client) >= 0);
-    one->own = lease_lock(one->client, text("own:%d", i), LEASE, HF_ON);
+    one->own = lease_lock(one->client, text("own:%d", i), lease_ms, HF_ON);
     one->hold = held(one->own);
 }
 
@@ -41,7 +41,7 @@ static void leave(int i) {
 static void deploy(void) {
     for (int i = STAY; i < CLIENTS; i++) {
         leave(i);
-        join(i);
+        join(i, LEASE);
         sleep_ms(2000);
     }
 }
@@ -88,7 +88,7 @@ static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
     for (int i = 0; i < 256; i++)
         NUMBER("DBSIZE");
     for (int i = 0; i < CLIENTS; i++)
-        join(i);
+        join(i, LEASE);
     for (int hour = 0; hour < HOURS; hour++) {
         for (int round = 0; round < ROUNDS; round++) {
             take_turns(hour, round);
@@ -113,8 +113,36 @@ static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
         leave(i);
 }
 
+/* All hold and wait again soon after the server is back, over two connections each. */
+static void test_a_restart_with_all_holding_and_waiting_loses_nothing(void **state) {
+    hf_lock *locks[CLIENTS];
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        join(i, 10000);
+        locks[i] = lease_lock(members[i].client, text("w%d", i / 10), 10000, HF_ON);
+        assert_status(hf_lock_acquire_start(locks[i], NULL, 0, HF_FOREVER, NULL, 1), HF_OK);
+    }
+    sleep_ms(5000);
+    int64_t before = connects();
+    servers_restart(0, true, 4 * SIM_S);
+    sleep_ms(4500); /* the last pause is a quarter of a second at most */
+    assert_int_equal(redisReconnect(raw()), REDIS_OK);
+    assert_int_equal(ask("PUBSUB CHANNELS")->elements, CLIENTS);
+    sleep_ms(1000);
+    assert_in_range(connects() - before, CLIENTS, 2 * CLIENTS + 1);
+    for (int i = 0; i < CLIENTS; i++) {
+        hf_stats stats = {.size = sizeof stats};
+        assert_int_equal(hf_hold_state(members[i].hold), HF_STATE_HELD);
+        assert_status(hf_client_stats(members[i].client, &stats), HF_OK);
+        assert_int_equal(stats.lost_expired + stats.lost_unreachable + stats.lost_gone, 0);
+        leave(i);
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_restart_with_all_holding_and_waiting_loses_nothing,
+                               begin_day),
         cmocka_unit_test_setup(test_nothing_grows_in_a_day_of_a_fleet, begin_day),
     };
     return RUN_TESTS(tests, count, words);

@@ -54,6 +54,11 @@ static inline void warm_up(hf_client *client) {
     hf_lock_close(lock);
 }
 
+/* Returns how many connections the server has accepted so far. */
+static inline int64_t connects(void) {
+    return atoll(strstr(STRING("INFO stats"), "total_connections_received:") + 27);
+}
+
 /* ------------------------------------------------------------------ Relays */
 
 /* A way to a server, which may change, and be slow for what clients send. */
