@@ -13,10 +13,10 @@ typedef struct member {
 
 static member members[CLIENTS];
 
-static int begin_day(void **state) {
-    int result = begin_scenario(state);
-    alarm(100000);
-    return result;
+static int set_up(void **state) { return begin_scenario(state); }
+static int tear_down(void **state) {
+    (void)state;
+    return 0;
 }
 
 static void join(int i, int64_t lease_ms) {
@@ -83,6 +83,7 @@ static void have_trouble(int hour) {
 static void test_nothing_grows_in_a_day_of_a_fleet(void **state) {
     size_t most[4] = {0};
     (void)state;
+    alarm(100000);
     for (int i = 0; i < 4096; i++)
         text("%d", i); /* these helpers keep as many */
     for (int i = 0; i < 256; i++)
@@ -141,9 +142,8 @@ static void test_a_restart_with_all_holding_and_waiting_loses_nothing(void **sta
 
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_restart_with_all_holding_and_waiting_loses_nothing,
-                               begin_day),
-        cmocka_unit_test_setup(test_nothing_grows_in_a_day_of_a_fleet, begin_day),
+        TEST(test_a_restart_with_all_holding_and_waiting_loses_nothing),
+        TEST(test_nothing_grows_in_a_day_of_a_fleet),
     };
     return RUN_TESTS(tests, count, words);
 }
