@@ -187,8 +187,10 @@ void acquire_for_owner(program *p) {
         return;
     hf_hold *hold = NULL;
     call c = judge_call("acquire for an owner");
+    rules_asked(key, 1);
     hf_status status =
         hf_lock_acquire_as(lock, given > 0 ? owner : NULL, given, timeout, &how, &hold);
+    rules_asked(key, -1);
     sim_trace("acquire of %s for %s: %s", key, owner, hf_status_name(status));
     judge_answered(&c, timeout < 0 ? -1 : bound_of(timeout, &options) + patience());
     p->ended[status]++;

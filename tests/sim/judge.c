@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "rules.h"
+#include "servers.h"
 #include "store.h"
+#include "workload.h"
 
 struct belief {
     belief *next, *previous;
@@ -18,6 +20,11 @@ struct belief {
     bool excused;
     bool joined; /* with one of another lock, whose loss is its own */
     const sim_process *process;
+    int64_t ballot; /* of independent masters */
+    unsigned taken; /* by these the vote was taken away, which the hold may not know */
+    unsigned had;   /* before that */
+    unsigned stood; /* when it was looked at last */
+    unsigned early; /* at these it may end early */
 };
 
 typedef struct waiting {
@@ -35,7 +42,7 @@ static struct {
     int64_t at;
 } excuses[256];
 static size_t excuse_count;
-static int64_t all_excused, kind_since;
+static int64_t all_excused, kind_since, jumped_at, stepped_at[8];
 static const sim_process
     *closed[64]; /* whose clients are closed, or who are dead: the last of them */
 static size_t closed_count;
@@ -60,12 +67,53 @@ static int64_t excused_at(const belief *b) {
 
 bool judge_intact(const belief *b) { return !b->excused && b->began > excused_at(b); }
 
-static void look_at(const belief *b) {
+/* A majority of independent masters knows it, or has forgotten all and lets nobody in. Where
+ * masters have jumped that the hold needs, the promise ends. */
+static bool is_backed(belief *b) {
+    if (!servers_independent())
+        return store_has(b->key, b->fence);
+    unsigned votes = store_votes(b->key, b->ballot), young = store_young();
+    b->taken = (b->taken | (b->stood & young)) & ~votes;
+    if (store_is_majority(votes | young)) {
+        b->stood = votes;
+        return true;
+    }
+    b->excused = b->excused || (b->taken | b->early) != 0;
+    for (belief *other = beliefs; other != NULL && b->excused && b->joined; other = other->next)
+        other->excused = other->excused || other->joined; /* it is lost with that */
+    return b->excused;
+}
+
+void judge_jumps(const char *key) {
+    for (belief *b = beliefs; b != NULL; b = b->next)
+        if (key == NULL || strcmp(b->key, key) == 0)
+            b->had = store_votes(b->key, b->ballot);
+}
+
+void judge_steps(int master) {
+    stepped_at[master] = sim_now();
+    for (belief *b = beliefs; b != NULL; b = b->next)
+        b->early |= store_votes(b->key, b->ballot) & 1U << master;
+}
+
+static void look_at(belief *b);
+
+void judge_jumped(const char *key) {
+    jumped_at = sim_now();
+    for (belief *b = beliefs; b != NULL; b = b->next) {
+        if (key != NULL && strcmp(b->key, key) != 0)
+            continue;
+        b->taken |= b->had & ~store_votes(b->key, b->ballot);
+        look_at(b);
+    }
+}
+
+static void look_at(belief *b) {
     int64_t now = sim_now();
     if (b->until <= now || !judge_intact(b))
         return;
     judge_checked++;
-    if (!store_has(b->key, b->fence))
+    if (!is_backed(b))
         sim_wrong("%s counts on its hold of %s with fence %lld for %.3f s more, which the server "
                   "does not have: it has %s",
                   sim_name(b->process), b->key, (long long)b->fence,
@@ -74,7 +122,7 @@ static void look_at(const belief *b) {
 
 static void look(void *unused) {
     (void)unused;
-    for (const belief *b = beliefs; b != NULL; b = b->next)
+    for (belief *b = beliefs; b != NULL; b = b->next)
         look_at(b);
     sim_at(sim_now() + SIM_MS + (int64_t)sim_random(30 * SIM_MS), look, NULL);
 }
@@ -86,8 +134,15 @@ bool judge_has_left(void) {
     return false;
 }
 
+/* It nests: it has the votes of that one. */
+static void share(belief *b, const belief *outer) {
+    b->taken |= outer->taken;
+    b->early |= outer->early;
+    b->excused = b->excused || outer->excused;
+}
+
 belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
-                    int64_t began) {
+                    int64_t began, int64_t ballot) {
     belief *b = calloc(1, sizeof *b);
     snprintf(b->key, sizeof b->key, "%s", key);
     b->fence = fence;
@@ -100,6 +155,20 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
     if (beliefs != NULL)
         beliefs->previous = b;
     judge_acquired++;
+    if (servers_independent()) {
+        if (store_votes(key, ballot) == 0) /* it nests, in a hold that is not told yet */
+            ballot = store_ballot(key, fence, ballot);
+        b->ballot = rules_ballot(key, fence, ballot);
+        b->stood = store_votes(key, b->ballot);
+        b->taken = store_young() & ~b->stood;
+        if (began <= jumped_at)
+            b->taken = ~store_votes(key, b->ballot) & ((1U << servers_count()) - 1);
+        for (int i = 0; i < servers_count(); i++)
+            b->early |= (unsigned)(began <= stepped_at[i]) << i;
+        for (const belief *outer = beliefs; outer != NULL; outer = outer->next)
+            if (outer->ballot == b->ballot && strcmp(outer->key, key) == 0)
+                share(b, outer);
+    }
     rules_hold(key, fence, shared, options->permits, began);
     return beliefs = b;
 }
@@ -111,11 +180,17 @@ bool judge_knows(const char *key, int64_t fence) {
     return false;
 }
 
+/* As it is now, not as it was when it was looked at last. */
+static bool is_intact(belief *b) {
+    look_at(b);
+    return judge_intact(b);
+}
+
 /* Two that are certain at once are both shared, or of one owner. */
 static void look_beside(const belief *b) {
-    for (const belief *other = beliefs; other != NULL && b->until > sim_now(); other = other->next)
+    for (belief *other = beliefs; other != NULL && b->until > sim_now(); other = other->next)
         if (other->until > sim_now() && other->fence != b->fence && !(other->shared && b->shared) &&
-            strcmp(other->key, b->key) == 0 && judge_intact(other) && judge_intact(b))
+            strcmp(other->key, b->key) == 0 && is_intact(other) && judge_intact(b))
             sim_wrong("%s and %s both count on a hold of %s, with fences %lld and %lld",
                       sim_name(b->process), sim_name(other->process), b->key, (long long)b->fence,
                       (long long)other->fence);
@@ -224,15 +299,23 @@ static waiting *waits_of(const char *key) {
 }
 
 void judge_waits(const char *key) {
+    rules_asked(key, 1);
     waiting *w = waits_of(key);
     if (w->count++ == 0)
         w->since = sim_now();
 }
 
 void judge_waits_no_more(const char *key) {
+    rules_asked(key, -1);
     waiting *w = waits_of(key);
     w->count--;
     w->since = sim_now(); /* it was served; the next one waits since now */
+}
+
+/* Independent masters give no votes while they are young, and votes of a holder that died without a
+ * majority end with its lease. */
+static int64_t lingers(void) {
+    return servers_independent() ? servers_quarantine_s * SIM_S + work.longest_ms * SIM_MS : 0;
 }
 
 /* In a kind world a free lock is given to a waiter soon. */
@@ -244,7 +327,7 @@ static void look_for_idle(void *unused) {
         int64_t since = store_free_since(w->key);
         since = since > w->since ? since : w->since;
         since = since > kind_since ? since : kind_since;
-        if (sim_now() - since > (2 * SERVED_WITHIN_MS + SLACK_MS) * SIM_MS)
+        if (sim_now() - since > (2 * SERVED_WITHIN_MS + SLACK_MS) * SIM_MS + lingers())
             sim_wrong("lock %s has been free for %.3f s, and %s waits for it", w->key,
                       (double)(sim_now() - since) / 1e9, sim_name(w->process));
     }
@@ -266,7 +349,8 @@ void judge_quiet(void) {
 }
 
 void judge_begin(void) {
-    all_excused = kind_since = -1;
+    all_excused = kind_since = jumped_at = -1;
+    memset(stepped_at, -1, sizeof stepped_at);
     excuse_count = 0;
     memset(closed, 0, sizeof closed);
     store_begin();

@@ -14,10 +14,11 @@ typedef struct belief belief;
 void judge_begin(void);
 void judge_end(void);
 
-/* A hold of the lock `key`, by a call that began then. What is certain of it: from the time at
- * which the holder asked on it counts on it for so many ms (-1: for ever). */
+/* A hold of the lock `key`, by a call that began then; ballot: of independent masters. What is
+ * certain of it: from the time at which the holder asked on it counts on it for so many ms (-1: for
+ * ever). */
 belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_options *options,
-                    int64_t began);
+                    int64_t began, int64_t ballot);
 void judge_promise(belief *hold, int64_t asked, int64_t remaining_ms, int64_t began);
 /* Is there a hold with that fence? */
 bool judge_knows(const char *key, int64_t fence);
@@ -35,6 +36,12 @@ void judge_over(belief *hold);
 void judge_leave(const sim_process *process);
 /* Was that said of the process that runs? */
 bool judge_has_left(void);
+/* Of independent masters: before and after something that takes votes of that lock (NULL: of any)
+ * away on some of them. A hold bears it while a majority of its votes stands. */
+void judge_jumps(const char *key);
+void judge_jumped(const char *key);
+/* That master's clock is about to step: votes that it has given may end early. */
+void judge_steps(int master);
 /* Nothing is certain of that lock (NULL: of any) that was certain now: data are gone, by
  * something that docs/guarantees.md excepts. */
 void judge_excuse(const char *key);

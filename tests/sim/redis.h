@@ -39,6 +39,7 @@ typedef struct sim_redis_options {
     const char *version; /* "7.0.15"; from 7.2 on there is CLIENT SETINFO */
     int64_t max_clients; /* 10000 */
     bool debug;          /* DEBUG is allowed */
+    int64_t age_s;       /* the server began so long ago */
 } sim_redis_options;
 
 sim_redis *sim_redis_new(const sim_redis_host *host, void *world, const sim_redis_options *options);

@@ -22,6 +22,11 @@ typedef struct lock_of {
         int64_t at, fence;
     } seen[FENCES]; /* the highest fences, the oldest first */
     size_t seen_count;
+    struct {
+        int64_t fence, ballot;
+        int pid;
+    } ballots[FENCES]; /* of independent masters: whose fence it is */
+    size_t ballot_count;
     int64_t highest;  /* fence of all, and */
     int64_t reverted; /* that up to which a release may be lost with the master that knew it */
     struct {
@@ -33,7 +38,7 @@ typedef struct lock_of {
     } unknown[8];         /* holds of which no client knows */
     int64_t left[FENCES]; /* on purpose */
     size_t left_count;
-    int several;
+    int several, asked;
     int64_t refused; /* up to this fence a release of one of several may have been refused */
     bool deserted;   /* the close may not have reached the server */
     char head[600];  /* of its queue, and what the last fence was */
@@ -97,12 +102,38 @@ static bool was_left(const lock_of *l, int64_t fence) {
     return false;
 }
 
+/* Servers lost data, and another clock was so far ahead that fences began anew below it. */
+static bool fences_may_fall(void) {
+    if (servers_independent())
+        return forgot && servers_spread() + 2 * SIM_S > servers_quarantine_s * SIM_S;
+    return forgot && stepped_back;
+}
+
+/* What nests in a hold has its fence and its votes; all others have a fence of their own. */
+int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot) {
+    lock_of *l = lock_named(key);
+    int pid = sim_pid(sim_self());
+    for (size_t i = 0; i < FENCES; i++) {
+        if (l->ballots[i].fence != fence)
+            continue;
+        if (l->ballots[i].pid == pid)
+            return l->ballots[i].ballot;
+        if (!fences_may_fall())
+            sim_wrong("two holds of %s have the fence %lld", key, (long long)fence);
+    }
+    size_t at = l->ballot_count++ % FENCES;
+    l->ballots[at].fence = fence;
+    l->ballots[at].ballot = ballot;
+    l->ballots[at].pid = pid;
+    return ballot;
+}
+
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began) {
     lock_of *l = lock_named(key);
     int pid = sim_pid(sim_self());
     size_t self = (size_t)pid % PROCESSES;
     bool split = sim_now() < lost_until; /* there may be two masters */
-    if (!shared && !split && !(forgot && stepped_back) && fence < highest_at(l, began))
+    if (!shared && !split && !fences_may_fall() && fence < highest_at(l, began))
         sim_wrong("%s has the fence %lld of %s, and %lld was there before it asked",
                   sim_name(sim_self()), (long long)fence, key, (long long)highest_at(l, began));
     if (l->floors[self].pid != pid)
@@ -110,7 +141,8 @@ void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, in
     l->floors[self].pid = pid;
     /* A hold that was handed over may be an older one, which a failover has brought back. */
     bool adopted = split && was_left(l, fence);
-    if (!shared && !adopted && fence < l->floors[self].fence && l->floors[self].at < began)
+    if (!shared && !adopted && !(servers_independent() && fences_may_fall()) &&
+        fence < l->floors[self].fence && l->floors[self].at < began)
         sim_wrong("%s has the fence %lld of %s, and has had %lld before", sim_name(sim_self()),
                   (long long)fence, key, (long long)l->floors[self].fence);
     l->highest = fence > l->highest ? fence : l->highest;
@@ -173,6 +205,8 @@ bool rules_left_for_ever(const char *key) {
     return l->deserted || forsaken(key);
 }
 
+void rules_asked(const char *key, int change) { lock_named(key)->asked += change; }
+
 void rules_abandon(void) { abandoned = true; }
 
 void rules_several(const char *key, int change) {
@@ -185,7 +219,20 @@ void rules_several(const char *key, int change) {
             l->refused = fences[i];
 }
 
+/* The votes of a hold of which a client knows, or that it asks for just now. */
+static bool is_known_ballot(const lock_of *l, int64_t ballot) {
+    if (l->several > 0 || l->asked > 0 || were_forbidden)
+        return true;
+    for (size_t i = 0; i < FENCES; i++)
+        if (l->ballots[i].ballot == ballot &&
+            (was_left(l, l->ballots[i].fence) || judge_knows(l->key, l->ballots[i].fence)))
+            return true;
+    return false;
+}
+
 static bool is_known(const lock_of *l, int64_t fence) {
+    if (servers_independent())
+        return is_known_ballot(l, fence);
     return was_left(l, fence) || l->several > 0 || fence <= l->reverted || fence <= l->refused ||
            (l->deserted && store_stays(l->key)) || judge_knows(l->key, fence);
 }
@@ -245,7 +292,8 @@ static void look(void *unused) {
     for (size_t i = 0; i < LOCKS && locks[i].key[0] != '\0'; i++) {
         if (!killed && !abandoned && !stepped_back) /* with the clock leases end late */
             look_for_orphans(&locks[i]);
-        look_for_passing(&locks[i]);
+        if (!servers_independent()) /* they line up at one of them, and the majority decides */
+            look_for_passing(&locks[i]);
     }
     sim_at(sim_now() + LOOK_MS * SIM_MS, look, NULL);
 }
@@ -360,7 +408,7 @@ void rules_lose(int64_t ns) {
         locks[i].done.at = locks[i].kept.at = locks[i].call.fence = 0;
         if (ns > 0)
             locks[i].reverted = locks[i].highest;
-        if (stepped_back)
+        if (stepped_back && !servers_independent())
             locks[i].seen_count = 0;
     }
 }

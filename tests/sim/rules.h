@@ -13,6 +13,8 @@ void rules_step(bool back);
 
 /* A hold of the process that runs, by a call that began then. permits: of all that share it. */
 void rules_hold(const char *key, int64_t fence, bool shared, int64_t permits, int64_t began);
+/* Whose fence is that? The ballot's, or that of the hold in which it nests. */
+int64_t rules_ballot(const char *key, int64_t fence, int64_t ballot);
 /* A holder leaves it on the server, on purpose. */
 void rules_leave(const char *key, int64_t fence);
 /* The same if it has no end. */
@@ -28,6 +30,9 @@ bool rules_forbidden(void);
 bool rules_left_for_ever(const char *key);
 /* An acquire of several has perhaps some of them that it does not tell of; and no more. */
 void rules_several(const char *key, int change);
+
+/* An acquire asks for it; and asks no more. */
+void rules_asked(const char *key, int change);
 
 /* Once: a hold's result is being left; it was left by a hold that the server still had, and stays
  * for so long; it was answered; and its caller is to do it. The call of the last two began then. */

@@ -17,13 +17,17 @@ typedef struct server {
     int follows;      /* the server whose replica it is; -1: none */
     int number;       /* as which the master knows it */
     bool forgot;      /* it or its master: it needs all of its master's data */
+    int64_t young_until;
+    int64_t clock_ns; /* its clock is ahead by that */
 } server;
 
 static server servers[SERVERS], sentinels[SENTINEL_COUNT];
 static int count, sentinel_count, master;
 static int64_t epoch;
 static deployment kind;
-static int64_t lag_ns;
+static int64_t lag_ns, ahead_ns, behind_ns;
+int servers_quarantine_s = 30;
+static bool healed; /* no restart comes any more */
 
 int servers_count(void) { return count; }
 sim_server *servers_at(int which) { return servers[which].at; }
@@ -31,16 +35,23 @@ sim_redis *servers_redis(int which) { return servers[which].redis; }
 sim_redis *servers_sentinel(int which) { return sentinels[which].redis; }
 int servers_host(int which) { return servers[which].host; }
 int servers_any(void) { return (int)sim_random((uint64_t)count); }
-bool servers_is_master(int which) { return kind == CLUSTER || kind == MASTERS || which == master; }
+bool servers_independent(void) { return kind >= MASTERS; }
+bool servers_is_master(int which) { return kind >= CLUSTER || which == master; }
 
 const char *servers_url(deployment what) {
+    static char with_quarantine[200];
     static const char *const urls[] = {
         "redis://10.0.0.1:6379",
         "redis+sentinel://10.0.0.12:26379,10.0.0.13:26379,10.0.0.14:26379/mymaster",
         "redis+cluster://10.0.0.1:6379,10.0.0.8:6379",
         "redis+quorum://10.0.0.1:6379,10.0.0.8:6379,10.0.0.9:6379",
+        "redis+quorum://10.0.0.1:6379,10.0.0.8:6379,10.0.0.9:6379,10.0.0.10:6379,10.0.0.11:6379",
     };
-    return urls[what];
+    if (what < MASTERS)
+        return urls[what];
+    snprintf(with_quarantine, sizeof with_quarantine, "%s?quarantine=%d", urls[what],
+             servers_quarantine_s);
+    return with_quarantine;
 }
 
 /* ---------------------------------------------------- What a server takes */
@@ -143,6 +154,8 @@ static void begin(server *of, const char *name, int host, int port, const char *
     of->at = sim_listen(name, host, port, path, &service, of);
     sim_redis_options options = {
         .host = sim_address(host), .port = port, .pid = sim_server_pid(of->at)};
+    if (servers_independent())
+        options.age_s = 3600;
     of->redis = sim_redis_new(&host_calls, of, &options);
     sim_server_on_kill(of->at, killed);
 }
@@ -258,9 +271,9 @@ static void give_slots(int at, int first, int last, int node) {
     plan_tick(&servers[at]);
 }
 
-static void begin_masters(void) {
-    static const char *const names[] = {"master1", "master2", "master3"};
-    count = 3;
+static void begin_masters(int masters) {
+    static const char *const names[] = {"master1", "master2", "master3", "master4", "master5"};
+    count = masters;
     for (int i = 0; i < count; i++)
         begin(&servers[i], names[i], i == 0 ? MASTER_HOST : OTHER_HOSTS + i - 1, PORT,
               i == 0 ? UNIX_PATH : NULL);
@@ -349,12 +362,14 @@ void servers_begin(deployment what, uint64_t seed) {
     epoch = 1;
     moving_slot = -1;
     lag_ns = 20 * SIM_MS;
+    ahead_ns = behind_ns = 0;
+    healed = false;
     if (kind == SENTINELS)
         begin_sentinels(2 + (int)(seed % 2));
     else if (kind == CLUSTER)
         begin_cluster();
-    else if (kind == MASTERS)
-        begin_masters();
+    else if (servers_independent())
+        begin_masters(kind == MASTERS ? 3 : 5);
     else
         begin(&servers[0], "redis", MASTER_HOST, PORT, UNIX_PATH);
 }
@@ -366,10 +381,18 @@ void servers_end(void) {
         sim_redis_free(sentinels[i].redis);
 }
 
+static void start(void *self) {
+    server *of = self;
+    if (servers_independent() && !sim_server_up(of->at))
+        sim_redis_restart(of->redis, true); /* it is as old as its last start */
+    sim_server_start(of->at);
+}
+
 void servers_heal(void) {
+    healed = true;
     for (int i = 0; i < count; i++) {
-        sim_server_start(servers[i].at);
         sim_server_pause(servers[i].at, false);
+        start(&servers[i]);
         servers_refuse(i, SIM_EVERYTHING, NULL, 0);
         servers_limit(i, 0);
         servers_command(i, "ACL SETUSER default &*");
@@ -392,15 +415,54 @@ void servers_refuse(int which, sim_refusal what, const char *error, int64_t time
         sim_redis_refuse(servers[which].redis, what, error, times);
 }
 
-static void start(void *self) { sim_server_start(((server *)self)->at); }
-
 void servers_restart(int which, bool keeps_data, int64_t down_ns) {
     sim_server_stop(servers[which].at);
+    if (!keeps_data)
+        servers[which].young_until = sim_now() + down_ns + servers_quarantine_s * SIM_S;
     sim_redis_restart(servers[which].redis, keeps_data);
     for (int i = 0; i < count && !keeps_data; i++)
         servers[i].forgot = servers[i].forgot || i == which || servers[i].follows == which;
     sim_at(sim_now() + down_ns, start, &servers[which]);
 }
+
+typedef struct backup {
+    server *of;
+    char *data;
+    size_t length;
+    int64_t down_ns;
+} backup;
+
+static void restore(void *argument) {
+    backup *b = argument;
+    if (!healed) {
+        servers_restart((int)(b->of - servers), false, b->down_ns);
+        sim_redis_load(b->of->redis, b->data, b->length, 0);
+        sim_redis_promote(b->of->redis);
+    }
+    free(b->data);
+    free(b);
+}
+
+void servers_restore(int which, int64_t later_ns, int64_t down_ns) {
+    backup *b = malloc(sizeof *b);
+    *b = (backup){.of = &servers[which], .down_ns = down_ns};
+    b->data = sim_redis_snapshot(b->of->redis, &b->length);
+    sim_at(sim_now() + later_ns, restore, b);
+}
+
+bool servers_is_young(int which) { return sim_now() < servers[which].young_until; }
+
+void servers_set_clock(int which, int64_t ns) {
+    server *of = &servers[which];
+    sim_server_step(of->at, ns - of->clock_ns);
+    of->clock_ns = ns;
+    for (int i = 0; i < count; i++) {
+        ahead_ns = servers[i].clock_ns > ahead_ns ? servers[i].clock_ns : ahead_ns;
+        behind_ns = servers[i].clock_ns < behind_ns ? servers[i].clock_ns : behind_ns;
+    }
+}
+
+int64_t servers_spread(void) { return ahead_ns - behind_ns; }
 
 void servers_command(int which, const char *words) {
     char line[200];

@@ -8,9 +8,9 @@
 /* Servers' hosts; programs are on those before. */
 enum { MASTER_HOST = 1, OTHER_HOSTS = 8, SENTINEL_HOSTS = 12 };
 
-/* One server, or one behind sentinels with its replicas, or the nodes of a cluster, or independent
- * masters. */
-typedef enum { ONE_SERVER, SENTINELS, CLUSTER, MASTERS, DEPLOYMENTS } deployment;
+/* One server, or one behind sentinels with its replicas, or the nodes of a cluster, or three or
+ * five independent masters. */
+typedef enum { ONE_SERVER, SENTINELS, CLUSTER, MASTERS, FIVE_MASTERS, DEPLOYMENTS } deployment;
 void servers_begin(deployment what, uint64_t seed);
 void servers_end(void);
 const char *servers_url(deployment what);
@@ -27,6 +27,8 @@ int servers_any(void); /* one of them, by chance */
 
 void servers_refuse(int which, sim_refusal what, const char *error, int64_t times); /* 0: no more */
 void servers_restart(int which, bool keeps_data, int64_t down_ns);
+/* The server comes back with the data that it has now, that much later. */
+void servers_restore(int which, int64_t later_ns, int64_t down_ns);
 void servers_command(int which, const char *words); /* through no connection */
 void servers_limit(int which, int connections);     /* 0: as many as there are */
 
@@ -35,6 +37,16 @@ void servers_limit(int which, int connections);     /* 0: as many as there are *
 void servers_fail_over(bool planned);
 /* The slot of that key goes to another node, key by key. */
 void servers_move_slot(const char *key);
+/* Independent masters: each is a server for itself, of which a majority decides. */
+bool servers_independent(void);
+extern int servers_quarantine_s; /* of their clients' URL */
+/* Has it lost data less than a quarantine ago? */
+bool servers_is_young(int which);
+/* Set its clock so much before or behind true time. */
+void servers_set_clock(int which, int64_t ns);
+/* By how much clocks have differed at most. */
+int64_t servers_spread(void);
+
 /* Sentinels, replicas and nodes agree from now on. */
 void servers_heal(void);
 

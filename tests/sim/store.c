@@ -48,6 +48,72 @@ static bool see_companion(int server, const char *key, char which, sim_seen *see
     return sim_redis_see(servers_redis(server), 0, (sim_bytes){name, at}, seen);
 }
 
+/* The ballot of the one hold of that lock on that master, and its fence there; 0: none stands. */
+static int64_t vote_at(int server, const char *key, int64_t *fence) {
+    char text[17];
+    sim_seen lock;
+    sim_entry header;
+    if (!sim_redis_see(servers_redis(server), 0, bytes_of(key), &lock) || lock.type != 'h')
+        return 0;
+    bool alone = !sim_redis_find(&lock, bytes_of("hf1"), &header);
+    sim_bytes hold = alone ? sim_redis_entry(&lock, 0).name : header.value;
+    if (hold.length < 49 || (!alone && strchr("12", hold.bytes[32]) == NULL))
+        return 0;
+    *fence = number(hold, 33, 16);
+    memcpy(text, hold.bytes + 16 + alone, 16); /* the id is behind a letter, or at the beginning */
+    text[16] = '\0';
+    return (int64_t)strtoull(text, NULL, 16);
+}
+
+unsigned store_votes(const char *key, int64_t ballot) {
+    unsigned votes = 0;
+    int64_t fence;
+    for (int i = 0; i < servers_count(); i++)
+        votes |= (unsigned)(ballot != 0 && vote_at(i, key, &fence) == ballot) << i;
+    return votes;
+}
+
+unsigned store_young(void) {
+    unsigned young = 0;
+    for (int i = 0; i < servers_count(); i++)
+        young |= (unsigned)servers_is_young(i) << i;
+    return young;
+}
+
+bool store_is_majority(unsigned masters) {
+    return __builtin_popcount(masters) > servers_count() / 2;
+}
+
+int64_t store_ballot(const char *key, int64_t fence, int64_t otherwise) {
+    int64_t given;
+    for (int i = 0; i < servers_count(); i++) {
+        int64_t ballot = vote_at(i, key, &given);
+        if (ballot != 0 && given == fence && store_is_majority(store_votes(key, ballot)))
+            return ballot;
+    }
+    return otherwise;
+}
+
+bool store_is_decided(const char *key) {
+    int64_t fence;
+    for (int i = 0; i < servers_count(); i++)
+        if (store_is_majority(store_votes(key, vote_at(i, key, &fence)) | store_young()))
+            return true;
+    return false;
+}
+
+static size_t ballots(const char *key, int64_t *to, size_t room) {
+    size_t count = 0, at;
+    for (int i = 0; i < servers_count() && count < room; i++) {
+        int64_t fence, ballot = vote_at(i, key, &fence);
+        for (at = 0; at < count && to[at] != ballot; at++)
+            ;
+        if (ballot != 0 && at == count)
+            to[count++] = ballot;
+    }
+    return count;
+}
+
 /* One of many: its end is in S. */
 static bool stands(const char *key, sim_bytes field) {
     sim_seen ends;
@@ -63,6 +129,8 @@ size_t store_fences(const char *key, int64_t *fences, size_t room) {
     sim_seen lock;
     sim_entry header;
     size_t count = 0;
+    if (servers_independent())
+        return ballots(key, fences, room);
     if (see(key, &lock) < 0)
         return 0;
     if (!sim_redis_find(&lock, bytes_of("hf1"), &header)) {
@@ -125,9 +193,22 @@ bool store_head(const char *key, char *member, size_t room, int64_t *last) {
     return false;
 }
 
+static const char *tell_votes(const char *key, char *text, size_t room) {
+    size_t at = 0;
+    for (int i = 0; i < servers_count(); i++) {
+        int64_t fence = 0, ballot = vote_at(i, key, &fence);
+        at += (size_t)snprintf(text + at, room - at, "%s%d: %016llx with %lld%s", i > 0 ? "; " : "",
+                               i, (unsigned long long)ballot, (long long)fence,
+                               servers_is_young(i) ? " (young)" : "");
+    }
+    return text;
+}
+
 const char *store_tell(const char *key) {
     static char text[2000];
     sim_seen lock;
+    if (servers_independent())
+        return tell_votes(key, text, sizeof text);
     int at_server = see(key, &lock);
     if (at_server < 0)
         return "nothing";
@@ -160,7 +241,9 @@ int64_t store_free_since(const char *key) {
         if (strcmp(free_since[i].key, key) != 0)
             continue;
         int64_t fences[STORE_HOLDS];
-        if (store_fences(key, fences, STORE_HOLDS) > 0)
+        bool held = servers_independent() ? store_is_decided(key)
+                                          : store_fences(key, fences, STORE_HOLDS) > 0;
+        if (held)
             free_since[i].since = SIM_NEVER;
         else if (free_since[i].since == SIM_NEVER)
             free_since[i].since = sim_now();
@@ -220,7 +303,8 @@ const char *store_left(void) {
         for (uint64_t cursor = 0;
              servers_is_master(i) && sim_redis_next(servers_redis(i), 0, &cursor, &key);) {
             if (ends_with(key.name, ":hf1:f") || ends_with(key.name, ":hf1:d") ||
-                ends_with(key.name, ":hf1:r") || widowed(key.name))
+                ends_with(key.name, ":hf1:r") || ends_with(key.name, "hf1:members") ||
+                widowed(key.name))
                 continue;
             snprintf(text, sizeof text, "%.*s", (int)key.name.length, key.name.bytes);
             return text;

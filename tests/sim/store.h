@@ -9,6 +9,16 @@ void store_begin(void);
 /* The fences of a lock's holds whose end has not come by the server's clock; how many. */
 enum { STORE_HOLDS = 200 };
 size_t store_fences(const char *key, int64_t *fences, size_t room);
+/* Of independent masters: the votes of one hold have one number, its ballot. The ballots of all
+ * votes that stand stand for the fences. These masters have a vote of it, and these would if they
+ * had not lost their data less than a quarantine ago: each a bit. */
+unsigned store_votes(const char *key, int64_t ballot);
+unsigned store_young(void);
+bool store_is_majority(unsigned masters);
+/* The ballot that has a majority, and has given that fence; or the other one. */
+int64_t store_ballot(const char *key, int64_t fence, int64_t otherwise);
+/* Has any a majority, with those masters? */
+bool store_is_decided(const char *key);
 /* What they weigh together. */
 int64_t store_weight(const char *key);
 /* Has the lock such a hold with that fence? */

@@ -17,7 +17,8 @@ static const char *const fault_names[FAULTS] = {
     "delete", "full",   "deaf",    "unheard", "nameless", "promote", "foreign",
 };
 
-static const char *const deployment_names[DEPLOYMENTS] = {"one", "sentinels", "cluster"};
+static const char *const deployment_names[DEPLOYMENTS] = {"one", "sentinels", "cluster", "three",
+                                                          "five"};
 
 static swarm now_drawn;
 static sim_process *processes[PROCESSES];
@@ -132,6 +133,19 @@ static void draw_faults(swarm *s) {
     s->drift_ppm = maybe(50) ? 0 : (int)draw(400);
 }
 
+/* Three or five independent masters, and programs of what these can. */
+static void make_independent(swarm *s, deployment what) {
+    workload *w = &s->work;
+    s->deployment = what;
+    w->endless = w->heals = false;
+    w->shared = w->replicated = 0;
+    w->permits = w->weights.once = w->weights.hand = 0;
+    w->until += 30 * SIM_S;
+    /* Leases of 10 s, which is the default, must not be longer. */
+    servers_quarantine_s = w->longest_ms > 10000 ? (int)(w->longest_ms + 999) / 1000 : 10;
+    w->url = servers_url(what);
+}
+
 swarm swarm_draw(uint64_t seed, const char *only) {
     swarm s = {.seed = seed};
     drawing = seed * 2 + 1;
@@ -142,10 +156,14 @@ swarm swarm_draw(uint64_t seed, const char *only) {
     draw_world(&s);
     draw_work(&s);
     draw_faults(&s);
+    if (only == NULL && seed % 6 == 0)
+        make_independent(&s, seed % 12 == 0 ? MASTERS : FIVE_MASTERS);
     for (int i = 0; only != NULL && i < DEPLOYMENTS; i++)
         if (strcmp(only, deployment_names[i]) == 0) {
             s.deployment = (deployment)i;
             s.work.url = servers_url(s.deployment);
+            if (i >= MASTERS)
+                make_independent(&s, (deployment)i);
         }
     if (only != NULL && strcmp(only, "calm") == 0)
         s.fault_every_ns = 0;
@@ -240,11 +258,18 @@ static void refuse(int server) {
 /* What an operator does. */
 static void delete (const char *key) {
     char words[80];
-    judge_excuse(key);
+    bool independent = servers_independent();
+    if (independent)
+        judge_jumps(key);
+    else
+        judge_excuse(key);
     store_delete(key);
     snprintf(words, sizeof words, "DEL %s", key);
     for (int i = 0; i < servers_count(); i++)
-        servers_command(i, words);
+        if (!independent || over || sim_chance(0.4))
+            servers_command(i, words);
+    if (independent)
+        judge_jumped(key);
 }
 
 /* What another library does. Locks that heal give what has no end one. */
@@ -254,7 +279,33 @@ static void take(const char *key) {
     if (!work.heals || sim_chance(0.5))
         snprintf(words + length, sizeof words - (size_t)length, " PX %d", (int)sim_span(10, 3000));
     for (int i = 0; i < servers_count(); i++)
-        servers_command(i, words);
+        if (!servers_independent() || sim_chance(0.5))
+            servers_command(i, words);
+}
+
+/* Some of the masters and some of the programs' hosts do not reach each other. */
+static void part(int64_t ns) {
+    for (int i = 0; i < servers_count(); i++)
+        for (int host = 2; host < 2 + now_drawn.hosts; host++)
+            if (sim_chance(0.5)) {
+                shut_way(servers_host(i), host, ns);
+                shut_way(host, servers_host(i), ns);
+            }
+}
+
+/* A quarter of the seeds have clocks that differ by more than a quarantine. */
+static void step_one(int server) {
+    int64_t most = now_drawn.seed / 12 % 4 == 0 ? 300 * SIM_S : servers_quarantine_s * SIM_S / 3;
+    int64_t clock = (sim_chance(0.5) ? -1 : 1) * sim_span(SIM_MS, most);
+    if (servers_is_young(server)) /* a client that has not met it may think that it is old */
+        return;
+    judge_jumps(NULL);
+    judge_steps(server);
+    servers_set_clock(server, clock);
+    stepped_back = servers_spread();
+    rules_step(true);
+    judge_jumped(NULL);
+    sim_trace("the clock of server %d is %.3f s off", servers_host(server), (double)clock / 1e9);
 }
 
 static void cause(fault what) {
@@ -278,6 +329,10 @@ static void cause(fault what) {
         break;
     case APART: {
         int64_t ns = duration();
+        if (servers_independent()) {
+            part(ns);
+            break;
+        }
         shut_way(server_host, host, ns);
         shut_way(host, server_host, ns);
         break;
@@ -293,7 +348,10 @@ static void cause(fault what) {
         servers_restart(server, true, duration());
         break;
     case EMPTY:
-        judge_excuse(NULL);
+        if (servers_independent())
+            rules_lose(0);
+        else
+            judge_excuse(NULL);
         servers_restart(server, false, duration());
         break;
     case FORGET:
@@ -315,6 +373,10 @@ static void cause(fault what) {
         sim_interrupt(process);
         break;
     case STEP: {
+        if (servers_independent()) {
+            step_one(server);
+            break;
+        }
         int64_t step = (sim_chance(0.5) ? -1 : 1) * sim_span(SIM_MS, 60 * SIM_S);
         rules_step(step < 0);
         judge_excuse(NULL);
@@ -341,7 +403,10 @@ static void cause(fault what) {
         servers_command(server, "CLIENT KILL TYPE pubsub");
         break;
     case PROMOTE:
-        if (now_drawn.deployment == SENTINELS) {
+        if (servers_independent()) {
+            rules_lose(0);
+            servers_restore(server, duration(), duration());
+        } else if (now_drawn.deployment == SENTINELS) {
             judge_excuse_for(10 * SIM_S); /* what the master before still says, until it knows */
             servers_fail_over(sim_chance(0.5));
         } else {

@@ -459,7 +459,7 @@ sim_redis *sim_redis_new(const sim_redis_host *host, void *world,
     server->version = copy_of(options->version, "7.0.15");
     server->port = options->port;
     server->pid = options->pid;
-    server->began_us = host->now_us(world);
+    server->began_us = host->now_us(world) - options->age_s * 1000000;
     server->debug = options->debug;
     server->max_clients = options->max_clients > 0 ? options->max_clients : 10000;
     server->next_id = 1;
