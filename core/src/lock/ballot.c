@@ -239,6 +239,26 @@ static int64_t majority_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, masters_of(ballot));
 }
 
+static void set_renewal(hf_hold *hold, bool renew) {
+    hf_client_lock(hold->client);
+    if (hold->terms.renew != renew) {
+        hold->terms.renew = renew;
+        hf_renewal_plan_locked(hold);
+    }
+    hf_client_unlock(hold->client);
+}
+
+/* The votes are renewed as long as any of the holds that they carry is. */
+static void share_renewal(struct hf_ballot *ballot) {
+    bool renew = false;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        renew = renew || hold->terms.renew;
+    ballot->like->terms.renew = renew;
+    for (size_t i = 0; i < masters_of(ballot); i++)
+        if (ballot->votes[i].hold != NULL)
+            set_renewal(ballot->votes[i].hold, renew);
+}
+
 /* All that it has, but for the vote of that master. */
 static void let_go(struct hf_ballot *ballot, size_t but) {
     for (size_t i = 0; i < masters_of(ballot); i++) {
@@ -597,17 +617,18 @@ static void ballot_due(hf_timer *timer, int64_t now) {
         return;
     }
     if (now >= op->until && op->timeout_ms != 0 && !ballot->last) {
-        if (ballot->late || (!ballot->asks && ballot->line == NULL && ballot->rounds > 0)) {
+        if (!ballot->asks && ballot->line == NULL && ballot->rounds > 0) {
             time_is_up(ballot);
             return;
         }
-        if (ballot->line != NULL) { /* which tells who has it; but not for long */
+        if (ballot->line != NULL && !ballot->late) { /* which tells who has it; but not for long */
             const hf_master *master = master_of(ballot, ballot->line->at);
             bool down = master->down || hf_master_is_silent(ballot->client, ballot->line->at, now);
             ballot->late = true;
             wake_at(ballot, down ? now : hf_after(now, hf_master_patience_ms(master)));
             return;
         }
+        abandon(&ballot->line);
         ballot->last = true; /* only a majority's word shows that others kept the lock */
     }
     if (ballot->asks)
@@ -615,10 +636,8 @@ static void ballot_due(hf_timer *timer, int64_t now) {
     else if (ballot->line == NULL ||
              (!ballot->late && now >= ballot->recheck_at && is_first_in_line(ballot)))
         ask_all(ballot);
-    else if (!ballot->late)
-        line_up(ballot, now < ballot->recheck_at);
     else
-        time_is_up(ballot);
+        line_up(ballot, now < ballot->recheck_at);
 }
 
 /* ------------------------------------------------------------- What is told */
@@ -680,6 +699,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
             abandon(&ballot->line);
         of->hold = completion->hold;
         of->refuses = false;
+        set_renewal(of->hold, ballot->like->terms.renew);
     } else {
         of->refuses = completion->status == HF_EBUSY;
     }
@@ -869,7 +889,18 @@ static void begin(struct hf_ballot *ballot) {
         ask_all(ballot);
 }
 
-/* It nests in a hold of the same owner: another handle of the same ballot. */
+static void lengthened(void *context, hf_status status) {
+    hf_hold *hold = context;
+    hf_client *client = hf_client_keep(hold->client);
+    (void)status; /* each hold has what its votes have */
+    if (hold->ballot != NULL)
+        refresh(hold->ballot);
+    hf_hold_drop(hold);
+    hf_client_drop(client);
+}
+
+/* It nests in a hold of the same owner: another handle of the same ballot. A longer lease of its
+ * own is asked for in the background. */
 static bool nests(hf_op *op) {
     hf_hold *hold = op->hold, *outer = hf_table_outer_locked(hold);
     if (outer == NULL || outer->ballot == NULL)
@@ -885,6 +916,12 @@ static bool nests(hf_op *op) {
     outer->beside = hold;
     op->done_at = hf_now();
     hf_op_finish_locked(op, HF_OK);
+    share_renewal(hold->ballot);
+    int64_t lease_ms = hold->validity.lease_ms;
+    if (hf_after(op->done_at, lease_ms) > majority_deadline(hold->ballot) &&
+        poll_votes(hf_hold_grab(hold), HF_ROUND_EXTEND, lease_ms, HF_EXTEND_REPLACE, lengthened,
+                   hold) != HF_OK)
+        hf_hold_drop(hold); /* no memory */
     return true;
 }
 
@@ -1004,7 +1041,10 @@ static struct hf_ballot *leave(hf_hold *hold) {
     *at = hold->beside;
     hold->ballot = NULL;
     hold->beside = NULL;
-    return ballot->holds == NULL ? ballot : NULL;
+    if (ballot->holds == NULL)
+        return ballot;
+    share_renewal(ballot);
+    return NULL;
 }
 
 static void give_up(hf_hold *hold) {
@@ -1036,6 +1076,7 @@ typedef struct round {
     size_t references;         /* calls without an answer */
     bool open[HF_MASTERS_MAX]; /* these */
     size_t good, gone, vague;  /* answers; vague: it may have been done */
+    size_t without;            /* so many masters have no vote to release */
     void (*told)(void *context, hf_status status);
     void *context;
     hf_timer timer;
@@ -1052,8 +1093,20 @@ static void free_round(round *mine) {
     free(mine);
 }
 
+/* What was asked for before the release, and is not wanted. */
+static void cancel_asks(const round *mine) {
+    const struct hf_quorum *quorum = mine->client->quorum;
+    for (size_t i = 0; i < quorum->count; i++)
+        HF_EACH(at, &quorum->masters[i].calls) {
+            const hf_call *call = HF_OF(hf_call, head.item, at);
+            if (call->round == mine && call->kind == ASK)
+                hf_op_cancel(call->hold->client, number_of(call));
+        }
+}
+
 static void tell(round *mine, hf_status status) {
     hf_list_remove(&mine->item);
+    cancel_asks(mine);
     hf_timer_clear(&mine->client->timers, &mine->timer);
     mine->told(mine->context, status);
     if (mine->references == 0)
@@ -1065,7 +1118,7 @@ static void judge(round *mine) {
     const struct hf_quorum *quorum = mine->client->quorum;
     int64_t now = hf_now(), due = HF_NO_DEADLINE;
     size_t majority = hf_majority(quorum->count), open = 0, silent = 0;
-    bool office = false, patient = mine->good + mine->gone + mine->vague < majority;
+    bool office = false, patient = mine->good + mine->gone + mine->vague + mine->without < majority;
     if (mine->item.list == NULL)
         return;
     for (size_t i = 0; i < quorum->count; i++) {
@@ -1078,10 +1131,12 @@ static void judge(round *mine) {
         if (!is_silent)
             due = hf_earlier(due, hf_master_silent_at(mine->client, i));
     }
-    if (mine->good >= majority && !(office && mine->kind == HF_ROUND_RELEASE)) {
-        tell(mine, HF_OK);
-    } else if (mine->good + open + silent + mine->vague < majority) {
+    bool releases = mine->kind == HF_ROUND_RELEASE;
+    size_t done = releases ? mine->good + mine->gone + mine->without : mine->good;
+    if (mine->good + open + silent + mine->vague < majority) {
         tell(mine, HF_ELOST);
+    } else if (done >= majority && !(office && releases)) {
+        tell(mine, HF_OK);
     } else if (open > 0) {
         hf_thread_timer_locked(mine->client, &mine->timer, due);
     } else if (silent > 0 && patient) {
@@ -1113,17 +1168,6 @@ static void count_answer(round *mine, hf_status status, const hf_error *error) {
         mine->failure = status;
         mine->why = *error;
     }
-}
-
-static void polled(hf_call *call, const hf_completion *completion) {
-    round *mine = call->round;
-    mine->references--;
-    mine->open[call->at] = false;
-    count_answer(mine, completion->status, &completion->error);
-    if (mine->item.list != NULL)
-        judge(mine);
-    else if (mine->references == 0)
-        free_round(mine);
 }
 
 /* A vote that lasts longer than the hold is extended by less: none outlasts the quarantine. */
@@ -1167,6 +1211,47 @@ static void ask_vote(round *mine, size_t at, hf_hold *hold, int64_t duration_ms,
     drop_call(call);
 }
 
+/* A vote came that was under way when the hold was released. */
+static void release_late(round *mine, size_t at, const hf_completion *completion) {
+    if (completion->status != HF_OK) {
+        mine->without += completion->status == HF_EBUSY;
+        mine->vague += completion->status != HF_EBUSY;
+    } else if (mine->item.list == NULL) {
+        give_back(mine->client, at, completion->hold);
+    } else {
+        ask_vote(mine, at, completion->hold, 0, 0);
+        hf_hold_close(completion->hold);
+    }
+}
+
+static void polled(hf_call *call, const hf_completion *completion) {
+    round *mine = call->round;
+    mine->open[call->at] = false;
+    if (call->kind == ASK)
+        release_late(mine, call->at, completion);
+    else
+        count_answer(mine, completion->status, &completion->error);
+    mine->references--;
+    if (mine->item.list != NULL)
+        judge(mine);
+    else if (mine->references == 0)
+        free_round(mine);
+}
+
+/* It may be given yet: to cancel it would leave open whether the lock is free there. */
+static void await_vote(round *mine, vote *of, size_t at) {
+    hf_call *call = of->asking;
+    of->asking = NULL;
+    if (call == NULL) {
+        mine->without++;
+        return;
+    }
+    call->ballot = NULL;
+    call->round = mine;
+    mine->references++;
+    mine->open[at] = true;
+}
+
 static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_ms, uint32_t flags,
                             void (*told)(void *context, hf_status status), void *context) {
     hf_client *client = hold->client;
@@ -1175,11 +1260,17 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
         told(context, HF_ELOST);
         return HF_OK;
     }
-    if (kind == HF_ROUND_RELEASE && (ballot->holds != hold || hold->beside != NULL)) {
-        leave(hold); /* others nest in it, or it in another */
+    hf_hold *outer = ballot->holds != hold ? ballot->holds : hold->beside;
+    if (outer != NULL && (kind == HF_ROUND_RELEASE || kind == HF_ROUND_KEEP)) {
+        leave(hold); /* others nest in it, or it in another, and these have the votes */
+        if (kind == HF_ROUND_KEEP && hf_after(hf_now(), duration_ms) > outer->least_until)
+            outer->least_until = hf_after(hf_now(), duration_ms);
         told(context, HF_OK);
         return HF_OK;
     }
+    if (outer != NULL && kind == HF_ROUND_EXTEND && (flags & HF_EXTEND_REPLACE) != 0 &&
+        hf_after(hf_now(), duration_ms) < majority_deadline(ballot))
+        kind = HF_ROUND_RENEW; /* to shorten these is not this hold's */
     round *mine = calloc(1, sizeof *mine);
     if (mine == NULL || !hf_timer_reserve(&client->timers)) {
         free(mine);
@@ -1197,6 +1288,8 @@ static hf_status poll_votes(hf_hold *hold, hf_round_kind kind, int64_t duration_
     for (size_t i = 0; i < masters_of(ballot); i++)
         if (ballot->votes[i].hold != NULL)
             ask_vote(mine, i, ballot->votes[i].hold, duration_ms, flags);
+        else if (kind == HF_ROUND_RELEASE)
+            await_vote(mine, &ballot->votes[i], i);
     if (kind == HF_ROUND_RELEASE) {
         leave(hold);
         for (size_t i = 0; i < masters_of(ballot); i++)
@@ -1236,6 +1329,20 @@ static void end_all(struct hf_quorum *quorum) {
     }
 }
 
+/* What is held is the masters' clients' to release: their close does, or leaves it. */
+static void leave_all(struct hf_ballot *ballot) {
+    for (size_t i = 0; i < masters_of(ballot); i++) {
+        vote *of = &ballot->votes[i];
+        abandon(&of->asking);
+        if (of->hold != NULL)
+            hf_hold_drop(of->hold);
+        *of = (vote){0};
+    }
+    while (ballot->holds->beside != NULL)
+        leave(ballot->holds);
+    give_up(ballot->holds);
+}
+
 static void close_all(hf_client *client) {
     HF_EACH(at, &client->quorum->ballots) {
         struct hf_ballot *ballot = HF_OF(struct hf_ballot, item, at);
@@ -1243,6 +1350,8 @@ static void close_all(hf_client *client) {
             end(ballot, HF_ECANCELED, false);
         else if (ballot->op != NULL)
             hf_op_notify_locked(ballot->op); /* its thread ends it */
+        else
+            leave_all(ballot);
     }
     HF_EACH(at, &client->quorum->rounds)
     tell(HF_OF(round, item, at), hf_fail(HF_ECLOSED, "the client is closed"));

@@ -251,6 +251,124 @@ static void test_a_refused_client_leaves_no_list(void **state) {
     hf_lock_close(lock);
 }
 
+static void test_a_closed_client_leaves_nothing(void **state) {
+    size_t before = sim_descriptors(sim_self());
+    hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_lock *lock = lease_lock(cat, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(lock);
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    hf_client_close(cat);
+    assert_soon(is_free_everywhere());
+    assert_status(hf_hold_release(hold), HF_ECLOSED);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    assert_soon(sim_descriptors(sim_self()) == before);
+}
+
+static hf_lock *nesting_lock(int64_t lease_ms, int32_t renew) {
+    hf_lock_options options = {
+        .size = sizeof options, .lease_ms = lease_ms, .renew = renew, .reentrant = HF_ON};
+    hf_lock *lock;
+    assert_status(hf_lock_open(ann, "k", 1, "owner", 5, &options, &lock), HF_OK);
+    return lock;
+}
+
+static hf_hold *nest(hf_lock *lock, const hf_hold *outer) {
+    hf_hold *inner;
+    assert_status(hf_lock_acquire(lock, 0, &inner), HF_OK);
+    assert_true(hf_hold_fence(inner) == hf_hold_fence(outer));
+    return inner;
+}
+
+/* They have the same votes; but each hold its own end. */
+static void test_what_nests_takes_nothing_from_the_hold_around_it(void **state) {
+    hf_lock *lock = nesting_lock(10000, HF_OFF);
+    hf_hold *outer = acquire(lock), *inner = nest(lock, outer);
+    (void)state;
+    assert_soon(has_votes(outer, COUNT_OF_MASTERS));
+    assert_status(hf_hold_extend(inner, 500, HF_EXTEND_REPLACE), HF_OK);
+    assert_true(hf_hold_remaining_ms(outer) > 8000);
+    assert_status(hf_hold_keep(inner, 500), HF_OK);
+    hf_hold_close(inner);
+    assert_true(hf_hold_remaining_ms(outer) > 8000);
+    sleep_ms(2000);
+    assert_int_equal(hf_hold_state(outer), HF_STATE_HELD);
+    assert_true(has_votes(outer, COUNT_OF_MASTERS));
+
+    inner = nest(lock, outer);
+    assert_status(hf_hold_keep(inner, 5000), HF_OK); /* which the other hold does */
+    hf_hold_close(inner);
+    give_back(outer, HF_OK);
+    assert_false(is_free_everywhere());
+    sleep_ms(6000);
+    assert_true(is_free_everywhere());
+    hf_lock_close(lock);
+}
+
+/* A longer lease, or one that is renewed, in a short one that is not. */
+static void test_what_nests_is_held_for_its_own_lease(void **state) {
+    hf_lock *brief = nesting_lock(1000, HF_OFF), *longer = nesting_lock(5000, HF_OFF);
+    hf_lock *renewed = nesting_lock(1000, HF_ON);
+    hf_hold *outer = acquire(brief), *inner = nest(longer, outer);
+    (void)state;
+    assert_soon(hf_hold_remaining_ms(inner) > 4000);
+    give_back(inner, HF_OK);
+    give_back(outer, HF_OK);
+    outer = acquire(brief);
+    inner = nest(renewed, outer);
+    sleep_ms(5000);
+    assert_int_equal(hf_hold_state(inner), HF_STATE_HELD);
+    give_back(inner, HF_OK);
+    assert_soon(hf_hold_state(outer) == HF_STATE_LOST); /* nothing renews it any more */
+    hf_hold_close(outer);
+    hf_lock_close(brief);
+    hf_lock_close(longer);
+    hf_lock_close(renewed);
+}
+
+/* The master gives it, the hold is lost, and then the answer comes. */
+static void test_a_vote_that_comes_to_a_lost_hold_goes_back(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    set_fault(2, REFUSES, true);
+    hf_hold *hold = acquire(lock);
+    while (!is_at(2, "k")) { /* it may have to connect again first */
+        set_fault(2, MUTE, false);
+        set_fault(2, REFUSES, true);
+        sleep_ms(1500);
+        set_fault(2, MUTE, true);
+        set_fault(2, REFUSES, false);
+        sleep_ms(1500);
+    }
+    for (int i = 0; i < 2; i++)
+        servers_command(i, "DEL k");
+    assert_status(hf_hold_check(hold), HF_ELOST);
+    set_fault(2, MUTE, false);
+    assert_soon(is_free_everywhere());
+    sleep_ms(3000);
+    assert_true(is_free_everywhere() && has_votes(hold, 0));
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
+/* The master that was away gives less, and stores the fence of the hold before its vote counts. */
+static void test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    sim_seen seen;
+    (void)state;
+    sim_server_step(servers_at(2), -60 * SIM_S);
+    set_fault(2, REFUSES, true);
+    hf_hold *hold = acquire(lock);
+    set_fault(2, REFUSES, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    assert_true(sim_redis_see(servers_redis(2), 0, (sim_bytes){"{k}k:hf1:f", 10}, &seen));
+    assert_true(strtoll(seen.string.bytes, NULL, 10) >= hf_hold_fence(hold));
+    give_back(hold, HF_OK);
+    sim_server_step(servers_at(2), 60 * SIM_S);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -259,6 +377,11 @@ int main(int count, char **words) {
         TEST(test_a_holder_that_is_cut_off_ends_before_another_begins),
         TEST(test_many_that_ask_at_once_come_one_after_the_other),
         TEST(test_a_refused_client_leaves_no_list),
+        TEST(test_a_closed_client_leaves_nothing),
+        TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
+        TEST(test_what_nests_is_held_for_its_own_lease),
+        TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
+        TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
     };
     return RUN_TESTS(tests, count, words);
 }
