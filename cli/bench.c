@@ -81,10 +81,6 @@ static void print_text(const char *text) {
     putchar('"');
 }
 
-static const char *level_name(int level) {
-    return level == HF_FINDING_GOOD ? "good" : level == HF_FINDING_NOTE ? "note" : "warning";
-}
-
 /* Print a title, once, before its first line. */
 static void title(const char *text) {
     static const char *last;
@@ -99,13 +95,13 @@ static void tell_finding(const hf_finding *one, bool several) {
     bool names = one->level == HF_FINDING_WARNING && strcmp(one->subject, "permissions") == 0 &&
                  strchr(one->text, '~') != NULL;
     if (!json) {
-        printf("  %-8s %-12s %s%s%s\n", level_name(one->level), one->subject,
+        printf("  %-8s %-12s %s%s%s\n", cli_level(one->level), one->subject,
                several ? one->server : "", several ? ": " : "", one->text);
         if (names)
             printf("%24sFor a user of other names, check names that begin so: --name PREFIX\n", "");
         return;
     }
-    printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", level_name(one->level));
+    printf("{\"kind\":\"setting\",\"level\":\"%s\",\"subject\":", cli_level(one->level));
     print_text(one->subject);
     printf(",\"server\":");
     print_text(one->server);
@@ -266,7 +262,7 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     bad = bad || failure != NULL;
     if (!json) {
         title("Measurements               p50       p95       p99       max    a second");
-        printf("  %-8s %-10s %9s %9s %9s %9s %11.0f\n           %s\n", level_name(level), of->name,
+        printf("  %-8s %-10s %9s %9s %9s %9s %11.0f\n           %s\n", cli_level(level), of->name,
                shown(half, p50), shown(bench_percentile(times, 95), p95),
                shown(bench_percentile(times, 99), p99), shown(times->most, most), a_second, text);
         return;
@@ -274,7 +270,7 @@ static void tell(const measurement *of, const bench_times *times, double a_secon
     printf("{\"kind\":\"measurement\",\"level\":\"%s\",\"name\":\"%s\",\"threads\":%d,\"count\":"
            "%" PRId64
            ",\"per_second\":%.1f,\"p50_us\":%.1f,\"p95_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,",
-           level_name(level), of->name, threads, times->count, a_second, (double)half / 1e3,
+           cli_level(level), of->name, threads, times->count, a_second, (double)half / 1e3,
            (double)bench_percentile(times, 95) / 1e3, (double)bench_percentile(times, 99) / 1e3,
            (double)times->most / 1e3);
     if (of->expected > 0)
@@ -472,7 +468,8 @@ static void announce(void) {
 static int bench(int argc, char **argv) {
     read_options(argc, argv);
     hf_client_options options = {.size = sizeof options, .client_name = "holdfast-bench"};
-    options.fence_life_ms = 1000; /* the minimum: the keys expire soon */
+    if (!cli_is_quorum())             /* whose fences outlive its quarantine */
+        options.fence_life_ms = 1000; /* the minimum: the keys expire soon */
     int status = CLI_OK;
     for (int i = 0; i < CLIENTS && status == CLI_OK; i++)
         status = cli_open(&options, &clients[i]);

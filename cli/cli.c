@@ -136,9 +136,17 @@ const char *cli_url(void) {
     return url && *url ? url : "redis://localhost:6379";
 }
 
+bool cli_is_quorum(void) { return strstr(cli_url(), "+quorum://") != NULL; }
+
+void cli_use_url(const char *url) { given_url = url; }
+
 int cli_open(const hf_client_options *options, hf_client **client_out) {
     hf_status status = hf_client_open(cli_url(), options, client_out);
     return status == HF_OK ? CLI_OK : cli_failed(status);
+}
+
+const char *cli_level(int level) {
+    return level == HF_FINDING_GOOD ? "good" : level == HF_FINDING_NOTE ? "note" : "warning";
 }
 
 int cli_status_of(hf_status status) {

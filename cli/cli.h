@@ -53,8 +53,8 @@ typedef struct cli_command {
 
 /* One command per file; main.c has the table, and names the command that runs. */
 void cli_begin(const cli_command *command);
-extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_once,
-    cli_run, cli_top;
+extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_members,
+    cli_once, cli_run, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
 
@@ -114,8 +114,13 @@ void cli_clock_set(int clock, int64_t at);
 
 /* Return the URL of --url, else of HOLDFAST_URL, else redis://localhost:6379. */
 const char *cli_url(void);
+bool cli_is_quorum(void);
+/* Take that one, as if --url had given it. */
+void cli_use_url(const char *url);
 /* Open a client with that URL, or print the error. Return CLI_OK, or the exit status. */
 int cli_open(const hf_client_options *options, hf_client **client_out);
+/* Return the word for the level of a finding. */
+const char *cli_level(int level);
 /* Print this thread's last error of the library, and return the exit status for it. */
 int cli_failed(hf_status status);
 /* Return the exit status for a status of the library. */

@@ -9,6 +9,7 @@ declare -gA _holdfast_options=(
     [inspect]="--held-longer --waiting-longer --json --hex"
     [break]="--fence --foreign -y --yes --json --hex"
     [once]="--state --rate --result --fence --force --note --error --ttl --json --hex"
+    [members]="--json"
     [deadlocks]="--held-longer --waiting-longer --json --rate --watch"
 )
 

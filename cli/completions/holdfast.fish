@@ -21,6 +21,7 @@ complete -c holdfast -n __holdfast_no_command -a top -d 'Show all locks, live'
 complete -c holdfast -n __holdfast_no_command -a break -d 'Take a lock away from one holder'
 complete -c holdfast -n __holdfast_no_command -a once -d 'Look at calls that are made once, and settle them'
 complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that wait for each other'
+complete -c holdfast -n __holdfast_no_command -a members -d 'Show the masters of a quorum'
 
 # run
 set -l run '__holdfast_command_is run'
@@ -69,6 +70,8 @@ for name in ls top
     complete -c holdfast -n "__holdfast_command_is $name" -l once -d 'Also the records of calls that are made once'
 end
 complete -c holdfast -n '__holdfast_command_is deadlocks' -l watch -d 'Search again and again'
+
+complete -c holdfast -n '__holdfast_command_is members' -l json -d 'Print one object per line'
 
 # top
 set -l top '__holdfast_command_is top'

@@ -43,3 +43,36 @@ def test_a_command_runs_under_a_lock_which_is_seen_and_broken(cli: Program, name
     assert cli("run", name, "--", "echo", "mine").stdout == "mine\n"
     holder.communicate(timeout=30)
     assert holder.returncode != 0
+
+
+def test_each_master_is_shown(cli: Program, places: str) -> None:
+    url = f"redis+quorum://{places}?quarantine=0"
+    shown = cli("members")
+    assert shown.returncode == 1, shown  # they keep nothing over a restart
+    assert all(place in shown.stdout.splitlines() for place in places.split(","))
+    assert shown.stdout.count("no append-only file, and quarantine=0") == MASTERS
+    objects = [json.loads(line) for line in cli("members", "--json", url).stdout.splitlines()]
+    assert [each["server"] for each in objects] == places.split(",")
+    assert all(each["reached"] for each in objects)
+    subjects = {finding["subject"] for finding in objects[0]["findings"]}
+    assert {"version", "run", "members", "persistence", "clock"} <= subjects
+
+    *some, last = places.split(",")
+    gone = f"{last.rpartition(':')[0]}:1"
+    shown = cli("members", f"redis+quorum://{','.join([*some, gone])}?quarantine=0")
+    assert shown.returncode == 69
+    assert f"{gone}\n  warning  reach" in shown.stdout
+    refused = cli("members", "redis://localhost")
+    assert (refused.returncode, refused.stdout) == (64, "")
+
+
+def test_a_command_runs_once_per_period(cli: Program, name: str) -> None:
+    assert cli("run", "--once-per", "1h", name, "--", "echo", "ran").stdout == "ran\n"
+    assert cli("run", "--once-per", "1h", name, "--", "echo", "ran").stdout == ""
+
+
+def test_the_server_is_checked_and_measured(cli: Program) -> None:
+    done = cli("bench", "-s", "100ms")
+    assert done.returncode == 1, done  # for the same reason
+    assert "renew a lock that is held" in done.stdout
+    assert cli("top", "-b", "-n", 1).returncode == 0

@@ -743,6 +743,85 @@ static void test_what_does_not_work_is_refused(void **state) {
     hf_client_close(client);
 }
 
+static const hf_finding *about(const hf_finding *found, size_t count, const char *subject) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(found[i].subject, subject) == 0)
+            return &found[i];
+    fail_msg("nothing about %s", subject);
+    return NULL;
+}
+
+static void assert_found(hf_client *client, size_t at, const char *subject, int level,
+                         const char *part) {
+    hf_finding found[HF_FINDINGS_MAX];
+    size_t count;
+    assert_status(hf_client_survey(client, at, NULL, 0, found, COUNT(found), &count), HF_OK);
+    const hf_finding *one = about(found, count, subject);
+    if (one->level != level || strstr(one->text, part) == NULL)
+        fail_msg("%s: %s", subject, one->text);
+    assert_string_equal(one->server, text("127.0.0.1:%d", ports[at]));
+}
+
+static void test_a_survey_tells_of_each_master(void **state) {
+    hf_client_options options = {.size = sizeof options, .lazy = HF_ON, .connect_timeout_ms = 500};
+    hf_client *client = open_trusted(3), *other;
+    hf_finding found[HF_FINDINGS_MAX];
+    size_t count;
+    (void)state;
+    assert_found(client, 0, "run", HF_FINDING_GOOD, "up for ");
+    assert_found(client, 1, "persistence", HF_FINDING_WARNING, "quarantine=0");
+    assert_found(client, 2, "replicas", HF_FINDING_GOOD, "0");
+    tell(ports[1], "CONFIG SET appendonly yes");
+    assert_found(client, 1, "persistence", HF_FINDING_WARNING, "appendfsync everysec");
+    tell(ports[1], "CONFIG SET appendfsync always");
+    assert_found(client, 1, "persistence", HF_FINDING_GOOD, "appendfsync always");
+    tell(ports[1], "CONFIG SET appendfsync everysec");
+    tell(ports[1], "CONFIG SET appendonly no");
+    tell(ports[0], "DEL hf1:members");
+    assert_found(client, 0, "members", HF_FINDING_NOTE, "not there yet");
+    assert_status(hf_client_survey(client, 3, NULL, 0, found, COUNT(found), &count), HF_OK);
+    assert_int_equal(count, 0);
+
+    assert_status(hf_client_open(url_of(3, "quarantine=3600"), &options, &other), HF_OK);
+    assert_found(other, 0, "run", HF_FINDING_NOTE, "in quarantine");
+    assert_found(other, 0, "persistence", HF_FINDING_GOOD, "the quarantine");
+    fail_at(2, HUNG);
+    assert_found(other, 2, "reach", HF_FINDING_WARNING, "no answer in time");
+    mend(2, HUNG);
+    hf_client_close(other);
+    tell(ports[2], "SET hf1:members other");
+    assert_status(hf_client_open(url_of(3, "quarantine=0"), &options, &other), HF_OK);
+    assert_found(other, 2, "members", HF_FINDING_WARNING, "belongs to another quorum");
+    hf_client_close(other);
+    hf_client_close(client);
+}
+
+/* Whoever trusts masters that forget, or uses one of them alone, is told. */
+static void test_what_is_dangerous_is_warned_of(void **state) {
+    hf_client *client = open_trusted(3), *alone;
+    (void)state;
+    assert_non_null(strstr(hf_client_warning(client), "no append-only file: 127.0.0.1:"));
+    hf_client_close(client);
+    for (int i = 0; i < 3; i++)
+        tell(ports[i], "CONFIG SET appendonly yes");
+    tell(ports[2], "CONFIG SET maxmemory-policy allkeys-lru");
+    tell(ports[2], "CONFIG SET maxmemory 1gb");
+    client = open_trusted(3);
+    assert_null(strstr(hf_client_warning(client), "append-only"));
+    assert_non_null(strstr(hf_client_warning(client), text("127.0.0.1:%d evicts", ports[2])));
+    hf_client_close(client);
+    tell(ports[2], "CONFIG SET maxmemory 0");
+    client = open_trusted(3);
+    assert_string_equal(hf_client_warning(client), "");
+    for (int i = 0; i < 3; i++)
+        tell(ports[i], "CONFIG SET appendonly no");
+    tell(ports[0], "SET hf1:members other");
+    assert_status(hf_client_open(text("redis://127.0.0.1:%d", ports[0]), NULL, &alone), HF_OK);
+    assert_non_null(strstr(hf_client_warning(alone), "is a master of a quorum"));
+    hf_client_close(alone);
+    hf_client_close(client);
+}
+
 static int64_t left_at(int at) {
     redisReply *left = tell(ports[at], "PTTL stock");
     return left != NULL && left->type == REDIS_REPLY_INTEGER ? left->integer : 0;
@@ -845,6 +924,8 @@ int main(int argc, char **argv) {
         TEST(test_a_wait_ends_where_the_masters_refuse_its_client),
         TEST(test_an_even_number_is_warned_of),
         TEST(test_what_does_not_work_is_refused),
+        TEST(test_a_survey_tells_of_each_master),
+        TEST(test_what_is_dangerous_is_warned_of),
         TEST(test_no_lease_is_longer_than_the_quarantine),
         TEST(test_an_extension_makes_no_vote_outlast_the_hold),
     };

@@ -304,8 +304,10 @@ HF_API hf_status hf_client_open(const char *url, const hf_client_options *option
                                 hf_client **client_out);
 
 /**
- * Return a warning about a dangerous server setting, found when the client was opened: a
- * maxmemory-policy that may evict a held lock. The text is meant for a log.
+ * Return a warning about what is dangerous, found when the client was opened: a maxmemory-policy
+ * that may evict a held lock; a server that is a master of a quorum and is used alone; an even
+ * number of masters; `quarantine=0` and a master without an append-only file. The text is meant for
+ * a log.
  *
  * @return  The client's string; empty if there is no problem or if the user lacks the permission
  *          for INFO; never NULL.
@@ -345,7 +347,9 @@ typedef struct hf_finding {
     /** HF_FINDING_GOOD, HF_FINDING_NOTE or HF_FINDING_WARNING. */
     int32_t level;
     /** The subject, NUL-terminated: `version`, `role`, `eviction`, `memory`, `persistence`,
-     * `replicas`, `connections`, `timeout`, `keepalive`, `clock`, `permissions`. */
+     * `replicas`, `connections`, `timeout`, `keepalive`, `clock`, `permissions`; of a master of a
+     * quorum also `run` (since when it runs, and its quarantine), `members` (the list of masters
+     * that it has) and `reach` (it does not answer: there is no other finding). */
     char subject[20];
     /** The server, without user and password; NUL-terminated. */
     char server[128];
@@ -358,7 +362,7 @@ typedef struct hf_finding {
  * Uses INFO, CONFIG GET, TIME and the client's own scripts; a missing permission becomes a note.
  *
  * @param server    The index of the server, from 0: the only server, or one of the masters of a
- *                  Cluster.
+ *                  Cluster or a quorum.
  * @param name      A lock's name, to check whether the user has the permissions for its keys; in a
  *                  Cluster the lock's own master is checked. NULL: permissions are not checked.
  * @param[out] findings  Receives the findings.

@@ -194,7 +194,7 @@ static hf_status open_quorum(const char *url, hf_address *address, const hf_clie
         for (size_t i = 0; i < opened; i++)
             hf_client_close(masters[i]);
     else if (!lazy)
-        status = hf_quorum_try(*client_out, NULL);
+        status = hf_quorum_try(*client_out, true, NULL);
     if (status == HF_OK)
         return HF_OK;
     hf_error error = *hf_error_last();

@@ -7,6 +7,7 @@
 #include "lock/completions.h"
 #include "lock/majority.h"
 #include "net/discovery.h"
+#include "protocol/answers.h"
 
 /* A master that owes an answer for longer than this and ten ways is silent. */
 #define SILENT_MS 50
@@ -138,9 +139,9 @@ hf_status hf_quorum_adopt(hf_client *client, hf_members *members, hf_client *con
     for (size_t i = 0; i < quorum->count; i++)
         quorum->masters[i].client = hf_client_keep(masters[i]);
     if (quorum->count % 2 == 0)
-        snprintf(quorum->warning, sizeof quorum->warning,
-                 "%zu masters bear the loss of no more than %zu do: use an odd number",
-                 quorum->count, quorum->count - 1);
+        hf_warn(quorum->warning, sizeof quorum->warning,
+                "%zu masters bear the loss of no more than %zu do: use an odd number",
+                quorum->count, quorum->count - 1);
     client->quorum = quorum;
     return HF_OK;
 }
@@ -156,12 +157,34 @@ static hf_status log_in(hf_client *master, const hf_request *request, redisReply
     hf_status status =
         hf_discovery_connect(master->transport->discovery, 0, HF_NO_DEADLINE, &connection);
     (void)request;
-    (void)reply;
+    if (status == HF_OK)
+        status = hf_connection_ask(connection, hf_client_patience(master), reply, 1,
+                                   (const char *[]){"INFO"});
     hf_connection_close(connection);
     return status;
 }
 
-hf_status hf_quorum_try(hf_client *client, size_t *answered_out) {
+/* Of what the masters that have answered told of themselves. */
+static void warn_of(struct hf_quorum *quorum, const hf_gathering *of) {
+    char enabled[8], forgetful[300] = "";
+    for (size_t i = 0; i < quorum->count; i++) {
+        const redisReply *info = of->from[i].reply;
+        if (!of->from[i].answered || info == NULL || info->type != REDIS_REPLY_STRING)
+            continue;
+        hf_warn_of_eviction(quorum->warning, sizeof quorum->warning, quorum->members->of[i].shown,
+                            info->str);
+        if (strcmp(hf_info_field(info->str, "aof_enabled", enabled, sizeof enabled), "0") == 0)
+            hf_warn(forgetful, sizeof forgetful, "%s", quorum->members->of[i].shown);
+    }
+    if (quorum->members->quarantine_ms == 0 && *forgetful != '\0')
+        hf_warn(quorum->warning, sizeof quorum->warning,
+                "with quarantine=0 each master must keep its data over a restart, and these have "
+                "no append-only file: %s. Set appendonly yes and appendfsync always, or give the "
+                "URL a quarantine",
+                forgetful);
+}
+
+hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out) {
     const struct hf_quorum *quorum = client->quorum;
     hf_gathering *of = hf_gathering_new(client);
     const hf_heard *fatal = NULL;
@@ -170,6 +193,8 @@ hf_status hf_quorum_try(hf_client *client, size_t *answered_out) {
     if (of == NULL)
         return hf_fail(HF_ENOMEM, "no memory");
     hf_gathering_run(of, client, log_in);
+    if (opens)
+        warn_of(client->quorum, of);
     for (size_t i = 0; i < quorum->count; i++) {
         const hf_heard *each = &of->from[i];
         if (each->answered && each->status == HF_OK) {

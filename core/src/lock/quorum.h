@@ -77,8 +77,8 @@ struct hf_quorum {
     size_t count;
     hf_master masters[HF_MASTERS_MAX];
     hf_list ballots, rounds;
-    hf_list lines;     /* calls that stand in line, or did */
-    char warning[400]; /* the answer of hf_client_warning() */
+    hf_list lines;      /* calls that stand in line, or did */
+    char warning[1200]; /* the answer of hf_client_warning() */
 };
 
 /* Adopt a client of each master: each with a reference more than the handle's, until
@@ -116,9 +116,9 @@ void hf_gathering_run(hf_gathering *of, const hf_client *client,
                                        redisReply **reply));
 void hf_gathering_drop(hf_gathering *of);
 
-/* Log in at all masters at once, and see that a majority answers, or that none is wrong. Without
- * the mutex. */
-hf_status hf_quorum_try(hf_client *client, size_t *answered_out);
+/* Log in at all masters at once, and see that a majority answers, or that none is wrong. opens: and
+ * warn of what they tell of themselves. Without the mutex. */
+hf_status hf_quorum_try(hf_client *client, bool opens, size_t *answered_out);
 void hf_quorum_end(struct hf_quorum *quorum);
 
 /* What its keeper polls. */

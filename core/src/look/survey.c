@@ -38,7 +38,7 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
     if (servers_out != NULL)
         *servers_out = 0;
     if (status == HF_OK && client->quorum != NULL)
-        status = hf_quorum_try(client, servers_out);
+        status = hf_quorum_try(client, false, servers_out);
     if (status != HF_OK || client->quorum != NULL)
         return status;
     for (int node = 0; status == HF_OK; node++, servers++) {
@@ -59,6 +59,8 @@ hf_status hf_client_ping(hf_client *client, size_t *servers_out) {
 
 typedef struct survey {
     hf_client *client;
+    hf_members *members; /* of a quorum; or NULL */
+    size_t member;       /* which of them */
     int node;
     char server[HF_SHOWN_MAX];
     redisReply *info;
@@ -72,7 +74,8 @@ find(survey *of, int32_t level, const char *subject, const char *format, ...) {
     va_list arguments;
     one->level = level;
     snprintf(one->subject, sizeof one->subject, "%s", subject);
-    snprintf(one->server, sizeof one->server, "%s", of->server);
+    snprintf(one->server, sizeof one->server, "%s",
+             of->members != NULL ? of->members->of[of->member].shown : of->server);
     va_start(arguments, format);
     vsnprintf(one->text, sizeof one->text, format, arguments);
     va_end(arguments);
@@ -81,18 +84,8 @@ find(survey *of, int32_t level, const char *subject, const char *format, ...) {
             *c = '?';
 }
 
-/* A field of INFO, cut short; empty: the server does not tell it. */
 static const char *field(const survey *of, const char *name, char to[64]) {
-    size_t length = strlen(name);
-    *to = '\0';
-    for (const char *at = of->info->str; at != NULL; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, name, length) != 0 || at[length] != ':')
-            continue;
-        snprintf(to, 64, "%.*s", (int)strcspn(at + length + 1, "\r\n"), at + length + 1);
-        break;
-    }
-    return to;
+    return hf_info_field(of->info->str, name, to, 64);
 }
 
 static int64_t number_of(const survey *of, const char *name) {
@@ -150,6 +143,31 @@ static void look_at_memory(survey *of) {
              used > most / 100 * NEARLY ? ": soon no lock can be acquired" : "");
 }
 
+/* Of a master that keeps its data only if it must. */
+static void look_at_quorums_persistence(survey *of) {
+    char sync[64] = "";
+    int64_t quarantine_ms = of->members->quarantine_ms;
+    bool kept = number_of(of, "aof_enabled") != 0;
+    bool always = kept && strcmp(setting(of, "appendfsync", sync), "always") == 0;
+    if (quarantine_ms > 0)
+        find(of, HF_FINDING_GOOD, "persistence",
+             "%s%s%s; after a restart it gives no new hold for %.0f s, the quarantine",
+             kept ? "append-only file" : "no append-only file",
+             *sync != '\0' ? ", appendfsync " : "", sync, (double)quarantine_ms / 1000);
+    else if (!kept)
+        find(of, HF_FINDING_WARNING, "persistence",
+             "no append-only file, and quarantine=0: a restarted master gives away what is still "
+             "held; set appendonly yes and appendfsync always, or give the URL a quarantine");
+    else if (!always && *sync != '\0')
+        find(of, HF_FINDING_WARNING, "persistence",
+             "appendfsync %s, and quarantine=0: a master that crashes gives away what it was "
+             "given last; set always, or give the URL a quarantine",
+             sync);
+    else
+        find(of, HF_FINDING_GOOD, "persistence", "append-only file%s",
+             always ? ", appendfsync always" : "");
+}
+
 static void look_at_persistence(survey *of) {
     char saved[64], written[64], sync[64];
     bool failed = strcmp(field(of, "rdb_last_bgsave_status", saved), "err") == 0 ||
@@ -160,6 +178,8 @@ static void look_at_persistence(survey *of) {
         find(of, HF_FINDING_WARNING, "persistence",
              "the last write to its disk failed: it may refuse acquires (MISCONF), and a restart "
              "forgets locks");
+    else if (of->members != NULL)
+        look_at_quorums_persistence(of);
     else if (number_of(of, "aof_enabled") == 0)
         find(of, HF_FINDING_WARNING, "persistence",
              "no append-only file: a restarted server has forgotten its locks, and others can "
@@ -176,6 +196,14 @@ static void look_at_persistence(survey *of) {
 static void look_at_replicas(survey *of) {
     char least[64];
     int64_t replicas = number_of(of, "connected_slaves");
+    if (of->members != NULL) {
+        find(of, replicas > 0 ? HF_FINDING_WARNING : HF_FINDING_GOOD, "replicas", "%lld%s",
+             (long long)replicas,
+             replicas > 0 ? ": one that takes over has lost votes, and nobody sees it; a master of "
+                            "a quorum has none"
+                          : ", as a quorum wants it");
+        return;
+    }
     if (replicas == 0) {
         find(of, HF_FINDING_NOTE, "replicas", "none: while this server is down nobody gets a lock");
         return;
@@ -200,6 +228,39 @@ static void look_at_connections(survey *of) {
              nearly ? ": soon it refuses new ones" : "");
 }
 
+static void look_at_run(survey *of) {
+    int64_t young_ms = hf_member_young_ms(of->members, of->member, hf_now());
+    int64_t up_s = number_of(of, "uptime_in_seconds");
+    if (young_ms > 0)
+        find(of, HF_FINDING_NOTE, "run",
+             "up for %lld s: in quarantine, it gives no new hold for another %.1f s",
+             (long long)up_s, (double)young_ms / 1000);
+    else
+        find(of, HF_FINDING_GOOD, "run", "up for %lld s", (long long)up_s);
+}
+
+/* A list that does not agree was found by the log-in. */
+static hf_status look_at_list(survey *of) {
+    redisReply *reply;
+    const char *own = of->members->list;
+    hf_status status =
+        ask(of->client, of->node, of->server, &reply, 2, (const char *[]){"GET", HF_MEMBERS_KEY});
+    if (status != HF_OK)
+        return status;
+    if (reply->type != REDIS_REPLY_STRING)
+        find(of, HF_FINDING_NOTE, "members",
+             HF_MEMBERS_KEY " is not there yet: a client writes it that all masters let in");
+    else if (strcmp(reply->str, own) == 0)
+        find(of, HF_FINDING_GOOD, "members", "%s", own);
+    else
+        find(of, HF_FINDING_NOTE, "members",
+             "%s, which differs by one master from this client's %s: write the list of all "
+             "clients there",
+             reply->str, own);
+    freeReplyObject(reply);
+    return HF_OK;
+}
+
 static hf_status look_at_info(survey *of) {
     hf_status status =
         ask(of->client, of->node, of->server, &of->info, 1, (const char *[]){"INFO"});
@@ -216,9 +277,11 @@ static hf_status look_at_info(survey *of) {
         look_at_persistence(of);
         look_at_replicas(of);
         look_at_connections(of);
+        if (of->members != NULL)
+            look_at_run(of);
     }
     freeReplyObject(of->info);
-    return HF_OK;
+    return of->members != NULL ? look_at_list(of) : HF_OK;
 }
 
 /* ----------------------------------------------------------- And the rest */
@@ -300,6 +363,15 @@ static hf_status look_at_permissions(survey *of, const hf_names *names) {
     return status == HF_ESERVER ? HF_OK : status;
 }
 
+/* A quorum goes on without this master, and a survey with the others. */
+static hf_status tell_absent(survey *of, hf_status status) {
+    char why[HF_MESSAGE_MAX];
+    snprintf(why, sizeof why, "%s", hf_error_message());
+    of->count = 0;
+    find(of, HF_FINDING_WARNING, status == HF_EINVAL ? "members" : "reach", "%s", why);
+    return HF_OK;
+}
+
 /* The node of that number among those that serve slots; -1: there are fewer. */
 static int nth_node(hf_client *client, size_t server) {
     int node = hf_node_next(client->transport, 0);
@@ -320,17 +392,20 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
                        "a survey needs room for %d findings, and a place for their count",
                        HF_FINDINGS_MAX);
     *count_out = 0;
+    survey of = {.client = client, .findings = findings};
     if (client->quorum != NULL) { /* each master is a server */
         if (server >= client->quorum->count)
             return HF_OK;
-        client = client->quorum->masters[server].client;
+        of.members = client->quorum->members;
+        of.member = server;
+        of.client = client->quorum->masters[server].client;
         server = 0;
     }
     if (name != NULL)
         status = hf_names_new(name, name_len, 0, &names);
     if (status != HF_OK)
         return status;
-    survey of = {.client = client, .node = nth_node(client, server), .findings = findings};
+    of.node = nth_node(of.client, server);
     if (of.node >= 0) {
         status = look_at_info(&of);
         if (status == HF_OK && names != NULL)
@@ -339,6 +414,8 @@ hf_status hf_client_survey(hf_client *client, size_t server, const void *name, s
             status = look_at_clock(&of);
         if (status == HF_OK)
             look_at_timeouts(&of);
+        if (status != HF_OK && of.members != NULL && hf_client_check(client) == HF_OK)
+            status = tell_absent(&of, status);
         *count_out = status == HF_OK ? of.count : 0;
     }
     hf_names_drop(names);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/simulated.h"
+#include "protocol/answers.h"
 
 /* The uptime is whole seconds of two clocks that were cut: so much less may have passed. */
 #define UPTIME_ERROR_S 1
@@ -68,28 +69,15 @@ void hf_members_drop(hf_members *members) {
 
 /* ------------------------------------------------------------------- Pure */
 
-/* The value of a field of INFO, cut short; NULL: there is none. */
-static const char *field(const char *info, const char *name, char *to, size_t capacity) {
-    size_t length = strlen(name);
-    for (const char *at = info; at != NULL; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, name, length) != 0 || at[length] != ':')
-            continue;
-        snprintf(to, capacity, "%.*s", (int)strcspn(at + length + 1, "\r\n"), at + length + 1);
-        return to;
-    }
-    return NULL;
-}
-
 bool hf_run_read(const char *info, hf_run *run) {
     char number[24];
     *run = (hf_run){0};
-    if (field(info, "run_id", run->id, sizeof run->id) == NULL || run->id[0] == '\0' ||
-        field(info, "uptime_in_seconds", number, sizeof number) == NULL)
+    if (*hf_info_field(info, "run_id", run->id, sizeof run->id) == '\0' ||
+        *hf_info_field(info, "uptime_in_seconds", number, sizeof number) == '\0')
         return false;
     run->uptime_s = strtoll(number, NULL, 10);
-    if (field(info, "server_time_usec", number, sizeof number) != NULL)
-        run->server_us = strtoll(number, NULL, 10);
+    run->server_us =
+        strtoll(hf_info_field(info, "server_time_usec", number, sizeof number), NULL, 10);
     return run->uptime_s >= 0;
 }
 

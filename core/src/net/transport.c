@@ -8,41 +8,63 @@
 #include "base/brake.h"
 #include "base/simulated.h"
 #include "net/joint.h"
+#include "net/member.h"
 #include "net/pool.h"
+#include "protocol/answers.h"
 
 /* A longer request, with a result, has a connection of its own. */
 #define JOINS_MAX 4096
 
 /* ---------------------------------------------------- Opening and closing */
 
-/* Might the server evict a held lock? Every policy but noeviction may evict keys with a TTL. A
- * lock without a lease has no TTL: volatile-* policies spare it, allkeys-* policies do not. False:
- * the connection is useless now. */
-static bool check_eviction(hf_transport *transport, hf_connection *connection, int64_t deadline) {
-    redisReply *reply;
-    long long limit = 0;
-    char policy[32] = "";
-    if (hf_connection_ask(connection, deadline, &reply, 2, (const char *[]){"INFO", "memory"}) !=
-        HF_OK)
-        return false;
-    if (reply->type == REDIS_REPLY_STRING) {
-        const char *memory = strstr(reply->str, "\nmaxmemory:");
-        const char *name = strstr(reply->str, "\nmaxmemory_policy:");
-        if (memory != NULL && name != NULL) {
-            limit = atoll(memory + strlen("\nmaxmemory:"));
-            sscanf(name, "\nmaxmemory_policy:%31[a-z-]", policy);
-        }
-    }
-    if (limit > 0 && *policy != '\0' && strcmp(policy, "noeviction") != 0) {
-        HF_MARK("C9");
-        snprintf(
-            transport->warning, sizeof transport->warning,
+void hf_warn(char *warnings, size_t capacity, const char *format, ...) {
+    va_list arguments;
+    size_t length = strlen(warnings);
+    if (length > 0)
+        length += (size_t)snprintf(warnings + length, capacity - length, "; ");
+    if (length >= capacity)
+        return;
+    va_start(arguments, format);
+    vsnprintf(warnings + length, capacity - length, format, arguments);
+    va_end(arguments);
+}
+
+/* Every policy but noeviction may evict keys with a TTL. A lock without a lease has no TTL:
+ * volatile-* policies spare it, allkeys-* policies do not. */
+void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, const char *info) {
+    char policy[32], limit[32];
+    hf_info_field(info, "maxmemory_policy", policy, sizeof policy);
+    if (atoll(hf_info_field(info, "maxmemory", limit, sizeof limit)) <= 0 ||
+        strspn(policy, "abcdefghijklmnopqrstuvwxyz-") != strlen(policy) || *policy == '\0' ||
+        strcmp(policy, "noeviction") == 0)
+        return;
+    HF_MARK("C9");
+    hf_warn(warnings, capacity,
             "%.100s evicts keys when its memory is full (maxmemory-policy %s), held locks too: "
             "set it to noeviction",
-            connection->shown, policy);
-    }
-    freeReplyObject(reply);
-    return true;
+            shown, policy);
+}
+
+/* Look for what is dangerous there, in one write. False: the connection is useless now. */
+static bool look_around(hf_transport *transport, hf_connection *connection, int64_t deadline) {
+    const char *info[] = {"INFO", "memory"}, *get[] = {"GET", HF_MEMBERS_KEY};
+    redisReply *memory = NULL, *members = NULL;
+    bool good = hf_connection_append_words(connection, 2, info, NULL) &&
+                hf_connection_append_words(connection, 2, get, NULL) &&
+                hf_connection_exchange(connection, hf_now(), deadline, &memory) == HF_OK &&
+                hf_connection_exchange(connection, hf_now(), deadline, &members) == HF_OK;
+    if (good && members->type == REDIS_REPLY_STRING)
+        hf_warn(transport->warning, sizeof transport->warning,
+                "%.100s is a master of a quorum (its key " HF_MEMBERS_KEY
+                " has %.200s): a client of it alone and those of redis+quorum:// do not exclude "
+                "each other",
+                connection->shown, members->str);
+    if (good && memory->type == REDIS_REPLY_STRING)
+        hf_warn_of_eviction(transport->warning, sizeof transport->warning, connection->shown,
+                            memory->str);
+    freeReplyObject(memory);
+    freeReplyObject(members);
+    return good;
 }
 
 /* Connect to the node once, and leave the connection to the pool. */
@@ -52,7 +74,7 @@ static hf_status try_node(hf_transport *transport, int node, int64_t deadline) {
     hf_status status =
         hf_pool_take(transport->pool, node, HF_POOL_ALONE, deadline, &now, &connection);
     if (status == HF_OK)
-        hf_pool_give(transport->pool, connection, check_eviction(transport, connection, deadline));
+        hf_pool_give(transport->pool, connection, look_around(transport, connection, deadline));
     return status;
 }
 

@@ -22,7 +22,7 @@ typedef struct hf_transport {
     const char *shown;              /* the user's address, for messages */
     int64_t connect_ms, command_ms; /* the first is also for calls without a timeout of their own */
     bool hurried;                   /* no call tries again; atomic */
-    char warning[256];              /* the answer of hf_client_warning() */
+    char warning[700];              /* the answer of hf_client_warning() */
 } hf_transport;
 
 typedef struct hf_answer {
@@ -42,6 +42,12 @@ void hf_transport_hurry(hf_transport *transport);
 /* Close idle connections now, and the others when they come back. */
 void hf_transport_shut(hf_transport *transport);
 void hf_transport_free(hf_transport *transport);
+
+/* Add a warning to others, as far as there is room. */
+__attribute__((format(printf, 3, 4))) void hf_warn(char *warnings, size_t capacity,
+                                                   const char *format, ...);
+/* The same, if the server with that answer of INFO may evict a held lock. */
+void hf_warn_of_eviction(char *warnings, size_t capacity, const char *shown, const char *info);
 
 /*
  * Run the request and wait for its answer, on the calling thread. While it is in doubt or the

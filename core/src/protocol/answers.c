@@ -1,5 +1,6 @@
 #include "protocol/answers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define WAS_OUT 4 /* is added to the state */
@@ -279,3 +280,18 @@ bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1
 }
 
 bool hf_message_test(const char *text) { return strcmp(text, "t") == 0; }
+
+/* ------------------------------------------------------------------- INFO */
+
+const char *hf_info_field(const char *info, const char *name, char *to, size_t capacity) {
+    size_t length = strlen(name);
+    *to = '\0';
+    for (const char *at = info; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, name, length) != 0 || at[length] != ':')
+            continue;
+        snprintf(to, capacity, "%.*s", (int)strcspn(at + length + 1, "\r\n"), at + length + 1);
+        break;
+    }
+    return to;
+}

@@ -141,6 +141,9 @@ bool hf_message_result(const char *text, size_t length, char id[HF_ID_LENGTH + 1
 /* The selftest's message. */
 bool hf_message_test(const char *text);
 
+/* A field of an answer of INFO, cut short; empty: the server does not tell it. */
+const char *hf_info_field(const char *info, const char *name, char *to, size_t capacity);
+
 /* How long an unclaimed grant lasts, if its lease is not shorter. */
 #define HF_CLAIM_MS INT64_C(3000)
 int64_t hf_granted_ms(int64_t lease_ms);
