@@ -41,6 +41,11 @@ def record(r: redis.Redis) -> dict[str, str]:
     return dict(found, hf1=found["hf1"][:49] + found["hf1"][65:]) if found else {}
 
 
+def last(r: redis.Redis) -> str | None:
+    """The last fence, and the flag: in a field beside a limit that is stored."""
+    return r.hget(KEYS.F, "f") if r.type(KEYS.F) == "hash" else r.get(KEYS.F)
+
+
 class Wrong(Exception):
     """The scripts do not what the model does."""
 
@@ -112,7 +117,7 @@ class Twin:
     @staticmethod
     def fences(r: redis.Redis) -> tuple[dict[str, str], list[str]]:
         """What has a fence and has not ended, with blanks for it; and the fences."""
-        parts: dict[str, tuple[str, int]] = {"F": (r.get(KEYS.F) or "", 0)}
+        parts: dict[str, tuple[str, int]] = {"F": (last(r) or "", 0)}
         # A way that is written out may leave the ended holds to the next call.
         ended = set(r.zrangebyscore(KEYS.S, 0, time.time() * 1000))
         if r.type(KEYS.K) == "hash":
@@ -226,6 +231,8 @@ class Run:
         self.buried: set[str] = set()
         self.foreign, self.top = False, 0
         self.record: dict | None = None  # of the call
+        self.limit: tuple[int, int] | None = None
+        self.refused: list[dict] = []  # they waited, and say another number
         self.ended: list[tuple[str, int, dict]] = []  # who made one, and holds nothing any more
         self.kind = self.random.choice(["x", "x", "xs", "s", "xs", "ox", "ox"])
 
@@ -250,7 +257,7 @@ class Run:
         held = r.hgetall(KEYS.K) if r.type(KEYS.K) == "hash" else r.type(KEYS.K)
         return (
             held,
-            r.get(KEYS.F),
+            (last(r), self.limit),
             r.zrange(KEYS.Q, 0, -1, withscores=True),
             r.zrange(KEYS.S, 0, -1, withscores=True),
         )
@@ -312,7 +319,7 @@ class Run:
             if hold["pushed"]:
                 ghosts.add(hold["client"])
         if not self.holds:  # K is gone, with its fields: F has one client
-            ghosts &= {(self.redis.get(KEYS.F) or "")[16:48]}
+            ghosts &= {(last(self.redis) or "")[16:48]}
         # A client that let a grant run out asks for all at once; until then its places are open.
         for client in ghosts:
             self.count("ghost")
@@ -358,6 +365,18 @@ class Run:
             and (w["permits"] == 0 or self.weight() + w["weight"] <= w["permits"])
         )
 
+    def differs(self, w: dict) -> bool:
+        """Does it say another number than is stored?"""
+        if w["mode"] != "s":
+            return False
+        if not self.limit:
+            return w["permits"] == 0 and w["weight"] > 1
+        permits, per = self.limit
+        return w["permits"] != permits or (per > 0 and w["lease"] != per)
+
+    def refuse(self, who: str) -> None:
+        self.refused = [*self.refused[-3:], self.queue.pop(who)]
+
     def weight(self) -> int:
         return sum(hold["weight"] for hold in self.holds.values())
 
@@ -370,7 +389,10 @@ class Run:
         served = []
         for who in self.ordered():
             w = self.queue[who]
-            if w["mode"] == "o" and self.outcome() and who not in self.asking:
+            if who not in self.asking and self.differs(w):
+                served.append(("r", who))
+                self.refuse(who)
+            elif w["mode"] == "o" and self.outcome() and who not in self.asking:
                 served.append(("r", who))
                 self.queue.pop(who)
                 w["served"] = True
@@ -453,13 +475,17 @@ class Run:
         mode = pick({"x": "x", "xs": "xs", "s": "sssx", "ox": "oox"}[self.kind])
         client = pick(sorted(self.subscribers))
         permits = pick([0, 0, 1, 2, 3, 5]) if mode == "s" else 0
+        lease = pick([30000, 30000, 5000, 0, SHORTEST])
+        if mode == "s" and self.limit and self.random.random() < 0.7:
+            permits = self.limit[0]
+            lease = (self.random.random() < 0.8 and self.limit[1]) or lease
         return f"a{self.serial:031x}", {
             "client": client,
             "owner": f"{client[-3:]}:{self.random.randrange(2)}",
             "mode": mode,
-            "lease": pick([30000, 30000, 5000, 0, SHORTEST]),
+            "lease": lease,
             "permits": permits,
-            "weight": pick([1, 1, *range(1, permits + 1)]),
+            "weight": pick([1, 1, *range(1, (permits or (mode == "s" and 3)) + 1)]),
             "timeout": pick([0, 100000]),
             "score": 0,
             "out": False,
@@ -499,16 +525,17 @@ class Run:
             floor = self.top + self.random.choice([0, 1000, 60000])
         request = None
         if w["mode"] == "x" and w["lease"] and not floor and self.random.random() < 0.5:
-            plain = self.redis.get(KEYS.F)
+            plain = last(self.redis)
             free = not self.redis.exists(KEYS.K)
             request = ("take", [KEYS.K, KEYS.F], "h" + who, w["owner"], w["lease"], "0" * 16)
             fence = self.run(*request)
             if fence not in (0, -1):
-                if self.holds or self.foreign or self.ordered():
+                if self.holds or self.foreign or self.ordered() or self.limit:
                     self.wrong("take passed somebody")
                 self.granted(who, w, int(fence), w["lease"], False)
             elif (
                 free
+                and not self.limit
                 and (plain is None or len(plain) == 16)
                 and int(plain or 0) < self.sent * 1e6 - 1000
             ):
@@ -534,6 +561,10 @@ class Run:
             elif within and upgrade and not exclusive:
                 self.expect(answer, 9)
                 self.general()
+            elif not within and self.differs(w):
+                self.expect_limit(answer, 2)
+                self.general()
+                request = None
             elif within:
                 self.expect(answer, 1)
                 if answer[3] != within:
@@ -572,9 +603,11 @@ class Run:
         answer = self.run(*request)
         if answer == -1 and not self.exclusive():
             self.wrong("share says that there is an exclusive hold")
-        if answer in (0, -1):
+        if answer == -2 and not self.limit:
+            self.wrong("share says that there is a limit")
+        if answer in (0, -1, -2):
             return
-        if not self.fits(w) or self.ordered():
+        if not self.fits(w) or self.ordered() or self.limit:
             self.wrong("share passed somebody")
         if (answer[16:] == "+") != bool(self.holds):
             self.wrong("share miscounts")
@@ -586,6 +619,12 @@ class Run:
     def expect(self, answer: list, state: int, at: int = 2) -> None:
         if answer[at] != state:
             self.wrong(f"state {answer[at]}, expected {state}")
+
+    def expect_limit(self, answer: list, at: int) -> None:
+        self.expect(answer, 10, at)
+        if tuple(answer[at + 1 : at + 3]) != (self.limit or (0, 0)):
+            self.wrong(f"told of another limit than {self.limit}")
+        self.count("told the limit")
 
     def expect_record(self, answer: list, at: int) -> None:
         self.expect(answer, 5, at)
@@ -604,7 +643,7 @@ class Run:
         answer = self.run(*request)
         self.count("copy")
         if request[0] in ("take", "share"):
-            if answer not in (0, -1):
+            if answer not in (0, -1, -2):
                 self.wrong(f"a copy of {request[0]}")
             return
         if request[0] == "wait":
@@ -653,6 +692,11 @@ class Run:
         if self.nests_now(who, answer, at):
             self.general()
             return
+        if self.differs(w):
+            self.refuse(who)
+            self.expect_limit(answer, at)
+            self.general()
+            return
         if w["mode"] == "o" and self.outcome():
             self.queue.pop(who)
             self.expect_record(answer, at)
@@ -688,7 +732,10 @@ class Run:
             w = self.queue.get(who)
             if w and self.nests_now(who, answer, 2 + 3 * ids.index(who)):
                 continue
-            if w and w["mode"] == "o" and self.outcome():
+            if w and self.differs(w):
+                self.expect_limit(answer, 2 + 3 * ids.index(who))
+                self.refuse(who)
+            elif w and w["mode"] == "o" and self.outcome():
                 self.expect_record(answer, 2 + 3 * ids.index(who))
                 self.queue.pop(who)
             elif w:
@@ -963,7 +1010,7 @@ class Run:
             )
             self.renewed(who, answer[1], hold["lease"], 0)
             hold["pushed"] = False
-            if self.redis.get(KEYS.F)[16:48] == hold["client"] and not any(
+            if last(self.redis)[16:48] == hold["client"] and not any(
                 h["pushed"] and h["client"] == hold["client"] for h in self.holds.values()
             ):
                 self.wrong("the mark stays")
@@ -1069,6 +1116,34 @@ class Run:
         self.lapse()
         self.all_ask()
 
+    def limits(self) -> None:
+        """Somebody stores another limit, and hands on."""
+        was = self.limit or (0, 0)
+        self.limit = self.random.choice([None, (1, 0), (2, 0), (3, 0), (5, 0), (2, 30000)])
+        answer = self.run("limit", [KEYS.K, KEYS.F], *(self.limit or (0, 0)))
+        if tuple(answer) != was:
+            self.wrong(f"the limit was {was}")
+        self.run("acquire", KEYS.all, 0)
+        self.general()
+
+    def comes_back(self) -> None:
+        """By the number that it was told, under a new id, at its first place."""
+        if not self.refused:
+            return
+        w = self.refused.pop(self.random.randrange(len(self.refused)))
+        if not self.live(w["client"]):
+            return
+        permits, per = self.limit or (w["permits"], 0)
+        w = dict(w, permits=permits, lease=per or w["lease"], nests="0", out=False)
+        w["weight"] = min(w["weight"], permits) or 1
+        self.serial += 1
+        who = f"a{self.serial:031x}"
+        keys = [*KEYS.all, KEYS.dead(who)]
+        answer = self.run("acquire", keys, 0, *self.words(who, w, True))
+        self.queue[who] = w
+        self.answered(who, answer, 2, {who})
+        self.count("came back")
+
     def step(self) -> None:
         self.lapse()
         what = self.random.choices(
@@ -1086,8 +1161,14 @@ class Run:
                 self.begin,
                 self.late_finish,
                 self.settle,
+                self.limits,
+                self.comes_back,
             ],
-            [40, 28, 5, 7, 9, 3, 2, 3, 2, 8, *([14, 6, 6] if self.kind == "ox" else [0, 0, 0])],
+            [
+                *(40, 28, 5, 7, 9, 3, 2, 3, 2, 8),
+                *([14, 6, 6] if self.kind == "ox" else [0, 0, 0]),
+                *([4, 6] if self.kind in ("s", "xs") else [1, 0]),
+            ],
         )[0]
         what()
         self.invariants()
@@ -1120,7 +1201,7 @@ class Run:
                 self.wrong(f"I2: two fields in the form {form}")
         if fence_text and len(fence_text) == 16 and (waits or form == "one"):
             self.wrong("I1: F is plain")
-        if form == "one" and self.buried and fields["hf1"][32] != "2":
+        if form == "one" and (self.buried or self.limit) and fields["hf1"][32] != "2":
             self.wrong("I2: wait may queue a dead id")
         if form == "taken" and waits:
             self.wrong("I2: taken, and somebody waits")
@@ -1129,7 +1210,9 @@ class Run:
             self.wrong("I2: somebody waits whom no release of a shared hold would see")
         if plain and (self.exclusive() or fields["hf1"][33:36] != "000"):
             self.wrong("I2: an exclusive hold in the form of readers")
-        if fence_text and not 86000000 < ttl["F"] < 87000000:
+        if self.limit and ttl["F"] != -1:
+            self.wrong("a limit with an end")
+        if fence_text and not self.limit and not 86000000 < ttl["F"] < 87000000:
             self.wrong("F's TTL")
         if waits and (queue[-1] != "~" or not 0 < ttl["Q"] <= 30000):
             self.wrong("the queue's end")
@@ -1177,7 +1260,7 @@ class Run:
                 self.wrong("a claimed hold has a mark")
         now = time.time()
         answer = self.redis.evalsha(
-            self.digests["inspect"], 4, KEYS.K, KEYS.Q, KEYS.S, KEYS.R, 0, 100
+            self.digests["inspect"], 5, KEYS.K, KEYS.Q, KEYS.S, KEYS.R, KEYS.F, 0, 100
         )
         if any(now - MARGIN < h["ends"] < time.time() + MARGIN for h in self.holds.values()):
             raise Unsure
@@ -1210,6 +1293,8 @@ class Run:
             {1, 2} if state in (1, 2) and len(live) != len(ends) // 2 else {state}
         ):
             self.wrong(f"inspect {answer}")
+        if tuple(answer[9:11]) != (self.limit or (0, 0)):
+            self.wrong(f"inspect {answer}, expected the limit {self.limit}")
         seats = [answer[7][n] for n in range(0, len(answer[7]), 7)]
         known = [who for who in seats if who in self.queue and not self.queue[who]["out"]]
         if [who for who in known if self.live(self.queue[who]["client"])] != self.ordered():
@@ -1236,7 +1321,7 @@ class Run:
         left = self.redis.exists(KEYS.K, KEYS.S, KEYS.Q)
         if left:
             self.wrong("something is left behind")
-        if not self.buried and self.redis.get(KEYS.F) and len(self.redis.get(KEYS.F)) != 16:
+        if not self.buried and last(self.redis) and len(last(self.redis)) != 16:
             self.wrong("F stays flagged")
 
     def all(self, steps: int) -> None:
@@ -1253,7 +1338,9 @@ LOOK = """
 local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and redis.call('HGETALL', KEYS[1]) or {}
 local ttls = {}
 for i = 1, 4 do ttls[i] = redis.call('PTTL', KEYS[i]) end
-return { held, redis.call('GET', KEYS[2]) or '', redis.call('ZRANGE', KEYS[3], 0, -1),
+local last = redis.pcall('GET', KEYS[2])
+if type(last) == 'table' then last = redis.call('HGET', KEYS[2], 'f') end
+return { held, type(last) == 'string' and last or '', redis.call('ZRANGE', KEYS[3], 0, -1),
   redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES'), ttls,
   redis.call('TIME')[1] * 1000 + math.floor(redis.call('TIME')[2] / 1000) }
 """
@@ -1373,6 +1460,26 @@ MUTANTS = [
     ),
     ("_grant", "held.extra = held.extra + weight - 1", ""),
     ("_state", "held.extra > 0 and 'w' or 'n'", "'n'"),
+    ("_grant", "a.permits ~= sub(limit, 1, 10) + 0 or", ""),
+    ("_grant", "or (per > 0 and a.lease ~= per)", ""),
+    ("_grant", "return a.permits == 0 and a.weight > 1 end", "return false end"),
+    (
+        "_grant",
+        "(differs(a) or a.mode == 'o' and has_outcome())",
+        "a.mode == 'o' and has_outcome()",
+    ),
+    ("_grant", "elseif flag and not limit then", "elseif flag then"),
+    (
+        "_state",
+        "err = refused('HSET', F, 'f', value, 'l', limit)",
+        "err = refused('SET', F, value)",
+    ),
+    ("_state", "(limit or buried >", "(buried >"),
+    ("acquire", "elseif differs(a) then", "elseif false then"),
+    ("limit", "err = mend_one() or was", "err = was"),
+    ("limit", "refused('DEL', F) or", "nil or"),
+    ("share", "'WRONGTYPE', 1, true) and -2 or old", "'WRONGTYPE', 1, true) and 0 or old"),
+    ("take", "string.find(old.err, 'WRONGTYPE', 1, true) and 0 or old", "old"),
     ("acquire", "or a.weight > most)", ")"),
     ("acquire", "if not shared and #how ~= 1 then break end", ""),
     ("acquire", "or m.weight ~= a.weight", ""),

@@ -167,7 +167,11 @@ class Lock:
         return self.run("renew", [self.keys.K] * len(ids) + [self.keys.S], *words)
 
     def inspect(self):
-        return self.run("inspect", [self.keys.K, self.keys.Q, self.keys.S, self.keys.R], 0, 100)
+        keys = [self.keys.K, self.keys.Q, self.keys.S, self.keys.R, self.keys.F]
+        return self.run("inspect", keys, 0, 100)
+
+    def limit(self, permits, per=0):
+        return self.run("limit", [self.keys.K, self.keys.F], permits, per)
 
     def holder(self) -> int:
         value = self.r.hget(self.keys.K, "hf1")
@@ -179,7 +183,9 @@ class Lock:
             if self.r.type(self.keys.K) == "hash"
             else self.r.type(self.keys.K),
             self.r.pttl(self.keys.K),
-            self.r.get(self.keys.F),
+            self.r.hgetall(self.keys.F)
+            if self.r.type(self.keys.F) == "hash"
+            else self.r.get(self.keys.F),
             self.r.zrange(self.keys.Q, 0, -1),
         )
 
@@ -1078,6 +1084,38 @@ class Edges:
             [r.hget(self.keys.K, "h" + hold(n)) is not None for n in (3, 4)] == [False, True],
             lock.state(),
         )
+
+    def test_limits(self, lock: Lock, r: redis.Redis) -> None:
+        """A limit stays, whatever is sent by another number, and ends no hold."""
+        lock.share(1)
+        self.expect("no limit before", lock.limit(2) == [0, 0])
+        self.expect("share: ask acquire, and the next times", lock.share(2) == -2, lock.state())
+        told = lock.acquire(2, "s3")
+        self.expect("another number is told the limit", told[2:] == [10, 2, 0], told)
+        lock.release(1)
+        for request in (lock.take, lock.share):
+            request(3)
+            self.expect(
+                "nothing of it stays", r.exists(self.keys.K, self.keys.S) == 0, lock.state()
+            )
+        self.expect("share of a free one", lock.share(3) == -2, lock.state())
+        self.expect("take of a free one", lock.take(3) == 0, lock.state())
+        self.expect("an exclusive one needs no number", lock.acquire(3)[2] == 1, lock.state())
+        self.expect("a wait", lock.wait(4) == 0, lock.state())
+        lock.acquire(4), lock.wait(5)
+        lock.short(3)
+        self.expect(
+            "the limit stays", r.hget(self.keys.F, "l") == f"{2:010d}{0:012d}", lock.state()
+        )
+        self.expect("without an end", r.pttl(self.keys.F) == -1)
+        for wrong in (("x",), (-1,), (1, 9), (0, 100), (10**10,), (1.5,)):
+            answer = lock.limit(*wrong)
+            self.expect(f"a limit of {wrong}", "out of bounds" in str(answer), answer)
+        self.expect("another limit", lock.limit(3, 1000) == [2, 0])
+        self.expect("no limit", lock.limit(0) == [3, 1000])
+        fence = r.get(self.keys.F) or ""
+        self.expect("the fence stays", fence[:16] >= lock.fence(4), fence)
+        r.flushall()
 
     def test_weights(self, lock: Lock, r: redis.Redis) -> None:
         """A weight ends with its hold, nests as such, and is the member's."""

@@ -331,8 +331,8 @@ static int64_t kick(void) {
 
 static redisReply *inspect(int skip, int most) {
     redisReply *reply =
-        good(run(&hf_script_inspect, 4, K, Q, S, R, number(skip), number(most), NULL));
-    assert_int_equal(reply->elements, 9);
+        good(run(&hf_script_inspect, 5, K, Q, S, R, F, number(skip), number(most), NULL));
+    assert_int_equal(reply->elements, 11);
     return reply;
 }
 enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUERS };

@@ -551,6 +551,122 @@ static void test_modes_and_permits_out_of_bounds_are_refused(void **state) {
     assert_non_null(strstr(hf_error_message(), "HF_SHARED"));
 }
 
+/* The limit of k, which was `was` before. */
+static void set_limit(hf_client *client, int64_t permits, int64_t per_ms, int64_t was) {
+    hf_lock *lock = open_lock(client, "k", NULL, SHARED(.permits = 0));
+    int64_t before = -1, per_before = -1;
+    assert_status(hf_lock_limit(lock, permits, per_ms, &before, &per_before), HF_OK);
+    assert_int_equal(before, was);
+    assert_int_equal(look(lock).permits, permits);
+    assert_int_equal(look(lock).per_ms, per_ms);
+    hf_lock_close(lock);
+}
+
+static void test_a_stored_limit_refuses_another_number_and_tells_both(void **state) {
+    (void)state;
+    hf_lock *right = permit_of(ann, "right", 2), *wrong = permit_of(ben, "wrong", 9),
+            *none = permit_of(ben, "none", 0), *writer = writer_of(ann, "writer");
+    set_limit(ann, 2, 0, 0);
+    assert_status(hf_lock_acquire(wrong, 1000, NULL), HF_ELIMIT);
+    assert_non_null(strstr(hf_error_message(), "2 permits"));
+    assert_non_null(strstr(hf_error_message(), "says 9"));
+    hf_hold *first = held(right), *second = held(none);
+    hf_lock *third = permit_of(ann, "third", 0);
+    assert_busy(third);
+    hf_lock_close(third);
+    start(wrong, 1);
+    assert_status(next_of(ben).status, HF_ELIMIT);
+    give_back(first, HF_OK);
+    give_back(second, HF_OK);
+    give_back(held(writer), HF_OK);
+    assert_free();
+    set_limit(ben, 0, 0, 2);
+    give_back(held(wrong), HF_OK);
+    hf_lock_close(right);
+    hf_lock_close(wrong);
+    hf_lock_close(none);
+    hf_lock_close(writer);
+}
+
+static void test_a_limit_that_changes_is_followed_by_who_waits(void **state) {
+    (void)state;
+    hf_lock *one = permit_of(ann, "one", 0), *two = permit_of(ben, "two", 0),
+            *said = permit_of(ben, "said", 1);
+    set_limit(ann, 1, 0, 0);
+    hf_hold *first = held(one);
+    start(two, 1);
+    assert_soon(waiting() == 1);
+    start(said, 2);
+    assert_soon(waiting() == 2);
+    set_limit(ann, 2, 0, 1);
+    hf_completion told[2] = {next_of(ben), next_of(ben)};
+    int at = told[0].op == 1 ? 0 : 1; /* the other said the old number */
+    assert_status(told[at].status, HF_OK);
+    assert_status(told[1 - at].status, HF_ELIMIT);
+    set_limit(ann, 1, 0, 2);
+    give_back(first, HF_OK);
+    hf_lock *next = permit_of(ann, "next", 0);
+    assert_busy(next); /* nobody is thrown out, and nobody enters */
+    hf_lock_close(next);
+    give_back(told[at].hold, HF_OK);
+    give_back(held(one), HF_OK);
+    assert_free();
+    hf_lock_close(one);
+    hf_lock_close(two);
+    hf_lock_close(said);
+}
+
+static void test_a_weight_without_a_number_needs_a_stored_limit(void **state) {
+    (void)state;
+    hf_lock *heavy = open_lock(ann, "k", "heavy", SHARED(.weight = 3));
+    assert_status(hf_lock_acquire(heavy, 0, NULL), HF_ELIMIT);
+    set_limit(ben, 2, 0, 0);
+    assert_status(hf_lock_acquire(heavy, 0, NULL), HF_ELIMIT);
+    assert_non_null(strstr(hf_error_message(), "takes 3"));
+    set_limit(ben, 4, 0, 2);
+    hf_lock *two = open_lock(ben, "k", "two", SHARED(.weight = 2));
+    hf_hold *three = held(heavy);
+    assert_busy(two);
+    give_back(three, HF_OK);
+    give_back(held(two), HF_OK);
+    hf_lock_close(two);
+    assert_free();
+    hf_lock_close(heavy);
+}
+
+static void test_a_gate_has_the_stored_rate(void **state) {
+    (void)state;
+    hf_lock *right = open_lock(
+                ann, "k", NULL,
+                SHARED(.permits = 1, .lease_ms = 60000, .reentrant = HF_OFF, .renew = HF_OFF)),
+            *other = permit_of(ben, "other", 1);
+    set_limit(ann, 1, 60000, 0);
+    hf_hold *pass = held(right);
+    assert_status(hf_lock_acquire(other, 0, NULL), HF_ELIMIT);
+    assert_non_null(strstr(hf_error_message(), "60000 ms"));
+    give_back(pass, HF_OK);
+    assert_int_equal(hf_lock_limit(right, -1, 0, NULL, NULL), HF_EINVAL);
+    assert_int_equal(hf_lock_limit(right, 0, 100, NULL, NULL), HF_EINVAL);
+    assert_int_equal(hf_lock_limit(right, 1, 9, NULL, NULL), HF_EINVAL);
+    assert_int_equal(hf_lock_limit(NULL, 1, 0, NULL, NULL), HF_EINVAL);
+    hf_lock_close(right);
+    hf_lock_close(other);
+}
+
+/* While the servers still know it, and after. */
+static void test_who_has_learnt_a_limit_keeps_it(void **state) {
+    (void)state;
+    hf_lock *one = permit_of(ann, "one", 0), *two = permit_of(ann, "two", 0);
+    set_limit(ben, 1, 0, 0);
+    give_back(held(one), HF_OK);
+    set_limit(ben, 0, 0, 1);
+    hf_hold *hold = held(two);
+    assert_busy(one); /* which says the number that its client has learnt */
+    give_back(hold, HF_OK);
+    hf_lock_close(one);
+    hf_lock_close(two);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -574,6 +690,11 @@ int main(void) {
         TEST(test_nobody_passes_a_heavy_waiter),
         TEST(test_what_nests_is_no_heavier),
         TEST(test_modes_and_permits_out_of_bounds_are_refused),
+        TEST(test_a_stored_limit_refuses_another_number_and_tells_both),
+        TEST(test_a_limit_that_changes_is_followed_by_who_waits),
+        TEST(test_a_weight_without_a_number_needs_a_stored_limit),
+        TEST(test_a_gate_has_the_stored_rate),
+        TEST(test_who_has_learnt_a_limit_keeps_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -373,12 +373,14 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     hf_request request, refused;
     (void)state;
     hf_request_inspect(&request, names, 100, 50, false);
-    ASSERT_WORDS(&request, &hf_script_inspect, 4, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
-                 "100", "50");
+    ASSERT_WORDS(&request, &hf_script_inspect, 5, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
+                 "{a}a:hf1:f", "100", "50");
     hf_request_inspect(&request, names, 0, 1, true);
     assert_true(request.fetches);
-    ASSERT_WORDS(&request, &hf_script_inspect, 4, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
-                 "0", "1", "1");
+    ASSERT_WORDS(&request, &hf_script_inspect, 5, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
+                 "{a}a:hf1:f", "0", "1", "1");
+    hf_request_limit(&request, names, 5, 60000);
+    ASSERT_WORDS(&request, &hf_script_limit, 2, "a", "{a}a:hf1:f", "5", "60000");
     hf_request_break(&request, names, 1795197364705600, true);
     ASSERT_WORDS(&request, &hf_script_break, 5, ALL, "1795197364705600", "1");
     hf_request_selftest(&request, names, "hf:" CLIENT, strlen("hf:" CLIENT));
@@ -395,8 +397,8 @@ static void test_what_looks_at_a_lock_is_sent_whole(void **state) {
     hf_request again;
     hf_request_permissions(&again, &request); /* that is refused, too */
     ASSERT_WORDS(&again, &hf_script_permissions, 1, "a");
-    ASSERT_WORDS(&request, &hf_script_permissions, 1, "a", "{a}a:hf1:q", "{a}a:hf1:s",
-                 "{a}a:hf1:r");
+    ASSERT_WORDS(&request, &hf_script_permissions, 1, "a", "{a}a:hf1:q", "{a}a:hf1:s", "{a}a:hf1:r",
+                 "{a}a:hf1:f");
     hf_request_free(&refused);
     hf_names_drop(names);
 }
@@ -631,7 +633,10 @@ static void test_what_no_server_answers_is_not_reckoned_with(void **state) {
         {{NOW, 1000, HF_STANDS_QUEUED, NOW, INT64_MIN}, false},
         {{NOW, 1000, -1, 0, 0}, false},
         {{NOW, 1000, 7, 0, 0}, false},
-        {{NOW, 1000, 10, 0, 0}, false},
+        {{NOW, 1000, HF_STANDS_LIMITED, 0, 0}, true},
+        {{NOW, 1000, HF_STANDS_LIMITED, HF_PERMITS_MAX, HF_LEASE_MAX}, true},
+        {{NOW, 1000, HF_STANDS_LIMITED, HF_PERMITS_MAX + 1, 0}, false},
+        {{NOW, 1000, HF_STANDS_LIMITED, 5, -1}, false},
         {{NOW, 1000, 13, 0, 0}, false},
     };
     (void)state;
@@ -1008,7 +1013,7 @@ static void test_a_reply_that_may_have_written_something_is_known(void **state) 
 
 /* What inspect answers: numbers, then the words of the holders and of the waiters. */
 typedef struct {
-    redisReply parts[9], *elements[9], words[28], *holders[14], *waiters[14], whole;
+    redisReply parts[11], *elements[11], words[28], *holders[14], *waiters[14], whole;
 } inspected;
 
 static redisReply word_of(const char *word) {
@@ -1034,7 +1039,11 @@ static void inspected_of(inspected *to, const int64_t *numbers, const char *cons
     to->parts[8] = (redisReply){.type = REDIS_REPLY_ARRAY};
     to->elements[7] = &to->parts[7];
     to->elements[8] = &to->parts[8];
-    to->whole.elements = 9;
+    to->parts[9] = number_of(5);
+    to->elements[9] = &to->parts[9];
+    to->parts[10] = number_of(60000);
+    to->elements[10] = &to->parts[10];
+    to->whole.elements = 11;
 }
 
 static void test_inspect_tells_of_holders_and_waiters(void **state) {
@@ -1137,14 +1146,16 @@ static void test_what_inspect_cannot_have_answered_is_not_read(void **state) {
     inspected_of(&reply, one, holder, 6, waiter, 7);
     assert_true(hf_reply_inspect(&reply.whole, &found));
     assert_true(hf_reply_queued(&reply.whole, 0, &queued));
-    for (size_t i = 0; i < 9; i++) { /* each part of another type, or missing */
-        redisReply other = i < 6 ? text_of("1") : number_of(1);
+    assert_int_equal(found.permits, 5);
+    assert_int_equal(found.per_ms, 60000);
+    for (size_t i = 0; i < 11; i++) { /* each part of another type, or missing */
+        redisReply other = i < 6 || i > 8 ? text_of("1") : number_of(1);
         reply.elements[i] = &other;
         assert_false(hf_reply_inspect(&reply.whole, &found));
         reply.elements[i] = &reply.parts[i];
         reply.whole.elements = i;
         assert_false(hf_reply_inspect(&reply.whole, &found));
-        reply.whole.elements = 9;
+        reply.whole.elements = 11;
     }
     redisReply number = number_of(1);
     assert_false(hf_reply_inspect(&number, &found));

@@ -32,12 +32,12 @@ static void test_every_status_has_its_number_and_name_for_ever(void **state) {
         "HF_ENOTHELD", "HF_ELOST",    "HF_EUNKNOWN",  "HF_ECANCELED", "HF_EINTR",
         "HF_ECONNECT", "HF_EAUTH",    "HF_ESERVER",   "HF_EPROTOCOL", "HF_EUNSUPPORTED",
         "HF_ECLOSED",  "HF_EFORKED",  "HF_EREPLICAS", "HF_EDONE",     "HF_EDEADLOCK",
-        "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",
+        "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",  "HF_ELIMIT",
     };
     (void)state;
     for (size_t i = 0; i < COUNT(names); i++)
         assert_string_equal(hf_status_name((hf_status)i), names[i]);
-    assert_int_equal(HF_ESETTLED, COUNT(names) - 1);
+    assert_int_equal(HF_ELIMIT, COUNT(names) - 1);
     assert_string_equal(hf_status_name(COUNT(names)), "HF_E?");
     assert_string_equal(hf_status_name(-1), "HF_E?");
     assert_string_equal(hf_status_name(INT32_MAX), "HF_E?");

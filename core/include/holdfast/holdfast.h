@@ -136,7 +136,12 @@ enum {
      * Calls that are made once: the result was not kept, because the call was settled meanwhile
      * (hf_once_settle()), or the record is another caller's.
      */
-    HF_ESETTLED = 23
+    HF_ESETTLED = 23,
+    /**
+     * A limit is stored with the name (hf_lock_limit()), and this acquire says another number, or
+     * takes more than that; or it has a weight, and no number is known. Nothing is held.
+     */
+    HF_ELIMIT = 24
 };
 
 /**
@@ -614,8 +619,10 @@ typedef struct hf_lock_options {
      * that equal handles make a semaphore; 1 to HF_PERMITS_MAX. Default 0: no limit, as for
      * readers. No effect with HF_EXCLUSIVE.
      *
-     * The number is a property of this handle, not of the lock: each handle follows its own. A
-     * waiter with a small number blocks the waiters behind it. A nested hold needs no permit, but
+     * If a limit is stored with the name, a handle that says another number is refused with
+     * HF_ELIMIT, and one that says 0 follows the stored one, from then on even if the server loses
+     * it. Without, each handle follows its own, and a waiter with a small number blocks the waiters
+     * behind it. A nested hold needs no permit, but
      * counts as a hold: if one thread should take several permits, set reentrant to HF_OFF.
      */
     int64_t permits;
@@ -638,10 +645,11 @@ typedef struct hf_lock_options {
     const void *note;
     size_t note_len;
     /**
-     * With HF_SHARED and permits: how many of the permits each hold takes, 1 to `permits`; default
-     * 0: one. The acquire succeeds when the weights of all shared holds and this one are at most
-     * the permits. In the queue no acquire passes a heavier one that came before, so that heavy
-     * ones wait for those before them only, and light ones wait behind them.
+     * With HF_SHARED: how many of the permits each hold takes, 1 to `permits`, or to the limit that
+     * is stored with the name (HF_ELIMIT if there is none, or a smaller one); default 0: one. The
+     * acquire succeeds when the weights of all shared holds and this one are at most the permits.
+     * In the queue no acquire passes a heavier one that came before, so that heavy ones wait for
+     * those before them only, and light ones wait behind them.
      *
      * A nested hold counts with its whole weight. In its owner's shared hold it may be as heavy as
      * that one at most: a heavier one returns HF_EDEADLOCK, because two such owners would wait for
@@ -696,6 +704,7 @@ HF_API void hf_lock_close(hf_lock *lock);
  * @retval HF_ETIMEOUT   Other owners kept the lock. Nothing is left on the server.
  * @retval HF_EINVAL     timeout_ms is below -1. Not held.
  * @retval HF_EDEADLOCK  The owner holds the lock shared, and this handle is HF_EXCLUSIVE.
+ * @retval HF_ELIMIT     The number of permits, or the weight, is not that of the stored limit.
  * @retval HF_EUNKNOWN   The answer was lost: the lock may be held, unknown to any caller, until the
  *                       lease ends. Do not enter.
  * @retval HF_ECANCELED  The client was closed during the wait, or the thread's brake was pulled.
@@ -859,6 +868,9 @@ typedef struct hf_lock_info {
     int32_t moving;
     /** 1 if the first holder keeps the lock: hf_lock_holder.kept. */
     int32_t kept;
+    /** The limit that is stored with the name, hf_lock_limit(): the permits, or the passes of a
+     * gate in per_ms milliseconds; 0: no limit; per_ms 0: not of a gate. */
+    int64_t permits, per_ms;
 } hf_lock_info;
 
 /** One holder of a lock, filled in by hf_view_holder(). */
@@ -1028,6 +1040,28 @@ HF_API int hf_owner_parse(const void *owner, size_t owner_len, hf_owner_parts *p
  * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
  */
 HF_API hf_status hf_lock_break(hf_lock *lock, int64_t fence, uint32_t flags);
+
+/**
+ * Store with the name how many permits the lock has, so that no shared handle can say another
+ * number: it is refused with HF_ELIMIT, and one that says none follows the stored number. The limit
+ * stays until it is changed or taken away. A change ends no hold: after a smaller number acquires
+ * wait until enough holds have ended; waiters learn of a new number at once. The last of several
+ * calls counts.
+ *
+ * @param permits  1 to HF_PERMITS_MAX; 0 takes the limit away.
+ * @param per_ms   0; or the time for which each pass of a gate counts, HF_LEASE_MIN to
+ * HF_LEASE_MAX: then acquires must have that lease.
+ * @param[out] permits_was  What was stored before; 0: no limit. NULL if not wanted. After a lost
+ *                          answer it may be this call's own number.
+ * @param[out] per_ms_was   The same for per_ms.
+ * @retval HF_OK        Stored.
+ * @retval HF_EREPLICAS Stored, but fewer replicas than the handle's options request had it in time.
+ * @retval others       As hf_lock_inspect(), HF_EUNKNOWN, and HF_EUNSUPPORTED on several masters.
+ *
+ * Threads:  any.   Blocks: one round trip, connect_timeout_ms at most.   Since: 0.1.
+ */
+HF_API hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t *permits_was,
+                               int64_t *per_ms_was);
 
 /* ------------------------------------------------------------- All locks */
 

@@ -38,7 +38,7 @@ const char *hf_status_name(hf_status status) {
         "HF_ENOTHELD", "HF_ELOST",    "HF_EUNKNOWN",  "HF_ECANCELED", "HF_EINTR",
         "HF_ECONNECT", "HF_EAUTH",    "HF_ESERVER",   "HF_EPROTOCOL", "HF_EUNSUPPORTED",
         "HF_ECLOSED",  "HF_EFORKED",  "HF_EREPLICAS", "HF_EDONE",     "HF_EDEADLOCK",
-        "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",
+        "HF_EFAILED",  "HF_EOUTCOME", "HF_EMISMATCH", "HF_ESETTLED",  "HF_ELIMIT",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
         return "HF_E?";

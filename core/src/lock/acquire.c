@@ -359,7 +359,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
     hf_answer_kind kind = HF_ANSWER_ASK;
     hf_ask ask = hf_op_ask(op);
     hf_way way = hf_waiting_way_locked(hold, &ask);
-    while (kind == HF_ANSWER_ASK && !op->done) {
+    while ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && !op->done) {
         hf_request request;
         hf_way_request(&request, way, hold, &ask);
         if (op->queue == NULL) { /* in the same write */
@@ -380,8 +380,7 @@ static hf_status ask_server_locked(acquiring *call, question *asked) {
             return status;
         kind = hf_way_reply(way, hold, op->queue != NULL || hold->out > 0, asked->answer.reply,
                             &asked->look, &asked->mine);
-        if (kind == HF_ANSWER_ASK && way == HF_BY_WAIT)
-            hf_waiting_in_vain_locked(client, hold->names);
+        hf_waiting_in_vain_locked(client, hold->names, way, kind);
         way = HF_BY_ACQUIRE;
     }
     hold->stray = hold->stray || kind == HF_ANSWER_NONSENSE;

@@ -6,6 +6,7 @@
 #include "base/simulated.h"
 
 #define BUCKETS 1024
+#define LIMITS 256
 /* During a hold that lasts longer than this, in ns, somebody may well have come to wait: then the
  * general release costs less than a second request. */
 #define YOUNG (1 * HF_MS)
@@ -18,6 +19,10 @@ struct hf_table {
         int64_t fence;
         hf_hold *hold; /* the exclusive one that has it, while it is in the table; or NULL */
     } floors[BUCKETS]; /* the highest fences seen; a newer name takes an older one's place */
+    struct {
+        uint64_t hash;
+        int64_t permits;
+    } limits[LIMITS]; /* that servers told of; a newer name takes an older one's place */
     int64_t numbers;
     size_t failing; /* of the holds */
 };
@@ -418,7 +423,41 @@ hf_status hf_table_new_id_locked(hf_client *client, hf_hold *hold) {
             return hf_fail(HF_ENOMEM, "no memory");
         memcpy(hold->inside, outer->id, sizeof hold->inside);
     }
+    size_t at = hold->names->hash % LIMITS;
+    if (hold->terms.learns && client->table->limits[at].hash == hold->names->hash &&
+        client->table->limits[at].permits >= hold->terms.weight)
+        hold->terms.permits = client->table->limits[at].permits;
     return hf_client_new_id_locked(client, hold->id);
+}
+
+hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited) {
+    struct hf_table *table = hold->client->table;
+    size_t at = hold->names->hash % LIMITS;
+    const char *name = hf_names_quoted(hold->names);
+    long long permits = limited->permits, mine = hold->terms.permits, per_ms = limited->per_ms,
+              lease_ms = hold->validity.lease_ms;
+    if (permits == 0)
+        return hf_fail(HF_ELIMIT,
+                       "no limit is stored with lock %s, and this acquire takes %lld permits: it "
+                       "must say of how many",
+                       name, (long long)hold->terms.weight);
+    if (per_ms > 0 && per_ms != lease_ms)
+        return hf_fail(
+            HF_ELIMIT,
+            "lock %s is a gate that lets pass %lld in %lld ms, and this acquire says %lld "
+            "in %lld ms: holdfast set changes that",
+            name, permits, per_ms, mine, lease_ms);
+    if (!hold->terms.learns)
+        return hf_fail(HF_ELIMIT,
+                       "lock %s has %lld permits, and this acquire says %lld: holdfast set changes "
+                       "that; or say no number",
+                       name, permits, mine);
+    table->limits[at].hash = hold->names->hash;
+    table->limits[at].permits = permits;
+    if (hold->terms.weight > permits)
+        return hf_fail(HF_ELIMIT, "lock %s has %lld permits, and this acquire takes %lld", name,
+                       permits, (long long)hold->terms.weight);
+    return HF_OK;
 }
 
 hf_status hf_table_add_locked(hf_client *client, hf_hold *hold, bool keep) {

@@ -27,6 +27,7 @@ typedef struct hf_terms {
     bool whole; /* the acquire is to be answered with most of its lease */
     hf_mode mode;
     int64_t permits, weight; /* of a shared hold; 0: no limit; 0: 1 */
+    bool learns;             /* it says no number: a limit that is stored counts */
     int32_t replicas;        /* how many must have the hold before its acquire is answered */
     int64_t replica_ms;
     int64_t lock_serial; /* not 0: only this lock finds the hold on the stack */
@@ -161,6 +162,10 @@ hf_status hf_hold_explain_state(const hf_hold *hold, int state, const char *how)
 #define HF_HOW_LOST "its lease ended, or its key was taken away"
 /* Its owner holds the lock shared, and asks for it exclusively. */
 hf_status hf_hold_refuse(const hf_hold *hold);
+
+/* The lock has that limit: ask by it from now on, as later holds of that name will. Or why the hold
+ * cannot: HF_ELIMIT. */
+hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited);
 
 /* ----------------------------------------------------------------- Table */
 

@@ -81,7 +81,9 @@ static hf_status check_mode(const hf_lock_options *options) {
                        (long long)options->permits, (long long)HF_PERMITS_MAX);
     if (options->permits > 0 && options->mode != HF_SHARED)
         return hf_fail(HF_EINVAL, "permits need the mode HF_SHARED");
-    int64_t most = options->permits > 0 ? options->permits : 1;
+    int64_t most = options->permits > 0         ? options->permits
+                   : options->mode == HF_SHARED ? HF_PERMITS_MAX
+                                                : 1;
     if (options->weight < 0 || options->weight > most)
         return hf_fail(HF_EINVAL, "weight is %lld: it takes 1 to the permits, which are %lld",
                        (long long)options->weight, (long long)options->permits);
@@ -172,6 +174,7 @@ hf_status hf_lock_open(hf_client *client, const void *name, size_t name_len, con
         .reentrant = chosen.reentrant != HF_OFF,
         .mode = chosen.mode == HF_SHARED ? HF_MODE_SHARED : HF_MODE_EXCLUSIVE,
         .permits = chosen.permits,
+        .learns = chosen.mode == HF_SHARED && chosen.permits == 0,
         .weight = chosen.weight,
         .replicas = chosen.replicas,
         .replica_ms = chosen.replica_timeout_ms,

@@ -8,7 +8,8 @@
 
 /* For how long others are expected to want a lock that was waited for. */
 #define EXPECTED_MS 1000
-/* For how long a `wait` that did nothing is not tried again: while ids may be dead none does. */
+/* For how long a `wait` or `share` that did nothing is not tried again: while ids may be dead no
+ * `wait` does, and while a limit is stored no `share`. */
 #define IN_VAIN_MS 200
 
 #define IDS 1024
@@ -22,7 +23,7 @@ struct hf_waiting {
     unsigned owners[OWNERS];   /* how many wait, by a hash of lock and owner */
     hf_list spare;             /* bells, to be used again: a wake-up may still come to one */
     int64_t handed_on[QUEUES]; /* when a hold was last waited for, by the lock's name */
-    int64_t in_vain[QUEUES];   /* when a `wait` last did nothing, by the same */
+    int64_t in_vain[QUEUES];   /* when a `wait` or `share` last did nothing, by the same */
 };
 
 struct hf_waiting *hf_waiting_begin(void (*ask)(hf_timer *timer, int64_t now)) {
@@ -289,11 +290,14 @@ bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names) 
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask) {
     hf_way way = hf_way_of(hold, ask, is_crowded(hold->client, hold->names));
     int64_t in_vain = hold->client->waiting->in_vain[hold->names->hash % QUEUES];
-    if (way == HF_BY_WAIT && in_vain > 0 && hf_now() < hf_after(in_vain, IN_VAIN_MS))
+    if ((way == HF_BY_WAIT || way == HF_BY_SHARE) && in_vain > 0 &&
+        hf_now() < hf_after(in_vain, IN_VAIN_MS))
         return HF_BY_ACQUIRE;
     return way;
 }
 
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names) {
-    client->waiting->in_vain[names->hash % QUEUES] = hf_now();
+void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
+                               hf_answer_kind kind) {
+    if (kind == HF_ANSWER_LIMIT || (kind == HF_ANSWER_ASK && way == HF_BY_WAIT))
+        client->waiting->in_vain[names->hash % QUEUES] = hf_now();
 }

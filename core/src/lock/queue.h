@@ -52,7 +52,8 @@ void hf_waiting_handed_on_locked(const hf_client *client, const hf_names *names,
 bool hf_waiting_expected_locked(const hf_client *client, const hf_names *names);
 /* How a hold asks for its lock, that being known. */
 hf_way hf_waiting_way_locked(const hf_hold *hold, const hf_ask *ask);
-/* A `wait` did nothing: the next ones would not, either. */
-void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names);
+/* That way did nothing, by the answer: the next ones may not, either. */
+void hf_waiting_in_vain_locked(const hf_client *client, const hf_names *names, hf_way way,
+                               hf_answer_kind kind);
 
 #endif

@@ -134,6 +134,31 @@ static void take_outcome(hf_op *op, const hf_standing *mine) {
     }
 }
 
+/* Has the op asked for as long as a call may last? */
+static bool is_late(const hf_op *op) {
+    int64_t patience_ms = hf_op_client(op)->transport->connect_ms;
+    return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
+}
+
+/* Its number is not the one that is stored, by which it is to ask at once: under a new id, if the
+ * server may know more of the old one than it answered. False: it asks no more. */
+static bool take_limit(hf_op *op, const hf_standing *mine) {
+    if (op->canceled || op->busy)
+        return false;
+    hf_status status = hf_hold_learn_locked(op->hold, mine);
+    if (status == HF_OK && op->tries && is_late(op))
+        status =
+            hf_fail(HF_EBUSY, "the limit of lock %s changes", hf_names_quoted(op->hold->names));
+    if (status == HF_OK && (op->score > 0 || op->hold->out > 0))
+        status = hf_op_renew_id_locked(op);
+    if (status != HF_OK) {
+        hf_op_fail_locked(op, status);
+        return false;
+    }
+    op->hold->terms.permits = mine->permits;
+    return true;
+}
+
 /* The id is dead: none of its copies is granted the lock any more. */
 static void lose_id(hf_op *op) {
     op->hold->out = (unsigned)op->asking;
@@ -143,17 +168,14 @@ static void lose_id(hf_op *op) {
         hf_queue_recheck_locked(hf_op_client(op), op->hold->names);
 }
 
-/* Has the op asked for as long as a call may last? */
-static bool is_late(const hf_op *op) {
-    int64_t patience_ms = hf_op_client(op)->transport->connect_ms;
-    return hf_now() >= hf_after(op->until == HF_NO_DEADLINE ? op->since : op->until, patience_ms);
-}
-
 void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf_standing *mine,
                          int64_t sent_at) {
     hf_client *client = hf_op_client(op);
     hf_hold *hold = op->hold;
     bool busy = mine->state == HF_STANDS_BUSY || mine->state == HF_STANDS_FOREIGN;
+    hf_look at_once = {.server_us = look->server_us, .ttl_ms = HF_TTL_MORE};
+    if (mine->state == HF_STANDS_LIMITED)
+        look = &at_once;
     op->answered = true;
     op->ttl_ms = look->ttl_ms;
     if (from != NULL && look->server_us > 0)
@@ -183,6 +205,10 @@ void hf_op_answer_locked(hf_op *op, hf_link *from, const hf_look *look, const hf
     case HF_STANDS_REFUSED:
         hf_op_fail_locked(op, hf_hold_refuse(hold));
         return;
+    case HF_STANDS_LIMITED:
+        if (!take_limit(op, mine) || op->queue == NULL || op->tries)
+            return;
+        break;
     case HF_STANDS_BUSY:
         /* With more of the dead to skip it may be free: it is asked for again at once. */
         if (op->queue == NULL || op->tries) {
@@ -354,9 +380,8 @@ static void rechecked(hf_task *task, hf_status status, const redisReply *reply) 
     hear_all(mine);
     if (status == HF_OK)
         kind = read_standings(mine, reply, &look, standings);
-    if (kind == HF_ANSWER_ASK && mine->way == HF_BY_WAIT)
-        hf_waiting_in_vain_locked(client, task->names);
-    if (kind == HF_ANSWER_ASK && ask_in_general(mine))
+    hf_waiting_in_vain_locked(client, task->names, mine->way, kind);
+    if ((kind == HF_ANSWER_ASK || kind == HF_ANSWER_LIMIT) && ask_in_general(mine))
         return;
     if (status == HF_OK && kind == HF_ANSWER_NONSENSE)
         status = hf_unexpected("acquire");

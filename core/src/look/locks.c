@@ -1,7 +1,8 @@
 /*
  * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
  * side by side: over hashes, which may be locks, and over queues, which also tell of a lock that
- * nobody holds, or that another library holds; and if asked for, one over the records of calls.
+ * nobody holds, or that another library holds; and if asked for, one over the records of calls. A
+ * limit that is stored is a hash, which the first scan finds, unless a pattern hides its key.
  * What a page finds is looked at in one write.
  *
  * A key is on one node at a time, but its slot may move from a node that has not been walked
@@ -26,7 +27,7 @@
 #define SCAN_COST 3 /* it takes the server as long as so many looks at a lock */
 #define SLEEP_MS 50 /* so often a language looks for signals */
 
-typedef enum { LOCKS, QUEUES, RECORDS, SCANS } scan;
+typedef enum { LOCKS, QUEUES, RECORDS, LIMITS, SCANS } scan;
 
 /* A key that may be a lock's. */
 typedef struct suspect {
@@ -188,7 +189,11 @@ static void rewind_node(hf_locks *locks) {
         hf_discovery_version(locks->client->transport->discovery, locks->node);
     locks->node_seen = 0;
     for (int i = 0; i < SCANS; i++)
-        strcpy(locks->cursors[i], i != RECORDS || locks->records ? "0" : "");
+        strcpy(locks->cursors[i],
+               (i != RECORDS || locks->records) &&
+                       (i != LIMITS || strncmp(locks->pattern, "*", locks->pattern_length) != 0)
+                   ? "0"
+                   : "");
 }
 
 static hf_status begin_node(hf_locks *locks, int node) {
@@ -270,8 +275,8 @@ static void drop_suspect(hf_locks *locks) {
     free(first);
 }
 
-/* The lock whose companion that key is: its queue (letter q) or its record (r). HF_EINVAL, without
- * a message: it is no lock's. */
+/* The lock whose companion that key is: its queue (letter q), record (r) or limit (f). HF_EINVAL,
+ * without a message: it is no lock's. */
 static hf_status names_of(const char *key, size_t length, char letter, hf_names **names_out) {
     const char end[] = {':', 'h', 'f', '1', ':', letter};
     const char *close = length > 0 && *key == '{' ? memchr(key, '}', length) : NULL;
@@ -292,8 +297,12 @@ static hf_status names_of(const char *key, size_t length, char letter, hf_names 
 
 static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t length) {
     hf_names *names;
-    hf_status status = kind == LOCKS ? hf_names_new(key, length, 0, &names)
-                                     : names_of(key, length, kind == QUEUES ? 'q' : 'r', &names);
+    static const char letters[] = {[QUEUES] = 'q', [RECORDS] = 'r', [LIMITS] = 'f'};
+    hf_status status = kind == LOCKS ? hf_names_new(key, length, 0, &names) : HF_EINVAL;
+    if (status == HF_EINVAL) {
+        kind = kind == LOCKS ? LIMITS : kind;
+        status = names_of(key, length, letters[kind], &names);
+    }
     if (status == HF_EINVAL)
         return HF_OK; /* nobody can lock it */
     if (status != HF_OK)
@@ -361,7 +370,9 @@ static hf_status turn_page(hf_locks *locks) {
         const char *cursor = locks->cursors[kind];
         if (*cursor == '\0')
             continue;
-        const char *own = kind == QUEUES ? "{*:hf1:q" : "{*:hf1:r";
+        static const char *const suffixed[] = {
+            [QUEUES] = "{*:hf1:q", [RECORDS] = "{*:hf1:r", [LIMITS] = "{*:hf1:f"};
+        const char *own = suffixed[kind];
         const void *pattern = kind == LOCKS ? locks->pattern : own;
         hf_request_scan(&requests[count], cursor, PAGE, kind == QUEUES ? "zset" : "hash", pattern,
                         kind == LOCKS ? locks->pattern_length : strlen(own));
@@ -390,7 +401,7 @@ static hf_status turn_page(hf_locks *locks) {
 /* Is it a lock? A key of another type or form is one if an acquire of ours waits for it, or if it
  * is one of Redisson's or a damaged one of ours. */
 static bool is_lock(const hf_found *found, const suspect *one) {
-    return (found->held && !found->plain) || found->waiters > 0 ||
+    return (found->held && !found->plain) || found->waiters > 0 || found->permits > 0 ||
            (found->moving && one->kind != LOCKS); /* then that key could not be seen */
 }
 

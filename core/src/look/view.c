@@ -123,6 +123,8 @@ void hf_view_tell(const hf_view *view, hf_lock_info *info) {
         .result_ms = remaining_ms(found->result_ms),
         .moving = found->moving,
         .kept = view->holder_count > 0 && view->holders[0].kept,
+        .permits = found->permits,
+        .per_ms = found->per_ms,
     };
     hf_struct_tell(info, &told, sizeof told);
 }

@@ -50,8 +50,8 @@ static bool read_owner(const redisReply *reply, const char **owner, size_t *leng
 /* So begins the id of a hold that is kept. */
 #define KEPT "0000000000000000"
 
-/* In what inspect answers: six numbers, the holders, the waiters, the record. */
-enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PARTS };
+/* In what inspect answers: six numbers, the holders, the waiters, the record, a limit. */
+enum { STATE, HOLDS, WAITERS, TTL, RESULT_TTL, NOW, HOLDERS, QUEUE, RECORD, PERMITS, PER, PARTS };
 enum { FREE, EXCLUSIVE, SHARED, OTHERS, PLAIN, MOVING = 8 /* is added */ };
 
 /* Its id, mode, fence, ms left and owner. */
@@ -77,7 +77,8 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < PARTS)
         return false;
     for (size_t i = 0; i < PARTS; i++)
-        if (reply->element[i]->type != (i < HOLDERS ? REDIS_REPLY_INTEGER : REDIS_REPLY_ARRAY))
+        if (reply->element[i]->type !=
+            (i < HOLDERS || i > RECORD ? REDIS_REPLY_INTEGER : REDIS_REPLY_ARRAY))
             return false;
     int64_t given = reply->element[STATE]->integer, state = given % MOVING;
     if (!within(given, 0, 2 * MOVING - 1))
@@ -93,11 +94,14 @@ bool hf_reply_inspect(const redisReply *reply, hf_found *found) {
         .ttl_ms = reply->element[TTL]->integer,
         .result_ms = reply->element[RESULT_TTL]->integer,
         .server_us = reply->element[NOW]->integer,
+        .permits = reply->element[PERMITS]->integer,
+        .per_ms = reply->element[PER]->integer,
         .first = {.owner = "", .note = ""},
     };
     if (hf_reply_holdings(reply) > 0 && !hf_reply_holding(reply, 0, &found->first))
         return false;
-    return within(found->server_us, 1, HF_NUMBER_MAX) && found->waiters >= 0;
+    return within(found->server_us, 1, HF_NUMBER_MAX) && found->waiters >= 0 &&
+           within(found->permits, 0, HF_PERMITS_MAX) && within(found->per_ms, 0, HF_LEASE_MAX);
 }
 
 bool hf_reply_found_record(const redisReply *reply, hf_call_record *record) {

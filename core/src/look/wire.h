@@ -29,9 +29,10 @@ typedef struct hf_found {
     bool plain;       /* foreign, and nothing about the key says that it is a lock */
     bool moving;      /* its slot is: only the lock's own key could be looked at */
     int64_t count, waiters;
-    int64_t ttl_ms;    /* below HF_TTL_NONE: there is no key */
-    int64_t result_ms; /* for how long its record stays; likewise */
-    int64_t server_us; /* when it was looked at */
+    int64_t ttl_ms;          /* below HF_TTL_NONE: there is no key */
+    int64_t result_ms;       /* for how long its record stays; likewise */
+    int64_t server_us;       /* when it was looked at */
+    int64_t permits, per_ms; /* of the limit that is stored; 0: none; 0: it is of no gate */
 } hf_found;
 bool hf_reply_inspect(const redisReply *reply, hf_found *found);
 /* The record in a reply that this has read. False: there is none. */

@@ -225,6 +225,14 @@ local function fits(a)
   return a.mode == 's' and held.x == 0 and (a.permits == 0 or held.n + held.extra + a.weight <= a.permits)
 end
 
+-- Does a shared one say another number than is stored; or a weight, and no number?
+local function differs(a)
+  if a.mode ~= 's' then return false end
+  if not limit then return a.permits == 0 and a.weight > 1 end
+  local per = sub(limit, 11) + 0
+  return a.permits ~= sub(limit, 1, 10) + 0 or (per > 0 and a.lease ~= per)
+end
+
 -- The record of an outcome, for those of mode o. A call that has begun, and whose hold is over, has one:
 -- nobody knows what became of it. nil: not looked at; K and R change before.
 local outcome
@@ -237,7 +245,7 @@ local function has_outcome()
   end
   return outcome
 end
--- One message for all of a client who ask for the outcome.
+-- One message for all of a client who are to ask: for the outcome, or by another number.
 local told = {}
 local function tell(a)
   local err = refused('ZREM', Q, a.member)
@@ -271,7 +279,7 @@ local function grant(asking)
     if over then
       err = refused('ZREM', Q, m)
       if err then return err end
-    elseif a.mode == 'o' and not mine and has_outcome() then
+    elseif not mine and (differs(a) or a.mode == 'o' and has_outcome()) then
       err = tell(a)
       if err then return err end
     elseif spent() or not fits(a) then
@@ -322,7 +330,7 @@ local function settle()
   if flag ~= flagged or mark ~= (stored and flagged and sub(stored, 17, 48) or NOBODY)
     or last ~= (stored and sub(stored, 1, 16) or '0000000000000000') then
     remember(last, mark, flag)
-  elseif flag then
+  elseif flag and not limit then
     refused('PEXPIREAT', F, fmt('%.0f', math.floor((last > stamp and last or now) / 1000) + 86400000))
   end
 end

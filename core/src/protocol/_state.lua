@@ -27,7 +27,13 @@ end
 
 -- Fences are 16 digits, so that they compare as texts: to read or print a number costs as
 -- much as a command.
-local stored = F and call('GET', F)
+local stored, limit = F and pcall('GET', F), nil
+if type(stored) == 'table' then
+  -- A limit is stored: F is a hash.
+  limit = pcall('HGET', F, 'l')
+  if type(limit) ~= 'string' or #limit ~= 22 then return stored end
+  stored = call('HGET', F, 'f')
+end
 local last, mark, buried, flagged = '0000000000000000', NOBODY, '0000000000000', false
 if stored and (#stored == 16 or #stored == 61) then
   last = sub(stored, 1, 16)
@@ -47,7 +53,9 @@ local function remember(fence, client, flag)
   flag = flag or client ~= NOBODY or buried ~= '0000000000000'
   local value = flag and fence .. client .. buried or fence
   local err
-  if fence <= stamp then
+  if limit then
+    err = refused('HSET', F, 'f', value, 'l', limit)
+  elseif fence <= stamp then
     err = refused('SET', F, value, 'PX', lives(flag))
   else
     err = refused('SET', F, value, 'PXAT', fmt('%.0f', math.floor(fence / 1000) + lives(flag)))
@@ -72,10 +80,10 @@ local function ms(score) -- an end as a number
 end
 local function left(ends) return ends == math.huge and -1 or ends - now_ms end
 
--- K in the form one, with a 2 if F knows more than the fence: `wait` and the short `release` do
--- not look at F otherwise.
+-- K in the form one, with a 2 if F knows more than the fence, or has a limit: `wait` and the short
+-- `release` do not look at F otherwise.
 local function one(id, fence, rest)
-  return id .. ((buried > sub(stamp, 1, 13) or last > fence) and '2' or '1') .. fence .. rest
+  return id .. ((limit or buried > sub(stamp, 1, 13) or last > fence) and '2' or '1') .. fence .. rest
 end
 local function mend_one() -- after F has changed
   if held and held.form == 'one' then return refused('HSET', K, 'hf1', one(held.id, held.fence, held.rest)) end

@@ -21,6 +21,8 @@
 --         5 an outcome: the record { hf1, n, b } for the first such id, then empty; its ms (-1: no
 --           end)
 --         9 refused: it would wait for the shared hold in which it nests, or is heavier
+--         10 refused: it says another number than is stored: that; ms of a gate's passes (0, 0: none
+--           is stored, and it says a weight alone)
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases of nested holds, and the first waiter, written out for speed, without functions:
@@ -34,7 +36,7 @@ repeat
     break
   end
   local call, pcall, sub = redis.call, redis.pcall, string.sub
-  local last, v = call('GET', F), pcall('HGET', K, 'hf1')
+  local last, v = pcall('GET', F), pcall('HGET', K, 'hf1')
   if not last or #last ~= 16 or type(v) == 'table' or (floor ~= '0' and floor > last) then break end
   local time = call('TIME')
   local us = time[2]
@@ -168,7 +170,8 @@ for i = 1, #KEYS - 5 do
   if a.mode == 'w' then
     local permits, weight = string.match(how, '^w(%d+):(%d+)$')
     a.mode, a.permits, a.weight = 's', tonumber(permits), tonumber(weight)
-    if a.permits and (a.weight < 2 or a.weight > a.permits) then return bad('weight') end
+    if a.permits and (a.weight < 2 or a.weight > a.permits and a.permits > 0) then return bad('weight') end
+    if a.permits == 0 then a.member = '' end -- it does not wait: it learns of the number first
   end
   if not (a.lease and (a.lease == 0 or (a.lease >= 10 and a.lease <= 315360000000 and a.lease % 1 == 0))) then
     return bad('lease')
@@ -264,6 +267,8 @@ for i, a in ipairs(asks) do
     err = add(a.id, a.mode == 's' and 's' or 'x', a.weight, within, NOBODY, a.owner, a.lease)
     if err then return err end
     answer(i, 1, tonumber(within), a.lease > 0 and a.lease or -1)
+  elseif differs(a) then
+    answer(i, 10, tonumber(sub(limit or '', 1, 10)) or 0, tonumber(sub(limit or '', 11)) or 0)
   elseif a.mode == 'o' and has_outcome() then
     answer(i, 5, known and '' or { outcome, call('HGET', R, 'n') or '', call('HGET', R, 'b') or '' },
       call('PTTL', R))

@@ -69,6 +69,8 @@ hf_answer_kind hf_reply_take(const redisReply *reply, int64_t lease_ms, hf_look 
 /* <fence>, or <fence>+ if there are others. */
 hf_answer_kind hf_reply_share(const redisReply *reply, int64_t lease_ms, hf_look *look,
                               hf_standing *mine) {
+    if (hf_reply_number(reply) == -2)
+        return HF_ANSWER_LIMIT;
     bool others = reply->type == REDIS_REPLY_STRING && reply->len == STAMP_DIGITS + 1 &&
                   reply->str[STAMP_DIGITS] == '+';
     hf_answer_kind kind = read_fence(reply, others, lease_ms, look, mine);
@@ -143,6 +145,19 @@ static bool read_outcome(const redisReply *const *parts, hf_standing *mine) {
     return true;
 }
 
+static bool is_limit(int64_t permits, int64_t per_ms) {
+    return within(permits, 0, HF_PERMITS_MAX) && within(per_ms, 0, HF_LEASE_MAX);
+}
+
+bool hf_reply_limit(const redisReply *reply, int64_t *permits, int64_t *per_ms) {
+    int64_t numbers[2];
+    if (!read_numbers(reply, numbers, 2))
+        return false;
+    *permits = numbers[0];
+    *per_ms = numbers[1];
+    return is_limit(*permits, *per_ms);
+}
+
 static bool read_standing(const redisReply *reply, size_t at, hf_standing *mine) {
     int64_t numbers[3];
     if (read_outcome((const redisReply *const *)reply->element + at, mine))
@@ -157,6 +172,10 @@ static bool read_standing(const redisReply *reply, size_t at, hf_standing *mine)
         mine->remaining_ms = numbers[2];
         return within(mine->fence, 1, HF_NUMBER_MAX) &&
                within(mine->remaining_ms, HF_TTL_NONE, HF_LEASE_MAX);
+    case HF_STANDS_LIMITED:
+        mine->permits = numbers[1];
+        mine->per_ms = numbers[2];
+        return is_limit(mine->permits, mine->per_ms);
     case HF_STANDS_QUEUED + WAS_OUT:
     case HF_STANDS_FOREIGN + WAS_OUT:
         mine->state = (hf_stands)(numbers[0] - WAS_OUT);

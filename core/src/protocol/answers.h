@@ -24,7 +24,8 @@ typedef enum {
     HF_STANDS_DEAD = 3,    /* released, cancelled, or its lease ran out */
     HF_STANDS_FOREIGN = 4, /* queued, behind another library's lock */
     HF_STANDS_OUTCOME = 5, /* its call has an outcome */
-    HF_STANDS_REFUSED = 9  /* its owner holds the lock shared, and asks for it exclusively */
+    HF_STANDS_REFUSED = 9, /* its owner holds the lock shared, and asks for it exclusively */
+    HF_STANDS_LIMITED = 10 /* it asks by another number of permits than is stored */
 } hf_stands;
 
 /* Whom a shared hold had beside it when it began. */
@@ -35,6 +36,7 @@ typedef struct hf_standing {
     bool was_out;                /* of the queue, though it had a place */
     int64_t fence, remaining_ms; /* if held */
     int64_t score, rank;         /* if queued */
+    int64_t permits, per_ms;     /* if limited: what is stored; 0: no limit, no gate */
     hf_company company;          /* if it is shared, and a short answer tells */
     const redisReply *record;    /* if it has an outcome: hf_reply_record() */
     int64_t record_ms;
@@ -74,7 +76,8 @@ typedef enum {
     HF_ANSWER_NONSENSE,
     HF_ANSWER_GOOD,
     HF_ANSWER_HELD, /* nothing was done: another holds it */
-    HF_ANSWER_ASK   /* nothing was done: ask by acquire */
+    HF_ANSWER_ASK,  /* nothing was done: ask by acquire */
+    HF_ANSWER_LIMIT /* the same, and the next times, too: a limit may be stored */
 } hf_answer_kind;
 
 /* lease_ms: what it asked for, because a short answer does not repeat it. */
@@ -92,6 +95,9 @@ bool hf_reply_acquire(const redisReply *reply, hf_look *look, hf_standing *mine,
 const char *hf_reply_holder(const redisReply *reply, size_t *length, bool *kept);
 /* Did a kick leave more of the queue to skip? */
 bool hf_reply_kick_again(const redisReply *reply);
+
+/* What a limit replaces; 0, 0: nothing. False: its script gives no such reply. */
+bool hf_reply_limit(const redisReply *reply, int64_t *permits, int64_t *per_ms);
 
 /* What release, leave and break answer. */
 typedef enum {

@@ -1,12 +1,12 @@
 -- inspect: say who holds the lock, and who waits. Changes nothing.
 --
--- KEYS  K, Q, S, R; or K alone, while their slot is being moved
+-- KEYS  K, Q, S, R, F; or K alone, while their slot is being moved
 -- ARGV  how many holds and waiters to skip, and how many to list at most; 1: with the bytes of the record
 -- Answers  0 free, 1 exclusive, 2 shared, 3 foreign, 4 foreign and perhaps no lock, and 8 more with K
 --       alone; holds; waiters; K's TTL (-1: no TTL); ms of the record (-1: no end, -2:
 --       there is none); server µs; the holds: id, mode, fence, ms left, owner, weight of each; the
 --       waiters: id, mode, score, timeout, permits, owner, weight of each; the record { hf1, n, b or empty, 1 if its call is in
---       progress }, or nothing
+--       progress }, or nothing; permits and ms of the limit that is stored, or 0, 0
 local K, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local F
 --@include _state.lua
@@ -70,7 +70,7 @@ elseif held then
   end
 end
 
-if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters, {} } end
+if not Q then return { state + 8, count, 0, ttl, -2, now, holds, waiters, {}, 0, 0 } end
 local queued = pcall('ZCARD', Q)
 if type(queued) == 'table' then queued = 0 end
 if queued > 0 and call('ZSCORE', Q, '~') then queued = queued - 1 end
@@ -94,4 +94,7 @@ if type(known) == 'string' then
   record = { known, call('HGET', R, 'n') or '', ARGV[3] == '1' and call('HGET', R, 'b') or '', runs and 1 or 0 }
   ms = call('PTTL', R)
 end
-return { state, count, queued, ttl, ms, now, holds, waiters, record }
+local stored_limit = KEYS[5] and type(pcall('GET', KEYS[5])) == 'table' and pcall('HGET', KEYS[5], 'l')
+if type(stored_limit) ~= 'string' then stored_limit = '' end
+return { state, count, queued, ttl, ms, now, holds, waiters, record, tonumber(sub(stored_limit, 1, 10)) or 0,
+  tonumber(sub(stored_limit, 11)) or 0 }

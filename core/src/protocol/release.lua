@@ -31,7 +31,7 @@ repeat
   if type(v) == 'table' then break end
   local mine, last, dead = sub(v, 1, 49), fence, '0000000000000'
   if mine == id .. '2' .. fence then
-    local old = call('GET', F)
+    local old = pcall('GET', F)
     if not old or #old ~= 61 then break end
     last, dead = sub(old, 1, 16), sub(old, 49)
   elseif sub(v, 33, 33) == 'p' then
@@ -43,7 +43,7 @@ repeat
     if call('EXISTS', S) == 0 then pcall('DEL', K) end
     return 1
   elseif mine ~= id .. '1' .. fence then
-    local old = sub(v, 33, 33) == 'n' and call('GET', F)
+    local old = sub(v, 33, 33) == 'n' and pcall('GET', F)
     if not old or #old ~= 16 then break end
     -- The last to end, with K, is live: K is.
     local two = call('ZRANGE', S, '-2', '-1')

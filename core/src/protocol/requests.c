@@ -402,6 +402,7 @@ void hf_request_inspect(hf_request *request, const hf_names *names, int64_t skip
     add_companion(request, names, QUEUE);
     add_companion(request, names, ENDS);
     add_companion(request, names, RESULT);
+    add_companion(request, names, HF_LAST_FENCE);
     request->fetches = whole;
     add_number(request, skip);
     add_number(request, most);
@@ -414,6 +415,14 @@ void hf_request_break(hf_request *request, const hf_names *names, int64_t fence,
     add_keys(request, names);
     add_number(request, fence);
     add_number(request, foreign);
+    add_fence_life(request, names);
+}
+
+void hf_request_limit(hf_request *request, const hf_names *names, int64_t permits, int64_t per_ms) {
+    begin_request(request, &hf_script_limit);
+    add_lock_and_fence(request, names);
+    add_number(request, permits);
+    add_number(request, per_ms);
     add_fence_life(request, names);
 }
 

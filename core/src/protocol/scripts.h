@@ -22,6 +22,7 @@ extern const hf_script hf_script_claim;
 extern const hf_script hf_script_heal;
 extern const hf_script hf_script_inspect;
 extern const hf_script hf_script_leave;
+extern const hf_script hf_script_limit;
 extern const hf_script hf_script_permissions;
 extern const hf_script hf_script_release;
 extern const hf_script hf_script_renew;

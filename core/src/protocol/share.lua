@@ -5,7 +5,8 @@
 -- ARGV  hold id; owner; lease (ms, not 0); permits (0: no limit); floor: the highest fence of K that
 --       the client has seen (16 digits); and the life of a plain F (ms), if that is not a day
 -- Answers  the fence, which is the server's time in µs too, and + if there are other holds; or an
---       integer, and nothing is done: -1 K has an exclusive hold; 0 ask `acquire`
+--       integer, and nothing is done: -1 K has an exclusive hold; 0 ask `acquire`; -2 the same, and F may have
+--       a limit: ask `acquire` the next times, too
 local call, pcall, sub, K, F, S = redis.call, redis.pcall, string.sub, KEYS[1], KEYS[2], KEYS[3]
 local v = pcall('HGET', K, 'hf1')
 local form = v and (v.err or sub(v, 33, 33))
@@ -41,7 +42,8 @@ else
     end
   end
   if form ~= 'p' then
-    local last = call('GET', F)
+    local last = pcall('GET', F)
+    if type(last) == 'table' then return -2 end
     if not last or #last ~= 16 or last >= stamp then return 0 end
   end
   local count, permits = name and 1 or call('ZCARD', S), ARGV[4]
@@ -111,9 +113,9 @@ else
   end
 end
 
--- F is not plain, or ahead of the clock, or the user lacks a permission: all as before.
+-- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: all as before.
 if done ~= 1 then return done end
-if old.err then return old end
+if old.err then return string.find(old.err, 'WRONGTYPE', 1, true) and -2 or old end
 local ends = tonumber(sub(old, 1, 16)) or 0
 pcall('SET', F, old, 'PXAT', string.format('%.0f', math.floor(math.max(ends, tonumber(stamp)) / 1000)
   + (#old == 16 and ARGV[6] or 86400000)))

@@ -28,10 +28,10 @@ local done = pcall('PEXPIRE', K, lease)
 local old = done == 1 and pcall('SET', KEYS[2], fence, 'GET', 'PX', ARGV[5] or '86400000')
 if done == 1 and (not old or (#old == 16 and old < fence)) then return fence end
 
--- F is not plain, or ahead of the clock, or the user lacks a permission: all as before.
+-- F is not plain, or has a limit, or is ahead of the clock, or the user lacks a permission: all as before.
 if pcall('DEL', K) ~= 1 then pcall('HDEL', K, h .. fence) end
 if done ~= 1 then return done end
-if old.err then return old end
+if old.err then return string.find(old.err, 'WRONGTYPE', 1, true) and 0 or old end
 local ends = tonumber(string.sub(old, 1, 16)) or 0
 pcall('SET', KEYS[2], old, 'PXAT',
   string.format('%.0f', math.floor(math.max(ends, tonumber(fence)) / 1000)

@@ -1,0 +1,53 @@
+/* A limit that is stored with a name. */
+#include "lock/lock.h"
+#include "lock/quorum.h"
+#include "lock/undo.h"
+
+static hf_status check_limit(const hf_lock *lock, int64_t permits, int64_t per_ms) {
+    if (lock == NULL)
+        return hf_fail(HF_EINVAL, "the handle is NULL");
+    hf_status status = hf_client_check(lock->client);
+    if (status != HF_OK)
+        return status;
+    if (permits < 0 || permits > HF_PERMITS_MAX)
+        return hf_fail(HF_EINVAL, "a limit of %lld permits: it takes 1 to %lld, or 0 for no limit",
+                       (long long)permits, (long long)HF_PERMITS_MAX);
+    if (per_ms != 0 && (permits == 0 || per_ms < HF_LEASE_MIN || per_ms > HF_LEASE_MAX))
+        return hf_fail(HF_EINVAL,
+                       "a limit of %lld in %lld ms: a gate takes 1 or more in 10 ms to 10 "
+                       "years",
+                       (long long)permits, (long long)per_ms);
+    return lock->client->quorum != NULL ? hf_quorum_refuse("limits that are stored") : HF_OK;
+}
+
+hf_status hf_lock_limit(hf_lock *lock, int64_t permits, int64_t per_ms, int64_t *permits_was,
+                        int64_t *per_ms_was) {
+    hf_request request;
+    hf_answer answer;
+    int64_t was[2];
+    hf_status status = check_limit(lock, permits, per_ms);
+    if (status != HF_OK)
+        return status;
+    hf_request_limit(&request, lock->names, permits, per_ms);
+    request.replicas = lock->terms.replicas;
+    request.replica_ms = lock->terms.replica_ms;
+    status = hf_client_call(lock->client, &request, &answer);
+    if (status != HF_OK)
+        return status;
+    bool known = hf_reply_limit(answer.reply, &was[0], &was[1]);
+    freeReplyObject(answer.reply);
+    if (!known)
+        return hf_unexpected("limit");
+    if (permits_was != NULL)
+        *permits_was = was[0];
+    if (per_ms_was != NULL)
+        *per_ms_was = was[1];
+    hf_client_lock(lock->client); /* who waits by another number is told */
+    hf_kick_locked(lock->client, lock->names);
+    hf_client_unlock(lock->client);
+    if (lock->terms.replicas > 0 && answer.replicas < lock->terms.replicas)
+        return hf_fail(
+            HF_EREPLICAS, "the limit of lock %s had reached %lld of the %d replicas asked for",
+            hf_names_quoted(lock->names), (long long)answer.replicas, (int)lock->terms.replicas);
+    return HF_OK;
+}
