@@ -152,13 +152,15 @@ int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms) {
 }
 
 void hf_try_later(hf_tries *tries, int64_t now) {
-    if (tries->since == 0 ||
-        now > hf_after(tries->at, TRY_MAX_MS)) /* nothing was tried meanwhile */
+    int64_t took_ms = tries->began != 0 ? (now - tries->began) / HF_MS : 0;
+    int64_t idle = now - took_ms * HF_MS - tries->at; /* in which no try was needed */
+    if (tries->since == 0 || idle > TRY_MAX_MS * HF_MS)
         *tries = (hf_tries){.since = now};
     int64_t most_ms = (now - tries->since) / HF_MS / TRY_PART;
     most_ms = most_ms < TRY_SOON_MS ? TRY_SOON_MS : most_ms < TRY_MAX_MS ? most_ms : TRY_MAX_MS;
     tries->pause_ms = hf_backoff(tries->pause_ms, TRY_MIN_MS, most_ms);
-    tries->at = hf_after(now, hf_spread(tries->pause_ms));
+    tries->at = hf_after(now, hf_spread(took_ms > tries->pause_ms ? took_ms : tries->pause_ms));
+    tries->began = 0;
 }
 
 size_t hf_digits(char *to, int64_t number) {

@@ -58,9 +58,11 @@ int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms);
 /* The tries to reach a server, since the first one that failed. All zeros: none has. */
 typedef struct hf_tries {
     int64_t since, pause_ms, at; /* not to be tried again before `at` */
+    int64_t began;               /* the try under way; 0: none is */
 } hf_tries;
 /* Plan the next try. Pauses grow to a sixteenth of the time since the first failure, so that a hold
- * that outlives an outage is renewed, and a fleet that waits for its server does not storm it. */
+ * that outlives an outage is renewed, and a fleet that waits for its server does not storm it. A
+ * server that is slow to answer gets as long a rest: it still works for those who gave up. */
 void hf_try_later(hf_tries *tries, int64_t now);
 
 /* Write the number in decimal: 20 bytes at most, no NUL. Returns how many. */

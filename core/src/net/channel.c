@@ -217,6 +217,7 @@ static void set_mode(hf_links *links, hf_link *link, hf_link_mode mode) {
     if (mode == HF_UNTESTED)
         hf_link_deaf(links, link); /* once more, on a new connection */
     if (mode == HF_GRANTS) {
+        link->listens = (hf_tries){0};
         link->tests_failed = 0;
         link->retest_ms = 0;
     }
@@ -237,11 +238,21 @@ static void fail_test(hf_links *links, hf_link *link, bool poll) {
 static void test_answered(hf_task *task, hf_status status, const redisReply *reply) {
     hf_links *links = task->links;
     hf_link *link = task->link;
-    if (link->mode != HF_TESTING || (status == HF_OK && hf_reply_number(reply) > 0))
+    if (link->mode != HF_TESTING)
+        return;
+    link->test_heard = status == HF_OK && hf_reply_number(reply) > 0;
+    if (link->test_heard)
         return; /* the message decides */
     bool deaf = status == HF_OK && !hf_discovery_clustered(links->discovery);
     bool refused = status != HF_OK && hf_error_permission(hf_error_message());
-    fail_test(links, link, deaf || refused);
+    bool tested = status == HF_OK || (status == HF_ESERVER && task->course.pause_ms == 0);
+    if (tested || refused)
+        fail_test(links, link, deaf || refused);
+    else { /* it is loading, busy or away, which tells nothing of grants: test again, later */
+        link->mode = HF_UNTESTED;
+        hf_try_later(&link->listens, hf_now());
+        links->listener->wake(links);
+    }
 }
 
 /* False: no memory. */
@@ -250,6 +261,7 @@ static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel
     if (task == NULL)
         return false;
     link->mode = HF_TESTING;
+    link->test_heard = false;
     link->tested_at = hf_now();
     hf_request_selftest(&task->request, channel->names, channel->name, channel->length);
     task->pinned = task->urgent = true;
@@ -258,12 +270,20 @@ static bool begin_test(hf_links *links, hf_link *link, const hf_channel *channel
     return true;
 }
 
+/* Test a subscription that is there. False: no memory. */
+static bool test_again(hf_links *links, hf_link *link) {
+    HF_EACH(at, &link->asked)
+    if (CHANNEL_OF(at)->subscribed)
+        return begin_test(links, link, CHANNEL_OF(at));
+    return true;
+}
+
 static void subscribed(hf_links *links, hf_channel *channel) {
     hf_link *link = channel->link;
     link->subscribed += !channel->subscribed;
     channel->subscribed = true;
     channel->epoch++;
-    channel->tries = link->listens = (hf_tries){0};
+    channel->tries = (hf_tries){0};
     if (link->mode == HF_UNTESTED && !begin_test(links, link, channel)) {
         hf_link_deaf(links, link); /* and made anew, when there may be memory */
         return;
@@ -297,15 +317,17 @@ static void slot_moved(hf_links *links, hf_link *link, const char *text) {
 static void hear_error(hf_links *links, hf_link *link, const char *text) {
     bool clustered = hf_discovery_clustered(links->discovery);
     hf_status status;
-    bool moved = clustered && hf_error_class(text, &status) == HF_AFTER_MOVED;
+    hf_after_error after = hf_error_class(text, &status);
+    bool moved = clustered && after == HF_AFTER_MOVED;
     bool refused = hf_error_permission(text) && (clustered || link->subscribed == 0);
     bool unknown = clustered && hf_error_command(text);
     if (refused || unknown) /* it works without, by asking often */
         set_mode(links, link, HF_POLLING);
     else if (moved)
         slot_moved(links, link, text);
-    else /* it passes: BUSY, LOADING and their like */
+    else if (after != HF_AFTER_WAIT || link->asked.count > link->subscribed)
         hf_link_deaf(links, link);
+    /* Else it passes (BUSY, LOADING and their like), and was the answer to a PING. */
 }
 
 static void hear_message(hf_links *links, hf_link *link, const redisReply *message) {
@@ -410,12 +432,17 @@ static bool take_subscription(hf_links *links, hf_link *link, int64_t now) {
     link->heard_at = link->pinged_at = now;
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->tries.at = 0; /* the server is there */
+        link->listens.began = link->tries.at = 0; /* the server is there */
         return true;
     }
     hf_link_failed(links, link, status);
     hf_link_deaf(links, link);
     return false;
+}
+
+/* Do requests try to reach the server, which they did not last time? One try is enough. */
+static bool is_tried(const hf_link *link) {
+    return link->tries.pause_ms > 0 && link->commands == NULL && link->waiting.first != NULL;
 }
 
 /* False: not yet. */
@@ -426,7 +453,10 @@ static bool have_subscription(hf_links *links, hf_link *link, int64_t now) {
         hf_link_deaf(links, link);
     if (link->subscription != NULL)
         return true;
-    if (link->subscription_dial == NULL && now >= link->listens.at) {
+    if (link->subscription_dial == NULL && is_tried(link) && now >= link->listens.at) {
+        link->listens.at = link->tries.at;
+    } else if (link->subscription_dial == NULL && now >= link->listens.at) {
+        link->listens.began = now;
         link->subscription_dial = hf_dial_start(links->transport, link->node);
         if (link->subscription_dial == NULL)
             hf_link_deaf(links, link);
@@ -461,7 +491,9 @@ void hf_link_drive_channels(hf_links *links, hf_link *link, int64_t now) {
         return;
     bool good = ask_for_channels(links, link, now);
     ping(links, link, now);
-    if (link->mode == HF_TESTING && now >= hf_after(link->tested_at, TEST_MS)) {
+    if (link->mode == HF_UNTESTED && link->subscribed > 0 && now >= link->listens.at)
+        good = test_again(links, link) && good;
+    if (link->mode == HF_TESTING && link->test_heard && now >= hf_after(link->tested_at, TEST_MS)) {
         fail_test(links, link, false); /* no word of the test: no grants either */
         return;
     }
@@ -480,7 +512,8 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
     if (link->mode == HF_POLLING)
         return link->retest_at;
     if (link->subscription == NULL)
-        return link->subscription_dial != NULL ? HF_NO_DEADLINE : link->listens.at;
+        return link->subscription_dial != NULL || is_tried(link) ? HF_NO_DEADLINE
+                                                                 : link->listens.at;
     int64_t command_ms = links->transport->command_ms;
     int64_t due = hf_after(link->heard_at, PING_MS + command_ms);
     HF_EACH(at, &link->unasked)
@@ -488,7 +521,9 @@ int64_t hf_link_channels_due(const hf_links *links, const hf_link *link) {
         due = hf_earlier(due, CHANNEL_OF(at)->tries.at);
     if (link->subscribed > 0)
         due = hf_earlier(due, hf_after(link->pinged_at, PING_MS));
-    if (link->mode == HF_TESTING)
+    if (link->mode == HF_UNTESTED && link->subscribed > 0)
+        due = hf_earlier(due, link->listens.at);
+    if (link->mode == HF_TESTING && link->test_heard)
         due = hf_earlier(due, hf_after(link->tested_at, TEST_MS));
     return due;
 }

@@ -7,6 +7,9 @@
 /* Pauses grow, so that clients do not storm a server in trouble. */
 #define PAUSE_MIN_MS 5
 #define PAUSE_MAX_MS 100
+/* And up to this, if the server itself asks to wait: it loads its data, which each request delays.
+ */
+#define WAIT_MAX_MS 1000
 /* The pause after a refusal, for a request that insists. */
 #define INSIST_MS 200
 /* One more attempt needs this much time after the pause. */
@@ -14,15 +17,21 @@
 
 static hf_step at_once(void) { return (hf_step){.what = HF_STEP_AGAIN}; }
 
-static hf_step after_pause(hf_course *course) {
-    course->pause_ms = hf_backoff(course->pause_ms, PAUSE_MIN_MS, PAUSE_MAX_MS);
+static hf_step after_pause(hf_course *course, int64_t most_ms) {
+    course->pause_ms = hf_backoff(course->pause_ms, PAUSE_MIN_MS, most_ms);
     return (hf_step){.what = HF_STEP_AGAIN, .pause_ms = course->pause_ms};
+}
+
+static int64_t longest_wait(const hf_outcome *outcome) {
+    int64_t part = hf_until(outcome->deadline, outcome->now) / 4;
+    return part < PAUSE_MAX_MS ? PAUSE_MAX_MS : part < WAIT_MAX_MS ? part : WAIT_MAX_MS;
 }
 
 /* Later, wherever it is served then: in a cluster perhaps by another node. */
 static hf_step later_anywhere(hf_course *course, const hf_outcome *outcome) {
+    bool waits = outcome->met == HF_MET_ERROR && outcome->after == HF_AFTER_WAIT;
     course->asking = false;
-    hf_step step = after_pause(course);
+    hf_step step = after_pause(course, waits ? longest_wait(outcome) : PAUSE_MAX_MS);
     step.look = outcome->clustered;
     return step;
 }
@@ -45,7 +54,8 @@ static hf_step redirected(hf_course *course, const hf_outcome *outcome) {
         course->node = outcome->to;
     if (++course->redirections > HF_REDIRECTIONS_MAX)
         return (hf_step){.what = HF_STEP_FAIL, .circle = true};
-    return course->redirections > REDIRECTIONS_AT_ONCE ? after_pause(course) : at_once();
+    return course->redirections > REDIRECTIONS_AT_ONCE ? after_pause(course, PAUSE_MAX_MS)
+                                                       : at_once();
 }
 
 /* The slot is being moved, and the keys are on two servers. */
@@ -55,7 +65,7 @@ static hf_step splits(hf_course *course) {
     course->redirections = 0; /* this is no circle */
     course->asking = false;
     course->split = true;
-    hf_step step = after_pause(course);
+    hf_step step = after_pause(course, PAUSE_MAX_MS);
     step.what = tried ? HF_STEP_AGAIN : HF_STEP_ALONE;
     return step;
 }

@@ -433,7 +433,7 @@ static bool take_dialled(hf_links *links, hf_link *link, int64_t now) {
     hf_pool_opened(links->transport->pool, link->node, link->commands, status);
     if (status == HF_OK) {
         link->failure = HF_OK;
-        link->listens.at = 0; /* the server is there */
+        link->tries.began = link->listens.at = 0; /* the server is there */
         return true;
     }
     hf_link_failed(links, link, status);
@@ -461,6 +461,7 @@ static void borrow(hf_links *links, hf_link *link, int64_t now) {
     if (lent == HF_LENT)
         return;
     link->dial = hf_dial_start(links->transport, link->node);
+    link->tries.began = now;
     if (link->dial != NULL)
         return;
     hf_pool_opened(pool, link->node, NULL, hf_fail(HF_ENOMEM, "no memory or no thread"));

@@ -117,6 +117,7 @@ typedef struct hf_link {
     int64_t retest_at, retest_ms; /* while grants do not work: when that is tried again */
     hf_tries listens;             /* tries to subscribe */
     int64_t pinged_at, heard_at, tested_at;
+    bool test_heard;  /* the server has published the message of the test */
     int tests_failed; /* one after the other */
 
     /* The waiters, and the thread that reads: written by the listener. A link with waiters is kept,
