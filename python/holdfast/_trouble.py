@@ -17,7 +17,8 @@ class Trouble:
     """Holds of a client may soon be lost, or not any more; or another server has taken over."""
 
     kind: Literal["at_risk", "over", "failover"]
-    """at_risk: renewals begin to fail. over: they work again. failover: another server is asked."""
+    """at_risk: renewals begin to fail. over: they work again. failover: another server is asked;
+    of several masters: a minority does not renew and the others have the holds, or all do again."""
     holds: int
     """How many holds are at risk, or are at another server now; 0 if it is over."""
     ends_in: float | None

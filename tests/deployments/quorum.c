@@ -743,6 +743,54 @@ static void test_what_does_not_work_is_refused(void **state) {
     hf_client_close(client);
 }
 
+/* The next notice, whatever is lost meanwhile. */
+static hf_completion next_notice(hf_client *client) {
+    for (;;) {
+        hf_completion c = next(client);
+        if (c.kind != HF_KIND_LOSS)
+            return c;
+    }
+}
+
+static void test_trouble_is_told_once_for_each_change(void **state) {
+    hf_client_options options = {.size = sizeof options,
+                                 .connect_timeout_ms = 300,
+                                 .command_timeout_ms = 300,
+                                 .trouble = HF_ON};
+    hf_client *client;
+    (void)state;
+    assert_status(hf_client_open(url_of(5, "quarantine=0"), &options, &client), HF_OK);
+    assert_true(hf_client_fd(client) >= 0);
+    hf_lock *lock = exclusive_lock(client, "stock", 3000);
+    hf_hold *hold = acquire(lock);
+    assert_soon(has_votes(hold, 5));
+    fail_at(1, DEAD);
+    hf_completion c = next_notice(client);
+    assert_int_equal(c.kind, HF_KIND_FAILOVER);
+    assert_non_null(strstr(c.error.message, text("%d does not renew", ports[1])));
+    assert_int_equal(c.holds, 1);
+    fail_at(2, DEAD); /* another of the minority: nothing new */
+    fail_at(3, DEAD);
+    c = next_notice(client);
+    assert_int_equal(c.kind, HF_KIND_TROUBLE);
+    assert_int_equal(c.status, HF_ECONNECT);
+    assert_non_null(strstr(c.error.message, "fewer than a majority"));
+    mend_all(14, DEAD);
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    assert_soon(hf_lock_acquire(lock, 0, &hold) == HF_OK);
+    c = next_notice(client);
+    assert_int_equal(c.kind, HF_KIND_TROUBLE);
+    assert_int_equal(c.status, HF_OK);
+    c = next_notice(client);
+    assert_int_equal(c.kind, HF_KIND_FAILOVER);
+    assert_non_null(strstr(c.error.message, "all 5 masters renew again"));
+    hf_hold_release(hold);
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+    hf_client_close(client);
+}
+
 static const hf_finding *about(const hf_finding *found, size_t count, const char *subject) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(found[i].subject, subject) == 0)
@@ -924,6 +972,7 @@ int main(int argc, char **argv) {
         TEST(test_a_wait_ends_where_the_masters_refuse_its_client),
         TEST(test_an_even_number_is_warned_of),
         TEST(test_what_does_not_work_is_refused),
+        TEST(test_trouble_is_told_once_for_each_change),
         TEST(test_a_survey_tells_of_each_master),
         TEST(test_what_is_dangerous_is_warned_of),
         TEST(test_no_lease_is_longer_than_the_quarantine),

@@ -1434,6 +1434,8 @@ enum {
      * With hf_client_options.trouble. Another server has taken over, as the message says: the
      * new master behind Sentinel, the node of a cluster that now has the slots of `holds`
      * holds, or another server under the host's name. The client renews these holds there at once.
+     * Of a quorum: a minority of its masters does not renew, and the others have `holds` holds; or
+     * all renew again. (HF_KIND_TROUBLE: fewer than a majority renew.)
      */
     HF_KIND_FAILOVER = 7
 };

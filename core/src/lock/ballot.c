@@ -831,6 +831,53 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
     }
 }
 
+/* ----------------------------------------------------------------- Trouble */
+
+/* A master renews its votes no more, or again. Announce only what changes for the holds: a minority
+ * fails, a majority, none. */
+static void hear_trouble(hf_client *client, size_t at, bool fails) {
+    struct hf_quorum *quorum = client->quorum;
+    hf_completion completion = {.kind = HF_KIND_FAILOVER};
+    int64_t first = HF_NO_DEADLINE, now = hf_now();
+    size_t failing = 0, room = sizeof completion.error.message;
+    char *message = completion.error.message;
+    quorum->masters[at].fails = fails;
+    for (size_t i = 0; i < quorum->count; i++)
+        failing += quorum->masters[i].fails;
+    bool some = failing > 0, most = quorum->count - failing < hf_majority(quorum->count);
+    bool recovers = quorum->most_fail && !most;
+    if (some == quorum->some_fail && most == quorum->most_fail)
+        return;
+    quorum->some_fail = some;
+    quorum->most_fail = most;
+    HF_EACH(item, hf_table_holds_locked(client)) {
+        const hf_hold *hold = HF_OF(hf_hold, item, item);
+        if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
+            continue;
+        completion.holds++;
+        first = hf_earlier(first, hold->validity.deadline);
+    }
+    if (most) {
+        completion.kind = HF_KIND_TROUBLE;
+        completion.status = HF_ECONNECT;
+        completion.left_ms = hf_until(first, now);
+        snprintf(message, room,
+                 "fewer than a majority of the %zu masters renew, and the first of %lld holds ends "
+                 "in %.1f s",
+                 quorum->count, (long long)completion.holds, (double)completion.left_ms / 1000);
+    } else if (recovers) {
+        completion.kind = HF_KIND_TROUBLE;
+        completion.holds = 0;
+        snprintf(message, room, "a majority of the %zu masters renews again", quorum->count);
+    } else if (some) {
+        snprintf(message, room, "%s does not renew; the other masters have %lld holds",
+                 quorum->members->of[at].shown, (long long)completion.holds);
+    } else {
+        snprintf(message, room, "all %zu masters renew again", quorum->count);
+    }
+    hf_announce_locked(client, &completion, NULL);
+}
+
 static void polled(hf_call *call, const hf_completion *completion);
 
 static void hear(hf_client *client, size_t at, const hf_completion *completion) {
@@ -838,6 +885,8 @@ static void hear(hf_client *client, size_t at, const hf_completion *completion) 
         lost_vote(client, at, completion);
         return;
     }
+    if (completion->kind == HF_KIND_TROUBLE)
+        hear_trouble(client, at, completion->status != HF_OK);
     hf_call *call = (hf_call *)(intptr_t)completion->op; // NOLINT: it was made of a pointer
     if (call == NULL)
         return;

@@ -145,7 +145,6 @@ static hf_status open_master(const char *url, const hf_client_options *options, 
     address.members = hf_members_keep(members);
     address.member = at;
     chosen.lazy = HF_ON;
-    chosen.trouble = HF_OFF;
     chosen.count_names = HF_OFF;
     chosen.alarm_timeouts = 0;
     chosen.alarm_window_ms = 0;

@@ -65,6 +65,7 @@ typedef struct hf_master {
     hf_list calls; /* started there, without an answer, the oldest first; but for those in line */
     bool tried;    /* one of them has ended: it is known how long they take */
     bool down;     /* the last one failed, as `why` says */
+    bool fails;    /* to renew its votes */
     int64_t up_since;  /* it was down before then */
     int64_t trip_ms;   /* the last answer took so long */
     hf_status refusal; /* it is down for a reason that no time mends; or HF_OK */
@@ -76,6 +77,7 @@ struct hf_quorum {
     hf_members *members;
     size_t count;
     hf_master masters[HF_MASTERS_MAX];
+    bool some_fail, most_fail; /* to renew: as was announced last */
     hf_list ballots, rounds;
     hf_list lines;      /* calls that stand in line, or did */
     char warning[1200]; /* the answer of hf_client_warning() */

@@ -18,7 +18,10 @@ public record TroubleNotice(Kind kind, long holds, Duration endsIn, String messa
         AT_RISK,
         /** Renewals work again. */
         OVER,
-        /** Another server is asked from now on. */
+        /**
+         * Another server is asked from now on. Of several masters: a minority does not renew and the
+         * others have the holds, or all renew again.
+         */
         FAILOVER
     }
 }
