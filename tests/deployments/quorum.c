@@ -330,19 +330,28 @@ static void test_masters_that_come_back_empty_let_nobody_in(void **state) {
     hf_client_close(ben);
 }
 
+/* Each is up again, and has the hold, before the next stops. HOLDFAST_RESTARTS=100: so many. */
 static void test_planned_restarts_one_at_a_time_lose_nothing(void **state) {
-    hf_client *client = open_trusted(3);
-    hf_lock *lock = exclusive_lock(client, "stock", 2000);
-    hf_hold *hold = acquire(lock);
+    const char *given = getenv("HOLDFAST_RESTARTS");
+    int restarts = given != NULL ? atoi(given) : 9;
+    hf_client *client = open_trusted(3), *other = open_trusted(3);
+    hf_lock *lock = exclusive_lock(client, "stock", 5000);
+    hf_lock *others = exclusive_lock(other, "stock", 5000);
     (void)state;
+    hf_hold *hold = acquire(lock), *taken;
     assert_soon(has_votes(hold, 3));
-    for (int n = 0; n < 9; n++) {
+    for (int n = 0; n < restarts; n++) {
+        alarm(100);
+        tell(ports[n % 3], "SHUTDOWN NOSAVE");
         fail_at(n % 3, DEAD);
         mend(n % 3, DEAD);
+        assert_true(hf_lock_acquire(others, 0, &taken) != HF_OK);
         assert_soon(has_votes(hold, 3) && is_held_at_all(3));
         assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
     }
     release(hold);
+    hf_lock_close(others);
+    hf_client_close(other);
     hf_lock_close(lock);
     hf_client_close(client);
 }

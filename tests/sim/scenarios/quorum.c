@@ -369,6 +369,222 @@ static void test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s(void **s
     hf_lock_close(lock);
 }
 
+/* ------------------------------------------------- Rows of docs/quorum.md */
+
+static bool is_free_at(int which) { return !is_at(which, "k"); }
+
+static void test_a_lost_answer_is_asked_for_again(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    set_fault(1, MUTE, true);
+    hf_hold *hold = acquire(lock);
+    assert_false(is_free_at(1));
+    sim_cut(servers_host(1), HERE, 1);
+    set_fault(1, MUTE, false);
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    give_back(hold, HF_OK);
+    assert_soon(is_free_everywhere());
+    hf_lock_close(lock);
+}
+
+static void test_a_request_that_comes_after_the_release_holds_nothing(void **state) {
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    give_back(acquire(lock), HF_OK);
+    set_fault(2, DEAF, true);
+    give_back(acquire(lock), HF_OK);
+    set_fault(2, DEAF, false);
+    sleep_ms(100);
+    for (int64_t until = now_ms() + 3000; now_ms() < until; sleep_ms(10))
+        assert_true(is_free_everywhere());
+    hf_lock_close(lock);
+}
+
+static void stepping(bool on) { sim_server_step(servers_at(2), on ? 180 * SIM_S : -180 * SIM_S); }
+static void forgetting(bool on) {
+    if (on)
+        servers_command(2, "FLUSHALL");
+}
+static void deleting(bool on) {
+    for (int i = 1; i < COUNT_OF_MASTERS && on; i++)
+        servers_command(i, "DEL k");
+}
+
+/* It takes the hold away where the hold needs it, and then another may come in: with a greater
+ * fence. Or the holder is first to ask again. */
+static void over_holds_with_few_votes(void (*strike)(bool on)) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    int taken = 0;
+    for (int n = 0; n < 8; n++) {
+        alarm(200);
+        set_fault(0, REFUSES, true);
+        hf_hold *hold = acquire(anns), *other;
+        assert_true(has_votes(hold, 2));
+        set_fault(0, REFUSES, false);
+        strike(true);
+        if (hf_lock_acquire(bens, 0, &other) == HF_OK) {
+            taken++;
+            assert_true(hf_hold_fence(other) > last_fence);
+            last_fence = hf_hold_fence(other);
+            assert_soon(hf_hold_state(hold) == HF_STATE_LOST);
+            hf_hold_close(hold);
+            give_back(other, HF_OK);
+        } else {
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            give_back(hold, HF_OK);
+        }
+        strike(false);
+        assert_soon(is_free_everywhere());
+    }
+    assert_true(taken > 0);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+static void test_a_clock_that_steps_takes_a_hold_with_few_votes(void **state) {
+    (void)state;
+    over_holds_with_few_votes(stepping);
+}
+
+static void test_a_master_that_forgets_unseen_takes_a_hold_with_few_votes(void **state) {
+    (void)state;
+    over_holds_with_few_votes(forgetting);
+}
+
+static void test_a_key_that_most_masters_lose_is_a_lost_hold(void **state) {
+    (void)state;
+    over_holds_with_few_votes(deleting);
+}
+
+/* Deleted, or by a master that forgets all, unseen: others still refuse. */
+static void test_a_key_that_one_master_loses_is_asked_for_again(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(anns);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++)
+        for (int flushes = 0; flushes < 2; flushes++) {
+            assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+            servers_command(which, flushes ? "FLUSHALL" : "DEL k");
+            for (int64_t until = now_ms() + 10000; now_ms() < until; sleep_ms(100)) {
+                is_refused(bens);
+                assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+            }
+        }
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    give_back(hold, HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+static void test_a_dead_holder_s_votes_end(void **state) {
+    hf_client *cat = open_with(servers_url(MASTERS), 2000, 2000);
+    hf_lock *cats = lease_lock(cat, "k", 3000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    hf_hold *hold = acquire(cats), *other;
+    (void)state;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    hf_client_abandon(cat);
+    is_refused(bens);
+    int64_t since = now_ms();
+    assert_status(hf_lock_acquire(bens, 20000, &other), HF_OK);
+    assert_in_range(now_ms() - since, 1000, 5000);
+    assert_true(hf_hold_fence(other) > hf_hold_fence(hold));
+    give_back(other, HF_OK);
+    hf_hold_close(hold);
+    hf_lock_close(cats);
+    hf_lock_close(bens);
+}
+
+/* The copy of the data is from before the hold. */
+static void test_a_master_with_old_data_lets_nobody_in(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    for (int which = 0; which < COUNT_OF_MASTERS; which++)
+        servers_restore(which, (2 + which) * SIM_S, 50 * SIM_MS);
+    hf_hold *hold = acquire(anns), *other;
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    for (int64_t until = now_ms() + 20000; now_ms() < until; sleep_ms(20)) {
+        hf_status status = hf_lock_acquire(bens, 0, &other);
+        assert_true(status == HF_EBUSY || status == HF_ECONNECT);
+        assert_int_equal(hf_hold_state(hold), HF_STATE_HELD);
+    }
+    assert_soon(has_votes(hold, COUNT_OF_MASTERS));
+    give_back(hold, HF_OK);
+    sleep_ms(QUARANTINE_MS);
+    give_back(acquire(bens), HF_OK);
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+static void test_another_library_s_key_on_one_master_stops_nobody(void **state) {
+    hf_lock *anns = lease_lock(ann, "k", 20000, HF_ON), *bens = lease_lock(ben, "k", 20000, HF_ON);
+    (void)state;
+    servers_command(0, "SET k other");
+    hf_hold *hold = acquire(anns);
+    assert_true(has_votes(hold, 2));
+    waiter *w = waiter_start(bens, 20000);
+    sleep_ms(500);
+    give_back(hold, HF_OK);
+    waiter_join(w, HF_OK);
+    give_back(w->hold, HF_OK);
+    servers_command(0, "DEL k");
+    hf_lock_close(anns);
+    hf_lock_close(bens);
+}
+
+/* Of a program on another host, which does not reach the first master, and this one not the last:
+ * the master between them decides. */
+static void *run_elsewhere(void *unused) {
+    hf_client *cat = NULL;
+    hf_hold *hold;
+    hf_lock_options options = {.size = sizeof options, .lease_ms = 20000};
+    hf_lock *lock = NULL;
+    (void)unused;
+    if (hf_client_open(servers_url(MASTERS), NULL, &cat) != HF_OK ||
+        hf_lock_open(cat, "k", 1, NULL, 0, &options, &lock) != HF_OK)
+        sim_wrong("no client elsewhere: %s", hf_error_message());
+    for (int n = 0; n < 20; n++) {
+        if (hf_lock_acquire(lock, 20000, &hold) != HF_OK)
+            sim_wrong("no hold elsewhere: %s", hf_error_message());
+        servers_command(1, "SET inside 1");
+        usleep(20000);
+        if (!is_at(1, "inside"))
+            sim_wrong("another has come in");
+        servers_command(1, "DEL inside");
+        hf_hold_release(hold);
+        hf_hold_close(hold);
+    }
+    hf_lock_close(lock);
+    hf_client_close(cat);
+    servers_command(1, "SET over 1");
+    return NULL;
+}
+
+static void test_who_reaches_other_masters_shares_one_that_decides(void **state) {
+    enum { ELSEWHERE = 3 };
+    hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
+    (void)state;
+    set_way(2, false);
+    sim_way(ELSEWHERE, servers_host(0), false);
+    sim_way(servers_host(0), ELSEWHERE, false);
+    sim_spawn("elsewhere", ELSEWHERE, run_elsewhere, NULL);
+    for (int n = 0; !is_at(1, "over"); n++) {
+        alarm(200);
+        hf_hold *hold;
+        assert_status(hf_lock_acquire(lock, 20000, &hold), HF_OK);
+        assert_true(hf_hold_fence(hold) > last_fence);
+        last_fence = hf_hold_fence(hold);
+        assert_false(is_at(1, "inside"));
+        sleep_ms(20);
+        assert_false(is_at(1, "inside"));
+        give_back(hold, HF_OK);
+        sleep_ms(5);
+    }
+    sim_way(ELSEWHERE, servers_host(0), true);
+    sim_way(servers_host(0), ELSEWHERE, true);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_one_master_may_fail_in_each_way_at_each_step),
@@ -382,6 +598,16 @@ int main(int count, char **words) {
         TEST(test_what_nests_is_held_for_its_own_lease),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
+        TEST(test_a_lost_answer_is_asked_for_again),
+        TEST(test_a_request_that_comes_after_the_release_holds_nothing),
+        TEST(test_a_clock_that_steps_takes_a_hold_with_few_votes),
+        TEST(test_a_master_that_forgets_unseen_takes_a_hold_with_few_votes),
+        TEST(test_a_key_that_most_masters_lose_is_a_lost_hold),
+        TEST(test_a_key_that_one_master_loses_is_asked_for_again),
+        TEST(test_a_dead_holder_s_votes_end),
+        TEST(test_a_master_with_old_data_lets_nobody_in),
+        TEST(test_another_library_s_key_on_one_master_stops_nobody),
+        TEST(test_who_reaches_other_masters_shares_one_that_decides),
     };
     return RUN_TESTS(tests, count, words);
 }
