@@ -438,6 +438,15 @@ static PyObject *hf_view_tuple(const hf_view *view)
 %blocking(hf_lock_release_as)
 %blocking(hf_lock_inspect)
 %blocking(hf_locks_next)
+%typemap(in, numinputs = 0) (int64_t *permits_was, int64_t *per_ms_was) (int64_t permits, int64_t per_ms) {
+    $1 = &permits;
+    $2 = &per_ms;
+}
+%typemap(argout) (int64_t *permits_was, int64_t *per_ms_was) {
+    Py_DECREF($result);
+    $result = Py_BuildValue("LL", (long long)*$1, (long long)*$2);
+}
+%blocking(hf_lock_limit)
 %blocking(hf_lock_break)
 %blocking(hf_lock_adopt)
 %blocking(hf_once_begin)

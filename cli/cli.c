@@ -108,6 +108,17 @@ int64_t cli_number(const char *option, const char *text, int64_t least, int64_t 
     return number;
 }
 
+void cli_rate(char *text, int64_t *number, int64_t *per_ms) {
+    char *slash = strchr(text, '/');
+    if (slash == NULL)
+        cli_usage("--rate takes a number and a duration, such as 10/1m, not '%s'", text);
+    *slash = '\0';
+    *number = cli_number("--rate", text, 1, HF_PERMITS_MAX);
+    *per_ms = cli_duration("--rate", slash + 1);
+    if (*per_ms < HF_LEASE_MIN)
+        cli_usage("--rate %s/%s is too short: at least 10ms", text, slash + 1);
+}
+
 /* ------------------------------------------------------------------ Time */
 
 int64_t cli_now(void) {
@@ -157,6 +168,7 @@ int cli_status_of(hf_status status) {
     case HF_ENOTHELD:
         return CLI_NO;
     case HF_EINVAL:
+    case HF_ELIMIT:
         return CLI_USAGE;
     case HF_ETIMEOUT:
         return CLI_TIMEOUT;

@@ -54,7 +54,7 @@ typedef struct cli_command {
 /* One command per file; main.c has the table, and names the command that runs. */
 void cli_begin(const cli_command *command);
 extern const cli_command cli_bench, cli_break, cli_deadlocks, cli_inspect, cli_ls, cli_members,
-    cli_once, cli_run, cli_top;
+    cli_once, cli_run, cli_set, cli_top;
 
 /* ------------------------------------------------------------ Arguments */
 
@@ -79,6 +79,8 @@ int cli_option(int argc, char **argv, const char *letters, const struct option *
  * duration above 0 is rounded up to 1 ms. `option` is for the message: "--timeout".
  */
 int64_t cli_duration(const char *option, const char *text);
+/* Parse the NUMBER/DURATION of --rate, which this divides in two, or exit with CLI_USAGE. */
+void cli_rate(char *text, int64_t *number, int64_t *per_ms);
 /* Parse a whole number within bounds, or exit with CLI_USAGE. */
 int64_t cli_number(const char *option, const char *text, int64_t least, int64_t most);
 

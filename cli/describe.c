@@ -58,6 +58,17 @@ static void add_waiter(show_text *text, const hf_lock_waiter *waiter, int64_t nu
     show_add(text, "\n");
 }
 
+void describe_limit(show_text *text, int64_t permits, int64_t per_ms) {
+    if (permits == 0) {
+        show_add(text, "no limit");
+        return;
+    }
+    show_number(text, permits);
+    show_add(text, per_ms > 0 ? " in " : permits == 1 ? " permit" : " permits");
+    if (per_ms > 0)
+        show_duration(text, per_ms);
+}
+
 static void add_state(show_text *text, const hf_lock_info *info, const hf_view *view) {
     hf_once_info call = {.size = sizeof call};
     size_t length;
@@ -71,6 +82,11 @@ static void add_state(show_text *text, const hf_lock_info *info, const hf_view *
     if (info->foreign)
         add_end(text, info->remaining_ms);
     show_add(text, info->moving ? "; its slot is moving, the rest is unknown\n" : "\n");
+    if (info->permits > 0) {
+        show_add(text, "Limit: ");
+        describe_limit(text, info->permits, info->per_ms);
+        show_add(text, "\n");
+    }
     if (hf_view_once(view, &call) == HF_OK && call.state != HF_ONCE_NONE) {
         show_add(text, "Once: ");
         call_describe(text, &call);
@@ -151,6 +167,11 @@ json_t *describe_json(const hf_lock_info *info, const hf_view *view) {
         show_json_set(lock, "call", json_null());
     }
     show_json_bool(lock, "moving", info->moving);
+    if (info->permits > 0) {
+        show_json_number(lock, "permits", info->permits);
+        if (info->per_ms > 0)
+            show_json_ms(lock, "per_ms", info->per_ms);
+    }
     show_json_set(lock, "holders", json_array());
     show_json_set(lock, "waiters", json_array());
     describe_json_page(lock, view);

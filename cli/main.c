@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_run,       &cli_ls,    &cli_inspect,
-                                              &cli_top,       &cli_break, &cli_once,
-                                              &cli_deadlocks, &cli_bench, &cli_members};
+static const cli_command *const commands[] = {&cli_run,     &cli_ls,   &cli_inspect,   &cli_top,
+                                              &cli_break,   &cli_once, &cli_deadlocks, &cli_bench,
+                                              &cli_members, &cli_set};
 
 static int help(void) {
     puts("Usage: holdfast COMMAND [options] ...\n"

@@ -34,6 +34,7 @@ row *row_new(const hf_lock_info *info, const hf_view *view) {
                  .kept = info->kept,
                  .holders = (int64_t)hf_view_holders(view),
                  .count = info->count,
+                 .permits = info->permits,
                  .fence = info->fence,
                  .oldest = info->fence,
                  .waiters = info->waiters,
@@ -159,6 +160,10 @@ static void add_state(show_text *text, const row *one) {
         show_add(text, call_state(one->call));
     } else if (!one->held || one->foreign) {
         show_add(text, one->held ? "foreign" : "free");
+        if (!one->held && one->permits > 0) {
+            show_add(text, " 0/");
+            show_number(text, one->permits);
+        }
     } else if (one->note_length >= strlen(LEADER) &&
                memcmp(one->note, LEADER, strlen(LEADER)) == 0) {
         show_add(text, "leader");

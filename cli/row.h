@@ -15,7 +15,7 @@ typedef struct row {
     int64_t oldest;  /* the least fence of a holder: orders holds without jitter */
     int32_t call;    /* the state of a call that is made once: HF_ONCE_NONE and so on */
     int64_t weight;  /* of its shared holds */
-    int64_t permits; /* the limit of holders, known from a waiter; 0: unknown, or none */
+    int64_t permits; /* the limit that is stored, or known from a waiter; 0: unknown, or none */
     /* Milliseconds at seen_at: of the longest hold, to the last end, of the first waiter. */
     int64_t held_ms, remaining_ms, waited_ms;
     int64_t seen_at; /* cli_now() */

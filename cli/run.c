@@ -127,18 +127,6 @@ static run_on_lost read_on_lost(const char *text) {
     cli_usage("--on-lost takes kill, term or ignore, not '%s'", text);
 }
 
-static void read_rate(run_wish *wish, char *text) {
-    char *slash = strchr(text, '/');
-    if (slash == NULL)
-        cli_usage("--rate takes a number and a duration, such as 10/1m, not '%s'", text);
-    *slash = '\0';
-    wish->permits = cli_number("--rate", text, 1, HF_PERMITS_MAX);
-    wish->per_ms = cli_duration("--rate", slash + 1);
-    if (wish->per_ms < HF_LEASE_MIN)
-        cli_usage("--rate %s/%s is too short: at least 10ms", text, slash + 1);
-    wish->shared = true;
-}
-
 /* Return the option's name if it is about a lock that is held; or NULL. */
 static const char *about_hold(int option) {
     switch (option) {
@@ -228,7 +216,8 @@ static void read_option(run_wish *wish, int option) {
         wish->weight = cli_number("--weight", optarg, 1, HF_PERMITS_MAX);
         break;
     case RATE:
-        read_rate(wish, optarg);
+        cli_rate(optarg, &wish->permits, &wish->per_ms);
+        wish->shared = true;
         break;
     case OWNER:
         wish->owner = optarg;
@@ -294,9 +283,9 @@ static void read_arguments(run_wish *wish, int argc, char **argv) {
         cli_usage("--shell needs -c");
     if (wish->per_ms > 0 && wish->holds != NULL)
         cli_usage("%s does nothing with --rate, which holds no lock", wish->holds);
-    if (wish->weight > 0 && wish->permits == 0)
-        cli_usage("--weight needs --permits");
-    if (wish->weight > wish->permits)
+    if (wish->weight > 0 && !wish->shared)
+        cli_usage("--weight needs --permits; or --shared, for the number that is stored");
+    if (wish->permits > 0 && wish->weight > wish->permits)
         cli_usage("--weight %lld is more than the %lld permits: it would wait for ever",
                   (long long)wish->weight, (long long)wish->permits);
     if (wish->kill_after_ms < 0) {

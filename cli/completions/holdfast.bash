@@ -7,6 +7,7 @@ declare -gA _holdfast_options=(
     [top]="-d --delay -o --sort -r --reverse -b --batch -n --iterations --held-longer
         --waiting-longer --once --json --rate"
     [inspect]="--held-longer --waiting-longer --json --hex"
+    [set]="--permits --rate --no-limit --hex"
     [break]="--fence --foreign -y --yes --json --hex"
     [once]="--state --rate --result --fence --force --note --error --ttl --json --hex"
     [members]="--json"

@@ -19,6 +19,7 @@ complete -c holdfast -n __holdfast_no_command -a ls -d 'List all locks'
 complete -c holdfast -n __holdfast_no_command -a inspect -d 'Show everything about one lock'
 complete -c holdfast -n __holdfast_no_command -a top -d 'Show all locks, live'
 complete -c holdfast -n __holdfast_no_command -a break -d 'Take a lock away from one holder'
+complete -c holdfast -n __holdfast_no_command -a set -d 'Store how many permits a lock has'
 complete -c holdfast -n __holdfast_no_command -a once -d 'Look at calls that are made once, and settle them'
 complete -c holdfast -n __holdfast_no_command -a deadlocks -d 'Find owners that wait for each other'
 complete -c holdfast -n __holdfast_no_command -a members -d 'Show the masters of a quorum'
@@ -80,6 +81,13 @@ complete -c holdfast -n $top -s o -l sort -x -a 'waiters held waited remaining n
 complete -c holdfast -n $top -s r -l reverse -d 'Reverse the order'
 complete -c holdfast -n $top -s b -l batch -d 'Print snapshots'
 complete -c holdfast -n $top -s n -l iterations -x -d 'Exit after that number of snapshots'
+
+# set
+set -l set '__holdfast_command_is set'
+complete -c holdfast -n $set -l permits -x -d 'The number of permits'
+complete -c holdfast -n $set -l rate -x -d 'The passes of a gate in any such time: 10/1m'
+complete -c holdfast -n $set -l no-limit -d 'Take the limit away'
+complete -c holdfast -n $set -l hex -d 'The name is given in hex digits'
 
 # break
 set -l break '__holdfast_command_is break'

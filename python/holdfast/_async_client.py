@@ -11,7 +11,7 @@ from ._gate import AsyncGate
 from ._hold import Bound
 from ._json import from_json
 from ._leader import AsyncLeader
-from ._look import RATE, LockInfo, Locks, Progress
+from ._look import RATE, Limit, LockInfo, Locks, Progress
 from ._once import (
     AsyncOutcome,
     Beginning,
@@ -48,6 +48,16 @@ class AsyncClient(Bound):
     def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> AsyncGate:
         """Make an AsyncGate: at most `limit` passes in any `per` seconds. As Client.gate()."""
         return AsyncGate(self, name, limit, per)
+
+    async def limit(
+        self,
+        name: str | bytes,
+        *,
+        permits: int | None = None,
+        rate: tuple[int, float | timedelta] | None = None,
+    ) -> Limit:
+        """Store with the name how many permits it has, as Client.limit()."""
+        return await asyncio.to_thread(self._client.limit, name, permits=permits, rate=rate)
 
     def lock(
         self,

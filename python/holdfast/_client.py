@@ -27,7 +27,7 @@ from ._json import from_json
 from ._leader import Elected, Ended, Leader
 from ._lock import Lock
 from ._locked import Parameters, Result, check, locked, sharing
-from ._look import RATE, Locks
+from ._look import RATE, Limit, Locks, limit_of
 from ._notices import Notices
 from ._once import (
     OnceTerms,
@@ -249,9 +249,39 @@ class Client(Bound):
         limit  How many passes, 1 to 9999999999.
         per    Seconds, 0.01 to ten years.
 
-        Give all gates of one name the same limit and time.
+        Give all gates of one name the same limit and time; limit() stores them with the name, so
+        that others are refused.
         """
         return Gate(self, name, limit, per)
+
+    def limit(
+        self,
+        name: str | bytes,
+        *,
+        permits: int | None = None,
+        rate: tuple[int, float | timedelta] | None = None,
+    ) -> Limit:
+        """Store with the name how many permits it has. One round trip; answers what was stored.
+
+            client.limit("warehouse", permits=5)
+            client.limit("geocoder", rate=(10, 60))
+
+        permits  1 to 9999999999; 0 takes the limit away.
+        rate     Of a gate: how many passes, in how many seconds.
+
+        From then on, on all hosts, a shared() lock with another number raises LimitDiffers, and one
+        without permits follows this. It ends no hold; who waits follows a change at once. Raises
+        as Lock.inspect(), and LockUnknown.
+        """
+        if (permits is None) == (rate is None):
+            raise ValueError("a limit is either permits or a rate")
+        most = _holdfast.HF_PERMITS_MAX
+        if rate is not None:
+            number, per = whole("rate", rate[0], 1, most), duration("rate", rate[1])
+        else:
+            number, per = whole("permits", permits or 0, 0, most), 0
+        lock = self.lock(name)
+        return limit_of(*lock._call(lock._core.hf_lock_limit, number, per))
 
     def locks_all(
         self,

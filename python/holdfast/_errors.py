@@ -107,6 +107,14 @@ class LockDeadlock(LockError, RuntimeError):
     """
 
 
+class LimitDiffers(LockError, ValueError):
+    """A limit is stored with the name, and the acquire says another number of permits.
+
+    The message has both. Client.limit() changes the stored number; a lock without `permits` follows
+    it.
+    """
+
+
 class LockUnknown(LockError):
     """The answer was lost with its connection: the server may have carried out the request.
 
@@ -278,6 +286,7 @@ _CLASSES: dict[int, type[Exception]] = {
     _holdfast.HF_EOUTCOME: OutcomeUnknown,
     _holdfast.HF_EMISMATCH: FingerprintMismatch,
     _holdfast.HF_ESETTLED: OutcomeSettled,
+    _holdfast.HF_ELIMIT: LimitDiffers,
 }
 
 

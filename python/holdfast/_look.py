@@ -103,6 +103,14 @@ class Waiter:
         return Origin.of(self.owner)
 
 
+Limit = int | tuple[int, float] | None
+
+
+def limit_of(permits: int, per_ms: int) -> Limit:
+    """Give a stored limit as a program says it."""
+    return (permits, per_ms / 1000) if per_ms else permits or None
+
+
 @dataclass(frozen=True, slots=True)
 class LockInfo:
     """A lock as the server saw it."""
@@ -129,6 +137,8 @@ class LockInfo:
     """The holders, that which ends first before the others; of 100 holds at most."""
     queue: tuple[Waiter, ...]
     """The acquires that wait, in the order in which they will be served; 100 at most."""
+    limit: Limit = None
+    """What Client.limit() has stored: permits, or passes and seconds of a gate; None: no limit."""
 
     @property
     def owner(self) -> str | None:
@@ -195,6 +205,7 @@ def told(info: _native.hf_lock_info, view: _holdfast.View) -> LockInfo:
             )
             for owner, note, mode, permits, waited_ms, timeout_ms, weight in waiters
         ),
+        limit_of(info.permits, info.per_ms),
     )
 
 

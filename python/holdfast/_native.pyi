@@ -99,6 +99,8 @@ class hf_lock_info:  # noqa: N801
     held_ms: int
     result_ms: int
     moving: int
+    permits: int
+    per_ms: int
 
 class hf_locks_options:  # noqa: N801
     this: object

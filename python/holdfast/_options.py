@@ -109,7 +109,7 @@ def native(options: LockOptions, shared: bool = False) -> _native.hf_lock_option
     """Give the options that the core has, all checked."""
     made = _native.hf_lock_options()
     permits = whole("permits", options.permits or 0, 0, _holdfast.HF_PERMITS_MAX)
-    weight = whole("weight", options.weight, 1, max(permits, 1))
+    weight = whole("weight", options.weight, 1, permits or _holdfast.HF_PERMITS_MAX)
     if shared:
         made.weight = weight
         made.mode, made.permits = _holdfast.HF_SHARED, permits

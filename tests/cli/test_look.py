@@ -47,6 +47,38 @@ def raw_name(row: dict[str, object], key: str = "name") -> bytes:
     return str(row[key]).encode()
 
 
+# ---------------------------------------------------------------------- set
+
+
+def test_set_stores_a_limit_that_ls_and_inspect_show(
+    cli: Program, client: holdfast.Client, name: str
+) -> None:
+    done = cli("set", name, "--permits", "2")
+    assert (done.returncode, done.stdout) == (0, f"{name}: 2 permits; before: no limit\n")
+    for pattern in (f"{name}*", "*"):
+        assert re.search(rf"^{name} +free 0/2 ", cli("ls", pattern).stdout, re.M)
+    assert rows(cli("ls", name, "--json").stdout)[0]["permits"] == 2
+    with client.lock(name).shared():
+        assert "shared 1/2" in cli("ls", name).stdout
+        assert "Limit: 2 permits" in cli("inspect", name).stdout
+        refused = cli("run", "-n", "--permits", "9", name, "--", "true")
+        assert refused.returncode not in (0, 1)
+        assert "has 2 permits, and this acquire says 9" in refused.stderr
+        assert cli("run", "-n", "--permits", "2", name, "--", "true").returncode == 0
+    done = cli("set", name, "--rate", "10/1m")
+    assert done.stdout == f"{name}: 10 in 1m00s; before: 2 permits\n"
+    assert rows(cli("inspect", name, "--json").stdout)[0]["per_ms"] == 60000
+    assert "before: 10 in 1m" in cli("set", name, "--no-limit").stdout
+    assert not rows(cli("ls", name, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--permits", "0"], ["--permits", "1", "--no-limit"], ["--rate", "10"]]
+)
+def test_set_refuses_what_is_no_limit(cli: Program, name: str, words: list[str]) -> None:
+    assert cli("set", name, *words).returncode == 64
+
+
 # ----------------------------------------------------------------------- ls
 
 

@@ -337,3 +337,52 @@ def test_the_loss_of_a_shared_hold_is_told(client: holdfast.Client, name: str) -
     with lock.shared() as hold:
         until(lambda: lost)
         assert lost == [hold]
+
+
+def test_a_stored_limit_refuses_another_number(client: holdfast.Client, name: str) -> None:
+    assert client.limit(name, permits=2) is None
+    with pytest.raises(holdfast.LimitDiffers, match=r"has 2 permits, and this acquire says 9"):
+        client.lock(name, owner="other", permits=9).shared().acquire()
+    none = client.lock(name, reentrant=False).shared()
+    with none, none:
+        assert not client.lock(name, owner="other", permits=2).shared().acquire(timeout=0)
+        assert client.lock(name).inspect().limit == 2
+        assert client.limit(name, permits=3) == 2
+        with client.lock(name, owner="other").shared():
+            assert not none.acquire(timeout=0)
+    with pytest.raises(holdfast.LimitDiffers, match="takes 4"):
+        client.lock(name).shared(weight=4).acquire()
+    assert [info.limit for info in client.locks(name)] == [3]
+    assert client.limit(name, permits=0) == 3
+
+
+def test_a_gate_has_the_stored_rate(client: holdfast.Client, name: str) -> None:
+    client.limit(name, rate=(1, 60))
+    assert client.lock(name).inspect().limit == (1, 60)
+    with pytest.raises(holdfast.LimitDiffers, match=r"lets pass 1 in 60000 ms"):
+        client.gate(name, limit=9, per=60).enter()
+    client.gate(name, limit=1, per=60).enter()
+    with pytest.raises(holdfast.GateFull):
+        client.gate(name, limit=1, per=60).enter()
+    for wrong in ({}, {"permits": 1, "rate": (1, 60)}, {"permits": -1}, {"rate": (0, 60)}):
+        with pytest.raises(ValueError, match=r"permits|rate"):
+            client.limit(name, **wrong)
+
+
+def test_who_waits_follows_a_change_of_the_limit(client: holdfast.Client, name: str) -> None:
+    async def follow() -> None:
+        await client.aio.limit(name, permits=1)
+        async with client.aio.lock(name, reentrant=False).shared():
+            lock = client.aio.lock(name, reentrant=False).shared()
+            waits = asyncio.ensure_future(lock.acquire(timeout=60))
+            said = client.aio.lock(name, permits=1, reentrant=False).shared()
+            refused = asyncio.ensure_future(said.acquire(timeout=60))
+            while (await lock.inspect()).waiters < 2:
+                await asyncio.sleep(0.01)
+            assert await client.aio.limit(name, permits=2) == 1
+            await waits
+            with pytest.raises(holdfast.LimitDiffers):
+                await refused
+            await lock.release()
+
+    asyncio.run(follow())

@@ -441,7 +441,7 @@ hf_status hf_hold_learn_locked(hf_hold *hold, const hf_standing *limited) {
                        "no limit is stored with lock %s, and this acquire takes %lld permits: it "
                        "must say of how many",
                        name, (long long)hold->terms.weight);
-    if (per_ms > 0 && per_ms != lease_ms)
+    if (per_ms > 0 && (per_ms != lease_ms || !hold->terms.learns))
         return hf_fail(
             HF_ELIMIT,
             "lock %s is a gate that lets pass %lld in %lld ms, and this acquire says %lld "

@@ -381,6 +381,7 @@ def _looked(space: Space, name: bytes, first: int, info: Any) -> View:
     info.waiters = len(key.queue)
     info.held_ms = math.floor(now - leader.since) if leader else 0
     info.result_ms = math.ceil(space.calls.stays(name, space.now))
+    info.permits, info.per_ms = space.limits.get(name, (0, 0))
     nested: dict[int, list[Grant]] = {}  # what nests has one fence
     for grant in sorted(key.grants.values(), key=lambda grant: grant.ends)[first:]:
         nested.setdefault(grant.fence, []).append(grant)
@@ -419,7 +420,9 @@ class Locks:
         self.client = client
         matches = re.compile(_regex(pattern), re.DOTALL).fullmatch
         with client.space:
-            self.names = sorted(name for name in client.space.names() if matches(name))
+            self.names = sorted(
+                name for name in {*client.space.names(), *client.space.limits} if matches(name)
+            )
         self.keys = len(self.names)
         self.told = 0
 
@@ -463,7 +466,7 @@ def hf_locks_next(locks: Locks, info: Any) -> View | None:
         space.check_reachable()
         while locks.names:
             name = locks.names.pop(0)
-            if space.key(name) is not None:
+            if space.key(name) is not None or name in space.limits:
                 locks.told += 1
                 return _looked(space, name, 0, info)
         return None
@@ -475,6 +478,24 @@ def hf_locks_progress(locks: Locks, progress: Any) -> None:
     progress.keys = locks.keys
     progress.keys_seen = locks.keys - len(locks.names)
     progress.refused = progress.commands = progress.round_trips = progress.answer_us = 0
+
+
+def hf_lock_limit(lock: Lock, permits: int, per_ms: int) -> tuple[int, int]:
+    """Store how many permits the name has; those that wait by another number are refused."""
+    space = lock.client.space
+    lock.client.check()
+    with space:
+        space.check_reachable()
+        was = space.limits.pop(lock.name, (0, 0))
+        if permits:
+            space.limits[lock.name] = permits, per_ms
+        key = space.key(lock.name)
+        for waiter in list(key.queue) if key is not None else []:
+            if differs := waiter.lock.differs():
+                waiter.end(_holdfast.HF_ELIMIT, differs)
+        if key is not None:
+            key.serve()
+        return was
 
 
 def hf_lock_break(lock: Lock, fence: int, flags: int) -> None:

@@ -75,6 +75,7 @@ class Space:
         self._fence = 0
         self._depth = 0
         self._keys: dict[bytes, Key] = {}
+        self.limits: dict[bytes, tuple[int, int]] = {}
         self.calls = Records(self._runs)
         self.undone: list[tuple[bytes, Record, bool]] = []  # ends of calls, while stopped
         self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -325,7 +326,8 @@ class Key:
             return True
         first = not self.queue or self.queue[0] is waiter
         used = sum(grant.weight for grant in self.grants.values())
-        few = not lock.permits or used + lock.weight <= lock.permits
+        permits = lock.permits or self.space.limits.get(lock.name, (0, 0))[0]
+        few = not permits or used + lock.weight <= permits
         return lock.shared and self.exclusive is None and first and few
 
     def deadlocks(self, lock: Lock, owner: bytes) -> bool:
@@ -545,6 +547,27 @@ class Lock:
         self.tally = client.counting.rest
         self.rule = client.counting.rule
 
+    def differs(self) -> str:
+        """Say how its number differs from the limit that is stored; empty: it does not."""
+        permits, per = self.client.space.limits.get(self.name, (0, 0))
+        name, mine = quoted(self.name), self.permits
+        if not self.shared or (not permits and (mine or self.weight < 2)):
+            return ""
+        if not permits:
+            return (
+                f"no limit is stored with lock {name}, and this acquire takes {self.weight} permits"
+            )
+        if per and (per != self.lease or (mine and mine != permits)):
+            return (
+                f"lock {name} is a gate that lets pass {permits} in {per} ms, and this acquire says"
+                f" {mine} in {self.lease:.0f} ms"
+            )
+        if mine not in (0, permits):
+            return f"lock {name} has {permits} permits, and this acquire says {mine}"
+        if self.weight > permits:
+            return f"lock {name} has {permits} permits, and this acquire takes {self.weight}"
+        return ""
+
     def nests(self, owner: bytes) -> bool:
         """Say whether it may nest: the client's own owners only in what they still hold."""
         holds = self.client.holds.values()
@@ -634,6 +657,8 @@ class Waiter(Timer):
                 f"lock {quoted(lock.name)} is held shared by the owner that asks for {what}:"
                 " two that did so would wait for each other; release the shared hold first",
             )
+        elif key.outer(lock, owner) is None and (differs := lock.differs()):
+            self.end(_holdfast.HF_ELIMIT, differs)
         elif key.admits(self):
             self.win()
         elif timeout == 0:

@@ -1,0 +1,80 @@
+/* holdfast set: store how many permits a lock has, or the rate of a gate. */
+#include <stdio.h>
+
+#include "cli.h"
+#include "describe.h"
+#include "look.h"
+#include "show.h"
+
+static const char help[] =
+    "Usage: holdfast set NAME --permits NUMBER | --rate NUMBER/DURATION | --no-limit\n"
+    "\n"
+    "Store with the lock NAME how many permits it has, or how often its gate lets pass, on all\n"
+    "hosts. From then on whoever says another number is refused, and whoever says none follows\n"
+    "the stored number. A change ends no hold; waiters follow it at once.\n"
+    "\n"
+    "      --permits NUMBER     the number of permits\n"
+    "      --rate NUMBER/DURATION\n"
+    "                           the passes of a gate in any such time: 10/1m\n"
+    "      --no-limit           take the limit away\n"
+    "      --hex                NAME is given in hex digits\n"
+    "\n"
+    "Exit status: 0; 69 and others as in the manual.\n";
+
+enum { PERMITS = LOOK_OWN, RATE, NO_LIMIT };
+
+static int set(hf_lock *lock, const char *name, size_t length, int64_t permits, int64_t per_ms) {
+    int64_t was = 0, per_was = 0;
+    hf_status status = hf_lock_limit(lock, permits, per_ms, &was, &per_was);
+    if (status != HF_OK)
+        return cli_failed(status);
+    show_text text = {0};
+    show_bytes(&text, name, length);
+    show_add(&text, ": ");
+    describe_limit(&text, permits, per_ms);
+    show_add(&text, "; before: ");
+    describe_limit(&text, was, per_was);
+    printf("%s\n", text.bytes);
+    show_free(&text);
+    return CLI_OK;
+}
+
+static int run(int argc, char **argv) {
+    static const struct option options[] = {
+        {"permits", required_argument, NULL, PERMITS},
+        {"rate", required_argument, NULL, RATE},
+        {"no-limit", no_argument, NULL, NO_LIMIT},
+        {"hex", no_argument, NULL, LOOK_HEX},
+        CLI_COMMON_OPTIONS,
+    };
+    int64_t permits = 0, per_ms = 0;
+    bool hex = false;
+    int given = 0;
+    for (int option; (option = cli_option(argc, argv, "", options)) >= 0;) {
+        if (option == PERMITS)
+            permits = cli_number("--permits", optarg, 1, HF_PERMITS_MAX);
+        if (option == RATE)
+            cli_rate(optarg, &permits, &per_ms);
+        given += option == PERMITS || option == RATE || option == NO_LIMIT;
+        hex = hex || option == LOOK_HEX;
+    }
+    if (argc - optind != 1)
+        cli_usage("set takes the name of one lock");
+    if (given != 1)
+        cli_usage("set takes one of --permits, --rate and --no-limit");
+    size_t length;
+    const void *name = look_name(argv[optind], hex, &length);
+    hf_client *client;
+    hf_lock *lock;
+    int result = cli_open(NULL, &client);
+    if (result != CLI_OK)
+        return result;
+    show_begin();
+    hf_status status = hf_lock_open(client, name, length, NULL, 0, NULL, &lock);
+    result = status == HF_OK ? set(lock, name, length, permits, per_ms) : cli_failed(status);
+    hf_lock_close(lock);
+    hf_client_close(client);
+    return result;
+}
+
+const cli_command cli_set = {"set", "store how many permits a lock has", help, run};
