@@ -229,7 +229,7 @@ static jbyteArray hf_bytes(JNIEnv *env, const void *bytes, size_t length)
 %answer(hf_client_owner, jbyteArray, byte[])
 %answer(hf_lock_open, jlong, long)
 %answer(hf_brake_open, jlong, long)
-/* hf_lock_limit() answers what was stored before, in a long[2]. */
+/* Java stores a limit without hearing what it replaces: a look tells that before. */
 %typemap(in, numinputs = 0) (int64_t *permits_was, int64_t *per_ms_was) "$1 = $2 = NULL;"
 %answer(hf_lock_inspect, jobjectArray, Object[])
 %answer(hf_locks_next, jobjectArray, Object[])
