@@ -169,7 +169,8 @@ belief *judge_holds(const char *key, int64_t fence, bool shared, const hf_lock_o
             if (outer->ballot == b->ballot && strcmp(outer->key, key) == 0)
                 share(b, outer);
     }
-    rules_hold(key, fence, shared, options->permits, began);
+    if (!servers_independent() || !b->excused) /* it nests in what is lost, unknown to it */
+        rules_hold(key, fence, shared, options->permits, began);
     return beliefs = b;
 }
 

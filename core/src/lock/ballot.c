@@ -844,12 +844,6 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
     quorum->masters[at].fails = fails;
     for (size_t i = 0; i < quorum->count; i++)
         failing += quorum->masters[i].fails;
-    bool some = failing > 0, most = quorum->count - failing < hf_majority(quorum->count);
-    bool recovers = quorum->most_fail && !most;
-    if (some == quorum->some_fail && most == quorum->most_fail)
-        return;
-    quorum->some_fail = some;
-    quorum->most_fail = most;
     HF_EACH(item, hf_table_holds_locked(client)) {
         const hf_hold *hold = HF_OF(hf_hold, item, item);
         if (hf_hold_state_now(hold, now) != HF_STATE_HELD)
@@ -857,6 +851,13 @@ static void hear_trouble(hf_client *client, size_t at, bool fails) {
         completion.holds++;
         first = hf_earlier(first, hold->validity.deadline);
     }
+    bool some = failing > 0, few = quorum->count - failing < hf_majority(quorum->count);
+    bool most = few && completion.holds > 0;
+    bool recovers = quorum->most_fail && !most;
+    if (some == quorum->some_fail && most == quorum->most_fail)
+        return;
+    quorum->some_fail = some;
+    quorum->most_fail = most;
     if (most) {
         completion.kind = HF_KIND_TROUBLE;
         completion.status = HF_ECONNECT;
