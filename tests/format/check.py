@@ -1388,6 +1388,7 @@ MUTANTS = [
     ("release", "fence ~= '' and (call('HDEL'", "(call('HDEL'"),
     ("release", "if client == mark then mark = NOBODY end\nerr = drop", "err = drop"),
     ("release", "short and lease + 0 or '3000'", "'3000'"),
+    ("_grant", "(spreads or call(", "(call("),
     ("share", "count >= (tonumber(permits) or 0)", "count > (tonumber(permits) or 0)"),
     (
         "share",

@@ -1147,6 +1147,27 @@ static void test_an_expired_hold_counts_for_nothing_although_the_key_lives(void 
     assert_int_equal(exists(S), 0);
 }
 
+/* A server deletes a key at once that is to end now. What another hold adds to it must stay whole.
+ */
+static void test_a_shared_hold_in_its_last_millisecond_takes_no_other_with_it(void **state) {
+    (void)state;
+    for (int ends = 0; ends < 2; ends++) {
+        TELL("DEL " K " " S);
+        int64_t fence = hold_as((asking){id(1), "ann", .mode = "x"});
+        assert_int_equal(release(id(1)), 1);
+        TELL(text("HSET " K " s%s%s ann", id(2), fence16(fence)));
+        TELL("PEXPIRE " K " 10");
+        pass_ms(10);
+        asking next = {id(3), "ben", .mode = "s0", .lease = ends ? 10000 : NEVER};
+        int64_t its = hold_as(next);
+        pass_ms(1);
+        assert_int_equal(renew_of(id(3), fence16(its), next.lease, LOOK), ends ? 9999 : -1);
+        assert_int_equal(release_of(id(3), fence16(its)), 1);
+        assert_int_equal(acquire((asking){id(4), "cat", .mode = "x"}).state, HELD);
+        assert_int_equal(release(id(4)), 1);
+    }
+}
+
 static void test_expired_holds_leave_with_the_next_that_looks(void **state) {
     (void)state;
     int64_t fence = hold_by(id(1), "ann", 60000);
@@ -3342,6 +3363,7 @@ int main(void) {
         BOTH(test_a_renewal_shortens_nothing_unless_told_to),
         BOTH(test_a_renewal_sees_the_keys_own_end),
         BOTH(test_an_expired_hold_counts_for_nothing_although_the_key_lives),
+        BOTH(test_a_shared_hold_in_its_last_millisecond_takes_no_other_with_it),
         BOTH(test_expired_holds_leave_with_the_next_that_looks),
         BOTH(test_a_field_that_is_no_hold_fails_no_script),
         TEST(test_renewals_of_many_locks_do_not_fail_each_other),

@@ -63,7 +63,11 @@ local function drop(id, ends, mode, weight)
     refused('HSET', K, 'hf1', header())
   end
   local latest = call('ZRANGE', S, '-1', '-1', 'WITHSCORES')[2]
-  if ms(latest) < ends then last_end(latest) end
+  if ms(latest) < ends then
+    last_end(latest)
+    -- With an end that has come by now the server has deleted it.
+    if call('EXISTS', K) == 0 then held = nil end
+  end
 end
 
 -- The only, exclusive hold of a free K: in the form one if F is flagged for a queue. All or
@@ -87,7 +91,8 @@ local function put(form, id, fence, rest, lease)
 end
 
 -- Gives a shared hold that is taken the form many, in which a plain HDEL misses, and a release looks
--- at the queue. All or nothing; answers the server's error.
+-- at the queue. All or nothing; answers the server's error. The caller sets the ends, after what it adds: a
+-- server deletes K at once if it is to end now.
 local function spread()
   local was, ttl = held, call('PTTL', K)
   local ends = ttl < 0 and 'inf' or fmt('%.0f', now_ms + ttl)
@@ -101,7 +106,6 @@ local function spread()
     return err
   end
   refused('HDEL', K, 's' .. was.id .. was.fence)
-  return ends ~= 'inf' and last_end(ends) or nil
 end
 
 -- One more hold, in the form many, which it may begin. All or nothing; answers the server's
@@ -111,7 +115,8 @@ local function add(id, mode, weight, fence, client, owner, lease)
   local score = lease > 0 and fmt('%.0f', ends) or 'inf'
   local value = (weight > 1 and 'w' or mode) .. fence .. client
     .. (weight > 1 and fmt('%010.0f', weight) or '') .. owner
-  local err = held and held.form == 'taken' and held.x == 0 and spread() or nil
+  local spreads = held and held.form == 'taken' and held.x == 0
+  local err = spreads and spread() or nil
   if err then return err end
   local was, alone = held, not held
   if held and held.form == 'many' then
@@ -128,7 +133,9 @@ local function add(id, mode, weight, fence, client, owner, lease)
       err = refused('HSET', K, 'h' .. id, value)
     end
     held.n = held.n + 1
-    if not err and call('ZREVRANK', S, id) == 0 then err = last_end(score) end
+    if not err and (spreads or call('ZREVRANK', S, id) == 0) then
+      err = last_end(spreads and held.first > ends and fmt('%.0f', held.first) or score)
+    end
   else
     -- What a lost K has left behind.
     if call('EXISTS', S) == 1 then call('DEL', S) end

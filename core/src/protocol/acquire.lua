@@ -214,7 +214,9 @@ local function guard()
   local err
   if not flagged then err = remember(last, mark, true) end
   if err or not held then return err end
-  if held.form == 'taken' and held.x == 0 then return spread() end
+  if held.form == 'taken' and held.x == 0 then
+    return spread() or held.first < math.huge and last_end(fmt('%.0f', held.first)) or nil
+  end
   if held.till then
     held.till = nil
     return refused('HSET', K, 'hf1', header())
