@@ -451,11 +451,10 @@ int64_t hf_hold_claim_ms(const hf_hold *hold) {
     if (lease_ms != HF_NEVER && !hold->terms.renew) {
         HF_MARK("M14");
         lease_ms -= (hf_now() - hold->began_at) / HF_MS;
+        if (lease_ms < HF_LEASE_MIN) /* and one of them is HF_NEVER */
+            lease_ms = HF_LEASE_MIN; /* which shortens nothing */
     }
-    lease_ms = hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms);
-    if (lease_ms != HF_NEVER && lease_ms < HF_LEASE_MIN)
-        lease_ms = HF_LEASE_MIN; /* which shortens nothing */
-    return lease_ms;
+    return hf_validity_ask_ms(&hold->validity, hf_now(), lease_ms);
 }
 
 void hf_hold_claim_request(hf_request *request, const hf_hold *hold) {

@@ -1,6 +1,8 @@
 /* What is certain of a hold is true, stays so, and is told. */
 #include "scenario.h"
 
+#include "lock/renewal.h"
+
 static proxy *way;
 static hf_client *client, *other; /* through it; past it */
 
@@ -279,6 +281,21 @@ static void test_an_answer_whose_call_has_given_up_is_nobody_elses(void **state)
     hf_client_close(far);
 }
 
+/* A lease that was replaced by a shorter one, less the age of the hold, is -1 in some millisecond,
+ * which is also the word for "never". */
+static void test_a_claim_never_makes_a_hold_endless(void **state) {
+    hf_lock *lock = lease_lock(client, "k", 60, HF_OFF);
+    hf_hold *hold = held(lock);
+    (void)state;
+    assert_status(hf_hold_extend(hold, 10, HF_EXTEND_REPLACE), HF_OK);
+    for (int i = 0; i < 40; i++) {
+        assert_in_range(hf_hold_claim_ms(hold), 10, 60);
+        sleep_ms(1);
+    }
+    hf_hold_close(hold);
+    hf_lock_close(lock);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         TEST(test_a_bad_companion_key_costs_its_own_lock_alone),
@@ -290,6 +307,7 @@ int main(int count, char **words) {
         TEST(test_of_joined_holds_losing_one_is_losing_all),
         TEST(test_a_grant_is_short_until_it_is_claimed),
         TEST(test_a_grant_that_comes_late_is_shorter),
+        TEST(test_a_claim_never_makes_a_hold_endless),
         TEST(test_a_claim_finds_that_only_a_late_copy_has_the_lock),
         TEST(test_an_acquire_that_asks_for_its_whole_lease_has_it),
         TEST(test_a_started_release_is_counted_as_any_other),
