@@ -211,6 +211,10 @@ void judge_promise(belief *b, int64_t asked, int64_t remaining_ms, int64_t began
         b->began = b->began > began ? b->began : began;
         b->until = until;
     }
+    /* Holds that are joined end together, with the first of them. */
+    for (belief *other = beliefs; other != NULL && b->joined; other = other->next)
+        if (other->joined && other->process == b->process && other->until > b->until)
+            other->until = b->until;
     look_at(b);
     look_beside(b);
 }
