@@ -111,7 +111,8 @@ static void call_everything(hf_client *ann, hf_client *ben) {
     assert_status(hf_lock_acquire(heals, 5000, &hold), HF_OK);
     hf_lock_close(heals);
     give_back(hold, HF_OK);
-    hf_lock *reads = open_lock(ben, "k", NULL, OPTIONS(.mode = HF_SHARED));
+    /* Another lock: of one that was crowded a client asks in the general way. */
+    hf_lock *reads = open_lock(ben, "shelf", NULL, OPTIONS(.mode = HF_SHARED));
     give_back(held(reads), HF_OK);
     hf_lock_close(reads);
     hf_lock_close(anns);
