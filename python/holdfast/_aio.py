@@ -210,7 +210,7 @@ class AsyncLock(Bound):
             await released(self._lock, call)
 
     def _start_release(self, owner: str | bytes | None, wait: bool | None = True) -> Call | None:
-        """Start it; None: nobody waits for the answer."""
+        """Start it; None: no task waits for the answer."""
         who, handle = self._current(self._who(owner), self._by_task(owner))
         core, call = self._lock._core, None
         if core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD and self._lock._later(wait):
@@ -322,7 +322,7 @@ class AsyncLock(Bound):
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, handle, lease, True)
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock, in one of the event loop's threads."""
+        """Ask the server whether the lock is held, in one of the event loop's threads."""
         return await asyncio.to_thread(self._lock.locked)
 
     async def inspect(self, first: int = 0) -> LockInfo:
@@ -448,7 +448,7 @@ class AsyncHold(BaseHold):
         await _renewed(self._lock, self._lock._core.hf_hold_extend_start, self._handle, *how)
 
     async def keep(self, seconds: float | timedelta) -> None:
-        """Leave the lock held for so many seconds from now on, as Hold.keep().
+        """Leave the lock held for that many seconds from now on, as Hold.keep().
 
         If this is cancelled, it goes on.
         """
@@ -593,7 +593,7 @@ class Holding(Awaitable[Held]):
         self._inside = False
         ours = self._canceled and task is not None
         if ours and task is not None and sys.version_info >= (3, 11):
-            ours = task.uncancel() <= self._cancelling  # else somebody else cancelled it too
+            ours = task.uncancel() <= self._cancelling  # else another caller cancelled it too
         if not (ours and kind is asyncio.CancelledError):
             await self._hold.__aexit__(kind, raised, trace)
             return False

@@ -65,7 +65,7 @@ def patience(blocking: bool, timeout: float | timedelta) -> int:
     """Give the milliseconds that an RLock would wait; refuse the arguments that it refuses."""
     timeout = number("timeout", timeout)
     if blocking is not True or timeout != -1:
-        # Nobody holds this RLock, so it accepts every valid argument, and words all errors.
+        # No thread holds this RLock, so it accepts every valid argument, and words all errors.
         threading.RLock().acquire(blocking, timeout)
     if not blocking:
         return 0

@@ -56,7 +56,7 @@ class Inside:
     __slots__ = ("_entered",)
 
     def __init__(self) -> None:
-        """Begin with nobody inside."""
+        """Begin without a caller inside."""
         self._entered: dict[bytes, list[weakref.ref[object]]] = {}
 
     def enter(self, by: object | None, owner: bytes | None) -> None:

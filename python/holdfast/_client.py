@@ -78,7 +78,7 @@ _finalized = 0  # the process in which multiprocessing calls _end(), too
 
 @atexit.register
 def _end() -> None:
-    """Close the clients that nobody closed, or leave their holds to their leases."""
+    """Close the clients that are still open, or leave their holds to their leases."""
     _errors.ending = True
     clients = list(_clients)
     for client in clients:
@@ -200,7 +200,7 @@ class Client(Bound):
             notices.look()
 
     def _forget(self, number: int) -> None:
-        """Report the loss of that hold to nobody any more."""
+        """Stop reporting the loss of that hold."""
         if self._notices and (notices := self._notices.get(os.getpid())):
             notices.unwatch(number)
 
@@ -239,7 +239,7 @@ class Client(Bound):
         return Locks(self, pattern, rate)
 
     def gate(self, name: str | bytes, limit: int, per: float | timedelta) -> Gate:
-        """Make a Gate, which lets pass so many in any so many seconds. Sends nothing.
+        """Make a Gate, which limits how many pass in any period. Sends nothing.
 
             geocoder = client.gate("geocoder", limit=10, per=60)
             geocoder.enter()  # or GateFull, with .retry_after
@@ -360,12 +360,12 @@ class Client(Bound):
         caller calls it.
 
         With at_most_once the next caller does not: if the caller dies or is lost, or the function
-        raises, all others get OutcomeUnknown until somebody settles the call, with resolve(),
+        raises, all others get OutcomeUnknown until the call is settled, with resolve(),
         retry() or forget() of that exception or of once_result().
 
         name          The name of what is done, and of its lock, as for lock().
-        ttl           For how many seconds the result stays; at least 10, so that nobody that waits
-                      misses it. So long is "at most once", too.
+        ttl           For how many seconds the result stays; at least 10, so that no waiting caller
+                      misses it. For that time it is "at most once", too.
         timeout       Seconds to wait; 0 tries once; None or -1 waits without limit.
         at_most_once  All callers of a name must agree on it.
         args          What the call depends on: bytes, or what JSON has. Its SHA-256 is kept, and a
@@ -379,7 +379,7 @@ class Client(Bound):
                       connection. The next caller calls. A timeout does not say so.
         note          At most once: up to 1024 bytes for whoever settles an unknown outcome.
         unknown_ttl   At most once: for how many seconds an unknown outcome stays; then the next
-                      caller calls. None: until somebody settles it.
+                      caller calls. None: until it is settled.
         max_result    How many bytes a result may have, up to 16777216.
         encode        Makes the bytes of what the function returned. By default JSON, which also
                       keeps Decimal, date and datetime.
@@ -635,7 +635,7 @@ def connect(
                      alive (TCP keep-alive); default 15; 0: never.
     client_name      The connections' name in CLIENT LIST: 1 to 63 printable ASCII characters
                      without spaces; default "holdfast".
-    fence_life       Seconds for which the server remembers the last fence of a lock that nobody
+    fence_life       Seconds for which the server remembers the last fence of a lock that no owner
                      holds; default a day; at least 1. It is one small key for each lock name.
                      Forgotten, a fence still grows with the server's clock.
     close_at_exit    Close the client when the interpreter ends, which releases its holds at
@@ -643,8 +643,8 @@ def connect(
     sigterm          Let SIGTERM raise SystemExit in the main thread, with the status 143: blocks
                      are left and release their locks, and the client is closed. A handler that the
                      program has set already stays. By default SIGTERM ends Python at once.
-    alarm            (timeouts, seconds): as soon as so many acquires of one lock have timed out
-                     within so long, log a warning and call on_alarm. Once in so long for each
+    alarm            (timeouts, seconds): as soon as that many acquires of one lock have timed out
+                     within that time, log a warning and call on_alarm. Once in that time for each
                      lock. (10, 60) finds a holder that is stuck.
     on_alarm         Called with the Alarm, by a thread of the client: keep it short.
     on_trouble       Called with a Trouble, by a thread of the client, when renewals begin to fail,

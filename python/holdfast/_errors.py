@@ -70,7 +70,7 @@ class LockNotOwnedError(LockError, RuntimeError):
 class LockLost(LockNotOwnedError):
     """The hold was lost before: its lease ended, or its key was taken away.
 
-    Somebody else may have held the lock since. You may have to undo the work under it, unless
+    Another owner may have held the lock since. You may have to undo the work under it, unless
     the resource checked the fence.
     """
 
@@ -224,7 +224,7 @@ class KeptError(LockError):
 
 
 class OutcomeSettled(LockError):
-    """The call is done, or somebody else has settled it. Nothing was changed."""
+    """The call is done, or has been settled before. Nothing was changed."""
 
 
 NotKept = Literal["settled", "unreachable", "server", "lost", "encoding"]
@@ -233,13 +233,13 @@ NotKept = Literal["settled", "unreachable", "server", "lost", "encoding"]
 class ResultNotKept(LockError):
     """The call was made, and others do not have its result: the exception has it.
 
-    Nobody calls again if the call is made at most once.
+    No caller calls again if the call is made at most once.
     """
 
     result: Any = None
     """What the call returned."""
     reason: NotKept = "unreachable"
-    """Why: "settled" when somebody settled the call meanwhile, "unreachable" when the server did
+    """Why: "settled" when the call was settled meanwhile, "unreachable" when the server did
     not answer (the client goes on trying until it is closed), "server" when its memory is full or
     the user lacks a permission, "lost" when the client no longer holds the lock, "encoding" when
     the result is too long or cannot be encoded. `__cause__` has the exception."""

@@ -1,4 +1,4 @@
-"""Gates: so many passes in any so many seconds."""
+"""Gates: a number of passes in any period of some seconds."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class GateFull(LockTimeout):
     """All passes of a gate are spent. The caller has not passed, and nothing is left behind."""
 
     retry_after: float = 0.0
-    """Seconds until the next pass is free, if nobody else takes it."""
+    """Seconds until the next pass is free, if no other caller takes it."""
 
 
 class BaseGate(Bound):
-    """A pass is a shared hold that nobody gives back: it ends with its lease, which is `per`.
+    """A pass is a shared hold that is not given back: it ends with its lease, which is `per`.
 
     Each pass is its own owner, so that none nests in another for free.
     """
@@ -119,7 +119,7 @@ class Gate(BaseGate):
         if milliseconds:
             hold.keep(self.per)  # what came by waiting has not its whole lease yet
         else:
-            hold.hand_over()  # to nobody: it ends with its lease, and a close() does not release it
+            hold.hand_over()  # to no process: it ends with its lease, and no close() releases it
         return True
 
     def free_in(self) -> float:

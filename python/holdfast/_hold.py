@@ -191,7 +191,7 @@ class BaseLost:
     def is_set(self) -> bool:
         """Say whether the hold was lost, as far as this process knows. Sends nothing.
 
-        The process knows at the latest when the lease ends. If somebody broke or deleted the lock,
+        The process knows at the latest when the lease ends. If the lock was broken or deleted,
         the next renewal or check finds out.
         """
         core, handle = self._hold._core, self._hold._handle
@@ -289,9 +289,9 @@ class Hold(BaseHold):
         self._core.hf_hold_renew(self._handle)
 
     def extend(self, seconds: float | timedelta | None, replace: bool = False) -> None:
-        """Make the hold last so many seconds longer. One round trip.
+        """Make the hold last that many seconds longer. One round trip.
 
-        With replace it lasts exactly so many seconds from now instead, which may be shorter;
+        With replace it lasts exactly that many seconds from now instead, which may be shorter;
         later renewals use that as its lease, and None means that it never ends. Raises ValueError
         for a duration out of bounds, and otherwise as renew().
         """
@@ -302,7 +302,7 @@ class Hold(BaseHold):
         """Give a token with which another process can go on holding the lock: Lock.adopt().
 
         Here the hold ends without being released. Nothing renews it, and the other process must
-        adopt it before its lease ends. Anybody with the token can release the lock: keep it
+        adopt it before its lease ends. Any process with the token can release the lock: keep it
         secret. Raises LockNotOwnedError or LockLost if it is not held. Raises LockUnknown while
         extend(replace=True) is under way, or if its answer was lost; the hold is then as before.
         """
@@ -311,10 +311,10 @@ class Hold(BaseHold):
         return token
 
     def keep(self, seconds: float | timedelta) -> None:
-        """Leave the lock held for so many seconds from now on; 0 releases it.
+        """Leave the lock held for that many seconds from now on; 0 releases it.
 
-        Nobody gets it until then, whatever becomes of this process, and then it ends by itself.
-        Here the hold ends without being released: nothing renews it, and nobody can release it.
+        No other gets it until then, whatever becomes of this process, and then it ends by itself.
+        Here the hold ends without being released: nothing renews it, and it cannot be released.
         For work that must not be done again too soon. An owner that was named and acquires
         again may nest in it, unless its lock is not reentrant.
 

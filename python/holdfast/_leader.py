@@ -33,7 +33,7 @@ _FIRST, _LONGEST = 0.1, 30.0  # seconds after elected() raised
 
 
 def backoff(failures: int) -> float:
-    """Give the seconds for which a candidate stays away after so many failed terms in a row."""
+    """Give the seconds for which a candidate stays away after that many failed terms in a row."""
     return min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 20)) * random.uniform(0.5, 1)
 
 
@@ -86,7 +86,7 @@ class BaseLeader(Bound):
         for what, each in (("elected", elected), ("lost", lost), ("resigned", resigned)):
             function(what, each)
         if options.lease is None:
-            raise ValueError("a leader needs a lease that ends: without one nobody would follow it")
+            raise ValueError("a leader needs a lease that ends: without one no other would lead")
         given = options.lease
         lease = _holdfast.HF_LEASE_DEFAULT
         if not isinstance(given, EllipsisType):
@@ -214,7 +214,7 @@ class BaseLeader(Bound):
                 if lost in done:  # or the client is being closed, whose hold is valid until then
                     return "lost"
                 if work in done and not work.result():
-                    return "failed"  # nobody does the work: let another lead
+                    return "failed"  # the work is not done: let another lead
             return "lost"
         finally:
             for each in (lost, change):

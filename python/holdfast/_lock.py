@@ -146,17 +146,17 @@ class Lock(Bound):
 
             seats = client.lock("seats", permits=3)
             with seats.shared(): ...        # at most three at once
-            with seats: ...                 # nobody else: maintenance
+            with seats: ...                 # no other holder: maintenance
             with seats.shared(weight=2): ...  # takes two of the three
 
         It is a Lock with the same options, and every call gives the same object; with a weight, as
         many permits as each of its holds takes, another one. Its holds stand beside each other, and
         exclude those of the lock itself; each has its own fence, lease and loss. All wait in one
-        queue, first come, first served, so that nobody passes a heavy acquire.
+        queue, first come, first served, so that no acquire passes a heavy one.
 
         Who holds it shared, or exclusively, may acquire it shared again at once. To downgrade,
         acquire it shared while holding it exclusively, and then release() the exclusive hold:
-        nobody comes in between. The other way round is refused, with LockDeadlock: two who did so
+        no other comes in between. The other way round is refused, with LockDeadlock: two who did so
         would wait for each other.
         """
         if weight is None:
@@ -257,7 +257,7 @@ class Lock(Bound):
 
     def _no_wait_in_hub(self) -> RuntimeError:
         return RuntimeError(
-            f"lock {self.name!r} is held by somebody else, and to wait for it in gevent's main"
+            f"lock {self.name!r} is held by another owner, and to wait for it in gevent's main"
             " thread would stop all greenlets: wait in gevent.get_hub().threadpool"
         )
 
@@ -348,7 +348,7 @@ class Lock(Bound):
         return self._choices.release == "later" if wait is None else not flag("wait", wait)
 
     def _give_up(self, handle: _holdfast.Hold, wait: bool | None) -> None:
-        """Release a hold, and wait for the answer unless nobody wants it."""
+        """Release a hold, and wait for the answer if it is wanted."""
         standing = self._core.hf_hold_state(handle) == _holdfast.HF_STATE_HELD
         if standing and self._later(wait):  # else the caller learns at once what is wrong
             self._client._notices_here().release_later(handle, f"lock {self.name!r}")
@@ -515,7 +515,7 @@ class Lock(Bound):
             raise failed  # the section before the wait was unprotected
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock. One round trip; raises as inspect()."""
+        """Ask the server whether the lock is held. One round trip; raises as inspect()."""
         return self.inspect().held
 
     def inspect(self, first: int = 0) -> LockInfo:
@@ -536,7 +536,7 @@ class Lock(Bound):
     def force_release(self, fence: int, *, foreign: bool = False) -> None:
         """Take the lock away from one holder. For operators. One round trip.
 
-        fence    The holder's fence, from inspect(): if somebody else holds the lock by now,
+        fence    The holder's fence, from inspect(): if another owner holds the lock by now,
                  nothing happens. Other shared holds stay.
         foreign  Also delete another library's lock, whose fence is 0.
 

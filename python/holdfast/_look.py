@@ -68,7 +68,7 @@ class Holder:
     """Seconds until the last of its holds ends; None: never."""
     kept: bool
     """Has its work ended, so that it only keeps the lock until then? By Hold.keep(), once_per or
-    at_least. Nobody renews it, and its process may be gone."""
+    at_least. It is not renewed, and its process may be gone."""
     weight: int
     """How many permits its shared holds take; 0 if it holds the lock exclusively."""
 
@@ -89,7 +89,7 @@ class Waiter:
     shared: bool
     """Does it ask for a shared hold?"""
     permits: int
-    """Of a shared one: it enters if no more than so many hold the lock then; 0: no limit."""
+    """Of a shared one: it enters if no more than this many hold the lock then; 0: no limit."""
     waited: float
     """For how many seconds it has waited."""
     timeout: float | None
@@ -118,7 +118,7 @@ class LockInfo:
     name: str
     """Its name, UTF-8 with surrogate escapes."""
     held: bool
-    """Does anybody hold it, through this library or another?"""
+    """Is it held, through this library or another?"""
     foreign: bool
     """Does another library's lock hold it?"""
     shared: bool

@@ -97,7 +97,7 @@ class Notices:
         self._fd = self.core.hf_client_fd(client)
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
-        self._later: dict[int, str] = {}  # releases for which nobody waits, by what they release
+        self._later: dict[int, str] = {}  # releases without a waiting caller, by what they release
         self.unconfirmed = 0  # of those
         self._watches: dict[int, tuple[Callable[[], bool], Callable[[], object]]] = {}
         self._crowded = 64
@@ -137,7 +137,7 @@ class Notices:
         return number, call
 
     def release_later(self, handle: _holdfast.Hold, what: str) -> None:
-        """Start a release for which nobody waits; a later call here looks what came of it."""
+        """Start a release without a waiting caller; a later call here looks what came of it."""
         if not self._closed:
             self._drain()
         number = next(self._numbers)

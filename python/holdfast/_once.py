@@ -262,7 +262,7 @@ def unkept(found: bytes, name: str | bytes) -> KeptError:
 
 @dataclass(frozen=True, slots=True)
 class _Settlement:
-    """What somebody says of a call: the arguments of hf_once_settle()."""
+    """What a caller says of a call: the arguments of hf_once_settle()."""
 
     state: int
     fence: int
@@ -296,7 +296,7 @@ class BaseOutcome(Bound, Generic[Answer]):
         state, at_most, _, fence, since, ttl, length, owner, note = info
         self._lock, self._terms, self._bytes = lock, terms, found
         self.state: State = _STATES[state]
-        """"running" while its caller holds the lock, "unknown" if nobody knows how it ended,
+        """"running" while its caller holds the lock, "unknown" if it is unknown how it ended,
         "retry" if it may be made again, "done", or "failed" with an error that is kept."""
         self.at_most_once = bool(at_most)
         """Is it made at most once?"""
@@ -344,7 +344,7 @@ class BaseOutcome(Bound, Generic[Answer]):
         force  Also while the call is running, whose hold ends then; and in place of a result.
 
         Raises OutcomeSettled if it is done or settled already, LockTimeout if it is running,
-        LockNotOwnedError if somebody forgot it or it was made again, otherwise as Lock.inspect().
+        LockNotOwnedError if it was forgotten or made again, otherwise as Lock.inspect().
         """
         made = self._terms.encoded(result)
         return self._settled(_holdfast.HF_ONCE_DONE, made, self._kept_for(ttl), note, force)
@@ -364,7 +364,7 @@ class BaseOutcome(Bound, Generic[Answer]):
     def retry(self, *, note: str = "", force: bool = False) -> Answer:
         """Say that the call may be made again: the next caller does. As resolve().
 
-        A late result of the first caller is still kept, until somebody makes the call again.
+        A late result of the first caller is still kept, until the call is made again.
         """
         return self._settled(_holdfast.HF_ONCE_RETRY, None, 0, note, force)
 
@@ -726,7 +726,7 @@ class BaseTurn(Bound, Generic[Answer]):
         return self._do(self._ended(_holdfast.HF_ONCE_FAILED, kept(failed), self._terms.keep_ttl))
 
     def unknown(self, why: str = "") -> Answer:
-        """Say that nobody knows what became of the call; others get OutcomeUnknown."""
+        """Say that it is unknown what became of the call; others get OutcomeUnknown."""
         return self._do(self._ended(*self._unknown(why)))
 
     def withdraw(self) -> Answer:
@@ -871,7 +871,7 @@ def _check_call(call: object) -> None:
 
 
 def once(lock: Lock, terms: Terms[Result], call: Callable[[], Result]) -> Result:
-    """Get the result of the function; call it if nobody has."""
+    """Get the result of the function; call it if no caller has."""
     _check_call(call)
     if inspect.iscoroutinefunction(call):
         raise TypeError(f"{call!r} is a coroutine function: await client.aio.once() for it")
@@ -883,7 +883,7 @@ def once(lock: Lock, terms: Terms[Result], call: Callable[[], Result]) -> Result
 async def once_task(
     lock: AsyncLock, terms: Terms[Result], call: Callable[[], Awaitable[Result]]
 ) -> Result:
-    """Get the result of the coroutine function; call it if nobody has."""
+    """Get the result of the coroutine function; call it if no caller has."""
     _check_call(call)
     port = _AsyncPort(lock, terms)
     result: Result = await _run_task(_once(AsyncTurn(port, terms), call), port)

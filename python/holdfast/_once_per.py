@@ -59,7 +59,7 @@ def once_per(
     options: LockOptions,
     function: Callable[Parameters, Result],
 ) -> Callable[Parameters, Any]:
-    """Wrap the function in one that runs it if nobody has, for so long."""
+    """Wrap the function in one that runs it unless it was run within that time."""
     named = namer(name, function)
     # The next call of this thread, or of this owner, is another one.
     options = dataclasses.replace(options, reentrant=False)

@@ -37,7 +37,7 @@ class LockOptions:
     """How many may hold the lock at once through Lock.shared(), 1 to 9999999999: a semaphore. None
     or 0: however many come, as readers do. The lock itself excludes them all."""
     weight: int = 1
-    """How many of the permits a hold of Lock.shared() takes: 1, or up to all of them. Nobody passes
+    """How many of the permits a hold of Lock.shared() takes: 1, or up to all. No acquire passes
     a heavy acquire that came before, so light ones wait behind it. Lock.shared(weight=3) is the
     same for one lock object."""
     owner: str | bytes | None = None
@@ -48,7 +48,7 @@ class LockOptions:
     owner by `holdfast ls`, top and inspect, in LockInfo and in the message of a LockTimeout, with
     the trace id if OpenTelemetry has a span. A nested hold has the note of the outer one."""
     max_hold: float | timedelta | None = None
-    """End a hold after so many seconds at the latest, so that a stuck thread does not keep the lock
+    """End a hold after at most that many seconds, so that a stuck thread does not keep the lock
     for ever; 0.01 to ten years. Not with a lease of None, nor with renew=False."""
     heal: bool = False
     """Set this lock's lease as the TTL of another library's lock that would stand for ever."""

@@ -59,7 +59,7 @@ class _Time:
             for lock, handle in zip(locks, got, strict=True)
         ]
         causes = [cause for _, cause in ends]
-        if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # nobody else need hold one
+        if _holdfast.HF_CAUSE_UNREACHABLE in causes:  # no other owner need hold one
             raise ConnectError(
                 "a lease ended before the server could be told to renew it, while the other locks"
                 f" were waited for: {lost}"
@@ -238,7 +238,7 @@ class Holds(BaseHolds[Hold]):
         self._each(lambda hold: hold._core.hf_hold_extend(hold._handle, *how))
 
     def keep(self, seconds: float | timedelta) -> None:
-        """Leave all locks held for so many seconds from now on, as Hold.keep().
+        """Leave all locks held for that many seconds from now on, as Hold.keep().
 
         All are tried; then the first exception is raised, and those that are not kept are held on.
         """
@@ -531,7 +531,7 @@ class AsyncHolds(BaseHolds[AsyncHold]):
         await self._each(lambda hold: hold.extend(seconds, replace))
 
     async def keep(self, seconds: float | timedelta) -> None:
-        """Leave all locks held for so many seconds from now on, as Holds.keep()."""
+        """Leave all locks held for that many seconds from now on, as Holds.keep()."""
         await self._each(lambda hold: hold.keep(seconds))
 
     async def check(self) -> None:

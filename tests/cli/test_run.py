@@ -118,7 +118,7 @@ def test_a_lock_that_others_hold_is_a_conflict(
         assert "for 1000 ms, at last by" in cli("run", "-w", "1", name, *ran).stderr
         assert cli("run", "-q", "-w", "0.05", name, *ran).stderr == ""
         assert cli("run", "-w", "0", name, *ran).returncode == 1
-        assert "is held by somebody else" in cli("run", "-nv", name, *ran).stderr
+        assert "is held by another owner" in cli("run", "-nv", name, *ran).stderr
         for status in (0, 1, 75, 255):
             assert cli("run", "-n", "-E", status, name, *ran).returncode == status
             code = f"--conflict-exit-code={status}"

@@ -451,7 +451,7 @@ static void test_a_completion_of_an_acquire_has_the_words_of_the_call(void **sta
     safe.replicas = 1;
     safe.replica_timeout_ms = 50;
     hf_hold *hold = held(theirs);
-    assert_same_words(client, &plain, 0, HF_EBUSY, "lock 'stock' is held by somebody else");
+    assert_same_words(client, &plain, 0, HF_EBUSY, "lock 'stock' is held by another owner");
     assert_same_words(client, &plain, 70, HF_ETIMEOUT, "was held by others for 70 ms");
     give_back(hold, HF_OK);
     assert_same_words(client, &safe, 0, HF_EREPLICAS, "reached 0 of the 1 replicas");

@@ -251,7 +251,7 @@ def test_a_busy_task_comes_again_and_keeps_its_retries(
         waiting(wait)
         second = send("work")
         until(lambda: second.state == "RETRY", 20)
-        assert "held by somebody else" in str(second.result)
+        assert "held by another owner" in str(second.result)
     assert first.get(timeout=30) == [0, True]
     assert second.get(timeout=30) == [0, True]
     (one, two) = runs()
@@ -260,7 +260,7 @@ def test_a_busy_task_comes_again_and_keeps_its_retries(
 
 def test_a_task_comes_again_only_so_often(send: Send, client: holdfast.Client, name: str) -> None:
     with client.lock(name):
-        with pytest.raises(Exception, match="held by somebody else") as failed:
+        with pytest.raises(Exception, match="held by another owner") as failed:
             send("gives_up").get(timeout=30)
         assert type(failed.value).__name__ == "LockTimeout"
         assert send("skips").get(timeout=30) is None

@@ -140,7 +140,7 @@ int hf_uncancelable(void) {
 
 void hf_cancelable(const int *before) { pthread_setcancelstate(*before, NULL); }
 
-/* The writing end first: nobody may write to a pipe that nobody can read. */
+/* The writing end first: no thread may write to a pipe without a reader. */
 void hf_event_free(hf_event event) {
     if (event.to >= 0 && event.to != event.fd)
         close(event.to);

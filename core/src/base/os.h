@@ -71,12 +71,12 @@ void hf_poll(struct pollfd *fds, size_t count, int clock, int64_t until);
  * word */
 
 void hf_sleep_init(pthread_cond_t *woken);
-/* With the mutex held, as pthread_cond_timedwait(): for so many milliseconds, or an hour, or less.
+/* With the mutex held, as pthread_cond_timedwait(): for that many milliseconds, an hour, or less.
  */
 void hf_sleep(pthread_cond_t *woken, pthread_mutex_t *mutex, int64_t ms);
 
 /*
- * Until the word is something else, so many milliseconds have passed, or for no reason. The other
+ * Until the word is something else, that many milliseconds have passed, or for no reason. The other
  * thread changes the word and then wakes: it needs no mutex, and the word may be gone by then. So
  * the woken thread never waits for the one that woke it.
  */

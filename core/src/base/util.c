@@ -120,7 +120,7 @@ int64_t hf_until(int64_t deadline, int64_t now) {
 
 void hf_wipe(void *bytes, size_t count) {
     memset(bytes, 0, count);
-    __asm__ __volatile__("" : : "r"(bytes) : "memory"); /* as if somebody read it */
+    __asm__ __volatile__("" : : "r"(bytes) : "memory"); /* as if other code read it */
 }
 
 void hf_hex(char *to, const unsigned char *bytes, size_t count) {

@@ -53,7 +53,7 @@ void hf_hex(char *to, const unsigned char *bytes, size_t count);
 int64_t hf_jitter(int64_t low, int64_t high);
 /* The same for a pause: half of it up to all of it. */
 int64_t hf_spread(int64_t ms);
-/* The pause after one of so many ms: twice as long, from the least up to the most. */
+/* The pause after one of that many ms: twice as long, from the least up to the most. */
 int64_t hf_backoff(int64_t ms, int64_t least_ms, int64_t most_ms);
 /* The tries to reach a server, since the first one that failed. All zeros: none has. */
 typedef struct hf_tries {

@@ -98,7 +98,7 @@ static hf_status explain_timeout(const hf_names *names, int64_t timeout_ms, cons
                    *holder != '\0' ? ", at last by " : "", holder);
 }
 
-/* The work of the holder has ended: nobody is to be looked for. */
+/* The work of the holder has ended: no stuck holder is to be looked for. */
 static hf_status explain_kept(const hf_op *op, const char *holder, int64_t left_ms) {
     char rest[60] = "for ever";
     if (left_ms != HF_TTL_NONE)
@@ -125,7 +125,7 @@ static void explain_outcome(const hf_op *op, hf_status status) {
     const char *lock = hf_names_quoted(names);
     switch (status) {
     case HF_EBUSY:
-        hf_fail(status, "lock %s is held by somebody else", lock);
+        hf_fail(status, "lock %s is held by another owner", lock);
         break;
     case HF_ETIMEOUT:
         explain_timeout(names, op->timeout_ms, "");
@@ -175,7 +175,7 @@ static void leave_request(hf_request *request, hf_op *op, hf_status why) {
         hf_request_release(request, hold->names, &ask, hold->fence, hold->out > 0);
     op->canceled = why != HF_ETIMEOUT;
     op->looks = !is_there(op);
-    op->busy = true; /* from now on nobody else asks for it */
+    op->busy = true; /* from now on no other thread asks for it */
 }
 
 /* Was nothing of it ever sent? Then the server was missing, not the lock. */

@@ -6,7 +6,7 @@
 #include "lock/op.h"
 
 typedef enum {
-    HF_BY_TAKE,   /* the lock is free, and nobody waits for it, for all that is known */
+    HF_BY_TAKE,   /* the lock is free and has no waiter, as far as is known */
     HF_BY_SHARE,  /* the same for a shared one; others may share the lock */
     HF_BY_WAIT,   /* others wait for it, too */
     HF_BY_ACQUIRE /* that always does */

@@ -15,8 +15,8 @@
 #include "lock/renewal.h"
 #include "lock/thread.h"
 
-/* The masters' clocks, and the ways to them, differ by so much: a fence that is proposed lies ahead
- * of all of them. */
+/* The masters' clocks, and the ways to them, may differ by this: a fence that is proposed lies
+ * ahead of all of them. */
 #define AHEAD_MS 5
 /* In line, the first of this client tries all masters so often, and sooner if it has stood back. */
 #define RECHECK_MS 1000
@@ -47,7 +47,8 @@ typedef struct hf_call {
     hf_call_head head; /* in master->calls; or in quorum->lines */
     call_kind kind;
     size_t at;
-    struct hf_ballot *ballot; /* NULL: nobody wants it any more, and what it brings goes back */
+    struct hf_ballot
+        *ballot; /* NULL: no caller wants it now, and a vote that it brings goes back */
     struct round *round;
     hf_hold *hold; /* that it acquires, or is about, with a reference; or NULL */
     int64_t fence; /* that is to be confirmed */
@@ -72,18 +73,18 @@ struct hf_ballot {
     hf_timer timer;
     int64_t asked_at; /* the round that is under way, or the last, began then */
     unsigned rounds;
-    size_t reached;  /* so many masters had answered when a round ended last */
+    size_t reached;  /* how many masters had answered when the last round ended */
     bool asks;       /* a round is under way */
     bool last;       /* and it is the last: the time is up */
     bool late;       /* the time is up, and the line is left just now */
     bool waited;     /* it has stood in line */
     bool stood_back; /* it left a majority to whom the first master has let in */
-    bool doubts;   /* it is asked whether the others still know theirs: so long it joins nowhere */
-    bool keeps;    /* its votes are being left to the masters */
-    bool gone;     /* a master does not know a vote any more */
-    size_t office; /* where it stands in line, or would */
+    bool doubts;     /* asking whether the others still know theirs: until then it joins nowhere */
+    bool keeps;      /* its votes are being left to the masters */
+    bool gone;       /* a master does not know a vote any more */
+    size_t office;   /* where it stands in line, or would */
     hf_call *line;
-    int64_t join_ms;    /* so long after the last time it asks for what is missing */
+    int64_t join_ms;    /* how long after the last time it asks for missing votes */
     int64_t recheck_at; /* in line, all masters are tried again then */
     int64_t score;      /* its first place in a line; 0: not known */
     int64_t head_at;    /* it came to the head of the line then; 0: it has not */
@@ -130,7 +131,7 @@ static void give_back(hf_client *client, size_t at, hf_hold *hold) {
     hf_hold_close(hold);
 }
 
-/* Nobody wants its answer any more. */
+/* No caller wants its answer now. */
 static void abandon(hf_call **asking) {
     hf_call *call = *asking;
     *asking = NULL;
@@ -403,7 +404,7 @@ static void line_up(struct hf_ballot *ballot, bool planned) {
         pause_for(ballot, hf_jitter(NOBODY_MS / 2, NOBODY_MS + 1));
 }
 
-/* So many masters have said something. */
+/* Count the masters that have answered. */
 static size_t count_answers(const struct hf_ballot *ballot) {
     size_t count = 0;
     for (size_t i = 0; i < masters_of(ballot); i++)
@@ -789,8 +790,8 @@ static void doubted(void *context, hf_status status) {
     hf_client_drop(client);
 }
 
-/* A master does not know a vote any more. It may have come back empty; but somebody may just be
- * breaking the lock, at each master in turn, and to join again would undo that. */
+/* A master does not know a vote any more. It may have come back empty; but a break may be under
+ * way, at each master in turn, and to join again would undo that. */
 static void doubt(struct hf_ballot *ballot) {
     hf_hold *hold = ballot->holds;
     if (ballot->doubts)
@@ -1126,7 +1127,7 @@ typedef struct round {
     size_t references;         /* calls without an answer */
     bool open[HF_MASTERS_MAX]; /* these */
     size_t good, gone, vague;  /* answers; vague: it may have been done */
-    size_t without;            /* so many masters have no vote to release */
+    size_t without;            /* how many masters have no vote to release */
     void (*told)(void *context, hf_status status);
     void *context;
     hf_timer timer;

@@ -11,7 +11,7 @@
 struct hf_completions {
     hf_list news;
     hf_news *numbers[NUMBERS]; /* of operations under way */
-    hf_event event;            /* -1 until somebody asks for it */
+    hf_event event;            /* -1 until the program asks for it */
     bool closed;               /* and the last one is in the list */
 };
 

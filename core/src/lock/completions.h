@@ -8,7 +8,7 @@
 struct hf_op;
 
 /* A completion to be read. It is made with what it will tell of, so that telling needs
- * no memory: nobody waits for it for ever. */
+ * no memory: no caller waits for it for ever. */
 typedef struct hf_news {
     hf_item item;
     hf_completion completion;
@@ -23,9 +23,9 @@ typedef struct hf_news {
 struct hf_completions *hf_completions_begin(void);
 void hf_completions_end(struct hf_completions *completions);
 
-/* Does anybody listen? */
+/* Does the program listen? */
 bool hf_completions_wanted_locked(const hf_client *client);
-/* From now on somebody does; with the thread and a descriptor. */
+/* From now on it does; with the thread and a descriptor. */
 hf_status hf_completions_want_locked(hf_client *client);
 /* Readable while there are any. */
 int hf_completions_fd(const hf_client *client);
@@ -38,12 +38,12 @@ void hf_news_free_locked(hf_news *news);
 hf_status hf_news_number_locked(hf_client *client, hf_news *news, int64_t number);
 /* The operation under way with that number, or NULL. */
 hf_news *hf_news_find_locked(const hf_client *client, int64_t number);
-/* Put it where it is read, if anybody listens, in the news kept for it; with this thread's
+/* Put it where it is read, if the program listens, in the news kept for it; with this thread's
  * message, if it is about something that failed. */
 void hf_tell_locked(hf_client *client, hf_news **kept, const hf_completion *completion);
 
-/* Tell of something, perhaps of a lock, for which no news was kept: if anybody listens, and there
- * is memory. The completion has its message. */
+/* Tell of something, perhaps of a lock, for which no news was kept: if the program listens, and
+ * there is memory. The completion has its message. */
 void hf_announce_locked(hf_client *client, const hf_completion *completion, hf_names *names);
 
 /* The client is being closed: acquires whose completion was never read are told to have

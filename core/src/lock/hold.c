@@ -508,7 +508,7 @@ static hf_status check_extension(const hf_hold *hold, int64_t duration_ms, uint3
 /* End the hold here, and leave it on the server: for that time, or as long as it has. */
 static hf_status leave_locked(hf_hold *hold, int64_t duration_ms, const char *how) {
     bool listed;
-    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and nobody would notice */
+    if (hf_validity_is_doubtful(&hold->validity, duration_ms)) { /* and no renewal would notice */
         HF_MARK("M21");
         return hf_fail(HF_EUNKNOWN,
                        "the hold of lock %s cannot be %s: it may still be cut short, by an "
@@ -1046,7 +1046,7 @@ void hf_hold_close(hf_hold *hold) {
         return;
     hf_client *client = hold->client;
     hf_client_lock(client);
-    /* Nobody can release it any more: it is not renewed either. A client that is being
+    /* No caller can release it now: it is not renewed either. A client that is being
      * closed sees to its holds itself. */
     if (hf_hold_is_listed(hold) && !hold->kept && !client->closed) {
         if (hold->ballot != NULL)

@@ -7,7 +7,7 @@
 
 #define BUCKETS 1024
 #define LIMITS 256
-/* During a hold that lasts longer than this, in ns, somebody may well have come to wait: then the
+/* During a hold that lasts longer than this, in ns, a waiter may well have come: then the
  * general release costs less than a second request. */
 #define YOUNG (1 * HF_MS)
 

@@ -19,7 +19,7 @@ typedef struct hf_tally {
     struct hf_tally *next;
 } hf_tally;
 
-/* Raise the alarm at so many timeouts of one lock within so long. */
+/* When to raise the alarm: at that many timeouts of one lock within that time. */
 typedef struct hf_rule {
     int64_t window_ms;
     int32_t timeouts; /* 0: never */
@@ -49,13 +49,13 @@ static inline void hf_record(hf_histogram *histogram, int64_t ns) {
     histogram->sum_us += (int64_t)us;
     histogram->counts[at < HF_BUCKETS ? at : HF_BUCKETS - 1]++;
 }
-/* An acquire got the lock after so many ns. queued: it had a place in the queue. */
+/* An acquire got the lock after that many ns. queued: it had a place in the queue. */
 static inline void hf_count_acquired_locked(hf_tally *tally, bool queued, int64_t waited) {
     tally->stats.acquired++;
     tally->stats.queued += queued;
     hf_record(&tally->stats.wait, waited);
 }
-/* A hold that was counted as acquired has ended here, after so many ns. */
+/* A hold that was counted as acquired has ended here, after that many ns. */
 static inline void hf_count_hold_locked(hf_tally *tally, int64_t held) {
     hf_record(&tally->stats.hold, held);
 }

@@ -8,7 +8,7 @@
 #include "lock/quorum.h"
 #include "lock/undo.h"
 
-/* A result stays for so long at least, or those that wait could miss it. */
+/* The shortest time that a result stays: callers that wait could miss it in less. */
 #define RESULT_MIN_MS 10000
 
 /* ------------------------------------------------------------------ Begin */

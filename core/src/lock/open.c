@@ -303,8 +303,8 @@ void hf_client_stop(hf_client *client) {
     hf_event_set(client->closing.to);
 }
 
-/* Nobody wants the answer of these any more: sent now, an acquire could be granted a lock for
- * nobody, if the server has lost the dead id. */
+/* No caller wants the answer of these now: sent now, an acquire could be granted a lock that no
+ * caller wants, if the server has lost the dead id. */
 static void take_over_locked(hf_list *tasks, hf_list *over) {
     HF_EACH(at, tasks) {
         hf_task *task = HF_OF(hf_task, item, at);

@@ -9,7 +9,7 @@ struct hf_once {
     char terms[HF_TERMS_LENGTH];
     bool most;  /* it is made at most once */
     bool begun; /* its record says so */
-    bool known; /* somebody else's call has a record, in `record` */
+    bool known; /* another caller's call has a record, in `record` */
     hf_call_record record;
     char bytes[]; /* those of the record, each with a NUL */
 };

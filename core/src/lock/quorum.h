@@ -39,7 +39,7 @@ typedef struct hf_ballot_ways {
     void (*give_up)(struct hf_hold *hold);
     /* It is left to itself: its votes end with their leases. */
     void (*forget)(struct hf_hold *hold);
-    /* So many masters have it now. */
+    /* How many masters have it now. */
     size_t (*votes)(const struct hf_hold *hold);
     /* Have all masters do that with their votes, and tell what the majority comes to, with the
      * thread's message: HF_OK, HF_ELOST, HF_EUNKNOWN, or why no majority answers. Told at once if
@@ -67,7 +67,7 @@ typedef struct hf_master {
     bool down;     /* the last one failed, as `why` says */
     bool fails;    /* to renew its votes */
     int64_t up_since;  /* it was down before then */
-    int64_t trip_ms;   /* the last answer took so long */
+    int64_t trip_ms;   /* how long the last answer took */
     hf_status refusal; /* it is down for a reason that no time mends; or HF_OK */
     char why[200];
 } hf_master;
@@ -103,7 +103,7 @@ typedef struct hf_gathering {
     pthread_mutex_t mutex;
     int references; /* the caller's, and one of each thread */
     int answers;    /* wakes the caller */
-    bool over;      /* what is answered now, nobody hears */
+    bool over;      /* no thread hears what is answered now */
     size_t masters;
     hf_status (*ask)(hf_client *master, const hf_request *request, redisReply **reply);
     hf_heard from[HF_MASTERS_MAX];

@@ -8,7 +8,7 @@
 
 /* How soon a signal is noticed that came just before a wait began to sleep. */
 #define SIGNAL_MS 50
-/* For how long nobody reads before the client's thread does. */
+/* For how long no thread reads before the client's own does. */
 #define UNREAD_MS 500
 
 void hf_op_notify_locked(hf_op *op) {
@@ -21,7 +21,7 @@ void hf_op_notify_locked(hf_op *op) {
 /* --------------------------------------------------- Reading subscriptions */
 
 static void watch_again(hf_timer *timer, int64_t now) {
-    /* The client's thread is awake now, and sees for itself that nobody reads. */
+    /* The client's thread is awake now, and sees for itself that no thread reads. */
     (void)timer, (void)now;
 }
 

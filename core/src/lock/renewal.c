@@ -241,7 +241,7 @@ static void lose(hf_hold *hold, int cause, bool gone) {
     hf_hold_explain_lost(hold, "");
     if (known)
         hf_tell_locked(client, &hold->news, &completion);
-    /* A renewal of it may still arrive, and would keep it, for nobody, for one more lease. */
+    /* A renewal of it may still arrive, and would keep it, for no caller, for one more lease. */
     if (!gone || client->quorum != NULL) {
         HF_MARK("H13");
         hf_undo_locked(hold);

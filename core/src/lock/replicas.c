@@ -61,8 +61,8 @@ static hf_status ask_replicas(hf_hold *hold, int64_t deadline) {
     return answer.replicas >= 0 ? HF_OK : HF_ESERVER; /* with what WAIT was answered */
 }
 
-/* A renewal comes after a third of the lease, so that of every hold so much is left. What is not
- * claimed yet has less, and what was told late. */
+/* A renewal comes after a third of the lease, so that two thirds are left of every hold. A hold
+ * that is not claimed yet has less, and so has a grant that was told late. */
 static bool is_whole(const hf_hold *hold) {
     int64_t lease_ms = hold->validity.lease_ms, deadline = hold->validity.deadline;
     return deadline == HF_NO_DEADLINE ||
@@ -175,7 +175,7 @@ void hf_op_confirm_locked(hf_op *op, void (*told)(hf_op *op, hf_status status)) 
         hf_list_remove(&mine->item);
         free(mine);
     }
-    hf_hold_give_up_locked(hold); /* no memory or thread to be had: then nobody has it */
+    hf_hold_give_up_locked(hold); /* no memory or thread to be had: then no caller has it */
     op->explained = true;
     told(op, hf_fail(HF_ENOMEM, "no memory or thread to wait for replicas with"));
     hf_op_free_locked(op);

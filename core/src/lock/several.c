@@ -147,7 +147,7 @@ static hf_status may_begin_again(int64_t timeout_ms, int64_t until, bool outage)
         HF_MARK("H32");
         return HF_OK;
     }
-    if (outage) /* nobody else need hold one */
+    if (outage) /* no other owner need hold one */
         return hf_fail(HF_ECONNECT, "the lease of a lock ended before the server could be told "
                                     "to renew it, while the others were waited for");
     return hf_fail(timeout_ms == 0 ? HF_EBUSY : HF_ETIMEOUT,

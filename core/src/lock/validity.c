@@ -78,7 +78,7 @@ bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int
         HF_MARK("H45");
         return true; /* the way was slow, and takes nothing back that was certain */
     }
-    /* Somebody else has cut it short. A renewal that is under way may have been carried out
+    /* Another program has cut it short. A renewal that is under way may have been carried out
      * before that. */
     validity->shortened_at = now;
     validity->deadline = until;

@@ -17,9 +17,9 @@ typedef struct hf_validity {
     int64_t lease_ms;    /* what a renewal gives, or HF_NEVER */
     int64_t extended_ms; /* the longest that it was extended to, or 0 */
     int64_t longest_ms;  /* of all leases that were asked for: the server may still have that */
-    /* Replacements ("exactly so long") shorten, and the server may carry them out in
+    /* Replacements (HF_EXTEND_REPLACE) shorten, and the server may carry them out in
      * another order than they were sent or are answered. */
-    int replacing;         /* so many are under way */
+    int replacing;         /* how many are under way */
     int64_t shortened_at;  /* the last answer to one came then, or a look that found the key's end
                             * cut short; INT64_MIN: neither did */
     int64_t lengthened_at; /* the last answer that moved the deadline on came then; INT64_MIN: no
@@ -46,21 +46,21 @@ bool hf_validity_is_last(const hf_validity *validity);
 /* Something that never shortens was answered now. False: that is too old to count. */
 bool hf_validity_renewed(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 /* A look was answered, which changes nothing: the key may end sooner than counted, because
- * somebody else set its end, if no way of the answer explains it. False: that is too old to
+ * another program set its end, if no way of the answer explains it. False: that is too old to
  * count. */
 bool hf_validity_looked(hf_validity *validity, int64_t now, int64_t sent_at, int64_t remaining_ms);
 
-/* A longer end was asked for, so many ms from now. */
+/* A longer end was asked for, that many ms from now. */
 void hf_validity_extends(hf_validity *validity, int64_t duration_ms);
 
 /* A replacement is sent now; hf_validity_replaced() follows in any case. */
 void hf_validity_replaces(hf_validity *validity, int64_t now, int64_t duration_ms);
-/* It was answered now: so much is left. Below HF_NEVER: there is no answer that says so. */
+/* An answer of now says how much is left. Below HF_NEVER: there is no answer that says so. */
 void hf_validity_replaced(hf_validity *validity, int64_t now, int64_t sent_at,
                           int64_t remaining_ms);
 /* It has no answer, and may be carried out at any time. */
 void hf_validity_doubts(hf_validity *validity, int64_t duration_ms);
-/* May a replacement still shorten it, to less than so many ms or HF_NEVER from when it comes? */
+/* May a replacement still shorten it, to less than that many ms or HF_NEVER from when it comes? */
 bool hf_validity_is_doubtful(const hf_validity *validity, int64_t duration_ms);
 
 #endif

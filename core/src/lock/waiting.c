@@ -10,7 +10,7 @@
 #include "lock/undo.h"
 #include "protocol/errors.h"
 
-/* Nobody waits longer than this without asking again: a lost message or a lock
+/* No waiter waits longer than this without asking again: a lost message or a lock
  * that never expires would otherwise hang it. */
 #define RECHECK_MS 3000
 /* And not longer than its own lease, or this. */
@@ -22,7 +22,7 @@
 
 /* A grant waits for the answer that it overtook for two round trips and this. */
 #define EARLY_MS 50
-/* So much later than here at least a place must end to be given up for it. */
+/* How much later than here a place must end at least to be given up for it. */
 #define STEP_MS 1000
 /* No grant is so old, in us: the server's clock has stepped. */
 #define STEP_US INT64_C(1000000000000)
@@ -117,7 +117,7 @@ static bool is_outlived(const hf_op *op, const hf_look *look) {
            op->until > hf_after(hf_now(), STEP_MS);
 }
 
-/* It was in the queue, and nobody told it: the lock's end passed by itself; or its place was lost,
+/* It was in the queue, and no message came: the lock's end passed by itself; or its place was lost,
  * or the message of a result, and with it perhaps others'. Once for all that asked together. */
 static void others_ask(const hf_op *op) {
     if (op->score > 0 && op->epoch == op->queue->channel->epoch)
@@ -341,7 +341,8 @@ static void hear_all(const recheck_task *mine) {
     hf_queue_recheck_locked(hf_task_client(&mine->task), mine->task.names);
 }
 
-/* Sent after its end it could be granted a lock for nobody, if the server has lost the dead id. */
+/* Sent after its end it could be granted a lock that no caller wants, if the server has lost the
+ * dead id. */
 static bool recheck_over(const hf_task *task) {
     const recheck_task *mine = HF_OF(const recheck_task, task, task);
     for (size_t i = 0; i < mine->count; i++)
@@ -473,7 +474,7 @@ static size_t choose_askers(const hf_queue *queue, hf_op **ops) {
 }
 
 /* Grants that have waited long enough for an answer: its connection may be dead. False: the queue
- * is gone, because nobody waits any more. */
+ * is gone, because it has no waiter left. */
 static bool deliver_overdue(hf_queue *queue, int64_t now) {
     bool asking = queue->asking;
     queue->asking = true; /* so that it stays until the end of this */
@@ -648,7 +649,7 @@ void hf_waiting_close_locked(hf_client *client, hf_list *tasks) {
     for (hf_op *next; op != NULL; op = next) {
         next = hf_op_each_locked(client, op);
         hf_ask ask = hf_op_ask(op);
-        /* Without memory the place is skipped, because nobody listens. */
+        /* Without memory the place is skipped, because no thread listens. */
         hf_task *task = hf_task_new(sizeof *task, NULL, NULL, NULL);
         if (task != NULL) {
             hf_request_release(&task->request, op->hold->names, &ask, op->hold->fence, true);

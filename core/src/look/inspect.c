@@ -77,7 +77,7 @@ static bool is_vote_with(const looks *of, size_t at, size_t other) {
            memcmp(id + HF_ID_LENGTH / 2, theirs + HF_ID_LENGTH / 2, HF_ID_LENGTH / 2) == 0;
 }
 
-/* So many masters say what that one says: who holds it, or that nobody does. */
+/* Count the masters that say what that one says: who holds it, or that it is free. */
 static size_t count_like(const looks *of, size_t at) {
     size_t count = 0;
     for (size_t i = 0; i < of->masters; i++)

@@ -1,7 +1,7 @@
 /*
  * All locks of a server or a cluster: a walk over the keys of its masters, by SCAN. Two scans go
  * side by side: over hashes, which may be locks, and over queues, which also tell of a lock that
- * nobody holds, or that another library holds; and if asked for, one over the records of calls. A
+ * is free, or that another library holds; and if asked for, one over the records of calls. A
  * limit that is stored is a hash, which the first scan finds, unless a pattern hides its key.
  * What a page finds is looked at in one write.
  *
@@ -22,10 +22,10 @@
 #include "net/map.h"
 
 #define PAGE 100 /* keys that one SCAN looks at */
-/* Locks that are looked at in one write: others wait for the server so long. */
+/* How many locks are looked at in one write, for which others wait for the server. */
 #define BATCH HF_NODE_MOST
-#define SCAN_COST 3 /* it takes the server as long as so many looks at a lock */
-#define SLEEP_MS 50 /* so often a language looks for signals */
+#define SCAN_COST 3 /* it takes the server as long as that many looks at a lock */
+#define SLEEP_MS 50 /* how often a language looks for signals */
 
 typedef enum { LOCKS, QUEUES, RECORDS, LIMITS, SCANS } scan;
 
@@ -72,7 +72,7 @@ struct hf_locks {
 
 /* ------------------------------------------------------------------ Pace */
 
-/* Wait until so many looks may be sent. */
+/* Wait until that many looks may be sent. */
 static hf_status pace(hf_locks *locks, size_t looks) {
     int64_t now = hf_now();
     if (locks->rate == HF_NEVER)
@@ -88,7 +88,7 @@ static hf_status pace(hf_locks *locks, size_t looks) {
     return HF_OK;
 }
 
-/* So many commands are answered. */
+/* Count commands that are answered. */
 static void count_trip(hf_locks *locks, size_t commands, int64_t sent_at) {
     locks->commands += (int64_t)commands;
     locks->trips++;
@@ -304,7 +304,7 @@ static hf_status suspect_key(hf_locks *locks, scan kind, const char *key, size_t
         status = names_of(key, length, letters[kind], &names);
     }
     if (status == HF_EINVAL)
-        return HF_OK; /* nobody can lock it */
+        return HF_OK; /* it cannot be locked */
     if (status != HF_OK)
         return status;
     bool wanted = !hf_set_has(locks->told, names->data, names->length) &&

@@ -11,7 +11,7 @@ typedef struct entry {
 } entry;
 
 struct hf_set {
-    uint64_t seed;          /* so that nobody can choose strings that meet in one place */
+    uint64_t seed;          /* so that no user can choose strings that meet in one place */
     size_t count, capacity; /* a power of two, and never full */
     entry *entries;
     hf_bytes store;

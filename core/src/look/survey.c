@@ -6,7 +6,7 @@
 #include "lock/quorum.h"
 #include "look/node.h"
 
-/* The server's clock and ours may differ by so much before it is worth a word. */
+/* How much the server's clock and ours may differ before a finding says so. */
 #define CLOCK_US INT64_C(1000000)
 /* A part of a limit that is worth a warning, in percent. */
 #define NEARLY 90
@@ -199,13 +199,14 @@ static void look_at_replicas(survey *of) {
     if (of->members != NULL) {
         find(of, replicas > 0 ? HF_FINDING_WARNING : HF_FINDING_GOOD, "replicas", "%lld%s",
              (long long)replicas,
-             replicas > 0 ? ": one that takes over has lost votes, and nobody sees it; a master of "
+             replicas > 0 ? ": one that takes over has lost votes unnoticed; a master of "
                             "a quorum has none"
                           : ", as a quorum wants it");
         return;
     }
     if (replicas == 0) {
-        find(of, HF_FINDING_NOTE, "replicas", "none: while this server is down nobody gets a lock");
+        find(of, HF_FINDING_NOTE, "replicas",
+             "none: while this server is down no lock can be acquired");
         return;
     }
     setting(of, "min-replicas-to-write", least);
@@ -299,7 +300,7 @@ static void look_at_timeouts(survey *of) {
         find(of, HF_FINDING_GOOD, "timeout", "timeout 0: quiet connections stay");
     else
         find(of, HF_FINDING_NOTE, "timeout",
-             "timeout %s: the server closes connections that are quiet for so many seconds, and "
+             "timeout %s: the server closes connections that are quiet for that long, and "
              "the client opens new ones",
              idle);
     int64_t seconds = strtoll(alive, NULL, 10);
@@ -308,7 +309,7 @@ static void look_at_timeouts(survey *of) {
     else
         find(of, HF_FINDING_NOTE, "keepalive",
              "tcp-keepalive %s: waiters of a machine that vanished count as alive for %s; set 60",
-             alive, seconds > 0 ? "so many seconds" : "ever");
+             alive, seconds > 0 ? "that many seconds" : "ever");
 }
 
 static hf_status look_at_clock(survey *of) {

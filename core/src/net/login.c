@@ -178,8 +178,8 @@ static hf_status write_list(hf_connection *connection, const hf_address *address
     return status;
 }
 
-/* A client that some master refuses writes its list on none, so that a mistyped URL shuts nobody
- * out. */
+/* A client that some master refuses writes its list on none, so that a mistyped URL shuts no
+ * other client out. */
 static hf_status check_list(hf_connection *connection, const hf_address *address,
                             const redisReply *reply, int64_t deadline) {
     bool missing = reply->type == REDIS_REPLY_NIL;

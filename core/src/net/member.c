@@ -9,7 +9,8 @@
 #include "base/simulated.h"
 #include "protocol/answers.h"
 
-/* The uptime is whole seconds of two clocks that were cut: so much less may have passed. */
+/* The uptime is whole seconds of two clocks, both cut: the time that has passed may be shorter by
+ * this. */
 #define UPTIME_ERROR_S 1
 
 static int compare(const void *a, const void *b) {
@@ -94,7 +95,7 @@ static bool has_name(const char *names, const char *name, size_t length) {
     return false;
 }
 
-/* So many of the first names are not among the second. */
+/* Count the first names that are not among the second. */
 static size_t count_others(const char *names, const char *among) {
     size_t count = 0;
     for (size_t length; (length = next_name(&names)) > 0; names += length)

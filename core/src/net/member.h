@@ -10,7 +10,7 @@
 
 #include "base/util.h"
 
-/* A quorum has so many masters, and waits for one that has begun anew for so long. */
+/* How many masters a quorum has, and for how long it waits for a master that has begun anew. */
 #define HF_MASTERS_MIN 3
 #define HF_MASTERS_MAX 9
 #define HF_QUARANTINE_MS 30000

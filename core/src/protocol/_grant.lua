@@ -211,8 +211,8 @@ local function gone(a, score)
   return not heard[name]
 end
 
--- The head of the queue, its score; or nil and an error. A plain F says that nobody is
--- queued. queued: is somebody there? nil: not known. ended: ~ is there, which keeps the queue
+-- The head of the queue, its score; or nil and an error. A plain F says that the queue
+-- is empty. queued: is a waiter there? nil: not known. ended: ~ is there, which keeps the queue
 -- and its TTL while others come and go.
 local queued, ended = nil, false
 if stored and not flagged then queued = false end
@@ -241,7 +241,7 @@ local function differs(a)
 end
 
 -- The record of an outcome, for those of mode o. A call that has begun, and whose hold is over, has one:
--- nobody knows what became of it. nil: not looked at; K and R change before.
+-- it is unknown what became of it. nil: not looked at; K and R change before.
 local outcome
 local function has_outcome()
   if outcome == nil then

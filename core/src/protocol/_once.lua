@@ -33,7 +33,7 @@ local function write(id, which, fence, terms, owner, note, bytes, ms)
   end
   record, kind = new, which
 end
--- The same hold's record, or somebody's who settles it, as another kind.
+-- The same hold's record, or that of a caller that settles it, as another kind.
 local function rewrite(id, which, owner, note, bytes, ms)
   return write(id, which, sub(record, 34, 49), sub(record, 74, 138), owner or sub(record, 139), note, bytes, ms)
 end

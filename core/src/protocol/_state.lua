@@ -45,7 +45,7 @@ local function later(fence) -- the next one after it
   return fence < stamp and stamp or fmt('%016.0f', fence + 1)
 end
 
--- F as it is to be: flagged while there is somebody to look after. It lives until its life, or
+-- F as it is to be: flagged while there is a client to look after. It lives until its life, or
 -- flagged a day, after the later of clock and fence.
 local function lives(flag) return not flag and life or '86400000' end
 local function remember(fence, client, flag)
@@ -64,10 +64,10 @@ local function remember(fence, client, flag)
   return err
 end
 
--- nil: nobody holds it. form: taken, one, many; x: how many exclusive holds; and of the
+-- nil: it is free. form: taken, one, many; x: how many exclusive holds; and of the
 -- exclusive ones, or of a shared one that is taken, id, fence and owner. n: all holds; extra: what
 -- they weigh beyond one each. Of the form many first: the first end; till: K lives at least until
--- then (ms, 13 digits), and nobody is queued.
+-- then (ms, 13 digits), and the queue is empty.
 local held, foreign = nil, false
 
 local function header()
@@ -118,7 +118,7 @@ local function look()
   elseif find(v, '^[nwp]', 33) then
     held = { form = 'many', fence = sub(v, 1, 16), owner = sub(v, 63), x = tonumber(sub(v, 17, 32)),
       extra = tonumber(sub(v, 51, 62)) or 0, till = sub(v, 33, 33) == 'p' and sub(v, 37, 49) or nil }
-    -- Without S nobody knows when it ends: busy until K's own end.
+    -- Without S it is unknown when it ends: busy until K's own end.
     held.n = S and call('ZCARD', S)
     if held.n == 0 then held, foreign = nil, true end
   else
@@ -174,7 +174,7 @@ end
 
 -- Another lease for a hold that now has `ends`; never shorter, but for `exactly`. The keys go
 -- first, which a full server allows, and then allows the rest. Their end is set even if no
--- hold's is later: somebody may have brought it forward. Answers the hold's end, and the
+-- hold's is later: another program may have brought it forward. Answers the hold's end, and the
 -- server's error.
 local function extend(id, ends, lease, exactly)
   local new = lease > 0 and now_ms + lease or math.huge

@@ -26,7 +26,7 @@
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases of nested holds, and the first waiter, written out for speed, without functions:
--- to make them costs more than the commands. A plain F says that nobody is queued, so that nobody
+-- to make them costs more than the commands. A plain F says that the queue is empty, so that no waiter
 -- is passed; that no id is dead; and which fence was the last. A `break` goes the general way, with
 -- all as before.
 repeat
@@ -80,7 +80,7 @@ repeat
   if v or call('EXISTS', S, Q) > 0 then break end
   local size = call('HLEN', K)
   if how == 'o' and size == 0 then
-    -- The outcome, while nobody holds or waits.
+    -- The outcome, without holders and waiters.
     local m, record = ARGV[7], call('HGET', R, 'hf1')
     if not record or not string.find(record, '^[bde]', 33)
       or m ~= '' and (sub(m, 1, 32) ~= id or sub(m, 89) ~= owner or tonumber(sub(m, 77, 88)) ~= lease
@@ -209,7 +209,7 @@ if floor > last then
   if err then return err end
 end
 
--- F and K let nobody pass those who are queued: F is flagged, and a plain release misses.
+-- F and K let no newcomer pass the queue: F is flagged, and a plain release misses.
 local function guard()
   local err
   if not flagged then err = remember(last, mark, true) end
@@ -305,7 +305,7 @@ for i, a in ipairs(asks) do
     granted = true
     answer(i, 1, tonumber(got[1]), got[2])
   elseif a.open and not got and not err and not more and fits(a) and not queued then
-    -- It fits, and nobody is before it.
+    -- It fits, and no waiter is before it.
     local fence, refusal = later(last), nil
     if a.mode == 's' then
       refusal = add(a.id, 's', a.weight, fence, NOBODY, a.owner, a.lease)

@@ -46,7 +46,7 @@ int64_t hf_granted_ms(int64_t lease_ms) {
     return lease_ms == HF_NEVER || lease_ms > HF_CLAIM_MS ? HF_CLAIM_MS : lease_ms;
 }
 
-/* more: so many bytes stand behind the fence. */
+/* more: how many bytes stand behind the fence. */
 static hf_answer_kind read_fence(const redisReply *reply, size_t more, int64_t lease_ms,
                                  hf_look *look, hf_standing *mine) {
     if (reply->type == REDIS_REPLY_INTEGER && within(reply->integer, -1, 0))

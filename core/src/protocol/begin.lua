@@ -1,5 +1,5 @@
 -- begin: before its call, a holder writes into the record that the call has begun. From then on
--- nobody calls again by itself: if the hold ends without more, nobody knows what became of the call.
+-- no caller calls again by itself: if the hold ends without more, the outcome of the call is unknown.
 --
 -- KEYS  K, S, R
 -- ARGV  hold id, fence (16 digits); terms (65): `m` at most once, and the print of the arguments;

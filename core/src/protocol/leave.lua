@@ -14,7 +14,7 @@ end
 if not v then return redis.call('HDEL', K, 'h' .. id .. fence, 's' .. id .. fence) end
 local form = string.sub(v, 33, 33)
 if form == 'p' and S then
-  -- Nobody is queued.
+  -- The queue is empty.
   local field = redis.call('HGET', K, 'h' .. id)
   if not field or string.sub(field, 2, 17) ~= fence or redis.call('ZREM', S, id) ~= 1 then return 3 end
   redis.pcall('HDEL', K, 'h' .. id)

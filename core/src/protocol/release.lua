@@ -5,7 +5,7 @@
 --       bury (0, 1): some copy of its acquire may still be under way; refuse it
 --       member: take this queue member out too (a cancelled wait), or empty
 --       of a call that is made once: ms (10000 or more), bytes (16 MiB at most), what became of it:
---         d a result, e an error to be kept, u nobody knows (the bytes say why), n it was not made;
+--         d a result, e an error to be kept, u unknown (the bytes say why), n it was not made;
 --         and its terms, as for `begin`
 --       and at the end the life of a plain F (ms), if that is not a day
 -- Answers  0 not held; 1 released; 2 released, and more to hand on; 5 released, but the result
@@ -13,9 +13,9 @@
 local K, F, Q, S, R = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The common cases, written out for speed, without functions: to make them costs more than the
--- commands. Taken: nobody is queued, and a plain HDEL is all. One: it is the only hold, so
+-- commands. Taken: the queue is empty, and a plain HDEL is all. One: it is the only hold, so
 -- that only the head of the queue matters, if that is alive and exclusive; and unless K has a 2,
--- F knows nothing more. Many: F says that nobody is queued, so that nobody is next. Numbers stay digits, which compare as texts. A
+-- F knows nothing more. Many: F says that the queue is empty, so that no waiter is next. Numbers stay digits, which compare as texts. A
 -- `break` goes the general way, with all as before.
 repeat
   if ARGV[4] then break end
@@ -35,7 +35,7 @@ repeat
     if not old or #old ~= 61 then break end
     last, dead = sub(old, 1, 16), sub(old, 49)
   elseif sub(v, 33, 33) == 'p' then
-    -- Nobody is queued, and all are shared. A hold that has ended and is still there kept all others
+    -- The queue is empty, and all holds are shared. A hold that has ended and is still there kept all others
     -- out that whoever looks would let in.
     local field = call('HGET', K, 'h' .. id)
     if not field or sub(field, 2, 17) ~= fence or call('ZREM', S, id) ~= 1 then break end
@@ -77,7 +77,7 @@ repeat
   local m, score = first[1], first[2]
   if first.err then return first end
   if not m or m == '~' then
-    -- Nobody is queued: there is nothing to look after but dead ids.
+    -- The queue is empty: there is nothing to look after but dead ids.
     local flags = dead ~= '0000000000000' and '--------------------------------' .. dead or ''
     call('DEL', K)
     pcall('SET', F, last .. flags, 'PX', flags == '' and ARGV[3] or '86400000')
@@ -151,7 +151,7 @@ if ends then
   if err then return err end
 end
 
--- What became of its call. Who began it may say so without a hold, as long as nobody settled it.
+-- What became of its call. The caller that began it may say so without a hold, as long as it is not settled.
 local kept, others = nil, false -- nil: nothing is to be kept
 if #ARGV > 7 then
   local how, ttl, bytes, terms = ARGV[7], tonumber(ARGV[5]), ARGV[6], ARGV[8]
@@ -161,7 +161,7 @@ if #ARGV > 7 then
   if result and own and (kind == 'd' or kind == 'e') then
     kept = true -- a copy
   elseif result then
-    -- Without a record of its own, its hold shows that nobody else has begun.
+    -- Without a record of its own, its hold shows that no other caller has begun.
     local may = own or ends
       and mode ~= 's' and (kind ~= 'b' and (kind ~= 'd' and kind ~= 'e' or sub(terms, 1, 1) ~= 'm'))
     if not may then

@@ -71,7 +71,7 @@ local function renew(id, fence, lease, mode)
     if mode ~= '2' and not foreign then refused('HDEL', K, '') end -- is this still the master?
     return -2
   elseif mode == '2' or (kept and mode ~= '3') then
-    -- Somebody may have given the key an earlier end than the hold's.
+    -- Another program may have given the key an earlier end than the hold's.
     local ttl = held.form == 'many' and call('PTTL', K) or -1
     return ttl >= 0 and math.min(ttl, left(ends) == -1 and ttl or left(ends)) or left(ends)
   end

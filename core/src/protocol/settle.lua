@@ -1,4 +1,4 @@
--- settle: somebody who has looked at the record says what became of the call.
+-- settle: a caller that has looked at the record says what became of the call.
 --
 -- KEYS  K, F, Q, S, R
 -- ARGV  verb: d a result, e an error, r it may be called again, f forget it

@@ -1,4 +1,4 @@
--- share: K is free, or has shared holds only, and nobody has to be looked after. As with `take`,
+-- share: K is free, or has shared holds only, and no client has to be looked after. As with `take`,
 -- F tells: whoever queues, is granted by message or is dead makes it longer than a fence.
 --
 -- KEYS  K, F, S

@@ -1,4 +1,4 @@
--- take: K is free and nobody has to be looked after. It need not read the queue: whoever
+-- take: K is free and no client has to be looked after. It need not read the queue: whoever
 -- queues, is granted by message or is dead makes F longer than a fence, and SET tells.
 --
 -- KEYS  K, F

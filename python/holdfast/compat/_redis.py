@@ -74,7 +74,7 @@ def connect(redis: Any) -> holdfast.Client:
     if pool not in _clients:
         opened = _open(pool)
         if _clients.setdefault(pool, opened) is opened:
-            # This releases nothing: a pool may go while somebody still relies on a lock.
+            # This releases nothing: a pool may go while a caller still relies on a lock.
             weakref.finalize(pool, opened._abandon)
         else:  # another thread was first
             opened.close()
@@ -132,7 +132,7 @@ def _host(settings: dict[str, Any], port: int) -> str:
 # The settings that only redis-py has, and the alternatives.
 _NOT_KEPT = {
     "ssl_ca_data": "write it to a file, and give ssl_ca_certs",
-    "ssl_password": "keep the key unencrypted, in a file that nobody else may read",
+    "ssl_password": "keep the key unencrypted, in a file that no other user may read",
     "ssl_ciphers": "the system's settings of OpenSSL apply",
     "ssl_include_verify_flags": "the system's settings of OpenSSL apply",
     "ssl_exclude_verify_flags": "the system's settings of OpenSSL apply",

@@ -12,7 +12,7 @@ lock excludes processes that still use redis-py's Lock on the same key, and they
 
 The differences:
 
-- `sleep` is accepted and not used: nobody polls. Waiters get the lock in order of arrival, and a
+- `sleep` is accepted and not used: no waiter polls. Waiters get the lock in order of arrival, and a
   timed wait lasts its whole time, where redis-py gives up a `sleep` earlier.
 - The key is a hash, not a string with the token: a GET of the key gets WRONGTYPE. So does the
   locked() of redis-py's own Lock while one of these holds the key.
@@ -89,7 +89,7 @@ class Lock(BaseLock[holdfast.Hold]):
             hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
+        """Make the lock last that many seconds longer, or with replace_ttl that many from now."""
         hold = self._extensible("extend")
         with self._asking("Cannot extend a lock that's no longer owned"):
             hold.extend(additional_time, bool(replace_ttl))
@@ -103,7 +103,7 @@ class Lock(BaseLock[holdfast.Hold]):
         return True
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock."""
+        """Ask the server whether the lock is held."""
         with self._asking():
             return self._lock().locked()
 

@@ -73,7 +73,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
             await hold.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Awaitable[Literal[True]]:
-        """Make the lock last so many seconds longer, or with replace_ttl so many from now."""
+        """Make the lock last that many seconds longer, or with replace_ttl that many from now."""
         hold = self._extensible("extend")
         return self._extend(hold, additional_time, bool(replace_ttl), "extend")
 
@@ -90,7 +90,7 @@ class Lock(BaseLock[holdfast.AsyncHold]):
         return True
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock."""
+        """Ask the server whether the lock is held."""
         with self._asking():
             return await (await self._lock()).locked()
 

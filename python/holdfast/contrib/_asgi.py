@@ -27,7 +27,7 @@ class Connected:
     """A block of a task that ends with HungUpError when the client hangs up.
 
     What else the server sends meanwhile, the request's body, receive() gives later. A client whose
-    longer body nobody has read yet is not listened to.
+    longer body that has not been read yet is not listened to.
     """
 
     def __init__(self, receive: Receive) -> None:

@@ -158,9 +158,9 @@ class Idempotency(Generic[Request]):
             return problem(
                 409,
                 "outcome-unknown",
-                "Nobody knows how the first request with this Idempotency-Key ended",
+                "It is unknown how the first request with this Idempotency-Key ended",
                 "It began and was not answered, so it is not run again. Repeating it does not"
-                " help until somebody has found out, and settled it.",
+                " help until its outcome is found out and settled.",
             )
         if isinstance(failed, holdfast.FingerprintMismatch):
             return problem(
@@ -228,7 +228,7 @@ def replayed(outcome: Any) -> Answer:
             500,
             "no-answer",
             "What is kept for this Idempotency-Key is no answer",
-            "Somebody settled the request with a result that cannot be sent. It is not run again.",
+            "The request was settled with a result that cannot be sent. It is not run again.",
         )
     return Answer(status, body, content_type, {"Idempotent-Replayed": "true"})
 

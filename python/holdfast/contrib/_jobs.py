@@ -135,7 +135,7 @@ async def arun(
 
 
 def _ghost(options: holdfast.LockOptions) -> float:
-    """Give for how long a lock may be held that nobody knows to have: that is no work done."""
+    """Give for how long a lock may be held whose holder does not know it: no work is done then."""
     return min(lease(options), _LONGEST)
 
 

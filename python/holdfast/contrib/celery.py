@@ -99,11 +99,11 @@ class LockedTask(Task):
     """Make the task's work at most once for all tasks of the name `lock`, which has its arguments:
     {"ttl": 86400}, and the other arguments of Client.once(). A task that comes later ends with the
     first one's result. If a run raises, or its worker dies, the next one fails with
-    OutcomeUnknown, until somebody settles the call. Other arguments are refused."""
+    OutcomeUnknown, until the call is settled. Other arguments are refused."""
     lock_timeout: float | timedelta | None = 0
     """Seconds for which a process of the worker waits for the lock, before the task comes again."""
     lock_options: holdfast.LockOptions | None = None
-    """As for Client.lock(). With permits, so many tasks run at once."""
+    """As for Client.lock(). With permits, that many tasks run at once."""
     lock_busy: Literal["retry", "skip"] = "retry"
     """What a task does if others have the lock: come again, or end with the result None. A task
     that was delivered again comes again once: its own dead run may be what holds the lock."""
@@ -211,7 +211,7 @@ class LockedTask(Task):
         if isinstance(failed, holdfast.LockTimeout):
             over = False
             if self.once_per is not None:
-                # What runs for so long is alive: nobody needs to take over.
+                # What runs for that long is alive: no other worker needs to take over.
                 over = tries >= self.lock_max_retries
             elif self.lock_busy == "skip":
                 countdown = max(countdown, lease(self._section.options) + 1)

@@ -132,7 +132,7 @@ def Locked(  # noqa: N802 (as Depends, Path and the others of FastAPI)
 
     If others keep the lock, the answer is 409; if the lock cannot be had because of an outage,
     503, with a line in the log. A client that hangs up while its request waits loses its place in
-    the queue; the answer, which nobody reads, is 499. If the lock was lost while the route ran, the
+    the queue; the answer, which is not read, is 499. If the lock was lost while the route ran, the
     answer is 500, and the log says so. The lock is released before the answer is sent.
     """
     check(name, None if callable(timeout) else timeout, "Locked")
@@ -197,7 +197,7 @@ def _connected(
 
 
 async def _busy(lock: holdfast.AsyncLock, tell_owner: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"message": "somebody else holds the lock", "lock": lock.name}
+    told: dict[str, Any] = {"message": "another owner holds the lock", "lock": lock.name}
     if tell_owner:
         with contextlib.suppress(holdfast.LockError):
             info = await lock.inspect()
@@ -297,7 +297,7 @@ def idempotent_route(
     A repeated request gets the status, the body and the content type of the first one's answer,
     with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
     another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
-    409 until somebody settles it. If the server of the lock is away, nothing runs: 503.
+    409 until it is settled. If the server of the lock is away, nothing runs: 503.
 
     The API's description (OpenAPI) has the header and these answers.
 

@@ -70,7 +70,7 @@ def locked(
     name         The lock's name; str.format() fills in the job's arguments, through
                  holdfast.quote().
     timeout      Seconds for which the job waits for the lock, before it comes again.
-    options      As for Client.lock(). With permits, so many jobs run at once.
+    options      As for Client.lock(). With permits, that many jobs run at once.
     once_per     Seconds, counted from the start of a run, for which no other job of that name
                  runs: it ends with the result None. A job that comes while another runs comes
                  again, until that has done its work or failed.
@@ -119,6 +119,6 @@ def _refused(
         raise failed  # RQ does not see what this call returns
     over = (job.number_of_retries or 0) >= again.max
     if over and section.period is not None and isinstance(failed, holdfast.LockTimeout):
-        return None  # what runs for so long is alive: nobody needs to take over
+        return None  # what runs for that long is alive: no other worker needs to take over
     _log.info("job %s comes again: %s", job.id, failed)
     return again

@@ -137,7 +137,7 @@ class Records:
         return False if found is not None else None
 
     def settle(self, name: bytes, said: Record, force: bool, now: float) -> tuple[int, str]:
-        """Write what somebody says of a call whose fence is that; a status, and why."""
+        """Write what a caller says of a call whose fence is that; a status, and why."""
         found, verb = self.get(name, now), said.state
         if found is None or found.fence != said.fence:
             return _holdfast.HF_ENOTHELD, "has no record of a call with that fence"

@@ -289,7 +289,7 @@ def _patience(timeout_ms: int) -> float:
 def hf_lock_acquire_as(
     lock: Lock, owner: bytes | None, timeout_ms: int, options: object, hold_out: list[Handle]
 ) -> None:
-    """Acquire it, and wait so long."""
+    """Acquire it, and wait that long."""
     lock.client.check()
     _check_owner(owner)
     with lock.client.space:
@@ -715,7 +715,7 @@ def hf_hold_renew(hold: Handle) -> None:
 
 
 def hf_hold_extend(hold: Handle, duration_ms: int, flags: int) -> None:
-    """Make it last longer, or exactly so long."""
+    """Make it last longer, or exactly that long."""
     _ask(_extend, hold, duration_ms, flags)
 
 
@@ -731,7 +731,7 @@ def hf_hold_join(holds: list[Handle]) -> None:
 
 
 def hf_hold_keep(hold: Handle, duration_ms: int) -> None:
-    """Leave it held for so long."""
+    """Leave it held for that long."""
     _ask(_keep, hold, duration_ms)
 
 
@@ -910,7 +910,7 @@ def hf_hold_extend_start(hold: Handle, duration_ms: int, flags: int, op: int) ->
 
 
 def hf_hold_keep_start(hold: Handle, duration_ms: int, op: int) -> None:
-    """Leave it held for so long; a completion follows."""
+    """Leave it held for that long; a completion follows."""
     _started(hold, _holdfast.HF_KIND_RELEASE, op, lambda: _keep(hold, duration_ms))
 
 

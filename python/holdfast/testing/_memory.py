@@ -144,7 +144,7 @@ class MemoryClient(Client):
             self._notices_here().listen()
 
     def _hear(self) -> None:
-        """Log no trouble unless somebody asks for it: no time goes on without a reason."""
+        """Log no trouble unless the program asks for it: no time goes on without a reason."""
 
     def _open(self) -> _holdfast.Client:
         opened: Any = _core.hf_client_open(self.server._space, self._options)

@@ -47,7 +47,7 @@ def redis_server() -> Iterator[str]:
     for _ in range(10):
         with contextlib.ExitStack() as stack:
             url = stack.enter_context(_started(program))
-            if url is not None:  # else somebody else took the port meanwhile
+            if url is not None:  # else another process took the port meanwhile
                 yield url
                 return
     raise RuntimeError(f"{program} found no free port")

@@ -169,7 +169,7 @@ class Space:
         self._changed.notify_all()
 
     def tick(self) -> None:
-        """Let things happen in time also when nobody calls: a client listens."""
+        """Let things happen in time also without a call: a client listens."""
         if not self._ticking:
             self._ticking = True
             # Not a threading.Thread: the library's own threads are not Python's either.
@@ -662,7 +662,7 @@ class Waiter(Timer):
         elif key.admits(self):
             self.win()
         elif timeout == 0:
-            self.end(_holdfast.HF_EBUSY, f"lock {quoted(lock.name)} is held by somebody else")
+            self.end(_holdfast.HF_EBUSY, f"lock {quoted(lock.name)} is held by another owner")
         else:
             self._wait(key)
 
@@ -873,7 +873,7 @@ class Hold(Timer):
         self.plan()
 
     def replace(self, lease: float) -> None:
-        """Let it last exactly so long from now, and after each renewal."""
+        """Let it last exactly that long from now, and after each renewal."""
         self.lease = lease
         self.grant.move(self.space.now + lease)
         self.deadline = min(self.grant.ends, self.ends_by)
@@ -962,7 +962,7 @@ class Hold(Timer):
         self._kept = False
 
     def forget(self) -> None:
-        """Renew it no more: nobody can release it."""
+        """Renew it no longer: it cannot be released."""
         if not self._kept and self.client.holds.pop(self.number, None) is not None:
             self.part()
             self.space.schedule(self, math.inf)
@@ -1000,6 +1000,6 @@ class Handle:
         self.hold = hold
 
     def __del__(self) -> None:
-        """Tell the space, which looks at it when nobody is inside."""
+        """Tell the space, which looks at it when no thread is inside."""
         if self.hold.state == _holdfast.HF_STATE_HELD:
             self.hold.space.dropped.append(self.hold)

@@ -89,7 +89,7 @@ _clients: dict[str, holdfast.Client] = {}  # at most one
 def get_client() -> holdfast.Client:
     """Give the client of settings.HOLDFAST, made at the first call.
 
-    After a fork it opens connections of its own. Nobody needs to close it: at the end of the
+    After a fork it opens connections of its own. It need not be closed: at the end of the
     process it gives back what it holds. Raises ImproperlyConfigured if the setting is wrong.
     """
     return remembered(_clients, "client", connect)
@@ -258,7 +258,7 @@ class _Refusal:
             return self._answer("The lock cannot be had now.", 503)
         if callable(self._busy):
             return self._busy(request, failed)
-        return self._answer("Somebody else is at it.", self._busy)
+        return self._answer("Another request is at it.", self._busy)
 
     def _answer(self, text: str, status: int) -> HttpResponseBase:
         headers = {"Retry-After": self._retry_after}
@@ -294,7 +294,7 @@ def idempotent_view(
     A repeated request gets the status, the body and the content type of the first one's answer,
     with the header Idempotent-Replayed. It gets 409 while the first one runs, and 422 if it is
     another request. After an exception, or an answer of 5xx, the outcome is unknown: the answer is
-    409 until somebody settles it; so it is after an answer that is streamed. Http404,
+    409 until it is settled; so it is after an answer that is streamed. Http404,
     PermissionDenied and what else Django answers with 4xx are answers. If the server of the lock
     is away, nothing runs: 503.
 

@@ -6,7 +6,7 @@ public enum CallOutcome {
     DONE,
     /** Its error is kept. */
     FAILED,
-    /** It began, and nobody knows how it ended. */
+    /** It began, and it is unknown how it ended. */
     UNKNOWN,
     /** It was not made, and may be made by the next caller. */
     RETRY,

@@ -82,7 +82,7 @@ public final class ClientOptions {
     }
 
     /**
-     * How long the server remembers the last fence of a lock that nobody holds; by default a day.
+     * How long the server remembers the last fence of a lock that is free; by default a day.
      * It is one small key for each lock name. Forgotten, a fence still grows with the server's
      * clock.
      *
@@ -148,7 +148,7 @@ public final class ClientOptions {
     }
 
     /**
-     * The alarm: as soon as so many acquires of one lock have timed out within the window, a warning
+     * The alarm: as soon as that many acquires of one lock have timed out within the window, a warning
      * is logged, and {@link #onAlarm} is called; once in a window for each lock. So a holder that is
      * stuck is noticed where many wait for it.
      *

@@ -8,7 +8,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 
 /**
- * Lets pass so many in any so long, on all hosts together. {@link HoldfastClient#gate} makes it.
+ * Limits how many pass in any period, on all hosts together. {@link HoldfastClient#gate} makes it.
  *
  * <pre>{@code
  * Gate geocoder = client.gate("geocoder", 10, Duration.ofMinutes(1));
@@ -23,7 +23,7 @@ import java.util.concurrent.ExecutionException;
  * end of the caller, and not the close of the client. Each counts by itself, also of one thread.
  *
  * <p>If a method throws a {@link LockUnknownException} or another {@link HoldfastException}, the
- * caller has not passed. The server may then count a pass that nobody took until that is undone,
+ * caller has not passed. The server may then count a pass that no caller took until that is undone,
  * but never one too few. Any thread may call every method; a virtual one parks.
  */
 public final class Gate {
@@ -174,7 +174,7 @@ public final class Gate {
     /** Leaves the pass to its time. */
     private void spend(Hold hold, Duration timeout) {
         if (timeout.isZero()) {
-            hold.handOver(); // to nobody: it ends with its lease, and a close() does not release it
+            hold.handOver(); // to no process: it ends with its lease, and a close() does not release it
         } else {
             hold.keep(per); // what came by waiting has not its whole lease yet
         }

@@ -26,7 +26,7 @@ public final class GateFullException extends LockTimeoutException {
     }
 
     /**
-     * How long until the next pass is free, if nobody else takes it.
+     * How long until the next pass is free, if no other caller takes it.
      *
      * @return zero if one became free meanwhile
      */

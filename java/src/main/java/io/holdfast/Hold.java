@@ -126,9 +126,9 @@ public interface Hold extends AutoCloseable {
     void extend(Duration duration);
 
     /**
-     * Leaves the lock held for so long from now on: nobody gets it, whatever becomes of this
+     * Leaves the lock held for that long from now on: no other owner gets it, whatever becomes of this
      * process, and then it ends by itself. Here the hold ends without being released: nothing
-     * renews it, and nobody can release it. For work that must not be done again too soon. An owner
+     * renews it, and it cannot be released. For work that must not be done again too soon. An owner
      * that was named and acquires again may nest in it, unless its lock is not reentrant.
      *
      * @param duration for how long: up to 10 years, rounded up to milliseconds; zero releases
@@ -143,7 +143,7 @@ public interface Hold extends AutoCloseable {
     void keep(Duration duration);
 
     /**
-     * Makes a release keep the lock for the rest of so long, counted from the acquire: {@link
+     * Makes a release keep the lock for the rest of that time, counted from the acquire: {@link
      * #release()}, {@link #releaseAsync()} and {@link #close()}, also when a block throws, leave it
      * held as {@link #keep(Duration)} does. A process that dies before keeps only its lease. Sends
      * nothing; a later call replaces this one.
@@ -165,7 +165,7 @@ public interface Hold extends AutoCloseable {
      * waiter, unless it is {@linkplain #keepAtLeast kept}.
      *
      * @throws LockNotHeldException if it was released before; nothing was changed
-     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     * @throws LockLostException if it was lost before, and another owner may have held the lock
      *     since
      * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease
@@ -184,7 +184,7 @@ public interface Hold extends AutoCloseable {
     /**
      * Turns the hold into a token with which another process can go on holding the lock: {@link
      * HoldfastLock#adopt(byte[])}. Here the hold ends without being released. Nothing renews it,
-     * and the other process must adopt it before its lease ends. Anybody with the token can release
+     * and the other process must adopt it before its lease ends. Any process with the token can release
      * the lock: keep it secret.
      *
      * @return the token
@@ -199,7 +199,7 @@ public interface Hold extends AutoCloseable {
      * LockLostException} if the lock was lost meanwhile. If the block itself throws, that exception
      * goes on, with the loss {@linkplain Throwable#getSuppressed() suppressed} in it.
      *
-     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     * @throws LockLostException if it was lost before, and another owner may have held the lock
      *     since: you may have to undo the work under it
      * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease

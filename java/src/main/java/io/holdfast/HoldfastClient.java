@@ -104,11 +104,11 @@ public interface HoldfastClient extends AutoCloseable {
     Locks locks(String pattern, int rate);
 
     /**
-     * A gate, which lets pass so many in any so long. Sends nothing. Give all gates of one name the
+     * A gate, which limits how many pass in any period. Sends nothing. Give all gates of one name the
      * same limit and time.
      *
      * @param name see {@link #lock(String)}: a gate is a lock of that name, which each pass holds
-     *     {@linkplain HoldfastLock#shared() shared} for so long; who holds the lock itself keeps the
+     *     {@linkplain HoldfastLock#shared() shared} for that long; who holds the lock itself keeps the
      *     gate shut
      * @param limit how many passes, 1 to 9999999999
      * @param per in how long: 10 milliseconds to 10 years, rounded up to milliseconds

@@ -66,7 +66,7 @@ public interface HoldfastLock extends Lock {
 
     /**
      * The same lock, whose holds take several of its {@link LockOptions#permits permits} each: {@code
-     * warehouse.shared(3)}. Nobody passes an acquire that came before, so a heavy one waits only for
+     * warehouse.shared(3)}. No acquire passes an earlier one, so a heavy one waits only for
      * those before it, and light ones wait behind it. Every call with a weight gives the same object.
      * Sends nothing.
      *
@@ -202,7 +202,7 @@ public interface HoldfastLock extends Lock {
     void lockInterruptibly() throws InterruptedException;
 
     /**
-     * Acquires the lock if nobody else holds it at this moment.
+     * Acquires the lock if no other owner holds it at this moment.
      *
      * @return whether it is held now
      * @throws LockUnknownException if the answer was lost: do not enter
@@ -243,7 +243,7 @@ public interface HoldfastLock extends Lock {
      * is interrupted.
      *
      * @throws LockNotHeldException if there is no such acquire; nothing was changed
-     * @throws LockLostException if it was lost before, and somebody else may have held the lock
+     * @throws LockLostException if it was lost before, and another owner may have held the lock
      *     since: you may have to undo the work under it
      * @throws LockUnknownException if the answer was lost; it ends with its lease at the latest
      * @throws HoldfastException if it was not released; it ends with its lease
@@ -262,7 +262,7 @@ public interface HoldfastLock extends Lock {
     }
 
     /**
-     * Whether anybody holds the lock, through this library or another. Asks the server; the answer
+     * Whether the lock is held, through this library or another. Asks the server; the answer
      * may be out of date when you read it.
      *
      * @return whether it is held
@@ -355,7 +355,7 @@ public interface HoldfastLock extends Lock {
      * ended, its caller gets it all the same, and the log has a warning.
      *
      * @param <T> what the result is
-     * @param ttl for how long the result stays; at least 10 seconds, so that nobody that waits
+     * @param ttl for how long the result stays; at least 10 seconds, so that no caller that waits
      *     misses it
      * @param timeout how long to wait; zero tries once, {@link Hold#FOREVER} waits without limit
      * @param codec makes the bytes of the result, at most 16 MiB, and the result of the bytes; all
@@ -408,7 +408,7 @@ public interface HoldfastLock extends Lock {
      * @param options how it is done
      * @param call what is done
      * @return the result
-     * @throws OutcomeUnknownException if the call began, and nobody knows how it ended
+     * @throws OutcomeUnknownException if the call began, and it is unknown how it ended
      * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
      * @throws KeptErrorException if it failed with an error that is kept
      * @throws ResultNotKeptException if it was made here, and its result could not be kept
@@ -483,7 +483,7 @@ public interface HoldfastLock extends Lock {
      * @param options how long to wait, the mode, the arguments and the note; the rest is for {@link
      *     #once(OnceOptions, Callable)}
      * @return the result, or the turn
-     * @throws OutcomeUnknownException if the call began, and nobody knows how it ended
+     * @throws OutcomeUnknownException if the call began, and it is unknown how it ended
      * @throws FingerprintMismatchException if it was made with other arguments, or in the other mode
      * @throws KeptErrorException if it failed with an error that is kept
      * @throws LockTimeoutException if there was neither in time

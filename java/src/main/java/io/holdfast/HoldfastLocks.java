@@ -152,7 +152,7 @@ public final class HoldfastLocks {
         }
         Optional<LossCause> outage = Optional.of(LossCause.UNREACHABLE);
         if (taken.values().stream().map(Hold::lossCause).anyMatch(outage::equals)) {
-            throw new ConnectionFailedException( // nobody else need hold one
+            throw new ConnectionFailedException( // no other owner need hold one
                     "a lease ended before the server could be told to renew it, while the"
                             + " other locks were waited for: "
                             + lost.getMessage());

@@ -111,7 +111,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Leaves all locks held for so long from now on, as {@link Hold#keep(Duration)}. All are tried;
+     * Leaves all locks held for that long from now on, as {@link Hold#keep(Duration)}. All are tried;
      * then the first exception is thrown, and those that are not kept are held on.
      *
      * @param duration zero releases them
@@ -125,7 +125,7 @@ public final class Holds implements AutoCloseable {
     }
 
     /**
-     * Makes a release keep all locks for the rest of so long, as {@link
+     * Makes a release keep all locks for the rest of that time, as {@link
      * Hold#keepAtLeast(Duration)}.
      *
      * @param duration up to 10 years; zero: a release only releases

@@ -29,7 +29,7 @@ import java.util.function.LongConsumer;
 public final class Leader implements AutoCloseable {
     private static final long AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
-    /** A leader looks so often whether it still leads: nobody tells it of a closed client. */
+    /** How often a leader looks whether it still leads: it is not told of a closed client. */
     private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
     private final HoldfastLock lock;

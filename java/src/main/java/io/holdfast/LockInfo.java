@@ -8,7 +8,7 @@ import java.util.List;
  * A lock as the server saw it; see {@link HoldfastLock#inspect()} and {@link HoldfastClient#locks}.
  *
  * @param name its name as it was given
- * @param held whether somebody holds it, through this library or another
+ * @param held whether it is held, through this library or another
  * @param foreign whether another library's lock holds it
  * @param shared whether it is held shared
  * @param count how many valid holds there are, nested ones too; 0 if it is free or foreign

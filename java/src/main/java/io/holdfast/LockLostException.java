@@ -3,7 +3,7 @@ package io.holdfast;
 import java.util.Optional;
 
 /**
- * The hold was lost before: its lease ended, or its key was taken away. Somebody else may have held
+ * The hold was lost before: its lease ended, or its key was taken away. Another owner may have held
  * the lock since; only the {@linkplain Hold#fence() fence} protected the resource then.
  */
 public final class LockLostException extends LockNotHeldException {

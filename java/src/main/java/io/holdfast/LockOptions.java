@@ -61,7 +61,7 @@ public final class LockOptions {
     }
 
     /**
-     * No lease: the lock stays held until somebody releases it, even if its holder is gone.
+     * No lease: the lock stays held until it is released, even if its holder is gone.
      *
      * @return new options
      */

@@ -10,7 +10,7 @@ import java.util.Optional;
  * @param owner its owner as it was given
  * @param note what it is for, {@link LockOptions#note}; empty if it has none
  * @param shared whether it asks for a shared hold
- * @param permits of a shared one: it enters if no more than so many hold the lock then; 0: no
+ * @param permits of a shared one: it enters if no more than this many hold the lock then; 0: no
  *     limit
  * @param waited how long it has waited
  * @param timeout its timeout, counted from when it queued; {@link Hold#FOREVER} if it waits without

@@ -94,8 +94,8 @@ public final class OnceOptions<T> implements Cloneable {
 
     /**
      * Whether the call is made at most once: for what costs money. The server then knows of the
-     * call before it is made. If its caller dies or fails, nobody calls again: all others get an
-     * {@link OutcomeUnknownException}, until somebody settles the call. All callers of a name must
+     * call before it is made. If its caller dies or fails, no other calls again: all others get an
+     * {@link OutcomeUnknownException}, until the call is settled. All callers of a name must
      * agree on this.
      *
      * @param atMostOnce false by default: if the caller dies or fails, the next caller calls

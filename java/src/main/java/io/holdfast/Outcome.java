@@ -20,7 +20,7 @@ public final class Outcome {
     public enum State {
         /** It has begun, and its caller holds the lock. */
         RUNNING,
-        /** It has begun, and its caller no longer holds the lock: nobody knows how it ended. */
+        /** It has begun, and its caller no longer holds the lock: it is unknown how it ended. */
         UNKNOWN,
         /** It may be made again. */
         RETRY,
@@ -137,7 +137,7 @@ public final class Outcome {
     /**
      * For how long the record stays.
      *
-     * @return {@link Hold#FOREVER}: until somebody settles the call
+     * @return {@link Hold#FOREVER}: until the call is settled
      */
     public Duration ttl() {
         return ttl;

@@ -1,6 +1,6 @@
 package io.holdfast;
 
-/** The call is done, or somebody else has settled it. Nothing was changed. */
+/** The call is done, or has been settled before. Nothing was changed. */
 public final class OutcomeSettledException extends HoldfastException {
     private static final long serialVersionUID = 1;
 

@@ -5,7 +5,7 @@ import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
- * The call was made, and others do not have its result: this exception has it. Nobody calls again
+ * The call was made, and others do not have its result: this exception has it. No caller calls again
  * if the call is made at most once.
  */
 public final class ResultNotKeptException extends HoldfastException {
@@ -13,7 +13,7 @@ public final class ResultNotKeptException extends HoldfastException {
 
     /** Why a result was not kept. */
     public enum Reason {
-        /** Somebody settled the call meanwhile, or the record is another caller's. */
+        /** The call was settled meanwhile, or the record is another caller's. */
         SETTLED,
         /** The server did not answer; the client goes on trying until it is closed. */
         UNREACHABLE,

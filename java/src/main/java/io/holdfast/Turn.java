@@ -54,7 +54,7 @@ public interface Turn {
     /**
      * Releases the hold, and leaves a result for all that wait and for those that come while it
      * stays. If the call is made at most once, the result is kept even if the hold was lost before,
-     * unless somebody has settled the call.
+     * unless the call has been settled.
      *
      * @param result at most 16 MiB
      * @param ttl for how long it stays; at least 10 seconds
@@ -96,7 +96,7 @@ public interface Turn {
     }
 
     /**
-     * Releases the hold of a call of which nobody knows whether it was made. Throws as {@link
+     * Releases the hold of a call of which it is unknown whether it was made. Throws as {@link
      * #finish} does.
      *
      * @param why for the one who settles the call; what exceeds 1024 bytes is cut off

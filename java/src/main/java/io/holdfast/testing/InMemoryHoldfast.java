@@ -24,7 +24,7 @@ import io.holdfast.internal.memory.MemoryNames;
 public final class InMemoryHoldfast {
     private final MemoryNames names = new MemoryNames();
 
-    /** Locks that nobody holds. */
+    /** Locks that are free. */
     public InMemoryHoldfast() {}
 
     /**
@@ -42,7 +42,7 @@ public final class InMemoryHoldfast {
      *
      * @param name the lock's name
      * @param cause why the holds are lost
-     * @return whether somebody held it
+     * @return whether it was held
      */
     public boolean lose(String name, LossCause cause) {
         return names.lose(Bytes.of(name), cause);

@@ -25,8 +25,8 @@ import org.springframework.core.annotation.AliasFor;
  *   <li>400: the key is missing, or is not 1 to 255 printable characters of ASCII, with or without
  *       quotation marks
  *   <li>409 with {@code Retry-After}: the earlier request is in progress
- *   <li>409 without it: nobody knows how the earlier request ended, because its host died, its handler
- *       threw, or its answer was 5xx. So it stays until somebody settles the call: {@link
+ *   <li>409 without it: it is unknown how the earlier request ended, because its host died, its handler
+ *       threw, or its answer was 5xx. So it stays until the call is settled: {@link
  *       io.holdfast.HoldfastClient#onceResult}, or {@code holdfast once} in the shell
  *   <li>413: the body has more than 1 MiB
  *   <li>415: the body is {@code multipart}

@@ -14,7 +14,7 @@ import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
  * Notes that an {@link Idempotent} handler is really called, after all that may refuse the request:
  * its arguments, their validation, and other advice.
  */
-@SuppressWarnings("serial") // as of its super class: nobody serializes it
+@SuppressWarnings("serial") // as of its super class: it is not serialized
 final class IdempotentBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor {
     /** Of the request that this thread carries out; null: it has no key. */
     private static final ThreadLocal<boolean[]> CALLED = new ThreadLocal<>();

@@ -301,8 +301,8 @@ final class IdempotentFilter extends OncePerRequestFilter
             refuse(
                     response,
                     409,
-                    "Nobody knows how the request with this Idempotency-Key ended. It is not carried"
-                            + " out again until somebody has settled that.");
+                    "It is unknown how the request with this Idempotency-Key ended. It is not carried"
+                            + " out again until its outcome is settled.");
         } catch (FingerprintMismatchException e) {
             refuse(
                     response,

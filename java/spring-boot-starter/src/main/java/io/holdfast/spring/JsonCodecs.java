@@ -47,7 +47,7 @@ public interface JsonCodecs {
     /**
      * A codec for results of a type that is known only when the program runs.
      *
-     * @param <T> what the results are; nobody checks that it is {@code type}
+     * @param <T> what the results are; it is not checked that they are {@code type}
      * @param type their type
      * @return the codec. It throws Jackson's exceptions
      */

@@ -61,7 +61,7 @@ final class LockName {
         }
     }
 
-    /** A variable that nobody sets is null, and all calls would have one lock. */
+    /** A variable that is not set is null, and all calls would have one lock. */
     private void checkVariables(SpelNode node) {
         if (node instanceof VariableReference || node instanceof FunctionReference) {
             String name = node.toStringAST().replaceAll("^#|\\(.*", "");

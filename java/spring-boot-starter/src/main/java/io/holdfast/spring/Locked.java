@@ -34,7 +34,7 @@ import org.springframework.core.annotation.AliasFor;
  * <ul>
  *   <li>{@link LockBusyException}, a {@link LockTimeoutException}: others kept the lock for the
  *       whole timeout; the method was not called
- *   <li>{@link io.holdfast.LockLostException}: the lock was lost during the method, and somebody else
+ *   <li>{@link io.holdfast.LockLostException}: the lock was lost during the method, and another owner
  *       may have held it since; it comes after the method, whose transaction is committed
  *   <li>{@link io.holdfast.HoldfastException}: the server could not be asked, before or after the
  *       method
@@ -100,7 +100,7 @@ public @interface Locked {
     String maxHold() default "";
 
     /**
-     * Keeps the lock for the rest of so long, counted from the acquire, also if the method throws.
+     * Keeps the lock for the rest of that time, counted from the acquire, also if the method throws.
      *
      * @return a time; by default it is released at once
      */

@@ -19,7 +19,7 @@ import org.springframework.util.ClassUtils;
  * all advice that the bean has by now, as that of {@code @Transactional}, and after that of {@code
  * @Async}, which is added later and in front.
  */
-@SuppressWarnings("serial") // as of its super class: nobody serializes it
+@SuppressWarnings("serial") // as of its super class: it is not serialized
 final class LockedBeans extends AbstractBeanFactoryAwareAdvisingPostProcessor
         implements SmartInitializingSingleton {
     private ConfigurableListableBeanFactory beans;

@@ -67,7 +67,7 @@ final class OncePerAdvice implements Advice {
         } catch (Exception | Error e) {
             throw e;
         } catch (Throwable e) {
-            throw new AssertionError(e); // nobody throws one
+            throw new AssertionError(e); // no method throws one
         }
     }
 }

@@ -506,7 +506,7 @@ final class IdempotentTest {
             HttpResponse<String> first = send(path, mine);
             assertThat(first.statusCode()).isEqualTo(how.equals("thrown") ? 500 : 502);
             HttpResponse<String> second = send(path, mine);
-            assertProblem(second, 409, "Nobody knows");
+            assertProblem(second, 409, "It is unknown");
             assertThat(second.headers().firstValue("Retry-After")).isEmpty();
             assertThat(CALLS).hasValue(1);
             assertThat(outcome(name).state()).isEqualTo(Outcome.State.UNKNOWN);
@@ -528,7 +528,7 @@ final class IdempotentTest {
     @Test
     void anAnswerThatComesLaterIsAnError() throws Exception {
         assertThat(send("/hidden", key).statusCode()).isEqualTo(500);
-        assertProblem(send("/hidden", key), 409, "Nobody knows");
+        assertProblem(send("/hidden", key), 409, "It is unknown");
         assertThat(CALLS).hasValue(1);
     }
 

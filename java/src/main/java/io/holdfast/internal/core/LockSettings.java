@@ -4,7 +4,7 @@ import java.util.function.Function;
 
 /** What the options of a lock are set to. 0 and null are the core's choice. */
 public final class LockSettings extends Settings<LockSettings> {
-    /** How LockOptions, which show their settings to nobody else, give them to this library. */
+    /** How LockOptions, which show their settings to no other class, give them to this library. */
     private static Function<Object, LockSettings> opener;
 
     public long leaseMillis;

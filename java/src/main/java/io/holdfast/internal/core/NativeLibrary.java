@@ -38,7 +38,7 @@ public final class NativeLibrary {
     }
 
     /**
-     * Loads it from a folder that only this user may enter, so that nobody else can put another
+     * Loads it from a folder that only this user may enter, so that no other user can put another
      * library there. After that the file can go.
      */
     private static void loadUnpacked(InputStream library) throws IOException {

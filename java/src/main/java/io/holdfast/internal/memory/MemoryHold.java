@@ -124,7 +124,7 @@ final class MemoryHold implements Hold {
     }
 
     private void expire() {
-        if (released) { // handed over, and nobody adopted it
+        if (released) { // handed over, and not adopted
             end();
         } else {
             lose(LossCause.EXPIRED);
@@ -246,7 +246,7 @@ final class MemoryHold implements Hold {
         return one.compareTo(other) < 0 ? one : other;
     }
 
-    /** Nobody released it, or gave it away. */
+    /** It was neither released nor given away. */
     boolean isInHand() {
         return !released;
     }
@@ -338,7 +338,7 @@ final class MemoryHold implements Hold {
         locked(() -> atLeast = duration);
     }
 
-    /** It lasts so long from now at least. */
+    /** It lasts that long from now at least. */
     private void prolong(Duration least) {
         if (least.equals(FOREVER)) {
             return; // it does anyway

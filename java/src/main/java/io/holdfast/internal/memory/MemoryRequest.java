@@ -39,7 +39,7 @@ record MemoryRequest(
         return options.owner().isPresent();
     }
 
-    /** How long it is held at most, if nobody extends it. */
+    /** How long it is held at most, if it is not extended. */
     Duration longest() {
         return renewed || lease.equals(Hold.FOREVER) ? options.maxHold() : lease;
     }

@@ -292,7 +292,7 @@ final class MemoryState implements MemoryHold.Place {
         }
     }
 
-    /** Somebody says what became of the call. */
+    /** A caller says what became of the call. */
     void settle(
             MemoryRequest by,
             Outcome.State state,

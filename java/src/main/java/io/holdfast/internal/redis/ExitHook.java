@@ -5,7 +5,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Closes a client when the JVM shuts down, if nobody has done it. It does not refer to the client,
+ * Closes a client when the JVM shuts down, if the program has not done it. It does not refer to the client,
  * which may be collected.
  */
 final class ExitHook {

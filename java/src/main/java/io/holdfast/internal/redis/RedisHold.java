@@ -43,7 +43,7 @@ final class RedisHold implements Hold, Completions.Watcher {
     /** The core's cause when the handle was given back. */
     private volatile int lastCause = Core.HF_CAUSE_NONE;
 
-    /** Under its key it is found as the caller's; null: it is nobody's. */
+    /** Under its key it is found as the caller's; null: it is no caller's. */
     RedisHold(Session client, HoldfastLock lock, Held.Key key, long pointer) {
         Handle handle = new Handle(pointer, Core::hf_hold_close);
         long fence = Core.hf_hold_fence(pointer);
@@ -120,7 +120,7 @@ final class RedisHold implements Hold, Completions.Watcher {
             client.watch(number, this);
         }
         if (lossCause().isPresent()) {
-            tellLoss(); // before anybody watched
+            tellLoss(); // before the program watched
         } else if (handle.isClosed()) {
             client.forget(number);
         }

@@ -54,7 +54,7 @@ final class RedisTurn implements Turn {
         return state == Outcome.State.DONE || state == Outcome.State.FAILED;
     }
 
-    /** Nobody wants to know it: the next caller calls. */
+    /** No caller wants to know it: the next caller calls. */
     private boolean saysNothing(Outcome.State state) {
         return !atMostOnce && !keeps(state) && state != Outcome.State.RUNNING;
     }
