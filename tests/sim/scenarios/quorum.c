@@ -327,6 +327,32 @@ static void test_what_nests_is_held_for_its_own_lease(void **state) {
     hf_lock_close(renewed);
 }
 
+/* Its max_hold is its own, too. */
+static void test_what_nests_outlasts_the_max_hold_around_it(void **state) {
+    hf_lock *brief = open_lock(
+                ann, "k", "owner",
+                OPTIONS(.lease_ms = 1000, .renew = HF_ON, .max_hold_ms = 3000, .reentrant = HF_ON)),
+            *renewed = nesting_lock(1000, HF_ON);
+    hf_hold *outer = acquire(brief), *inner = nest(renewed, outer);
+    (void)state;
+    sleep_ms(5000);
+    assert_int_equal(hf_hold_state(outer), HF_STATE_LOST);
+    assert_int_equal(hf_hold_state(inner), HF_STATE_HELD);
+    assert_soon(has_votes(inner, COUNT_OF_MASTERS));
+    give_back(inner, HF_OK);
+    hf_hold_close(outer);
+    /* And the other way round: its votes end with the hold that is left. */
+    outer = acquire(brief);
+    inner = nest(renewed, outer);
+    give_back(inner, HF_OK);
+    sleep_ms(5000);
+    assert_int_equal(hf_hold_state(outer), HF_STATE_LOST);
+    assert_soon(is_free_everywhere());
+    hf_hold_close(outer);
+    hf_lock_close(brief);
+    hf_lock_close(renewed);
+}
+
 /* The master gives it, the hold is lost, and then the answer comes. */
 static void test_a_vote_that_comes_to_a_lost_hold_goes_back(void **state) {
     hf_lock *lock = lease_lock(ann, "k", 20000, HF_ON);
@@ -596,6 +622,7 @@ int main(int count, char **words) {
         TEST(test_a_closed_client_leaves_nothing),
         TEST(test_what_nests_takes_nothing_from_the_hold_around_it),
         TEST(test_what_nests_is_held_for_its_own_lease),
+        TEST(test_what_nests_outlasts_the_max_hold_around_it),
         TEST(test_a_vote_that_comes_to_a_lost_hold_goes_back),
         TEST(test_a_vote_that_joins_with_a_lower_fence_learns_the_hold_s),
         TEST(test_a_lost_answer_is_asked_for_again),
