@@ -398,7 +398,7 @@ def test_a_command_that_sigterm_ends_releases_its_lock(
 
 
 def test_a_command_that_cannot_run_says_why(held: holdfast.Lock, name: str) -> None:
-    with pytest.raises(CommandError, match="another one runs: .*held by somebody") as busy:
+    with pytest.raises(CommandError, match="another one runs: .*held by another owner") as busy:
         run(name)
     with pytest.raises(CommandError, match="lost") as lost:
         run(f"{name}-free", "--lose")
