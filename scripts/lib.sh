@@ -157,6 +157,7 @@ virtual_thread_packages() {
 } 2>/dev/null
 
 # What scripts/test needs besides the common ones.
+valgrind_packages() { has valgrind || echo valgrind; }
 test_packages() {
     cli_packages
     database_packages
@@ -164,6 +165,7 @@ test_packages() {
     fuzz_packages
     model_packages
     rule_packages
+    valgrind_packages
     virtual_thread_packages
 }
 

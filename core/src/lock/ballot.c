@@ -240,29 +240,24 @@ static int64_t majority_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, masters_of(ballot));
 }
 
-/* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
- * max_hold. */
-static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
-    bool renew = false;
-    int64_t end = INT64_MIN;
-    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
-        renew = renew || hold->terms.renew;
-        end = hold->validity.end > end ? hold->validity.end : end;
+static void set_renewal(hf_hold *hold, bool renew) {
+    hf_client_lock(hold->client);
+    if (hold->terms.renew != renew) {
+        hold->terms.renew = renew;
+        hf_renewal_plan_locked(hold);
     }
-    hf_client_lock(of->client);
-    if (ballot->holds != NULL && (of->terms.renew != renew || of->validity.end != end)) {
-        of->terms.renew = renew;
-        of->validity.end = HF_NO_DEADLINE;
-        hf_validity_end_by(&of->validity, end);
-        hf_renewal_plan_locked(of);
-    }
-    hf_client_unlock(of->client);
+    hf_client_unlock(hold->client);
 }
 
-static void share_renewal(const struct hf_ballot *ballot) {
+/* The votes are renewed as long as any of the holds that they carry is. */
+static void share_renewal(struct hf_ballot *ballot) {
+    bool renew = false;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
+        renew = renew || hold->terms.renew;
+    ballot->like->terms.renew = renew;
     for (size_t i = 0; i < masters_of(ballot); i++)
         if (ballot->votes[i].hold != NULL)
-            set_renewal(ballot, ballot->votes[i].hold);
+            set_renewal(ballot->votes[i].hold, renew);
 }
 
 /* All that it has, but for the vote of that master. */
@@ -675,10 +670,7 @@ static void refresh(struct hf_ballot *ballot) {
 
 static bool still_stands(struct hf_ballot *ballot) {
     refresh(ballot);
-    const hf_hold *hold = ballot->holds;
-    while (hold != NULL && hold->validity.deadline <= hf_now())
-        hold = hold->beside;
-    return hold != NULL;
+    return ballot->holds->validity.deadline > hf_now();
 }
 
 /* An acquire of a vote has ended. */
@@ -708,7 +700,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
             abandon(&ballot->line);
         of->hold = completion->hold;
         of->refuses = false;
-        set_renewal(ballot, of->hold);
+        set_renewal(of->hold, ballot->like->terms.renew);
     } else {
         of->refuses = completion->status == HF_EBUSY;
     }
@@ -788,7 +780,8 @@ static void doubted(void *context, hf_status status) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot != NULL) {
         ballot->doubts = false;
-        if (still_stands(ballot) && status == HF_OK)
+        refresh(ballot);
+        if (status == HF_OK && ballot->holds->validity.deadline > hf_now())
             ask_missing(ballot, hf_now());
         else if (status == HF_ELOST)
             lose_all(ballot, HF_CAUSE_GONE);
@@ -827,12 +820,14 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
             step(ballot);
             return;
         }
-        if (!still_stands(ballot))
+        refresh(ballot);
+        int64_t now = hf_now();
+        if (ballot->holds->validity.deadline <= now)
             lose_all(ballot, cause_of_loss(ballot, ballot->holds));
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
         else
-            ask_missing(ballot, hf_now());
+            ask_missing(ballot, now);
         return;
     }
 }
