@@ -240,24 +240,29 @@ static int64_t majority_deadline(const struct hf_ballot *ballot) {
     return hf_majority_deadline(deadlines, masters_of(ballot));
 }
 
-static void set_renewal(hf_hold *hold, bool renew) {
-    hf_client_lock(hold->client);
-    if (hold->terms.renew != renew) {
-        hold->terms.renew = renew;
-        hf_renewal_plan_locked(hold);
+/* A vote is renewed as long as any of the holds that it carries is, and ends with the last one's
+ * max_hold. */
+static void set_renewal(const struct hf_ballot *ballot, hf_hold *of) {
+    bool renew = ballot->holds == NULL && ballot->like->terms.renew;
+    int64_t end = ballot->holds == NULL ? of->validity.end : INT64_MIN;
+    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside) {
+        renew = renew || hold->terms.renew;
+        end = hold->validity.end > end ? hold->validity.end : end;
     }
-    hf_client_unlock(hold->client);
+    hf_client_lock(of->client);
+    if (of->terms.renew != renew || of->validity.end != end) {
+        of->terms.renew = renew;
+        of->validity.end = HF_NO_DEADLINE;
+        hf_validity_end_by(&of->validity, end);
+        hf_renewal_plan_locked(of);
+    }
+    hf_client_unlock(of->client);
 }
 
-/* The votes are renewed as long as any of the holds that they carry is. */
-static void share_renewal(struct hf_ballot *ballot) {
-    bool renew = false;
-    for (const hf_hold *hold = ballot->holds; hold != NULL; hold = hold->beside)
-        renew = renew || hold->terms.renew;
-    ballot->like->terms.renew = renew;
+static void share_renewal(const struct hf_ballot *ballot) {
     for (size_t i = 0; i < masters_of(ballot); i++)
         if (ballot->votes[i].hold != NULL)
-            set_renewal(ballot->votes[i].hold, renew);
+            set_renewal(ballot, ballot->votes[i].hold);
 }
 
 /* All that it has, but for the vote of that master. */
@@ -670,7 +675,10 @@ static void refresh(struct hf_ballot *ballot) {
 
 static bool still_stands(struct hf_ballot *ballot) {
     refresh(ballot);
-    return ballot->holds->validity.deadline > hf_now();
+    const hf_hold *hold = ballot->holds;
+    while (hold != NULL && hold->validity.deadline <= hf_now())
+        hold = hold->beside;
+    return hold != NULL;
 }
 
 /* An acquire of a vote has ended. */
@@ -700,7 +708,7 @@ static void voted(hf_call *call, const hf_completion *completion) {
             abandon(&ballot->line);
         of->hold = completion->hold;
         of->refuses = false;
-        set_renewal(of->hold, ballot->like->terms.renew);
+        set_renewal(ballot, of->hold);
     } else {
         of->refuses = completion->status == HF_EBUSY;
     }
@@ -780,8 +788,7 @@ static void doubted(void *context, hf_status status) {
     struct hf_ballot *ballot = hold->ballot;
     if (ballot != NULL) {
         ballot->doubts = false;
-        refresh(ballot);
-        if (status == HF_OK && ballot->holds->validity.deadline > hf_now())
+        if (still_stands(ballot) && status == HF_OK)
             ask_missing(ballot, hf_now());
         else if (status == HF_ELOST)
             lose_all(ballot, HF_CAUSE_GONE);
@@ -820,14 +827,12 @@ static void lost_vote(hf_client *client, size_t at, const hf_completion *complet
             step(ballot);
             return;
         }
-        refresh(ballot);
-        int64_t now = hf_now();
-        if (ballot->holds->validity.deadline <= now)
+        if (!still_stands(ballot))
             lose_all(ballot, cause_of_loss(ballot, ballot->holds));
         else if (completion->cause == HF_CAUSE_GONE)
             doubt(ballot);
         else
-            ask_missing(ballot, now);
+            ask_missing(ballot, hf_now());
         return;
     }
 }
