@@ -134,12 +134,9 @@ static int run(int argc, char **argv) {
     hf_view *view = NULL;
     hf_lock_info info = {.size = sizeof info};
     hf_lock_holder holder = {.size = sizeof holder};
-    int result = cli_open(NULL, &client);
-    if (result != CLI_OK)
-        return result;
-    show_begin();
-    hf_status status = hf_lock_open(client, name, length, NULL, 0, NULL, &it.lock);
-    result = status == HF_OK ? choose(&it, &view, &holder, &info) : cli_failed(status);
+    int result = look_open(name, length, &client, &it.lock);
+    if (result == CLI_OK)
+        result = choose(&it, &view, &holder, &info);
     if (result == CLI_OK)
         result = break_lock(&it, view, &info, &holder);
     hf_view_close(view);

@@ -72,12 +72,9 @@ static int run(int argc, char **argv) {
     const void *name = look_name(argv[optind], hex, &length);
     hf_client *client;
     hf_lock *lock;
-    int result = cli_open(NULL, &client);
-    if (result != CLI_OK)
-        return result;
-    show_begin();
-    hf_status status = hf_lock_open(client, name, length, NULL, 0, NULL, &lock);
-    result = status == HF_OK ? inspect(lock, &filter, json) : cli_failed(status);
+    int result = look_open(name, length, &client, &lock);
+    if (result == CLI_OK)
+        result = inspect(lock, &filter, json);
     hf_lock_close(lock);
     hf_client_close(client);
     return result;

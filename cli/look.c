@@ -112,3 +112,13 @@ const void *look_name(const char *given, bool hex, size_t *length) {
     *length /= 2;
     return bytes;
 }
+
+int look_open(const void *name, size_t length, hf_client **client_out, hf_lock **lock_out) {
+    *lock_out = NULL;
+    int result = cli_open(NULL, client_out);
+    if (result != CLI_OK)
+        return result;
+    show_begin();
+    hf_status status = hf_lock_open(*client_out, name, length, NULL, 0, NULL, lock_out);
+    return status == HF_OK ? CLI_OK : cli_failed(status);
+}

@@ -53,4 +53,8 @@ int look_walk(hf_client *client, const char *pattern, int64_t rate, uint32_t fla
  * Exit with CLI_USAGE if the digits are wrong. */
 const void *look_name(const char *given, bool hex, size_t *length);
 
+/* Open a client and the lock of that name, or print the error. Return CLI_OK, or the exit status;
+ * the caller closes both, which may be NULL then. */
+int look_open(const void *name, size_t length, hf_client **client_out, hf_lock **lock_out);
+
 #endif
