@@ -52,10 +52,12 @@ static int stop_clock(void **state) {
     return 0;
 }
 
-/* For the server. It looks at its clock when a command comes. */
+/* For the server. It looks at its clock when a command comes, each look adds a microsecond, and
+ * servers look more or less often: a pause starts the millisecond anew, so that all servers are in
+ * the same one. */
 static void pass_ms(int ms) {
     if (clock_us != NULL)
-        *clock_us += ms * 1000;
+        *clock_us += ms * 1000 - *clock_us % 1000;
     else
         sleep_ms(ms);
 }
@@ -64,7 +66,10 @@ static int set_up(void **state) {
     (void)state;
     if (clock_us != NULL) { /* never back: a new test comes later than the one before */
         int64_t now = (int64_t)time(NULL) * 1000000;
-        *clock_us = now > *clock_us ? now : *clock_us + 1000;
+        if (now > *clock_us)
+            *clock_us = now;
+        else
+            pass_ms(1);
     }
     start_afresh();
     user = raw();
