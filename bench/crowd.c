@@ -1,6 +1,6 @@
 /*
  * Many threads share one client, and so its connections. Each thread has a
- * lock that nobody else wants. Prints how long it takes until all have acquired and released
+ * lock of its own. Prints how long it takes until all have acquired and released
  * once, when they come at once to a new client, and how many acquire and release in a second.
  *
  *     crowd HOST PORT [RTT_MS...]

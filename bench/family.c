@@ -6,13 +6,13 @@
  *
  * prints
  *   how many shared holds 1, 16 and 256 readers of one lock acquire and release in a second,
- *   beside as many threads with a lock each, which nobody else wants;
+ *   beside as many threads with a lock each;
  *   how many turns a second a semaphore of 3 gives to 64 waiters;
  *   and a pool of 5 to 20, beside one in which every fifth takes 3 permits;
  *   how long it takes until 100 callers of hf_once_begin() have the result that the first of them
  *   makes in no time, and then those that come when it is there.
  *
- * Each takes so many milliseconds, 2000 by default; of the last the median of so many tries counts.
+ * Each takes MILLISECONDS, 2000 by default; of the last the median of its tries counts.
  */
 #include <err.h>
 #include <holdfast/holdfast.h>
@@ -99,8 +99,8 @@ static void *take_turns(void *lock) {
     return NULL;
 }
 
-/* Turns a second of so many threads, on one lock or on one each. Every fifth thread takes as many
- * permits as heavy says. */
+/* Return the turns a second of `threads`, on one lock or on one each. Every fifth thread takes
+ * `heavy` permits. */
 static double rate(int threads, const char *name, int32_t mode, int64_t permits, int64_t heavy,
                    bool own, double seconds) {
     hf_lock *locks[THREADS_MAX] = {NULL};

@@ -6,7 +6,7 @@
  *     fleet URL
  *
  *     open N              N more clients
- *     hold COUNT LEASE FROM   each client acquires COUNT locks that nobody else wants
+ *     hold COUNT LEASE FROM   each client acquires COUNT uncontended locks
  *     wait COUNT LOCKS FROM   each client waits for COUNT of LOCKS locks, and keeps what it gets
  *     turns 1 or 0        what was or is granted is released at once, and waited for again
  *     name PREFIX         how the names of locks begin; at first: fleet:

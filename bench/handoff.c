@@ -14,7 +14,7 @@
  *   With Holdfast the threads of a process share a client; with the token each
  *   has its own connection.
  *
- * Every round takes so many milliseconds, and a last one five times as long: it
+ * Every round takes MILLISECONDS, and a last one five times as long: it
  * tells how often each waiter had its turn. A ratio is that of neighbouring
  * rounds, and the median of all of them is printed.
  */
@@ -48,7 +48,7 @@
 
 enum { TOKENS, LOCKS }; /* what is handed on */
 
-/* The participants of a round: so many threads in each of so many processes. */
+/* The participants of a round: `threads` in each of `processes`. */
 static const struct {
     const char *what;
     int processes, threads;

@@ -1,5 +1,5 @@
 /*
- * One pair, acquire and release, on one key that nobody else wants: Holdfast
+ * One pair, acquire and release, on one uncontended key: Holdfast
  * beside the least that a lock over hiredis can do, which is SET NX PX and an
  * EVALSHA that compares and deletes. Same server, same kind of socket, rounds
  * in turn, so that noise hits both alike. Then the same on 8 threads at once, each

@@ -38,7 +38,7 @@ def contend(locks: list[holdfast.Lock], count: int) -> None:
 
 
 def main() -> None:
-    """Measure as long as somebody asks."""
+    """Measure a round for each line of the input."""
     host, port = sys.argv[1:]
     with holdfast.connect(f"redis://{host}:{port}") as client:
         lock = client.lock("bench:python", lease=10, renew=False)

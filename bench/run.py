@@ -1,4 +1,4 @@
-"""A pair that nobody contends, C against raw hiredis, Python and Java against C; handoffs; more.
+"""A pair without contention, C against raw hiredis, Python and Java against C; handoffs; more.
 
 Beside a Redis of their own on TCP the programs measure short rounds in turn, and a ratio is that of
 neighbouring rounds, so that whatever else the machine does hits both alike. The ratios are to be

@@ -42,8 +42,8 @@ public final class Field {
     }
 
     /**
-     * What makes locks that nobody renews, such that are renewed, and such that are shared by as many as
-     * the number says, or by all if that is 0: null if it cannot.
+     * Makers of locks that are not renewed, of locks that are renewed, and of locks that a number
+     * of threads share (0: all): null if the library cannot.
      */
     private record Contender(
             Function<String, Lock> lock,
@@ -256,8 +256,8 @@ public final class Field {
     }
 
     /**
-     * Threads that acquire and release for some time: one lock that so many share, or 0: all; or, if
-     * permits is -1, a lock each. It answers how many turns they had.
+     * Lets threads acquire and release for some time, and returns the number of turns: one lock
+     * with `permits` (0: shared by all), or, if that is -1, a lock for each thread.
      */
     private static String runShared(Contender it, int permits, int count, long ms)
             throws InterruptedException {

@@ -36,7 +36,7 @@ class Contender:
     renews: str = "no"
     fence: str = "no"
     ours: bool = False
-    held: int = 0  # so many locks, if it renews by itself
+    held: int = 0  # how many locks it holds, if it renews by itself
 
 
 MANY = 10_000

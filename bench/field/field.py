@@ -23,7 +23,7 @@ import holdfast
 LEASE = 10
 
 
-# A contender makes locks with acquire() and release(). lock() gives one that nobody renews, and
+# A contender makes locks with acquire() and release(). lock() gives one that is not renewed, and
 # renewed(), if it has that, one that is renewed.
 
 
@@ -140,7 +140,7 @@ class Waiter(threading.Thread):
             self._wait()
         except BaseException:
             sys.excepthook(*sys.exc_info())
-            os._exit(1)  # nobody waits for the others
+            os._exit(1)  # without waiting for the others
 
     def _wait(self) -> None:
         time.sleep(max(0, self._begin - time.monotonic_ns()) / 1e9)

@@ -20,13 +20,13 @@ LANGUAGES = {"c": "C", "python": "Python", "java": "Java", "go": "Go"}
 
 
 def of_crowd(each: dict, waiters: int | str, what: str) -> float:
-    """So many of something a second, in the crowds of that size."""
+    """Return the rate a second of `what`, in the crowds of that size."""
     rounds = each["crowds"].get(str(waiters), [])
     return sum(r[what] for r in rounds) / max(1e-9, sum(r["seconds"] for r in rounds))
 
 
 def per_change(each: dict, waiters: int | str, what: str) -> float | None:
-    """So many of something for each owner change."""
+    """Return the count of `what` for each owner change."""
     rounds = each["crowds"].get(str(waiters), [])
     changes = sum(r["changes"] for r in rounds)
     return sum(r[what] for r in rounds) / changes if changes else None
@@ -166,7 +166,7 @@ def tables(results: dict) -> str:
             )
         )
         text.append(
-            f"Each with a lease of {first['lease_s']} s. Nobody there, the server uses "
+            f"Each with a lease of {first['lease_s']} s. An idle server uses "
             f"{results['idle_server_percent']:.1f} %.\n"
         )
     return "\n".join(text)

@@ -324,7 +324,7 @@ def measure(field: Field, size: Size) -> None:
 
 
 def idle(server: Server, seconds: float) -> float:
-    """Percent of a core that the server uses when nobody wants anything."""
+    """Percent of a core that the server uses without clients."""
     before, since = cpu(server.pid), time.monotonic()
     time.sleep(seconds)
     return round(100 * (cpu(server.pid) - before) / (time.monotonic() - since), 3)
@@ -435,7 +435,9 @@ def dump(results: dict) -> str:
 
 def verdict(results: dict) -> int:
     """Print the gist; 1 if something was wrong with us, or with the measurement."""
-    wrong = [] if results["violations_of_nothing"] else ["nobody noticed that nothing is locked"]
+    wrong = (
+        [] if results["violations_of_nothing"] else ["a lock that locks nothing had no violation"]
+    )
     for each in results["contenders"]:
         crowd = each["crowds"].get(str(results["fair_crowd"]), [])
         changes = sum(round_["changes"] for round_ in crowd)

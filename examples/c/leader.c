@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-/* A leader that cannot renew its lease steps down so long before it ends. */
+/* A leader that cannot renew its lease steps down MARGIN_MS before it ends. */
 enum { LEASE_MS = 4000, MARGIN_MS = LEASE_MS / 4, AGAIN_MS = 500, CANDIDACY = 1, RELEASE = 2 };
 
 /* When it is elected, more of the lease is left than that margin. */

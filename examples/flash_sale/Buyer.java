@@ -55,7 +55,7 @@ public final class Buyer {
                 order = shop.ask("INCR", ORDER);
                 stock = shop.ask("GET", STOCK);
                 if (stock > 0) {
-                    Thread.sleep(3); // somebody thinks about the price
+                    Thread.sleep(3); // the buyer thinks about the price
                     shop.ask("SET", STOCK, Long.toString(stock - 1));
                 }
                 if (hold != null) {

@@ -63,7 +63,7 @@ static void *buy(void *argument) {
     order = ask(shop, "INCR %s", order_key);
     stock = ask(shop, "GET %s", stock_key);
     if (stock > 0) {
-        sleep_ms(3); /* somebody thinks about the price */
+        sleep_ms(3); /* the buyer thinks about the price */
         ask(shop, "SET %s %" PRId64, stock_key, stock - 1);
     }
 

@@ -30,7 +30,7 @@ def buy(lock: holdfast.Lock, number: int, locked: bool) -> None:
         order = shop.ask("INCR", ORDER)
         stock = shop.ask("GET", STOCK)
         if stock > 0:
-            time.sleep(0.003)  # somebody thinks about the price
+            time.sleep(0.003)  # the buyer thinks about the price
             shop.ask("SET", STOCK, stock - 1)
 
     fence = hold.fence if hold else 0

@@ -83,7 +83,7 @@ class Crowd:
         process.stdin.write(f"{mode} {buyer}\n")
 
     def look(self) -> None:
-        """See that nobody has left."""
+        """See that no process has ended."""
         for (language, _), process in self._processes.items():
             if process.poll() is not None:
                 sys.exit(f"flash sale: a {LANGUAGES[language]} process ended early")

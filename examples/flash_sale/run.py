@@ -157,7 +157,7 @@ def line_up(buyers: int) -> list[str]:
 
 
 class Sale:
-    """One sale: so much in stock, so many buyers."""
+    """One sale: a stock, and the buyers that come for it."""
 
     def __init__(self, shop: dict[str, str], crowd: Crowd, stock: int, buyers: int) -> None:
         self._shop = shop
@@ -190,7 +190,7 @@ class Sale:
         self.restock()
         told: list[Purchase] = []
 
-        # The lock is the door: it opens when everybody stands in the queue.
+        # The lock is the door: it opens when every buyer stands in the queue.
         with lock as door:
             self.queue(lock)
         for purchase in self._crowd.purchases(self.buyers):

@@ -4,7 +4,7 @@ The askers are threads of three processes, in C, Python and Java (asker.c, asker
 First they ask through once(), under a name made of the three fields; then each asks for itself.
 
 This starts a private redis-server, the vendor and the askers, and looks at what was charged. It
-ends with status 0 only if once() was one charge, and everybody had its answer.
+ends with status 0 only if once() was one charge, and every caller had its answer.
 """
 
 from __future__ import annotations

@@ -474,7 +474,7 @@ static void assert_told(hf_client *client, int32_t kind, hf_status status, const
 
 static void test_a_completion_of_a_hold_has_the_words_of_the_call(void **state) {
     static const char lost[] = "the hold of lock 'stock' is lost: "
-                               "the server does not know it any more";
+                               "the server no longer knows it";
     (void)state;
     hf_client *client = opened();
     hf_lock *lock = lease_lock(client, "stock", 60000, HF_OFF),

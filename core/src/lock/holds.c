@@ -268,7 +268,7 @@ static hf_status explain(const hf_hold *hold, int why, const char *how) {
         hf_explain("the hold of lock %s is lost: %s", name,
                    why == HF_WHY_UNREACHABLE
                        ? "its lease ended before the server could be told to renew it"
-                   : why == HF_WHY_GONE   ? "the server does not know it any more"
+                   : why == HF_WHY_GONE   ? "the server no longer knows it"
                    : why >= HF_WHY_JOINED ? "another hold that it is joined with is lost"
                                           : how);
     hf_explain_cause(cause_of(why));

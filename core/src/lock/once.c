@@ -101,7 +101,7 @@ static hf_status marked(hf_hold *hold, const hf_answer *answer, const hf_standin
         withdraw(hold, HF_OK);
         return hf_once_take(hold, mine) ? hf_once_status(hold) : hf_fail(HF_ENOMEM, "no memory");
     case HF_STANDS_BUSY:
-        return withdraw(hold, hf_hold_explain_lost(hold, "the server does not know it any more"));
+        return withdraw(hold, hf_hold_explain_lost(hold, "the server no longer knows it"));
     default:
         return withdraw(hold, hf_unexpected("begin"));
     }

@@ -174,7 +174,7 @@ hf_status hf_once_finished(const hf_hold *hold, char how, hf_release_outcome out
                            "the result for lock %s is not kept: the call was forgotten meanwhile",
                            lock);
         if (result)
-            return hf_hold_explain_lost(hold, "the server does not know it any more");
+            return hf_hold_explain_lost(hold, "the server no longer knows it");
         return HF_OK;
     default:
         return HF_OK;

@@ -25,7 +25,7 @@ from ._calls import Asked, Record, Records
 from ._numbers import Numbers
 
 _LOOK = 10_000.0  # ms: a hold that never ends is looked at so often
-UNKNOWN = "the server does not know it any more"
+UNKNOWN = "the server no longer knows it"
 _TRIES = 8  # a renewal that failed is tried again after this part of its interval
 
 # A name, an owner or the lock whose acquires own it, and whether they share it.
